@@ -1,0 +1,27 @@
+"""The tables of a lake, one module each: columns, types and words as data."""
+
+from importlib import import_module
+
+from schemas.declaration import Table
+
+MODULES = (
+    "replication_events",
+    "quarantine",
+    "partition_hw",
+    "isr_changes",
+    "replica_sync",
+    "hw_regressions",
+    "replica_hw",
+    "minute_stats",
+    "telemetry_gaps",
+    "partition_health",
+    "cluster_minute",
+    "broker_minute",
+    "quality_results",
+    "alerts",
+)
+
+
+def tables() -> dict[str, Table]:
+    """Every table of a lake by module name, bronze first."""
+    return {name: import_module(f"schemas.{name}").TABLE for name in MODULES}

@@ -1,0 +1,99 @@
+"""A table declared once, as data; Arrow schema, Spark schema and words all come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+_ARROW: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<int>": pa.list_(pa.int32()),
+    "array<bigint>": pa.list_(pa.int64()),
+    "array<string>": pa.list_(pa.string()),
+    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its SQL type, what it means, and whether null (unknown) is allowed."""
+
+    name: str
+    type: str
+    words: str
+    null: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """One Delta table of a lake, addressed by its path below the lake's root."""
+
+    path: str
+    words: str
+    columns: Sequence[Column]
+
+    def arrow(self) -> pa.Schema:
+        return pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.null) for c in self.columns])
+
+    def spark(self) -> StructType:
+        from pyspark.sql.types import StructField, StructType
+
+        return StructType([StructField(c.name, _spark_type(c.type), c.null) for c in self.columns])
+
+
+def _spark_type(name: str) -> DataType:
+    from pyspark.sql.types import (
+        ArrayType,
+        BooleanType,
+        DoubleType,
+        IntegerType,
+        LongType,
+        MapType,
+        StringType,
+        TimestampType,
+    )
+
+    plain: dict[str, DataType] = {
+        "string": StringType(),
+        "int": IntegerType(),
+        "bigint": LongType(),
+        "double": DoubleType(),
+        "boolean": BooleanType(),
+        "timestamp": TimestampType(),
+    }
+    if name.startswith("array<"):
+        return ArrayType(plain[name[6:-1]])
+    if name.startswith("map<"):
+        key, value = name[4:-1].split(",")
+        return MapType(plain[key], plain[value])
+    return plain[name]
+
+
+def differences(expected: pa.Schema, actual: pa.Schema) -> list[str]:
+    """Every difference between two schemas, one sentence each; column order does not count."""
+    found = []
+    for field in expected:
+        position = actual.get_field_index(field.name)
+        if position < 0:
+            found.append(f"column {field.name} is missing (expected {field.type})")
+            continue
+        other = actual.field(position)
+        if other.type != field.type:
+            found.append(f"column {field.name} is {other.type}, expected {field.type}")
+        if other.nullable and not field.nullable:
+            found.append(f"column {field.name} allows null, expected not null")
+    known = set(expected.names)
+    found.extend(f"column {name} is not expected" for name in actual.names if name not in known)
+    return found

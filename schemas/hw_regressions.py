@@ -1,0 +1,33 @@
+"""`silver/hw_regressions`: one fall of a high watermark, or a log that ends below it, with its verdict."""
+
+from schemas.declaration import Column, Table
+from schemas.keys import PLACE
+
+TABLE = Table(
+    "silver/hw_regressions",
+    "one fall of a high watermark, or a log that ends below it, with its verdict",
+    (
+        *PLACE,
+        Column("regression_id", "string", "stable id of the finding", null=False),
+        Column(
+            "class",
+            "string",
+            "stale_leader_hw, follower_hw_lowered, uncommitted_truncation, log_start_advance, topic_recreated, unclean_loss, committed_loss or hw_moved_back",
+            null=False,
+        ),
+        Column("severity", "string", "info, warning or critical", null=False),
+        Column("replica_id", "int", "the replica it is about, where not the leader"),
+        Column("leader_id_before", "int", "leader of the term before"),
+        Column("leader_epoch_before", "int", "epoch of the term before"),
+        Column("hw_before", "bigint", "largest HW known before"),
+        Column("hw_after", "bigint", "the HW afterwards"),
+        Column("start_offset", "bigint", "start offset of the new term"),
+        Column("lost_from", "bigint", "first lost offset, at least"),
+        Column("lost_to", "bigint", "first offset not lost, at least"),
+        Column("lost_records", "bigint", "offsets lost, at least (compaction and markers count)"),
+        Column("evidence", "string", "JSON: what the verdict rests on"),
+        Column("proof", "string", "proven, bounded or unproven", null=False),
+    ),
+)
+ARROW = TABLE.arrow()
+spark = TABLE.spark

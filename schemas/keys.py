@@ -1,0 +1,21 @@
+"""Columns that every silver table carries: where and when, and under which leader."""
+
+from schemas.declaration import Column
+
+PLACE = (
+    Column("cluster", "string", "cluster name", null=False),
+    Column("topic", "string", "topic name", null=False),
+    Column("topic_id", "string", "Kafka's 22-character id; tells a recreated topic from the old one"),
+    Column("partition", "int", "partition number", null=False),
+    Column("ts", "timestamp", "when it happened, on the clock of the broker that saw it", null=False),
+    Column("leader_id", "int", "the leading broker, -1 when nobody leads"),
+    Column("leader_epoch", "int", "epoch of that leader"),
+)
+
+LEVEL = Column("level", "int", "telemetry level of the leading broker's source: 0 INFO, 1 polled, 2 lean TRACE, 3 full")
+REVISION = Column(
+    "revision",
+    "int",
+    "1 when first written; a later row with the same key and a higher one replaces it",
+    null=False,
+)

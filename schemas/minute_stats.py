@@ -1,0 +1,28 @@
+"""`silver/minute_stats`: mergeable partial statistics of one broker and minute from one micro-batch; readers add them up."""
+
+from schemas.declaration import Column, Table
+
+TABLE = Table(
+    "silver/minute_stats",
+    "mergeable partial statistics of one broker and minute from one micro-batch; readers add them up",
+    (
+        Column("cluster", "string", "cluster name", null=False),
+        Column("broker_id", "int", "the leading broker, or the one that told; -1 for the controller", null=False),
+        Column("minute", "timestamp", "start of the minute, event time", null=False),
+        Column("batch_id", "bigint", "micro-batch that wrote it", null=False),
+        Column(
+            "counts",
+            "map<string,bigint>",
+            "named counts; names ending in _change are differences of a gauge, to be summed over time",
+            null=False,
+        ),
+        Column("append_to_hw", "array<bigint>", "histogram of append to HW milliseconds over BOUNDS_MS"),
+        Column("lag", "array<bigint>", "histogram of lag in records at each fetch over BOUNDS_RECORDS"),
+    ),
+)
+ARROW = TABLE.arrow()
+spark = TABLE.spark
+BOUNDS_MS = tuple(round(2 ** (k / 2), 3) for k in range(40))
+"""Upper bounds of the append_to_hw buckets in milliseconds; one more bucket takes the rest."""
+BOUNDS_RECORDS = (0, *(2**k for k in range(40)))
+"""Upper bounds of the lag buckets in records; one more bucket takes the rest."""

@@ -1,0 +1,59 @@
+"""`bronze/replication_events`: one thing that one broker, or the controller, saw happen; append-only."""
+
+from schemas.declaration import Column, Table
+
+TABLE = Table(
+    "bronze/replication_events",
+    "one thing that one broker, or the controller, saw happen; append-only",
+    (
+        Column("cluster", "string", "cluster name", null=False),
+        Column("source_id", "string", "the telemetry writer, e.g. `broker-2/replication.log`", null=False),
+        Column(
+            "source_epoch",
+            "int",
+            "incarnation of that writer; greater after it lost its position",
+            null=False,
+        ),
+        Column("source_seq", "bigint", "contiguous from 0 per (cluster, source_id, source_epoch)", null=False),
+        Column(
+            "seq",
+            "bigint",
+            "contiguous from 0 per (cluster, source_id, source_epoch, topic, partition)",
+            null=False,
+        ),
+        Column("ts", "timestamp", "when it happened, on the clock of broker_id", null=False),
+        Column("broker_id", "int", "the broker that saw it; -1 for the printed metadata log", null=False),
+        Column(
+            "event_type",
+            "string",
+            "leader, follower, election, append, fetch, hw, isr_proposed, isr, isr_rejected, truncate, broker_state, config, replica_leo, progress or lost",
+            null=False,
+        ),
+        Column("topic", "string", "topic name; null for broker-wide events"),
+        Column("topic_id", "string", "Kafka's 22-character id; tells a recreated topic from the old one"),
+        Column("partition", "int", "partition number, -1 for broker-wide events", null=False),
+        Column("leader_id", "int", "the leading broker as the source knew it; -1 when nobody leads"),
+        Column("leader_epoch", "int", "leader epoch as the source knew it"),
+        Column("partition_epoch", "int", "partition epoch as the source knew it"),
+        Column("replica_id", "int", "the replica, or broker, that the row is about"),
+        Column("broker_epoch", "bigint", "incarnation of replica_id as a broker"),
+        Column("leo", "bigint", "log end offset of replica_id"),
+        Column("leader_leo", "bigint", "log end offset of the leader at that moment"),
+        Column("hw", "bigint", "high watermark at that moment, on broker_id"),
+        Column("log_start", "bigint", "log start offset"),
+        Column("isr", "array<int>", "committed or proposed in-sync replicas"),
+        Column("replicas", "array<int>", "assigned replicas in assignment order"),
+        Column("min_isr", "int", "min.insync.replicas"),
+        Column("lag_max_ms", "int", "replica.lag.time.max.ms"),
+        Column("unclean", "boolean", "leaderRecoveryState was RECOVERING"),
+        Column(
+            "level",
+            "int",
+            "what this source can tell at this row: 0 INFO, 1 polled, 2 lean TRACE, 3 full TRACE or simulator",
+            null=False,
+        ),
+        Column("detail", "string", "meaning depends on event_type"),
+    ),
+)
+ARROW = TABLE.arrow()
+spark = TABLE.spark

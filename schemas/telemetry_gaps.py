@@ -1,0 +1,26 @@
+"""`silver/telemetry_gaps`: telemetry that is missing, late, restarted or out of time."""
+
+from schemas.declaration import Column, Table
+
+TABLE = Table(
+    "silver/telemetry_gaps",
+    "telemetry that is missing, late, restarted or out of time",
+    (
+        Column("cluster", "string", "cluster name", null=False),
+        Column("topic", "string", "topic name, where one partition's series is concerned"),
+        Column("topic_id", "string", "Kafka's topic id"),
+        Column("partition", "int", "partition, -1 for a source's series", null=False),
+        Column("ts", "timestamp", "where in time it was noticed", null=False),
+        Column("leader_id", "int", "leader at that moment"),
+        Column("leader_epoch", "int", "its epoch"),
+        Column("source_id", "string", "the telemetry writer", null=False),
+        Column("source_epoch", "int", "its incarnation", null=False),
+        Column("series", "string", "partition or source", null=False),
+        Column("seq_from", "bigint", "first number concerned"),
+        Column("seq_to", "bigint", "last number concerned, inclusive"),
+        Column("kind", "string", "gap, late, reset or clock", null=False),
+        Column("detail", "string", "what the reader knows of it"),
+    ),
+)
+ARROW = TABLE.arrow()
+spark = TABLE.spark
