@@ -1,0 +1,44 @@
+"""Which bucket an event belongs to: a fixed hash, the same on every machine and in every run."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def assign(events: pa.Table, buckets: int) -> np.ndarray:
+    """Bucket of each event (int32, one per row); -1 for broker-wide rows, which every bucket gets.
+
+    Partitions of one topic go to successive buckets, so that each topic spreads evenly.
+    """
+    clusters, cluster_of = _encoded(events["cluster"])
+    topics, topic_of = _encoded(events["topic"])
+    start = np.array([[_number(cluster, topic) % buckets for topic in topics] for cluster in clusters])
+    partition = pc.fill_null(events["partition"], -1).to_numpy().astype(np.int64)
+    assigned = (start[cluster_of, topic_of] + partition) % buckets
+    return np.where(partition < 0, -1, assigned).astype(np.int32)
+
+
+def owner(source_id: str, buckets: int) -> int:
+    """The bucket that speaks for a source's broker-wide series."""
+    return _number(source_id) % buckets
+
+
+@lru_cache(maxsize=1 << 16)
+def _number(*names: str) -> int:
+    """62 bits that stand for these names."""
+    digest = blake2b(b"\0".join(name.encode() for name in names), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
+    """Distinct names (at least one), and each row's index among them (0 where null)."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    array = column.unify_dictionaries().combine_chunks()
+    names = [name or "" for name in array.dictionary.to_pylist()] or [""]
+    return names, pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False)

@@ -1,0 +1,176 @@
+"""Every row rule rejects what breaks it, says the bad value, and passes what real brokers write."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from pipelines.replication.row_rules import DETAILS, REQUIRED, ROW_RULES, split
+from schemas import replication_events
+
+WHERE = {
+    "cluster": "c",
+    "source_id": "broker-1/replication.log",
+    "source_epoch": 0,
+    "source_seq": 0,
+    "seq": 0,
+    "ts": datetime(2026, 1, 1, tzinfo=UTC),
+    "broker_id": 1,
+    "level": 3,
+}
+ON_PARTITION = {"topic": "clicks", "topic_id": "x", "partition": 0, "leader_id": 1}
+BROKER_WIDE = {"partition": -1}
+GOOD = {
+    "leader": {"leader_epoch": 0, "leo": 10, "hw": 8, "isr": [1, 2], "partition_epoch": 3},
+    "follower": {"leo": 10, "hw": 8, "leader_id": -1},
+    "election": {"leader_id": -1, "leader_epoch": 5, "isr": [], "replicas": [1, 2, 3], "replica_id": None},
+    "append": {"leader_leo": 11},
+    "fetch": {"replica_id": 2, "leo": 10, "leader_leo": 11, "isr": [1, 2], "replicas": [1, 2, 3]},
+    "hw": {"replica_id": 1, "hw": 10},
+    "isr_proposed": {"isr": [1], "detail": "shrink"},
+    "isr": {"isr": [], "leader_id": -1, "detail": "controller"},
+    "isr_rejected": {},
+    "truncate": {"replica_id": 1, "leo": 7},
+    "replica_leo": {"replica_id": 2, "leo": -1},
+    "broker_state": {"replica_id": 2, "detail": "fenced", "broker_epoch": 7},
+    "config": {"min_isr": 2, "topic": "clicks"},
+    "progress": {},
+    "lost": {"detail": "7 lines: %sn jumped"},
+}
+
+
+def event(kind, **changes):
+    wide = kind in ("broker_state", "config", "progress", "lost")
+    return WHERE | (BROKER_WIDE if wide else ON_PARTITION) | {"event_type": kind} | GOOD[kind] | changes
+
+
+def table(*rows):
+    nullable = pa.schema([field.with_nullable(True) for field in replication_events.ARROW])
+    return pa.Table.from_pylist(list(rows), nullable)
+
+
+def reasons(row):
+    mask, rejected = split(table(row))
+    assert mask.to_pylist() == [False]
+    (found,) = rejected["reasons"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("event_type", REQUIRED)
+def test_a_whole_event_passes(event_type):
+    mask, rejected = split(table(event(event_type)))
+    assert mask is None
+    assert rejected.num_rows == 0
+    assert rejected.schema.field("reasons").type == pa.list_(pa.string())
+
+
+@pytest.mark.parametrize(("event_type", "column"), [(t, c) for t, needs in REQUIRED.items() for c in needs])
+def test_missing_required_column(event_type, column):
+    assert reasons(event(event_type, **{column: None})) == [f"missing_{column}: event_type = {event_type}"]
+
+
+@pytest.mark.parametrize("column", [c.name for c in replication_events.TABLE.columns if not c.null])
+def test_null_in_a_not_null_column(column):
+    shown = "null" if column == "event_type" else "append"
+    assert f"null_{column}: event_type = {shown}" in reasons(event("append", **{column: None}))
+
+
+BROKEN = [
+    ("append", {"event_type": "appended"}, "unknown_event_type: event_type = appended"),
+    ("config", {"min_isr": None}, "missing_config: min_isr = null, lag_max_ms = null"),
+    ("broker_state", {"detail": "dead"}, "unknown_detail_of_broker_state: detail = dead"),
+    ("broker_state", {"detail": None}, "unknown_detail_of_broker_state: detail = null"),
+    ("isr", {"detail": "rumour"}, "unknown_detail_of_isr: detail = rumour"),
+    ("isr_proposed", {"detail": "swap"}, "unknown_detail_of_isr_proposed: detail = swap"),
+    ("fetch", {"leo": -2}, "leo_below_-1: leo = -2"),
+    ("append", {"leader_leo": -5}, "leader_leo_below_-1: leader_leo = -5"),
+    ("hw", {"hw": -2}, "hw_below_-1: hw = -2"),
+    ("leader", {"log_start": -2}, "log_start_below_-1: log_start = -2"),
+    ("append", {"broker_id": -2}, "broker_id_below_-1: broker_id = -2"),
+    ("append", {"leader_id": -2}, "leader_id_below_-1: leader_id = -2"),
+    ("append", {"partition": -2}, "partition_below_-1: partition = -2"),
+    ("append", {"seq": -1}, "seq_below_0: seq = -1"),
+    ("append", {"source_seq": -1}, "source_seq_below_0: source_seq = -1"),
+    ("append", {"source_epoch": -1}, "source_epoch_below_0: source_epoch = -1"),
+    ("append", {"level": -1}, "level_below_0: level = -1"),
+    ("append", {"level": 4}, "level_above_3: level = 4"),
+    ("fetch", {"replica_id": -1, "replicas": None}, "replica_id_below_0: replica_id = -1"),
+    ("config", {"min_isr": 0}, "min_isr_below_1: min_isr = 0"),
+    ("config", {"lag_max_ms": 0}, "lag_max_ms_below_1: lag_max_ms = 0"),
+    ("append", {"ts": datetime(2009, 12, 31, tzinfo=UTC)}, "time_outside_2010_to_2100: ts = 2009-12-31T00:00:00+00:00"),
+    ("append", {"ts": datetime(2101, 1, 1, tzinfo=UTC)}, "time_outside_2010_to_2100: ts = 2101-01-01T00:00:00+00:00"),
+    ("hw", {"hw": 11, "leo": 10}, "hw_above_leo: hw = 11, leo = 10, replica_id = 1"),
+    ("fetch", {"replica_id": 4}, "replica_not_assigned: replica_id = 4, replicas = [1, 2, 3]"),
+    ("leader", {"isr": []}, "empty_isr_with_leader: isr = [], leader_id = 1, broker_id = 1"),
+    ("leader", {"isr": [], "leader_id": None}, "empty_isr_with_leader: isr = [], leader_id = null, broker_id = 1"),
+    ("isr", {"leader_id": 2}, "empty_isr_with_leader: isr = [], leader_id = 2, broker_id = 1"),
+    ("fetch", {"isr": [1, -1]}, "no_broker_in_isr: isr = [1, -1]"),
+    ("fetch", {"isr": [1, None]}, "no_broker_in_isr: isr = [1, None]"),
+    ("fetch", {"replicas": [2, -3]}, "no_broker_in_replicas: replicas = [2, -3]"),
+    ("append", {"partition": -1}, "partition_event_without_partition: event_type = append, partition = -1"),
+    (
+        "progress",
+        {"partition": 0, "topic": "t"},
+        "broker_wide_event_on_partition: event_type = progress, partition = 0",
+    ),
+    ("append", {"topic": None}, "missing_topic: event_type = append, partition = 0"),
+]
+
+
+@pytest.mark.parametrize(("event_type", "changes", "reason"), BROKEN)
+def test_broken_rule_is_named_with_the_bad_value(event_type, changes, reason):
+    assert reasons(event(event_type, **changes)) == [reason]
+
+
+def test_every_rule_has_a_test_that_breaks_it():
+    broken = {reason.split(":")[0] for _, _, reason in BROKEN}
+    broken |= {f"missing_{c}" for needs in REQUIRED.values() for c in needs}
+    broken |= {f"null_{c.name}" for c in replication_events.TABLE.columns if not c.null}
+    assert {rule.name for rule in ROW_RULES} == broken
+
+
+@pytest.mark.parametrize(
+    ("event_type", "changes"),
+    [
+        ("fetch", {"leo": -1}),
+        ("hw", {"hw": 11, "leo": 11}),
+        ("hw", {"replica_id": 2, "hw": 11, "leo": 10}),
+        ("hw", {"hw": 11, "leo": None}),
+        ("isr", {"leader_id": None}),
+        ("isr", {"detail": None}),
+        ("fetch", {"replicas": None, "replica_id": 4}),
+        ("config", {"topic": None, "min_isr": None, "lag_max_ms": 500}),
+        ("append", {"ts": datetime(2010, 1, 1, tzinfo=UTC)}),
+        ("append", {"detail": "anything"}),
+    ],
+)
+def test_edge_of_a_rule_passes(event_type, changes):
+    assert split(table(event(event_type, **changes)))[0] is None
+
+
+def test_rejected_row_is_whole_and_carries_every_reason():
+    bad = event("hw", hw=11, leo=-4, seq=-1)
+    mask, rejected = split(table(event("hw"), bad, event("fetch")))
+    assert mask.to_pylist() == [True, False, True]
+    (row,) = rejected.to_pylist()
+    assert row.pop("reasons") == [
+        "leo_below_-1: leo = -4",
+        "seq_below_0: seq = -1",
+        "hw_above_leo: hw = 11, leo = -4, replica_id = 1",
+    ]
+    assert row == table(bad).to_pylist()[0]
+
+
+def test_split_reads_chunks_dictionaries_and_empty_tables():
+    rows = pa.concat_tables([table(event("hw")), table(event("fetch", leo=-2)), table()])
+    encoded = rows.set_column(7, "event_type", rows["event_type"].dictionary_encode())
+    for events in (rows, encoded):
+        mask, rejected = split(events)
+        assert mask.to_pylist() == [True, False]
+        assert rejected["reasons"].to_pylist() == [["leo_below_-1: leo = -2"]]
+    assert split(table())[0] is None
+
+
+def test_every_word_of_a_detail_passes():
+    rows = [event(event_type, detail=word) for event_type, words in DETAILS.items() for word in words]
+    assert split(table(*rows))[0] is None
