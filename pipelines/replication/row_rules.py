@@ -54,19 +54,22 @@ Mask: TypeAlias = Any  # a boolean pyarrow Array or ChunkedArray; pyarrow ships 
 
 
 class _Rows:
-    """Events and the number of each one's type in `_TYPES` (len(_TYPES): unknown)."""
+    """Events, and for each row one bit set: that of its type in `_TYPES`, or the next one where it is unknown."""
 
     def __init__(self, events: pa.Table) -> None:
         self.events = events
-        self.code = _codes(events["event_type"])
+        self.bits = _bits(events["event_type"])
 
     def __getitem__(self, column: str) -> pa.ChunkedArray:
         return self.events[column]
 
-    def of(self, *types: str) -> pa.Array:
+    def of(self, *types: str) -> pa.BooleanArray:
         """Mask of the rows of these types."""
-        chosen = np.array([t in types for t in (*_TYPES, "")])
-        return pa.array(chosen[self.code])
+        return self.where(sum(1 << _TYPES.index(name) for name in types))
+
+    def where(self, bits: int) -> pa.BooleanArray:
+        packed = np.packbits(self.bits & np.uint16(bits) != 0, bitorder="little")
+        return pa.BooleanArray.from_buffers(pa.bool_(), len(self.bits), [None, pa.py_buffer(packed)])
 
 
 @dataclass(frozen=True)
@@ -110,16 +113,16 @@ def _word(value: object) -> str:
     return "null" if value is None else str(value)
 
 
-def _codes(event_type: pa.ChunkedArray) -> np.ndarray:
-    encoded = event_type.combine_chunks() if isinstance(event_type, pa.ChunkedArray) else event_type
-    if not pa.types.is_dictionary(encoded.type):
-        encoded = encoded.dictionary_encode()
+def _bits(event_type: pa.ChunkedArray) -> np.ndarray:
+    if not pa.types.is_dictionary(event_type.type):
+        event_type = event_type.dictionary_encode()
+    words = event_type.unify_dictionaries().combine_chunks()
     unknown = len(_TYPES)
-    of_word = pc.fill_null(pc.index_in(encoded.dictionary, _TYPE_SET), unknown).to_numpy(zero_copy_only=False)
-    of_word = np.append(of_word, unknown).astype(np.int8)
-    of_row: np.ndarray = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    codes: np.ndarray = of_word[of_row]
-    return codes
+    of_word = pc.fill_null(pc.index_in(words.dictionary, _TYPE_SET), unknown).to_numpy(zero_copy_only=False)
+    bit_of_word = np.left_shift(1, np.append(of_word, unknown)).astype(np.uint16)
+    of_row = pc.fill_null(words.indices, len(words.dictionary)).to_numpy(zero_copy_only=False)
+    bits: np.ndarray = bit_of_word[of_row]
+    return bits
 
 
 def _is_null(column: str) -> Callable[[_Rows], Mask]:
@@ -138,7 +141,7 @@ def _lacks(column: str) -> Callable[[_Rows], Mask]:
 
 
 def _unknown_type(rows: _Rows) -> Mask:
-    return pc.and_(pa.array(rows.code == len(_TYPES)), pc.is_valid(rows["event_type"]))
+    return pc.and_(rows.where(1 << len(_TYPES)), pc.is_valid(rows["event_type"]))
 
 
 def _below(column: str, least: int) -> Callable[[_Rows], Mask]:
@@ -176,7 +179,7 @@ def _unassigned(rows: _Rows) -> Mask:
     replicas, replica = rows["replicas"].take(at).combine_chunks(), rows["replica_id"].take(at)
     parent = pc.list_parent_indices(replicas).to_numpy()
     same = pc.fill_null(pc.equal(pc.list_flatten(replicas), replica.take(pa.array(parent))), False)
-    broken = np.zeros(len(rows.code), bool)
+    broken = np.zeros(len(rows.bits), bool)
     broken[at] = True
     broken[at[parent[np.asarray(same)]]] = False
     return pa.array(broken)
@@ -194,7 +197,7 @@ def _no_broker(column: str) -> Callable[[_Rows], Mask]:
         wrong = np.asarray(pc.fill_null(pc.less(ids, 0), True))
         if not wrong.any():
             return pa.array([], pa.bool_())
-        found = np.zeros(len(rows.code), bool)
+        found = np.zeros(len(rows.bits), bool)
         found[pc.list_parent_indices(lists).to_numpy()[wrong]] = True
         return pa.array(found)
 
@@ -202,8 +205,8 @@ def _no_broker(column: str) -> Callable[[_Rows], Mask]:
 
 
 def _on_no_partition(rows: _Rows) -> Mask:
-    partition_wide = np.append(~np.isin(_TYPES, BROKER_WIDE), False)
-    return pc.and_(pa.array(partition_wide[rows.code]), pc.equal(rows["partition"], -1))
+    of_partitions = rows.of(*(name for name in _TYPES if name not in BROKER_WIDE))
+    return pc.and_(of_partitions, pc.equal(rows["partition"], -1))
 
 
 ROW_RULES: tuple[RowRule, ...] = (
