@@ -1,0 +1,132 @@
+"""What a person awake at three in the morning reads: one sentence per cluster, finding or troubled partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+Row = dict[str, Any]
+
+STALLED_MS = 10_000
+"""A HW that stands below the leader's log end for longer is worth a word."""
+
+
+def health(clusters: Sequence[Row], partitions: Sequence[Row]) -> list[str]:
+    """A sentence per cluster, then one per partition given, each as `show.rows` returns it."""
+    several = len(clusters) > 1
+    return [_cluster(row) for row in clusters] + [_partition(row, several) for row in partitions]
+
+
+def regressions(rows: Sequence[Row]) -> list[str]:
+    """A sentence that sums up, then one per loss or suspicion; harmless findings are counted by class."""
+    serious = [row for row in rows if row["severity"] != "info"]
+    several = len({row["cluster"] for row in rows}) > 1
+    harmless = Counter(row["class"] for row in rows if row["severity"] == "info")
+    said = [f"Harmless: {', '.join(f'{n} {name}' for name, n in sorted(harmless.items()))}."] if harmless else []
+    return [_verdict(serious), *said, *(regression(row, several) for row in serious)]
+
+
+def regression(row: Row, several_clusters: bool = False) -> str:
+    """`clicks-0: offsets 120..299 (180) are gone, critical, unclean election of broker 2 at 09:23:45`."""
+    return f"{name(row, several_clusters)}: {_happening(row)}, {_weight(row)}, {_how(row)} at {clock(row['ts'])}"
+
+
+def name(row: Row, several_clusters: bool = False) -> str:
+    """`topic-partition`, with the cluster in front where there are several."""
+    return f"{row['cluster']}/" * several_clusters + f"{row['topic']}-{row['partition']}"
+
+
+def clock(ts: datetime | None) -> str:
+    """A time of day with its date, UTC."""
+    return "an unknown time" if ts is None else f"{ts:%Y-%m-%d %H:%M:%S}"
+
+
+def brokers(ids: Sequence[int] | None) -> str:
+    """`1,2,3`; `?` when unknown."""
+    return "?" if ids is None else ",".join(map(str, ids)) or "none"
+
+
+def _verdict(serious: Sequence[Row]) -> str:
+    lost = [row for row in serious if row["severity"] == "critical"]
+    if lost:
+        places = {(row["cluster"], row["topic"], row["partition"]) for row in lost}
+        offsets = sum(row["lost_records"] or 0 for row in lost)
+        return f"LOST: {offsets} offsets in {len(places)} partition(s), {len(lost)} finding(s)."
+    if serious:
+        return f"No proven loss, {len(serious)} suspicion(s): read on."
+    return "No loss is known: no high watermark fell in a way that costs committed records."
+
+
+def _happening(row: Row) -> str:
+    first, end, count = row["lost_from"], row["lost_to"], row["lost_records"]
+    if first is not None and end is not None and end > first:
+        are = "are gone" if row["severity"] == "critical" else "may be gone"
+        bound = "at least " if row["proof"] == "bounded" else ""
+        return f"offsets {bound}{first}..{end - 1} ({count}) {are}"
+    return f"HW {_number(row['hw_before'])} -> {_number(row['hw_after'])}"
+
+
+def _weight(row: Row) -> str:
+    return row["severity"] if row["proof"] == "proven" else f"{row['severity']} ({row['proof']})"
+
+
+def _how(row: Row) -> str:
+    leader, start = row["leader_id"], row["start_offset"]
+    began = f" from offset {start}" if start is not None else ""
+    if row["class"] == "unclean_loss":
+        return f"unclean election of broker {_number(leader)}"
+    if row["class"] == "committed_loss":
+        again = leader is not None and leader == row["leader_id_before"]
+        return f"broker {_number(leader)} {'resumed' if again else 'began'} leading{began}"
+    who = row["replica_id"] if row["replica_id"] is not None else leader
+    return f"{row['class'].replace('_', ' ')} on broker {_number(who)}"
+
+
+def _cluster(row: Row) -> str:
+    troubles = [
+        f"{row[key]} {words}"
+        for key, words in (
+            ("offline", "offline"),
+            ("under_min_isr", "under min ISR"),
+            ("under_replicated", "under-replicated"),
+        )
+        if row[key]
+    ]
+    lost = f"; LOST {row['lost_records']} offsets ({row['losses']} findings, see show regressions)" * bool(
+        row["losses"]
+    )
+    state = ", ".join(troubles) or "all in sync"
+    return f"{row['cluster']}: {row['partitions']} partitions, {state}{lost}; last heard {clock(row['last_event_ts'])}"
+
+
+def _partition(row: Row, several_clusters: bool) -> str:
+    behind = (row["leader_leo"] or 0) - (row["hw"] or 0)
+    below = f" ({behind} below the log end)" if row["leader_leo"] is not None and behind > 0 else ""
+    leads = "nobody leads" if row["offline"] else f"broker {_number(row['leader_id'])} leads"
+    parts = [
+        f"{leads} (epoch {_number(row['leader_epoch'])})",
+        f"HW {_number(row['hw'])}{below}",
+        f"in sync {brokers(row['isr'])} of {brokers(row['ar'])}",
+        *_troubles(row),
+    ]
+    return f"{name(row, several_clusters)}: {', '.join(parts)}"
+
+
+def _troubles(row: Row) -> list[str]:
+    found = []
+    if row["offline"]:
+        found.append("OFFLINE")
+    elif row["under_min_isr"]:
+        found.append("UNDER MIN ISR: writes with acks=all are refused")
+    if row["out_of_sync"]:
+        found.append(f"out of sync: {brokers(row['out_of_sync'])}")
+    if (row["stalled_ms"] or 0) > STALLED_MS:
+        held = f", held back by {brokers(row['holding_replicas'])}" if row["holding_replicas"] else ""
+        found.append(f"HW stands for {row['stalled_ms'] / 1000:.0f} s{held}")
+    return found
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)

@@ -1,0 +1,191 @@
+"""The configuration: a TOML file, then `HWMARK_<SECTION>__<KEY>` in the environment, then flags."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from pipelines.errors import UsageError, nearest
+from pipelines.replication.rules import Rules
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+PREFIX = "HWMARK_"
+FILE = Path("conf/hwmark.toml")
+"""Read when there is one below the current directory; `--config` names another."""
+
+_OPEN = f"{PREFIX}LAKE__STORAGE_OPTIONS__"
+"""Below this the names are the object store's."""
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Section(BaseModel):
+    model_config = _STRICT
+
+
+class Lake(_Section):
+    """Where the tables are."""
+
+    path: str = "lake"
+    storage_options: dict[str, str] = {}
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class RulesSection(Rules):
+    """The fields of `Rules`, each declared there and nowhere else."""
+
+    def rules(self) -> Rules:
+        return Rules(**{field.name: getattr(self, field.name) for field in fields(Rules)})
+
+
+class Ingest(_Section):
+    """How broker logs are read."""
+
+    timezone: str = "UTC"
+    internal_topics: bool = True
+
+
+class Run(_Section):
+    """The streaming job."""
+
+    buckets: Annotated[int, Field(ge=1, le=4096)] = 32
+    interval: str = "10s"
+    master: str = "local[*]"
+    jars_dir: str = ""
+
+
+class Check(_Section):
+    """The quality suites."""
+
+
+class Alerts(_Section):
+    """The alert rules."""
+
+    rules_file: str = ""
+
+
+class Maintain(_Section):
+    """What `hwmark maintain` keeps; 0 days keeps everything."""
+
+    vacuum_hours: Annotated[int, Field(ge=0)] = 168
+    bronze_days: Annotated[int, Field(ge=0)] = 0
+    silver_days: Annotated[int, Field(ge=0)] = 0
+
+
+class Settings(BaseSettings):
+    """Every setting of the program, one section per part of it."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    lake: Lake = Lake()
+    rules: RulesSection = RulesSection()
+    ingest: Ingest = Ingest()
+    run: Run = Run()
+    check: Check = Check()
+    alerts: Alerts = Alerts()
+    maintain: Maintain = Maintain()
+
+
+def keys() -> dict[str, list[str]]:
+    """The keys of every section."""
+    return {name: list(field.annotation.__pydantic_fields__) for name, field in Settings.model_fields.items()}  # type: ignore[union-attr]
+
+
+def load(config: Path | None = None, flags: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """The settings in force: flags over environment over file over defaults.
+
+    `flags` has the shape of the file; values that are None are not set. Raises UsageError naming the
+    bad key or value and where it stands.
+    """
+    file = config or (FILE if FILE.is_file() else None)
+    _check_keys(str(file), _read(file) if file else {})
+    _check_environment()
+
+    class Loaded(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: Any, **sources: PydanticBaseSettingsSource
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (
+                sources["init_settings"],
+                sources["env_settings"],
+                TomlConfigSettingsSource(settings_cls, file or Path()),
+            )
+
+    given: dict[str, Any] = {}
+    for section, values in (flags or {}).items():
+        if set_values := {key: value for key, value in values.items() if value is not None}:
+            given[section] = set_values
+    try:
+        return Loaded(**given)
+    except (ValidationError, SettingsError) as error:
+        raise UsageError(_words(error, file, given)) from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read the configuration {file}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} is not TOML: {error}") from error
+
+
+def _check_keys(where: str, values: Mapping[str, Any]) -> None:
+    known = keys()
+    for section, content in values.items():
+        if not isinstance(content, Mapping):
+            raise UsageError(
+                f"{where}: {section} = {content!r} stands outside a section; write [{section}] above its keys"
+            )
+        if section not in known:
+            raise UsageError(f"{where}: there is no section [{section}]; {nearest(section, known)}")
+        for key in content:
+            if key not in known[section]:
+                raise UsageError(f"{where}: there is no key {section}.{key}; {nearest(key, known[section])}")
+
+
+def _check_environment() -> None:
+    known = {f"{PREFIX}{section}__{key}".upper() for section, names in keys().items() for key in names}
+    for name in os.environ:
+        upper = name.upper()
+        if upper.startswith(PREFIX) and upper not in known and not upper.startswith(_OPEN):
+            raise UsageError(f"the environment sets {name}, which is no setting; {nearest(upper, known)}")
+
+
+def _words(error: ValidationError | SettingsError, file: Path | None, flags: Mapping[str, Mapping[str, Any]]) -> str:
+    if isinstance(error, SettingsError):
+        return f"the environment does not parse: {error}"
+    return "; ".join(_place(e["loc"], file, flags) + _complaint(e) for e in error.errors())
+
+
+def _complaint(error: ErrorDetails) -> str:
+    words = error["msg"].removeprefix("Value error, ")
+    return words if error["type"] == "value_error" else f" is {error['input']!r}: {words}"
+
+
+def _place(location: Sequence[int | str], file: Path | None, flags: Mapping[str, Mapping[str, Any]]) -> str:
+    section, *rest = map(str, location)
+    if not rest:  # a rule over the whole section, whose words name the key
+        return ""
+    variable = f"{PREFIX}{section}__{rest[0]}".upper()
+    if rest[0] in flags.get(section, {}):
+        return f"--{rest[0].replace('_', '-')}"
+    if variable in os.environ:
+        return variable
+    return f"{file}: {section}.{'.'.join(rest)}"
