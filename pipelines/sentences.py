@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from pipelines.look import STALLED_MS
+
 Row = dict[str, Any]
 
-STALLED_MS = 10_000
-"""A HW that stands below the leader's log end for longer is worth a word."""
 
-
-def health(clusters: Sequence[Row], partitions: Sequence[Row]) -> list[str]:
-    """A sentence per cluster, then one per partition given, each as `show.rows` returns it."""
+def health(clusters: Sequence[Row], findings: Sequence[Row], partitions: Sequence[Row]) -> list[str]:
+    """A sentence per cluster, then one per partition given, from `look.clusters`, `findings` and `rows`."""
     several = len(clusters) > 1
-    return [_cluster(row) for row in clusters] + [_partition(row, several) for row in partitions]
+    said = [_cluster(row, [f for f in findings if f["cluster"] == row["cluster"]]) for row in clusters]
+    return said + [_partition(row, several) for row in partitions]
 
 
-def regressions(rows: Sequence[Row]) -> list[str]:
-    """A sentence that sums up, then one per loss or suspicion; harmless findings are counted by class."""
-    serious = [row for row in rows if row["severity"] != "info"]
-    several = len({row["cluster"] for row in rows}) > 1
-    harmless = Counter(row["class"] for row in rows if row["severity"] == "info")
+def regressions(findings: Sequence[Row], rows: Sequence[Row]) -> list[str]:
+    """A sentence that sums up `look.findings`, then one per loss or suspicion in `rows`."""
+    several = len({row["cluster"] for row in findings}) > 1
+    harmless: Counter[str] = Counter()
+    for row in findings:
+        if row["severity"] == "info":
+            harmless[row["class"]] += row["findings"]
     said = [f"Harmless: {', '.join(f'{n} {name}' for name, n in sorted(harmless.items()))}."] if harmless else []
-    return [_verdict(serious), *said, *(regression(row, several) for row in serious)]
+    return [_verdict(findings), *said, *(regression(row, several) for row in rows)]
 
 
 def regression(row: Row, several_clusters: bool = False) -> str:
@@ -48,15 +50,17 @@ def brokers(ids: Sequence[int] | None) -> str:
     return "?" if ids is None else ",".join(map(str, ids)) or "none"
 
 
-def _verdict(serious: Sequence[Row]) -> str:
-    lost = [row for row in serious if row["severity"] == "critical"]
+def _verdict(findings: Sequence[Row]) -> str:
+    lost = [row for row in findings if row["severity"] == "critical"]
     if lost:
-        places = {(row["cluster"], row["topic"], row["partition"]) for row in lost}
-        offsets = sum(row["lost_records"] or 0 for row in lost)
-        return f"LOST: {offsets} offsets in {len(places)} partition(s), {len(lost)} finding(s)."
-    if serious:
-        return f"No proven loss, {len(serious)} suspicion(s): read on."
+        return f"LOST: {_sum(lost, 'lost_records')} offsets in {_sum(lost, 'partitions')} partitions."
+    if suspicions := _sum((row for row in findings if row["severity"] == "warning"), "findings"):
+        return f"No loss is proven, {suspicions} suspicions are open."
     return "No loss is known: no high watermark fell in a way that costs committed records."
+
+
+def _sum(rows: Iterable[Row], column: str) -> int:
+    return sum(row[column] for row in rows)
 
 
 def _happening(row: Row) -> str:
@@ -84,21 +88,12 @@ def _how(row: Row) -> str:
     return f"{row['class'].replace('_', ' ')} on broker {_number(who)}"
 
 
-def _cluster(row: Row) -> str:
-    troubles = [
-        f"{row[key]} {words}"
-        for key, words in (
-            ("offline", "offline"),
-            ("under_min_isr", "under min ISR"),
-            ("under_replicated", "under-replicated"),
-        )
-        if row[key]
-    ]
-    lost = f"; LOST {row['lost_records']} offsets ({row['losses']} findings, see show regressions)" * bool(
-        row["losses"]
-    )
-    state = ", ".join(troubles) or "all in sync"
-    return f"{row['cluster']}: {row['partitions']} partitions, {state}{lost}; last heard {clock(row['last_event_ts'])}"
+def _cluster(row: Row, findings: Sequence[Row]) -> str:
+    kinds = {"offline": "offline", "under_min_isr": "under min ISR", "under_replicated": "under-replicated"}
+    state = ", ".join(f"{row[key]} {words}" for key, words in kinds.items() if row[key]) or "all in sync"
+    lost = _sum((f for f in findings if f["severity"] == "critical"), "lost_records")
+    loss = f"; LOST {lost} offsets (hwmark show regressions)" if lost else ""
+    return f"{row['cluster']}: {row['partitions']} partitions, {state}{loss}; last heard {clock(row['heard'])}"
 
 
 def _partition(row: Row, several_clusters: bool) -> str:

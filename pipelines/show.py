@@ -1,188 +1,53 @@
-"""Looking into a lake without Spark: rows of one table, filtered, the latest revision only, newest last."""
+"""`hwmark show`: one view of a lake as text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from pipelines import render, sentences
+from pipelines.look import VIEWS, Filter, Lake, Row, clusters, findings, newest, rows
 
-from deltalake import DeltaTable, QueryBuilder
+_WHERE = "ts cluster topic_partition "
 
-from pipelines.errors import UsageError, nearest
-from schemas import alerts, hw_regressions, isr_changes, partition_health, partition_hw, replica_sync
-from schemas.declaration import Table
-
-Row = dict[str, Any]
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_WORST = "CASE severity WHEN 'critical' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END"
-_TROUBLE = """offline OR under_min_isr OR under_replicated OR cardinality(out_of_sync) > 0 OR stalled_ms > 10000"""
-
-
-@dataclass(frozen=True)
-class View:
-    """One thing to look at: its table, the column of its time, and what makes a row the latest of its key."""
-
-    table: Table
-    time: str
-    rank: str = "0"
-    latest: str = ""
-    written_by: str = "run --once"
-
-    def place(self, name: str) -> str:
-        """The SQL that names the cluster, topic or partition of a row."""
-        return f"labels['{name}']" if self.table is alerts.TABLE else name
-
-
-VIEWS = {
-    "hw": View(partition_hw.TABLE, "ts"),
-    "isr": View(
-        isr_changes.TABLE,
-        "ts",
-        latest="PARTITION BY cluster, topic, topic_id, partition, coalesce(partition_epoch, -1), "
-        "CASE WHEN partition_epoch IS NULL THEN ts END ORDER BY revision DESC",
-    ),
-    "sync": View(replica_sync.TABLE, "ts"),
-    "regressions": View(
-        hw_regressions.TABLE, "ts", rank=_WORST, latest="PARTITION BY cluster, regression_id ORDER BY revision DESC"
-    ),
-    "alerts": View(
-        alerts.TABLE,
-        "last_ts",
-        rank="CASE state WHEN 'firing' THEN 1 ELSE 0 END",
-        latest="PARTITION BY alert_id ORDER BY last_ts DESC, state DESC",
-        written_by="check",
-    ),
-    "health": View(partition_health.TABLE, "last_event_ts", rank=f"CASE WHEN {_TROUBLE} THEN 1 ELSE 0 END"),
+COLUMNS = {
+    "hw": _WHERE + "leader_id leader_epoch kind hw reported_hw leader_leo isr holding_replicas agreement",
+    "isr": _WHERE + "leader_id partition_epoch change isr_before isr_after cause commit_ms under_min_isr",
+    "sync": _WHERE + "replica_id previous_state state in_isr leo leader_leo lag_records lag_ms reason",
+    "alerts": "last_ts state severity rule subject first_ts summary",
 }
+"""What the table of a view shows; JSON and CSV carry every column."""
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Which rows; None means all."""
-
-    cluster: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    since: datetime | None = None
-
-    def where(self, view: View) -> str:
-        """The filter as SQL over the view's table."""
-        parts = [f"{view.place(n)} = {_text(v)}" for n in ("cluster", "topic") if (v := getattr(self, n)) is not None]
-        if self.partition is not None:
-            parts.append(f"CAST({view.place('partition')} AS INT) = {self.partition}")
-        if self.since is not None:
-            parts.append(f"{view.time} >= timestamp '{self.since.astimezone(UTC).isoformat()}'")
-        return " AND ".join(parts) or "true"
+def show(lake: Lake, view: str, wanted: Filter, limit: int, format: str) -> str:
+    """The newest `limit` rows of a view as `table`, `json` or `csv`."""
+    if format == "table":
+        view = _telling(view, wanted)
+    found, matching = rows(lake, view, wanted, limit)
+    if format == "json":
+        return render.as_json(found)
+    if format == "csv":
+        return render.as_csv(found, [column.name for column in VIEWS[view].table.columns])
+    lines = _words(lake, view, wanted, found)
+    if matching > len(found):
+        lines.append(f"({matching - len(found)} more; --limit {matching} shows all)")
+    return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Lake:
-    """A lake to read from, by path or URI."""
-
-    path: str
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-
-    def open(self, table: Table) -> DeltaTable | None:
-        """The table, or None where it was never written."""
-        uri, options = f"{self.path.rstrip('/')}/{table.path}", dict(self.storage_options)
-        return DeltaTable(uri, storage_options=options) if DeltaTable.is_deltatable(uri, options) else None
-
-    def query(self, table: DeltaTable, sql: str) -> list[Row]:
-        """Rows of a query over the table `t`."""
-        found = QueryBuilder().register("t", table).execute(sql).read_all()
-        columns = [found.column(name).to_pylist() for name in found.column_names]
-        return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+def _telling(view: str, wanted: Filter) -> str:
+    """What a person wants of a view: of a whole lake only what is in trouble."""
+    if view == "health" and wanted.topic is None:
+        return "trouble"
+    return "serious" if view == "regressions" else view
 
 
-def moment(text: str, now: datetime) -> datetime:
-    """The moment meant by `15m`, `2h`, `3d` (before `now`) or an ISO time (UTC unless it says otherwise)."""
-    if match := re.fullmatch(r"(\d+)([smhd])", text):
-        return now - timedelta(**{_UNITS[match[2]]: int(match[1])})
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--since {text} is no time; say 15m, 2h, 3d or 2026-11-21T09:20:00") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+def _words(lake: Lake, view: str, wanted: Filter, found: list[Row]) -> list[str]:
+    if VIEWS[view].table is VIEWS["health"].table:
+        return sentences.health(clusters(lake, wanted), findings(lake, wanted), found)
+    if view == "serious":
+        return sentences.regressions(findings(lake, wanted), found)
+    return [render.as_table(found, COLUMNS[view].split())] if found else [_nothing(lake, view, wanted)]
 
 
-def rows(lake: Lake, name: str, wanted: Filter, limit: int) -> tuple[list[Row], int]:
-    """At most `limit` rows of a view, the weightiest and newest, in ascending order; and how many match in all.
-
-    Raises UsageError for a lake without that table, or a cluster or topic it does not know.
-    """
-    view = VIEWS[name]
-    table = lake.open(view.table)
-    if table is None:
-        _refuse_unwritten(lake, view)
-        return [], 0
-    latest = f"QUALIFY row_number() OVER ({view.latest}) = 1" if view.latest else ""
-    order = f"{view.rank} DESC, {view.time} DESC"
-    matching = f"SELECT * FROM t WHERE {wanted.where(view)} {latest}"
-    found = lake.query(
-        table, f"SELECT *, count(*) OVER () AS matching FROM ({matching}) ORDER BY {order} LIMIT {limit}"
-    )
-    if not found:
-        _refuse_unknown(lake, table, view, wanted)
-        return [], 0
-    total = found[0]["matching"]
-    return [{k: v for k, v in row.items() if k != "matching"} for row in reversed(found)], total
-
-
-def clusters(lake: Lake, wanted: Filter) -> list[Row]:
-    """One row per cluster: its partitions by trouble, offsets lost, and when it was last heard of."""
-    table = lake.open(partition_health.TABLE)
-    if table is None:
-        return []
-    counted = "count(*) AS partitions, max(last_event_ts) AS last_event_ts, " + ", ".join(
-        f"count(*) FILTER (WHERE {name}) AS {name}" for name in ("under_replicated", "under_min_isr", "offline")
-    )
-    where = wanted.where(VIEWS["health"])
-    found = lake.query(table, f"SELECT cluster, {counted} FROM t WHERE {where} GROUP BY cluster ORDER BY cluster")
-    lost = losses(lake, wanted)
-    return [{**row, **lost.get(row["cluster"], {"losses": 0, "lost_records": 0})} for row in found]
-
-
-def losses(lake: Lake, wanted: Filter) -> dict[str, Row]:
-    """Critical regressions and offsets lost, per cluster."""
-    view = VIEWS["regressions"]
-    table = lake.open(view.table)
-    if table is None:
-        return {}
-    latest = f"SELECT * FROM t WHERE {wanted.where(view)} QUALIFY row_number() OVER ({view.latest}) = 1"
-    found = lake.query(
-        table,
-        f"SELECT cluster, count(*) AS losses, coalesce(sum(lost_records), 0) AS lost_records FROM ({latest}) "
-        "WHERE severity = 'critical' GROUP BY cluster",
-    )
-    return {row["cluster"]: row for row in found}
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _refuse_unwritten(lake: Lake, view: View) -> None:
-    """An absent table is empty where its writer has been, and a mistake where not."""
-    from schemas import quality_results
-
-    witness = quality_results.TABLE if view.written_by == "check" else partition_health.TABLE
-    if view.table is witness or lake.open(witness) is None:
-        raise UsageError(
-            f"there is no {view.table.path} in {lake.path} yet; `hwmark {view.written_by} --lake {lake.path}` writes it"
-        )
-
-
-def _refuse_unknown(lake: Lake, table: DeltaTable, view: View, wanted: Filter) -> None:
-    """Names the nearest cluster or topic where the one asked for is unknown to the lake."""
-    health = lake.open(partition_health.TABLE)
-    source, place = (health, VIEWS["health"]) if health else (table, view)
-    for name in ("cluster", "topic"):
-        asked = getattr(wanted, name)
-        if asked is None:
-            continue
-        known = [row["name"] for row in lake.query(source, f"SELECT DISTINCT {place.place(name)} AS name FROM t")]
-        if asked not in known:
-            raise UsageError(f"{lake.path} knows no {name} {asked}; {nearest(asked, [k for k in known if k])}")
+def _nothing(lake: Lake, view: str, wanted: Filter) -> str:
+    last = newest(lake, view, wanted) if wanted.since else None
+    if last is None:
+        return f"{lake.path} has no such row in {VIEWS[view].table.path}."
+    return f"Nothing since {sentences.clock(wanted.since)}; the newest row is of {sentences.clock(last)}."

@@ -44,6 +44,14 @@ class Table:
     words: str
     columns: Sequence[Column]
 
+    def describe(self) -> str:
+        """The table in words: its path and meaning, then a line per column."""
+        name, kind = (max(len(getattr(c, part)) for c in self.columns) for part in ("name", "type"))
+        lines = (
+            f"  {c.name:{name}}  {c.type:{kind}}  {'null' if c.null else '    '}  {c.words}".rstrip() for c in self.columns
+        )
+        return "\n".join([f"{self.path}: {self.words}", *lines])
+
     def arrow(self) -> pa.Schema:
         return pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.null) for c in self.columns])
 

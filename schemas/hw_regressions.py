@@ -1,7 +1,7 @@
 """`silver/hw_regressions`: one fall of a high watermark, or a log that ends below it, with its verdict."""
 
 from schemas.declaration import Column, Table
-from schemas.keys import PLACE
+from schemas.keys import LEVEL, PLACE, REVISION
 
 TABLE = Table(
     "silver/hw_regressions",
@@ -27,6 +27,8 @@ TABLE = Table(
         Column("lost_records", "bigint", "offsets lost, at least (compaction and markers count)"),
         Column("evidence", "string", "JSON: what the verdict rests on"),
         Column("proof", "string", "proven, bounded or unproven", null=False),
+        LEVEL,
+        REVISION,
     ),
 )
 ARROW = TABLE.arrow()

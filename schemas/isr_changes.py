@@ -1,7 +1,7 @@
 """`silver/isr_changes`: one committed change of a partition's in-sync replicas."""
 
 from schemas.declaration import Column, Table
-from schemas.keys import PLACE
+from schemas.keys import LEVEL, PLACE, REVISION
 
 TABLE = Table(
     "silver/isr_changes",
@@ -24,6 +24,8 @@ TABLE = Table(
         Column("commit_ms", "bigint", "milliseconds from proposal to commit, on the leader's clock"),
         Column("under_min_isr", "boolean", "fewer in sync than min.insync.replicas afterwards"),
         Column("predicted", "boolean", "the lag rule said so before it was committed"),
+        LEVEL,
+        REVISION,
     ),
 )
 ARROW = TABLE.arrow()

@@ -1,7 +1,7 @@
 """`silver/partition_hw`: one change of a partition's reconstructed high watermark, or a report that matches none."""
 
 from schemas.declaration import Column, Table
-from schemas.keys import PLACE
+from schemas.keys import LEVEL, PLACE
 
 TABLE = Table(
     "silver/partition_hw",
@@ -20,6 +20,7 @@ TABLE = Table(
         ),
         Column("frozen", "boolean", "under min ISR: the HW may not move"),
         Column("agreement", "string", "exact, race, disagree, unreported or only_witness"),
+        LEVEL,
     ),
 )
 ARROW = TABLE.arrow()

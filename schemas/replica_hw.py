@@ -1,7 +1,7 @@
 """`silver/replica_hw`: one change of a follower's high watermark (off by default)."""
 
 from schemas.declaration import Column, Table
-from schemas.keys import PLACE
+from schemas.keys import LEVEL, PLACE
 
 TABLE = Table(
     "silver/replica_hw",
@@ -11,6 +11,7 @@ TABLE = Table(
         Column("replica_id", "int", "the follower", null=False),
         Column("hw", "bigint", "min(leader HW in its last answer, own LEO)"),
         Column("reported_hw", "bigint", "what the follower reported"),
+        LEVEL,
     ),
 )
 ARROW = TABLE.arrow()

@@ -1,7 +1,7 @@
 """`silver/replica_sync`: one state change of one replica."""
 
 from schemas.declaration import Column, Table
-from schemas.keys import PLACE
+from schemas.keys import LEVEL, PLACE
 
 TABLE = Table(
     "silver/replica_sync",
@@ -18,6 +18,7 @@ TABLE = Table(
         Column("lag_records", "bigint", "offsets behind the leader"),
         Column("lag_ms", "bigint", "milliseconds since last caught up"),
         Column("reason", "string", "silent, behind, no_state or recovered"),
+        LEVEL,
     ),
 )
 ARROW = TABLE.arrow()

@@ -1,6 +1,7 @@
 """`silver/telemetry_gaps`: telemetry that is missing, late, restarted or out of time."""
 
 from schemas.declaration import Column, Table
+from schemas.keys import LEVEL
 
 TABLE = Table(
     "silver/telemetry_gaps",
@@ -20,6 +21,7 @@ TABLE = Table(
         Column("seq_to", "bigint", "last number concerned, inclusive"),
         Column("kind", "string", "gap, late, reset or clock", null=False),
         Column("detail", "string", "what the reader knows of it"),
+        LEVEL,
     ),
 )
 ARROW = TABLE.arrow()

@@ -1,0 +1,213 @@
+"""The command `hwmark`: each command reads the settings, calls one function, and prints."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from pipelines.errors import UsageError
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+FAILED, WRONG, FIRING = 1, 2, 3
+"""Exit statuses beside 0, done: failed; wrong usage or configuration; done, and alerts are firing."""
+
+_DEBUG = "hwmark.debug"
+
+
+class Commands(TyperGroup):
+    """Turns whatever goes wrong in a command into one line and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (TyperException, typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if ctx.meta.get(_DEBUG):
+                traceback.print_exc()
+            else:
+                typer.echo(f"hwmark: {_one_line(error)}", err=True)
+            raise typer.Exit(WRONG if isinstance(error, UsageError) else FAILED) from error
+
+
+def _one_line(error: Exception) -> str:
+    words = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UsageError | ValueError | FileNotFoundError):
+        return words
+    return f"{type(error).__name__}: {words[:500]} (--debug shows the trace)"
+
+
+app = typer.Typer(
+    name="hwmark",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Where every Kafka partition's high watermark really is, who holds it back, and what was lost.",
+    epilog="Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 done and alerts are firing "
+    "(with --fail-on-alert). `hwmark COMMAND --help` has examples.",
+)
+ingest_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bring telemetry into a lake.")
+app.add_typer(ingest_app, name="ingest")
+
+
+def _remember_debug(ctx: typer.Context, value: bool) -> bool:
+    from pipelines.console import log_to_stderr
+
+    ctx.meta[_DEBUG] = value
+    log_to_stderr(value)
+    return value
+
+
+Lake = Annotated[
+    str | None, typer.Option("--lake", metavar="DIR", help="The lake: a directory or an object-store URI.")
+]
+Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Instead of conf/hwmark.toml.")]
+Debug = Annotated[bool, typer.Option("--debug", callback=_remember_debug, help="Show the trace of an error.")]
+FailOnAlert = Annotated[bool, typer.Option("--fail-on-alert", help="Exit with 3 when an alert is firing.")]
+
+
+class What(StrEnum):
+    """What `hwmark show` can show."""
+
+    hw = "hw"
+    isr = "isr"
+    sync = "sync"
+    regressions = "regressions"
+    alerts = "alerts"
+    health = "health"
+
+
+class Format(StrEnum):
+    """How `hwmark show` prints."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+def _settings(config: Path | None, **flags: Mapping[str, Any]) -> Settings:
+    from pipelines.settings import load
+
+    return load(config, flags)
+
+
+@app.command()
+def schema(
+    table: Annotated[str | None, typer.Argument(help="One table, such as partition_hw; all when left out.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Print the tables of a lake, their columns and what they mean.
+
+    \b
+    Examples:
+      hwmark schema
+      hwmark schema hw_regressions
+    """
+    from pipelines.errors import nearest
+    from schemas import tables
+
+    known = tables()
+    if table is not None and table not in known:
+        raise UsageError(f"there is no table {table}; {nearest(table, known)}")
+    for name in [table] if table else known:
+        typer.echo(known[name].describe() + "\n")
+
+
+@ingest_app.command("logs")
+def ingest_logs(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Log files, or directories of brokers.")],
+    cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
+    lake: Lake = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the files grow and rotate.")] = False,
+    timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of times without one (stock pattern).")] = None,
+    internal_topics: Annotated[bool | None, typer.Option(help="Include __consumer_offsets and the like.")] = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Turn Kafka broker logs (plain, .gz, rotated) into events of a lake.
+
+    \b
+    Examples:
+      hwmark ingest logs /var/log/kafka --cluster prod --lake lake
+      hwmark ingest logs broker-1/ broker-2/ broker-3/ --cluster prod --lake lake
+      hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
+    """
+    from generators.brokerlogs.ingest import ingest_logs as ingest
+
+    from pipelines.console import progress
+
+    settings = _settings(config, lake={"path": lake}, ingest={"timezone": timezone, "internal_topics": internal_topics})
+    with progress("ingest") as say:
+        summary = ingest(
+            paths,
+            cluster=cluster,
+            lake=settings.lake.path,
+            follow=follow,
+            timezone=settings.ingest.timezone,
+            internal_topics=settings.ingest.internal_topics,
+            grace_ms=settings.rules.reorder_grace_ms,
+            on_progress=say,
+            stop=_until_told(),
+            storage_options=settings.lake.storage_options,
+        )
+    typer.echo("\n".join(summary.lines()))
+
+
+def _until_told() -> threading.Event:
+    """An event that SIGTERM and the first Ctrl-C set; a second Ctrl-C interrupts at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.default_int_handler)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, on_signal)
+    return stop
+
+
+@app.command()
+def show(
+    what: Annotated[What, typer.Argument(help="What to look at.")],
+    lake: Lake = None,
+    topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(metavar="P", help="Only this partition.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="15m, 2h, 3d or an ISO time (UTC).")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many rows, the newest.")] = 30,
+    format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Look into a lake without Spark: newest last, the latest revision only, times in UTC.
+
+    \b
+    Examples:
+      hwmark show health --lake lake
+      hwmark show regressions --lake lake
+      hwmark show hw --topic orders --partition 3 --since 15m
+      hwmark show isr --since 2026-11-21T09:20:00 --format json
+    """
+    from datetime import UTC, datetime
+
+    from pipelines import look
+    from pipelines import show as shown
+
+    place = _settings(config, lake={"path": lake}).lake
+    after = look.moment(since, datetime.now(UTC)) if since else None
+    wanted = look.Filter(cluster, topic, partition, after)
+    typer.echo(shown.show(look.Lake(place.path, place.storage_options), what.value, wanted, limit, format.value))
