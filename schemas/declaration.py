@@ -48,7 +48,8 @@ class Table:
         """The table in words: its path and meaning, then a line per column."""
         name, kind = (max(len(getattr(c, part)) for c in self.columns) for part in ("name", "type"))
         lines = (
-            f"  {c.name:{name}}  {c.type:{kind}}  {'null' if c.null else '    '}  {c.words}".rstrip() for c in self.columns
+            f"  {c.name:{name}}  {c.type:{kind}}  {'null' if c.null else '    '}  {c.words}".rstrip()
+            for c in self.columns
         )
         return "\n".join([f"{self.path}: {self.words}", *lines])
 
@@ -91,17 +92,24 @@ def _spark_type(name: str) -> DataType:
 
 def differences(expected: pa.Schema, actual: pa.Schema) -> list[str]:
     """Every difference between two schemas, one sentence each; column order does not count."""
-    found = []
+    found: list[str] = []
     for field in expected:
-        position = actual.get_field_index(field.name)
-        if position < 0:
+        others = [actual.field(position) for position in actual.get_all_field_indices(field.name)]
+        if not others:
             found.append(f"column {field.name} is missing (expected {field.type})")
-            continue
-        other = actual.field(position)
-        if other.type != field.type:
-            found.append(f"column {field.name} is {other.type}, expected {field.type}")
-        if other.nullable and not field.nullable:
-            found.append(f"column {field.name} allows null, expected not null")
+        if len(others) > 1:
+            found.append(f"column {field.name} is there {len(others)} times")
+        found.extend(words for other in others for words in _field_differences(field, other))
     known = set(expected.names)
     found.extend(f"column {name} is not expected" for name in actual.names if name not in known)
+    return found
+
+
+def _field_differences(expected: pa.Field, actual: pa.Field) -> list[str]:
+    found = []
+    if actual.type != expected.type:
+        found.append(f"column {expected.name} is {actual.type}, expected {expected.type}")
+    if actual.nullable != expected.nullable:
+        words = ("allows null, expected not null", "refuses null, expected null allowed")[expected.nullable]
+        found.append(f"column {expected.name} {words}")
     return found

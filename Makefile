@@ -1,0 +1,54 @@
+# Everything starts from Python 3.11 or later (PYTHON=python3.12 names one) and a JDK 17 or later.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench lock clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## .venv with the pinned packages, Delta's jars and compiled kernels; once
+
+demo: $(READY) ## the whole job on recorded logs of a real Kafka
+	@$(BIN)/hwmark demo
+
+test: $(READY) ## all tests
+	@$(BIN)/pytest -n 2 --dist loadgroup
+
+lint: $(READY) ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY) ## rewrite the code as ruff wants it
+	@$(BIN)/ruff format .
+
+bench: $(READY) ## events a second, beside other engines on the same work
+	@$(BIN)/hwmark bench
+
+lock: ## pin anew what pyproject.toml asks for
+	@$(PYTHON) -m venv --clear build/lock
+	@build/lock/bin/pip install -q '.[dev]'
+	@{ head -n 1 requirements.lock; build/lock/bin/pip freeze --exclude hwmark; } > build/requirements.lock
+	@mv build/requirements.lock requirements.lock
+
+clean: ## remove .venv and everything made
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "hwmark needs Python 3.11 or later: name one with make PYTHON=python3.12" >&2; exit 1; }
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	  found=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	  [ "$${found:-0}" -ge 17 ] || \
+	  { echo "hwmark needs a JDK 17 or later: install one, or set JAVA_HOME" >&2; exit 1; }
+	@echo "setup: packages into .venv (some minutes the first time)"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	@$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/pip check
+	@echo "setup: Delta's jars"
+	@$(BIN)/python -m pipelines.setup
+	@touch $@
