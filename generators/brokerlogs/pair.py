@@ -1,0 +1,210 @@
+"""Which lines belong together, at what telemetry level, and where lines are missing: decided line by line.
+
+A decision looks ahead, by log time or line numbers, never by how the bytes were cut: where the lines at hand
+do not decide it yet, everything from there on waits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from generators.brokerlogs.scan import (
+    ADVANCED,
+    ALTER,
+    CREATING,
+    PROPOSED,
+    RECORDED,
+    SKIPPED,
+    TRUNCATING,
+    UNDER_MIN,
+    UNIFIED,
+)
+
+FETCH_MS = 500
+"""Log time that one fetch's lines may be apart (66 ms were seen)."""
+STOCK_MS, STOCK_LINES = 100, 64
+"""The same for the stock pattern, which names no thread."""
+LEVEL_MS = 10_000
+"""Log time in which a source shows its level."""
+HOLE_LINES, HOLE_MS = 1000, 5000
+"""Numbers, or log time, after which a missing `%sn` is lost (threads displaced lines by up to 745)."""
+RESTART_MS = 1000
+"""A JVM needs longer than this to come back and number from 1 again."""
+FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
+
+DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")])
+"""Of a line: the RECORDED line whose fetch it opens (-1), that fetch's ADVANCED line (-1), line numbers lost before
+it, the level, and whether an earlier line of its fetch has told it."""
+STATE = np.dtype([("level", "i1"), ("number", "i8"), ("ts", "i8")])
+"""Carried on: the level (-1 open), the greatest `%sn` so far (-1 none) and the time of the last line (-1)."""
+
+
+@njit(cache=True)
+def _next_of_thread(lines, n):
+    following = np.full(n, -1, np.int32)
+    threads = 0
+    for i in range(n):
+        threads = max(threads, lines[i].thread + 1)
+    last = np.full(threads, -1, np.int32)
+    for i in range(n - 1, -1, -1):
+        thread = lines[i].thread
+        if thread >= 0:
+            following[i] = last[thread]
+            last[thread] = i
+    return following
+
+
+@njit(cache=True)
+def _passed(lines, start, stop, limit):
+    """Whether a line of [start, stop) has a time above `limit`."""
+    for i in range(start, stop):
+        if lines[i].ts > limit:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _follower(lines, following, n, i, kind, last):
+    """The next line of i's thread if it has that shape and comes in time: (line, -1 for none or -2 for undecided)."""
+    j = following[i]
+    limit = lines[i].ts + FETCH_MS
+    if j < 0:
+        return -1 if last or _passed(lines, i + 1, n, limit) else -2
+    if lines[j].kind != kind or _passed(lines, i + 1, j + 1, limit):
+        return -1
+    return j
+
+
+@njit(cache=True)
+def _fetch_of_thread(lines, following, n, i, last):
+    """(RECORDED line, ADVANCED line) of the fetch that line i opens.
+
+    A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it recorded.
+    """
+    place, limit = lines[i].place, lines[i].ts + FETCH_MS
+    hw = i if lines[i].kind == ADVANCED else -1
+    tried = lines[i].kind != PROPOSED
+    j = following[i]
+    while True:
+        if j < 0:
+            return (-1 if last or _passed(lines, i + 1, n, limit) else -2), -1
+        kind = lines[j].kind
+        same = lines[j].place == place
+        if kind == RECORDED:
+            fits = same and (hw < 0 or lines[j].a >= lines[hw].b) and not _passed(lines, i + 1, j + 1, limit)
+            return (j, hw) if fits else (-1, -1)
+        if tried or not (kind == ALTER or (same and (kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN))):
+            return -1, -1
+        tried = kind != ALTER
+        hw = j if kind == ADVANCED else hw
+        j = following[j]
+
+
+@njit(cache=True)
+def _fetch_nearby(lines, decisions, n, i, last):
+    """The same without threads: the next fetch of the partition at or above the HW, as well as can be told."""
+    hw = i if lines[i].kind == ADVANCED else -1
+    for j in range(i + 1, min(n, i + 1 + STOCK_LINES)):
+        if lines[j].ts > lines[i].ts + STOCK_MS:
+            return -1, -1
+        if lines[j].place != lines[i].place:
+            continue
+        kind = lines[j].kind
+        if kind == RECORDED and not decisions[j].taken and (hw < 0 or lines[j].a >= lines[hw].b):
+            return j, hw
+        if kind == ADVANCED or kind == SKIPPED or kind == PROPOSED:
+            return -1, -1
+    return (-1 if last or i + STOCK_LINES < n else -2), -1
+
+
+@njit(cache=True)
+def _level_from(lines, n, i, last):
+    """The level that the lines from i on show, OPEN if they do not yet."""
+    level = INFO
+    for j in range(i, n):
+        if lines[j].ts > lines[i].ts + LEVEL_MS:
+            return level
+        kind = lines[j].kind
+        if kind == RECORDED:
+            return FULL
+        if kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN:
+            level = LEAN
+    return level if last else OPEN
+
+
+@njit(cache=True)
+def _lost_before(lines, n, i, greatest, last):
+    """How many of the numbers between `greatest` and line i's never come; -1 while that is open."""
+    number = lines[i].number
+    low = max(greatest + 1, number - HOLE_LINES)
+    missing = number - low
+    seen = np.zeros(missing, np.bool_)
+    gone = low - greatest - 1
+    top = number
+    for j in range(i + 1, n):
+        if missing == 0 or top >= number + HOLE_LINES or lines[j].ts > lines[i].ts + HOLE_MS:
+            return gone + missing
+        other = lines[j].number
+        if low <= other < number and not seen[other - low]:
+            seen[other - low] = True
+            missing -= 1
+        top = max(top, other)
+    return gone + missing if last or missing == 0 else -1
+
+
+@njit(cache=True)
+def decide(lines, n, taken, state, forced, last):
+    """Decisions for a prefix of the lines: (decisions, length of the prefix). `state` moves on to its end.
+
+    `taken` are the lines that a decision of an earlier call already took.
+    """
+    decisions = np.zeros(n, DECISION)
+    for j in taken:
+        decisions[j].taken = 1
+    following = _next_of_thread(lines, n)
+    level, greatest, before = state.level, state.number, state.ts
+    for i in range(n):
+        line, decision = lines[i], decisions[i]
+        kind = line.kind
+        decision.fetch = decision.hw = -1
+        telling = kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN
+        now = level
+        if kind == RECORDED:
+            now = FULL
+        elif now == OPEN or (now == INFO and telling) or (now > INFO and kind == CREATING):
+            now = _level_from(lines, n, i, last) if line.ts >= 0 else OPEN
+            if now == OPEN and line.ts >= 0:
+                return decisions, i
+        if forced >= 0:
+            now = forced
+        opens = (telling or kind == PROPOSED) and now == FULL and not decision.taken
+        if opens:
+            if line.thread >= 0:
+                decision.fetch, decision.hw = _fetch_of_thread(lines, following, n, i, last)
+            else:
+                decision.fetch, decision.hw = _fetch_nearby(lines, decisions, n, i, last)
+        elif kind == TRUNCATING and line.thread >= 0:
+            decision.fetch = _follower(lines, following, n, i, UNIFIED, last)
+        if decision.fetch == -2:
+            return decisions, i
+        if line.number >= 0:
+            restarted = line.number <= greatest and (
+                greatest - line.number > HOLE_LINES or line.ts - before >= RESTART_MS
+            )
+            known = 0 if restarted else greatest
+            if known >= 0 and line.number > known + 1:
+                lost = _lost_before(lines, n, i, known, last)
+                if lost < 0:
+                    return decisions, i
+                decision.lost = lost
+            greatest = max(known, line.number)
+        if opens and decision.fetch >= 0:
+            decisions[decision.fetch].taken = 1
+            if decision.hw >= 0 and decision.hw != i:
+                decisions[decision.hw].taken = 1
+        level = now
+        decision.level = max(now, INFO)
+        before = line.ts if line.ts >= 0 else before
+        state.level, state.number, state.ts = level, greatest, before
+    return decisions, n

@@ -1,0 +1,67 @@
+"""Where the rows of one call are collected, with the lists and words that they point into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from generators.brokerlogs.known import Known
+from generators.brokerlogs.rows import LOST, ROW, TYPES, UNKNOWN, blank, table
+
+_BLANK = blank()
+_LISTS = ("isr", "replicas")
+
+
+class Telling:
+    """Rows so far; `tell` appends one, the kernels append in place through `rows` and `count`."""
+
+    def __init__(self, capacity: int, known: Known, topic_ids: list[str]) -> None:
+        self.rows = np.empty(capacity, ROW)
+        self.count = 0
+        self.known = known
+        self.topic_ids = topic_ids
+        self.places: list[tuple[str | None, int]] = []
+        self.lists: list[Sequence[int]] = []
+        self.words: list[str] = []
+
+    def tell(self, type: str, ts: int, broker_id: int, level: int, **fields: Any) -> None:
+        """Append one row; fields by their column names, `place` for topic and partition."""
+        if self.count == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.empty(len(self.rows) + 1, ROW)])
+        self.rows[self.count] = _BLANK
+        row = self.rows[self.count]
+        row["ts"], row["type"], row["broker_id"], row["level"] = ts, TYPES.index(type), broker_id, level
+        for name, value in fields.items():
+            if value is not None:
+                row[name] = self._index(name, value)
+        self.count += 1
+
+    def _index(self, name: str, value: Any) -> Any:
+        if name in _LISTS:
+            self.lists.append(value)
+            return len(self.lists) - 1
+        if name == "detail":
+            self.words.append(value)
+            return len(self.words) - 1
+        if name == "topic_id":
+            return self.topic(value)
+        return value
+
+    def topic(self, topic_id: str) -> int:
+        """The number of a topic id."""
+        if topic_id not in self.topic_ids:
+            self.topic_ids.append(topic_id)
+        return self.topic_ids.index(topic_id)
+
+    def table(self, cluster: str, source_id: str) -> pa.Table:
+        """All rows in the schema EVENTS."""
+        rows = self.rows[: self.count]
+        for k in np.flatnonzero(rows["type"] == LOST):
+            if rows["detail"][k] < 0:
+                self.words.append(f"{rows['broker_epoch'][k]} lines: their numbers (%sn) never came")
+                rows["detail"][k] = len(self.words) - 1
+                rows["broker_epoch"][k] = UNKNOWN
+        return table(rows, cluster, source_id, self.known.places, self.topic_ids, self.lists, self.words)
