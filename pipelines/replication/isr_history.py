@@ -1,0 +1,250 @@
+"""The committed ISRs of one partition by partition epoch, and what removed or added each replica."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.replication.notes import Context, Note
+
+KEPT_COMMITS = 16
+KEPT_PROPOSALS = 8
+# The controller takes a broker out of its ISRs in the very batch that fences it or grants its shutdown, so an
+# inactive spell that still stands at the change explains it. The bound only serves where the end of a spell
+# was not told: a leader that was itself frozen learns of the change that much later at most.
+SPELL_US = 60_000_000
+STARTED_US = 10_000_000
+NAMED = {
+    "controlled_shutdown": "controlled_shutdown",
+    "fenced": "controller_fenced",
+    "unregistered": "controller_fenced",
+}
+
+
+@dataclass(slots=True)
+class Commit:
+    """One committed ISR; `ts` is the earliest witness's, `leader_ts` the leader's own first one."""
+
+    partition_epoch: int | None
+    isr: tuple[int, ...]
+    ts: int
+    due: int
+    leader_id: int | None = None
+    leader_epoch: int | None = None
+    replicas: tuple[int, ...] | None = None
+    leader_ts: int | None = None
+    by_response: bool = False  # the leader's own AlterPartition was answered with it
+    revision: int = 0
+    told: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    ts: int
+    broker_id: int
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class IsrHistory:
+    """Witnesses in, rows of `silver/isr_changes` out; the oldest commit kept is where the telling begins.
+
+    Partition epochs below `floor` are too old to tell: a restarted controller replays them.
+    """
+
+    commits: list[Commit] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
+    floor: int | None = None
+
+    def propose(self, note: Note) -> None:
+        """The leader asked for this ISR."""
+        if note.isr is not None:
+            self.proposals = [*self.proposals[1 - KEPT_PROPOSALS :], Proposal(note.ts, note.broker_id, note.isr)]
+
+    def reject(self, note: Note) -> None:
+        """What this leader has asked for since its last commit was refused."""
+        last = max((c.ts for c in self.commits), default=0)
+        self.proposals = [p for p in self.proposals if p.broker_id != note.broker_id or p.ts < last]
+
+    def witness(self, note: Note, due: int) -> None:
+        """Takes in one witness of a committed ISR; `due` is when what it changes is decided."""
+        if note.isr is None or (self.floor is not None and _epoch(note) < self.floor):
+            return
+        commit = self._same(note)
+        if commit is None:
+            commit = self._insert(note, due)
+        news = _merge(commit, note)
+        if news and commit.told is not None:
+            commit.due = due
+
+    def last_of_epoch(self, leader_epoch: int) -> Commit | None:
+        """The last ISR committed under a leader epoch."""
+        return next((c for c in reversed(self.commits) if c.leader_epoch == leader_epoch), None)
+
+    def members_at(self, ts: int) -> frozenset[int]:
+        """The committed ISR at a time; empty when not known."""
+        found = next((c.isr for c in reversed(self.commits) if c.ts <= ts), ())
+        return frozenset(found)
+
+    def added_under(self, leader_epoch: int) -> frozenset[int]:
+        """Replicas that joined while this epoch's leader led: it lets in only whom it saw fetching."""
+        return frozenset(
+            replica
+            for before, after in self._pairs()
+            if after.leader_epoch == leader_epoch == before.leader_epoch
+            for replica in set(after.isr) - set(before.isr)
+        )
+
+    def due(self) -> int | None:
+        return min((c.due for _, c in self._pairs() if c.due), default=None)
+
+    def replaced_under(self, leader_epoch: int) -> bool:
+        """Whether this epoch's leader was elected from outside a known, non-empty ISR."""
+        return any(
+            after.leader_epoch == leader_epoch != before.leader_epoch
+            and len(before.isr) > 0
+            and after.leader_id in set(after.isr) - set(before.isr)
+            for before, after in self._pairs()
+        )
+
+    def decide(self, at: int, as_of: int, context: Context) -> list[dict[str, Any]]:
+        """Rows, without the place columns, of what is due at `at`, from what is known as of `as_of`."""
+        rows = []
+        for before, after in self._pairs():
+            if after.due and after.due <= at:
+                after.due = 0
+                rows.extend(self._tell(before, after, as_of, context))
+        self._trim()
+        return rows
+
+    def _tell(self, before: Commit, after: Commit, as_of: int, context: Context) -> list[dict[str, Any]]:
+        if set(before.isr) == set(after.isr) and after.told is None:
+            return []
+        row = self._row(before, after, as_of, context)
+        content = json.dumps(row, separators=(",", ":"))
+        if content == after.told:
+            return []
+        after.told, after.revision = content, after.revision + 1
+        return [{**row, "ts": after.ts, "revision": after.revision}]
+
+    def _row(self, before: Commit, after: Commit, as_of: int, context: Context) -> dict[str, Any]:
+        removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
+        proposal = self._proposal(before, after, context.race_window_us)
+        proposed = proposal.ts if proposal else None
+        size = min(context.min_isr(as_of), len(after.replicas) if after.replicas else context.min_isr(as_of))
+        own = after.leader_ts is not None and proposed is not None
+        return {
+            "leader_id": after.leader_id,
+            "leader_epoch": after.leader_epoch,
+            "partition_epoch": after.partition_epoch,
+            "change": "expand" if added and not removed else "shrink" if removed and not added else "replace",
+            "isr_before": list(before.isr),
+            "isr_after": list(after.isr),
+            "removed": sorted(removed),
+            "added": sorted(added),
+            "cause": cause(before, after, proposal is not None, as_of, context),
+            "proposed_ts": proposed,
+            "commit_ms": ((after.leader_ts or 0) - (proposed or 0)) // 1000 if own else None,
+            "under_min_isr": len(after.isr) < size,
+            "predicted": None,
+        }
+
+    def _proposal(self, before: Commit, after: Commit, race: int) -> Proposal | None:
+        """The leader's first request for this ISR since the commit before."""
+        latest = max(after.ts, after.leader_ts or 0) + race
+        return next(
+            (
+                p
+                for p in self.proposals
+                if set(p.isr) == set(after.isr)
+                and p.broker_id == after.leader_id
+                and before.ts - race <= p.ts <= latest
+            ),
+            None,
+        )
+
+    def _pairs(self) -> Iterator[tuple[Commit, Commit]]:
+        return zip(self.commits, self.commits[1:], strict=False)
+
+    def _same(self, note: Note) -> Commit | None:
+        if note.partition_epoch is None:
+            last = self.commits[-1] if self.commits else None
+            return last if last and set(last.isr) == set(note.isr or ()) else None
+        known = next((c for c in self.commits if c.partition_epoch == note.partition_epoch), None)
+        if known is None and self.commits and self.commits[-1].partition_epoch is None:
+            last = self.commits[-1]
+            return last if set(last.isr) == set(note.isr or ()) else None
+        return known
+
+    def _insert(self, note: Note, due: int) -> Commit:
+        """A new commit in its place; one told after its successor happened no later than that."""
+        epoch = note.partition_epoch
+        later = [c for c in self.commits if epoch is not None and (c.partition_epoch or -1) > epoch]
+        at = len(self.commits) - len(later)
+        ts = min([note.ts, *(c.ts for c in later)])
+        commit = Commit(epoch, note.isr or (), ts, due)
+        self.commits.insert(at, commit)
+        if later:
+            later[0].due = due
+        if self.floor is None:
+            self.floor = epoch
+        return commit
+
+    def _trim(self) -> None:
+        while len(self.commits) > KEPT_COMMITS and not self.commits[1].due:
+            self.commits.pop(0)
+            self.floor = max(self.floor or 0, self.commits[0].partition_epoch or 0)
+
+
+def cause(before: Commit, after: Commit, proposed: bool, as_of: int, context: Context) -> str:
+    """What removed or added the replicas: the first of the contract's list that fits."""
+    removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
+    moved = after.leader_id != before.leader_id or after.leader_epoch != before.leader_epoch
+    if moved and after.leader_id in added:
+        return "election"
+    named = sorted(filter(None, (_named(r, after.ts, as_of, context) for r in sorted(removed))))
+    if named:
+        return named[0]
+    if proposed or after.by_response or (added and not removed):
+        # an ISR grows inside a leader epoch only because its leader asked: no controller adds a replica itself
+        return "caught_up" if added else "lag"
+    if after.replicas is not None and removed - set(after.replicas):
+        return "reassignment"
+    return "unknown"
+
+
+def _named(broker_id: int, ts: int, as_of: int, context: Context) -> str | None:
+    """How the controller had put this broker out of service by the time of the change, if it had."""
+    spell: list[tuple[int, str]] = []
+    for at, detail, _ in context.broker_states(broker_id, as_of):
+        if detail == "unfenced":
+            if at > ts:
+                break
+            spell = []
+        elif detail == "started" and not spell:
+            # registered and not yet let in: an incarnation before it that did not stop cleanly is put out now
+            spell = [(at, "fenced")] if ts - at <= STARTED_US else []
+        elif detail in NAMED:
+            spell.append((at, detail))
+    return NAMED[spell[0][1]] if spell and ts - spell[-1][0] <= SPELL_US else None
+
+
+def _epoch(note: Note) -> int:
+    return note.partition_epoch if note.partition_epoch is not None else 1 << 60
+
+
+def _merge(commit: Commit, note: Note) -> bool:
+    """Adds what this witness tells; True when that could change a row already told."""
+    old = (commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response)
+    own = note.event_type == "leader" or (note.event_type == "isr" and note.detail == "alter_partition")
+    leader = note.broker_id if own else note.leader_id
+    commit.partition_epoch = note.partition_epoch if commit.partition_epoch is None else commit.partition_epoch
+    commit.leader_id = leader if commit.leader_id is None else commit.leader_id
+    commit.leader_epoch = note.leader_epoch if commit.leader_epoch is None else commit.leader_epoch
+    commit.replicas = note.replicas if commit.replicas is None else commit.replicas
+    commit.by_response |= note.event_type == "isr" and note.detail == "alter_partition"
+    if note.broker_id == commit.leader_id and note.detail != "controller" and commit.leader_ts is None:
+        commit.leader_ts = note.ts
+    return old != (commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response)

@@ -1,0 +1,174 @@
+"""The terms of one partition in epoch order, and which broker took part in which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pipelines.replication.notes import Context, Note, TermSeen
+
+KEPT_TERMS = 8
+
+
+@dataclass(slots=True)
+class Term:
+    """One stretch of leading. `start` is None while only an unclean election has told of it.
+
+    `stored`: largest HW of it that a broker told when it next started; `stored_by`: whose, or `alone`;
+    `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was over.
+    """
+
+    epoch: int
+    broker_id: int
+    ordinal: int
+    ts: int
+    due: int
+    start: int | None = None
+    offset: int | None = None
+    hw: int | None = None
+    unclean: bool | None = None
+    topic_id: str | None = None
+    level: int = 0
+    isr: tuple[int, ...] | None = None
+    stored: int | None = None
+    stored_by: str | None = None
+    returned: int | None = None
+    held: bool = False
+    gap_at_start: bool = False
+    fetchers: frozenset[int] = frozenset()
+    seen: TermSeen | None = None
+    revision: int = 0
+    told: str | None = None
+
+    def known(self, as_of: int, context: Context) -> TermSeen:
+        """What is known of it: frozen once it is over, else as of now."""
+        if self.seen is not None:
+            return self.seen
+        if self.start is None:
+            return TermSeen()
+        seen = context.term(self.broker_id, self.start, max(as_of, self.start))
+        return replace(seen, held=seen.held or self.held, level=max(seen.level, self.level))
+
+    def freeze(self, as_of: int, context: Context) -> None:
+        if self.seen is None:
+            self.seen = self.known(as_of, context)
+
+
+@dataclass(slots=True)
+class Standing:
+    """Where a broker stands: its last own start, and the last term it is known to have taken part in.
+
+    To follow is not yet to take part: only a broker that fetched has that leader's records and HW.
+    """
+
+    epoch: int
+    leo: int | None
+    hw: int | None
+    led: bool
+    anchor: tuple[int, int] | None = None  # (epoch, ordinal)
+
+
+@dataclass(slots=True)
+class Mark:
+    """The largest HW known since the last loss, and how well: `exact` when nothing above it can have been committed.
+
+    `leo`: the largest LEO of those terms where known, above which nothing can be lost.
+    """
+
+    offset: int | None = None
+    exact: bool = False
+    by: str = "reported"
+    epoch: int | None = None
+    broker_id: int | None = None
+    leo: int | None = None
+
+
+@dataclass(slots=True)
+class Terms:
+    """The newest terms, what the older ones come to, and where every broker stands."""
+
+    terms: list[Term] = field(default_factory=list)
+    standings: dict[int, Standing] = field(default_factory=dict)
+    base: Mark = field(default_factory=Mark)
+    folded_term: Term | None = None
+    # of brokers whose last term is folded away: the start offset of the first term after it, None while not folded
+    since: dict[int, int | None] = field(default_factory=dict)
+
+    def begin(self, note: Note, due: int, topic_id: str | None) -> Term:
+        """A leader's start: a new term, or the one an election has announced."""
+        epoch = note.leader_epoch or 0
+        same = [t for t in self.terms if t.epoch == epoch]
+        if same and same[-1].start is None and same[-1].broker_id == note.broker_id:
+            term = same[-1]
+        else:
+            term = self.announce(epoch, note.broker_id, note.ts, due)
+        term.start, term.ts, term.due = note.ts, note.ts, due
+        term.offset, term.hw, term.level, term.isr = note.leo, note.hw, note.level, note.isr
+        term.unclean = note.unclean if term.unclean is None else term.unclean
+        term.topic_id = note.topic_id or topic_id
+        return term
+
+    def announce(self, epoch: int, broker_id: int, ts: int, due: int) -> Term:
+        """A term of which nothing but its leader and epoch is known yet, in its place by epoch."""
+        same = [t.ordinal for t in self.terms if t.epoch == epoch]
+        term = Term(epoch, broker_id, max(same, default=-1) + 1, ts, due)
+        self.terms.append(term)
+        self.terms.sort(key=lambda t: (t.epoch, t.ordinal))
+        return term
+
+    def of_epoch(self, epoch: int) -> Term | None:
+        return next((t for t in reversed(self.terms) if t.epoch == epoch), None)
+
+    def at(self, key: tuple[int, int] | None) -> Term | None:
+        return next((t for t in self.terms if (t.epoch, t.ordinal) == key), None)
+
+    def last_led(self, broker_id: int, start: int | None = None) -> Term | None:
+        """The last term this broker led, or the one it began at `start`."""
+        return next(
+            (
+                t
+                for t in reversed(self.terms)
+                if t.broker_id == broker_id and t.start is not None and start in (None, t.start)
+            ),
+            None,
+        )
+
+    def last_part(self, note: Note, joined: frozenset[int], context: Context) -> tuple[int, int] | None:
+        """The last term the broker of this start took part in before it."""
+        standing = self.standings.get(note.broker_id)
+        if standing is None or standing.led:
+            return standing.anchor if standing else None
+        term = self.of_epoch(standing.epoch)
+        grew = standing.leo is not None and note.leo is not None and note.leo > standing.leo
+        if term is None or not (
+            grew or note.broker_id in joined or self.fetched(term, note.broker_id, note.ts, context)
+        ):
+            return standing.anchor
+        term.fetchers |= {note.broker_id}
+        return term.epoch, term.ordinal
+
+    def fetched(self, term: Term, broker_id: int, as_of: int, context: Context) -> bool:
+        return broker_id in term.fetchers or broker_id in term.known(as_of, context).fetchers
+
+    def floor(self, term: Term, as_of: int, context: Context) -> tuple[int | None, int | None]:
+        """(offset, epoch) of the first start since the new leader last took part; offset None when not known.
+
+        Below it the new leader's log is the one that was led since, whatever its own end.
+        """
+        broker = term.broker_id
+        before = self.terms[: self.terms.index(term)]
+        for place in range(len(before) - 1, -1, -1):
+            if before[place].broker_id == broker or self.fetched(before[place], broker, as_of, context):
+                first = self.terms[place + 1]
+                return first.offset, first.epoch
+        if broker not in self.since:
+            return None, None
+        first = self.terms[0]
+        return (first.offset, first.epoch) if self.since[broker] is None else (self.since[broker], None)
+
+    def fold(self, after: Mark, as_of: int, context: Context) -> None:
+        """Puts the oldest term away; `after` is the mark at its end."""
+        term = self.terms.pop(0)
+        part = {b for b in self.standings if b == term.broker_id or self.fetched(term, b, as_of, context)}
+        self.since = {b: term.offset if s is None else s for b, s in self.since.items() if b not in part}
+        self.since.update(dict.fromkeys(part))
+        self.base, self.folded_term = after, term

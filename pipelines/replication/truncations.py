@@ -1,0 +1,86 @@
+"""Verdicts inside a term: what a replica cut from its log, and a HW that moved back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.replication.isr_history import IsrHistory
+from pipelines.replication.notes import Context, Note
+from pipelines.replication.terms import Mark, Term, Terms
+from pipelines.replication.verdicts import Verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A replica's log now ends at `to`; `before` is where it ended, None when not known."""
+
+    ts: int
+    due: int
+    replica_id: int
+    to: int
+    before: int | None
+    log_start: int | None
+    part: tuple[int, int] | None  # the term it last took part in before the one it follows now
+
+
+def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verdict | None:
+    """Harmless above the HW; grave below it on a replica of the ISR; else what the term's own verdict tells.
+
+    The HW and the ISR are taken a race window earlier: the replica's clock is not the leader's.
+    """
+    earlier = cut.ts - context.race_window_us
+    _, marks = judge(terms, earlier, context)
+    place = max((i for i, t in enumerate(terms.terms) if t.ts <= cut.ts), default=None)
+    if place is None:
+        return None
+    term, mark = terms.terms[place], marks[place]
+    if cut.before is not None and cut.before < cut.to:
+        restarted = cut.log_start == cut.to
+        return _info("log_start_advance", cut, term, mark) if restarted else None
+    in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts)
+    if in_sync and mark.offset is not None and cut.to < mark.offset:
+        return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
+    own = _own_mark(cut, terms, marks, mark)
+    committed = own.offset if own else None
+    if cut.before is None or cut.before == cut.to or committed is None or cut.to < committed:
+        return None
+    return _info("uncommitted_truncation", cut, term, Mark(committed))
+
+
+def moved_back(
+    term: Term, hw_before: int | None, hw_after: int | None, broker_id: int, as_of: int, context: Context
+) -> Verdict:
+    """A HW that fell inside one term, which Kafka's rules forbid."""
+    held = term.known(as_of, context).held
+    evidence: dict[str, object] = {"broker": broker_id, "epoch": term.epoch, "hw": [hw_before, hw_after]}
+    if held:
+        evidence["missing"] = [f"telemetry of broker {term.broker_id} without a gap"]
+    return Verdict("hw_moved_back", "unproven" if held else "proven", evidence, term, hw_before, hw_after)
+
+
+def _own_mark(cut: Cut, terms: Terms, marks: list[Mark], present: Mark) -> Mark | None:
+    """Hmax at the end of the term that the cut records may come from."""
+    if cut.part is None:
+        return present
+    found = next((m for t, m in zip(terms.terms, marks, strict=True) if (t.epoch, t.ordinal) == cut.part), None)
+    if found is None and terms.since.get(cut.replica_id, 0) is None:
+        return terms.base
+    return found
+
+
+def _info(cls: str, cut: Cut, term: Term, mark: Mark) -> Verdict:
+    evidence = {"broker": cut.replica_id, "cut": [cut.to, cut.before]}
+    return Verdict(cls, "proven", evidence, term, mark.offset, cut.to)
+
+
+def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
+    """The cut that a truncate note tells."""
+    replica = note.replica_id if note.replica_id is not None else note.broker_id
+    if note.leo is None:
+        return None
+    standing = terms.standings.get(replica)
+    before = note.before
+    if before is None and standing is not None and standing.leo is not None and standing.leo >= note.leo:
+        before = standing.leo
+    part = standing.anchor if standing else None
+    return Cut(note.ts, due, replica, note.leo, before, note.log_start, part)
