@@ -13,6 +13,7 @@ from generators.brokerlogs.scan import (
     ADVANCED,
     ALTER,
     CREATING,
+    NOTED,
     PROPOSED,
     RECORDED,
     SKIPPED,
@@ -80,7 +81,8 @@ def _follower(lines, following, n, i, kind, last):
 def _fetch_of_thread(lines, following, n, i, last):
     """(RECORDED line, ADVANCED line) of the fetch that line i opens.
 
-    A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it recorded.
+    A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it completed
+    (of any partition), what it recorded.
     """
     place, limit = lines[i].place, lines[i].ts + FETCH_MS
     hw = i if lines[i].kind == ADVANCED else -1
@@ -94,6 +96,9 @@ def _fetch_of_thread(lines, following, n, i, last):
         if kind == RECORDED:
             fits = same and (hw < 0 or lines[j].a >= lines[hw].b) and not _passed(lines, i + 1, j + 1, limit)
             return (j, hw) if fits else (-1, -1)
+        if kind == NOTED:
+            j = following[j]
+            continue
         if tried or not (kind == ALTER or (same and (kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN))):
             return -1, -1
         tried = kind != ALTER
