@@ -1,0 +1,42 @@
+"""Rules and evidence to alert states: pure, no clock, no files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from pipelines.alerting.conditions import Ask, Condition, asking, microseconds
+from pipelines.alerting.episodes import states
+from pipelines.alerting.evidence import Evidence
+from pipelines.alerting.happenings import disagreements, gaps, losses
+from pipelines.alerting.lasting import MARKS, lasting
+from pipelines.alerting.restarts import Restarts, controlled_restarts
+from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.silence import silent_sources
+from pipelines.alerting.state import AlertState
+
+RULES = ("loss", "unproven_loss", *MARKS, "disagreement", "gap", "stale_source")
+
+
+def alert_states(evidence: Evidence, rules: AlertRules, now: datetime) -> list[AlertState]:
+    """The last state of every episode in the evidence: the same for the same evidence, `now` (wall clock, aware)
+    matters to sources only."""
+    enabled = [name for name in RULES if getattr(rules, name).enabled]
+    with asking(evidence.in_microseconds()) as ask:
+        restarts = controlled_restarts(ask, rules.controlled_restart.limit_s)
+        found = [c for name in enabled for c in _conditions(name, rules, ask, restarts, microseconds(now))]
+    return states(found, {name: getattr(rules, name).severity for name in RULES})
+
+
+def _conditions(name: str, rules: AlertRules, ask: Ask, restarts: Restarts, wall: int) -> Iterator[Condition]:
+    if name in MARKS:
+        return lasting(name, getattr(rules, name).for_s, ask, restarts)
+    if name == "loss":
+        return losses(name, rules.loss, "critical", ask)
+    if name == "unproven_loss":
+        return losses(name, rules.unproven_loss, "warning", ask)
+    if name == "disagreement":
+        return disagreements(name, rules.disagreement, ask)
+    if name == "gap":
+        return gaps(name, rules.gap, ask)
+    return silent_sources(name, rules.stale_source.stale_after_s, ask, restarts, wall)

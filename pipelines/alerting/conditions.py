@@ -1,0 +1,70 @@
+"""Something wrong with one partition, replica or source, before grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+SECOND = 1_000_000
+"""Times of conditions are microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One item, what is wrong with it and since when; conditions of one cause become one alert.
+
+    `fires` is when it may be told, `seen` when it was last seen, `last` its end or, while `open`, the
+    present. A state is seen until its end; a happening is seen once and stays told until `last`.
+    """
+
+    rule: str
+    cluster: str
+    cause: str
+    subject: str
+    item: str
+    first: int
+    fires: int
+    seen: int
+    last: int
+    open: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Ask(Protocol):
+    """Rows of one SQL statement over the evidence; `$name` in it is a value."""
+
+    def __call__(self, sql: str, **values: Any) -> list[dict[str, Any]]: ...
+
+
+@contextmanager
+def asking(tables: Mapping[str, pa.Table]) -> Iterator[Ask]:
+    """Questions to these tables, in DuckDB, by their names."""
+    import duckdb
+
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        yield lambda sql, **values: connection.sql(sql, params=values or None).to_arrow_table().to_pylist()
+
+
+def microseconds(time: datetime) -> int:
+    """An aware time as microseconds since 1970."""
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def partition(row: Mapping[str, Any]) -> str:
+    """`orders-0`, as Kafka writes it."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+def brokers(ids: Iterable[int]) -> str:
+    """`broker 3`, `brokers 2, 3`, or `unknown brokers`."""
+    known = sorted(set(ids))
+    if not known:
+        return "unknown brokers"
+    return f"broker{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}"

@@ -1,0 +1,56 @@
+"""Alerts of a lake: read the evidence, apply the rules, write what is new to `ops/alerts`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from generators.lake import CONFIGURATION, StorageOptions
+from generators.lock import hold
+from pipelines.alerting.alerts import alert_states
+from pipelines.alerting.outbox import latest, news, since
+from pipelines.alerting.reading import evidence, read
+from pipelines.alerting.rules import load
+from pipelines.alerting.state import AlertState, from_arrow, to_arrow
+from schemas import alerts
+
+_log = logging.getLogger("hwmark.alerting")
+
+
+def evaluate(
+    lake: str,
+    *,
+    rules_file: str | Path | None = None,
+    now: datetime | None = None,
+    storage_options: StorageOptions | None = None,
+) -> list[AlertState]:
+    """Every alert that fires, and those that this evaluation resolved; appends the new states to `ops/alerts`.
+
+    `now` is the wall clock (aware), for the freshness of sources. With nothing new it writes nothing.
+    Raises UsageError for bad rules, RoleHeld while another process checks the lake.
+    """
+    rules = load(rules_file)
+    with hold(lake, "check"):
+        stored = from_arrow(read(lake, alerts.TABLE, alerts.ARROW, None, storage_options))
+        found = evidence(lake, rules, since(stored), storage_options)
+        present = alert_states(found, rules, now or datetime.now(UTC))
+        rows = news(present, stored)
+        _append(lake, rows, storage_options)
+    _log.info("%d alerts: %d new states", len(present), len(rows))
+    resolved = [state for state in latest(rows).values() if not state.firing]
+    return [state for state in present if state.firing] + resolved
+
+
+def _append(lake: str, states: Sequence[AlertState], storage_options: StorageOptions | None) -> None:
+    from deltalake import write_deltalake
+
+    if states:
+        write_deltalake(
+            f"{lake.rstrip('/')}/{alerts.TABLE.path}",
+            to_arrow(states),
+            mode="append",
+            configuration=dict(CONFIGURATION),
+            storage_options=dict(storage_options or {}),
+        )

@@ -1,0 +1,79 @@
+"""What the alert rules look at: narrow Arrow tables, and the words for their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import pyarrow as pa
+
+from schemas import hw_regressions, partition_health, partition_hw, replica_sync, replication_events, telemetry_gaps
+
+PLACE = ("cluster", "topic", "topic_id", "partition")
+
+
+def _columns(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+REGRESSIONS = _columns(
+    hw_regressions.ARROW,
+    (*PLACE, "ts", "leader_id", "regression_id", "class", "severity", "leader_id_before", "hw_before", "hw_after",
+     "lost_from", "lost_to", "lost_records", "proof", "revision"),
+)  # fmt: skip
+MIN_ISR = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "kind", "isr", "frozen"))
+DISAGREEMENTS = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "hw", "reported_hw"))
+SYNC = _columns(replica_sync.ARROW, (*PLACE, "ts", "replica_id", "state", "reason"))
+GAPS = _columns(telemetry_gaps.ARROW, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind"))
+HEALTH = _columns(
+    partition_health.ARROW,
+    (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "last_event_ts"),
+)
+LEADERSHIPS = _columns(replication_events.ARROW, (*PLACE, "ts", "leader_id", "leader_epoch"))
+BROKER_STATES = _columns(replication_events.ARROW, ("cluster", "ts", "replica_id", "broker_epoch", "detail"))
+TOLD = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
+                  ("told", pa.timestamp("us", tz="UTC"))])  # fmt: skip
+"""Up to when each source has told everything."""
+CLOSED = pa.schema([("cluster", pa.string()), ("closed", pa.timestamp("us", tz="UTC"))])
+"""When a drain closed a cluster, each time."""
+CLOCK = pa.schema([("cluster", pa.string()), ("clock", pa.timestamp("us", tz="UTC"))])
+"""The present of each cluster in event time, as far as the reconstruction has come."""
+
+SCHEMAS = {
+    "regressions": REGRESSIONS, "min_isr": MIN_ISR, "disagreements": DISAGREEMENTS, "sync": SYNC, "gaps": GAPS,
+    "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "told": TOLD, "closed": CLOSED,
+    "clock": CLOCK,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One Arrow table for each name in SCHEMAS."""
+
+    regressions: pa.Table
+    min_isr: pa.Table
+    disagreements: pa.Table
+    sync: pa.Table
+    gaps: pa.Table
+    health: pa.Table
+    leaderships: pa.Table
+    broker_states: pa.Table
+    told: pa.Table
+    closed: pa.Table
+    clock: pa.Table
+
+    @staticmethod
+    def of(**tables: pa.Table) -> Evidence:
+        """Evidence with the named tables and the others empty."""
+        return Evidence(**{name: tables.get(name, schema.empty_table()) for name, schema in SCHEMAS.items()})
+
+    def in_microseconds(self) -> dict[str, pa.Table]:
+        """The tables with every time as microseconds since 1970, so that arithmetic needs no time zone."""
+        return {field.name: _microseconds(getattr(self, field.name)) for field in fields(self)}
+
+
+def _microseconds(table: pa.Table) -> pa.Table:
+    for position, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            table = table.set_column(position, column.name, table.column(position).cast(pa.int64()))
+    return table

@@ -1,0 +1,90 @@
+"""States that must last before they are told: offline, under min ISR, out of sync."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.alerting.conditions import SECOND, Ask, Condition, brokers, partition
+from pipelines.alerting.restarts import Restarts, firing_time, quiet_for
+
+# From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
+# not, and a spell lasts from a wrong mark to the next right one.
+_SPELLS = """
+, instants AS (
+  SELECT * FROM marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC) = 1
+), turns AS (
+  SELECT * FROM instants QUALIFY wrong IS DISTINCT FROM lag(wrong) OVER (PARTITION BY who ORDER BY ts)
+), spells AS (
+  SELECT *, lead(ts) OVER (PARTITION BY who ORDER BY ts) AS ended FROM turns
+)
+SELECT who.cluster, who.topic, who.partition, ts AS first, coalesce(ended, greatest(clock, ts)) AS last,
+  ended IS NULL AS open, missing, reason
+FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
+WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
+ORDER BY ALL
+"""
+_WHO = "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition}"
+_REPLICA = _WHO.replace("}", ", 'replica': %s}")
+_SAME = (
+    "p.cluster = h.cluster AND p.topic = h.topic AND p.topic_id IS NOT DISTINCT FROM h.topic_id "
+    "AND p.partition = h.partition"
+)
+
+# A leader epoch is one change of leader, whoever told it and however often; epochs give the order. Who is
+# missing is the ISR that stayed behind, else who led last. The present state speaks where nothing else does.
+_OFFLINE = f"""
+WITH epochs AS (
+  SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id
+  FROM leaderships WHERE leader_id IS NOT NULL AND leader_epoch IS NOT NULL GROUP BY ALL
+), led AS (
+  SELECT *, max(ts) OVER epochs AS at, last_value(nullif(leader_id, -1) IGNORE NULLS) OVER epochs AS last_leader
+  FROM epochs WINDOW epochs AS (PARTITION BY cluster, topic, topic_id, partition ORDER BY leader_epoch)
+), marks AS (
+  SELECT {_WHO} AS who, p.at AS ts, p.leader_epoch AS rank, p.leader_id < 0 AS wrong,
+    CASE WHEN h.offline AND len(h.isr) > 0 OR p.last_leader IS NULL THEN h.isr ELSE [p.last_leader] END AS missing,
+    '' AS reason
+  FROM led AS p LEFT JOIN health AS h ON {_SAME}
+  UNION ALL
+  SELECT {_WHO}, p.last_event_ts, -1, p.offline, p.isr, '' FROM health AS p
+  WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL
+)"""
+
+_UNDER_MIN_ISR = f"""
+WITH marks AS (
+  SELECT {_WHO} AS who, p.ts, CASE p.kind WHEN 'term_start' THEN 0 ELSE 1 END AS rank,
+    CASE p.kind WHEN 'freeze' THEN true WHEN 'thaw' THEN false ELSE p.frozen END AS wrong,
+    list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, '' AS reason
+  FROM min_isr AS p LEFT JOIN health AS h ON {_SAME}
+  WHERE p.kind IN ('freeze', 'thaw') OR (p.kind = 'term_start' AND p.frozen IS NOT NULL)
+)"""
+
+# A replica that leads is in sync with itself.
+_OUT_OF_SYNC = f"""
+WITH marks AS (
+  SELECT {_REPLICA % "p.replica_id"} AS who, p.ts, 1 AS rank, p.state = 'out_of_sync' AS wrong,
+    [p.replica_id] AS missing, p.reason FROM sync AS p
+  UNION ALL
+  SELECT {_REPLICA % "p.leader_id"}, p.ts, 0, false, NULL, NULL FROM min_isr AS p
+  WHERE p.kind = 'term_start' AND p.leader_id IS NOT NULL
+)"""
+
+MARKS = {"offline": _OFFLINE, "under_min_isr": _UNDER_MIN_ISR, "out_of_sync": _OUT_OF_SYNC}
+
+
+def lasting(rule: str, for_s: int, ask: Ask, restarts: Restarts) -> Iterator[Condition]:
+    """The states of one rule of MARKS that lasted long enough; times in microseconds."""
+    for row in ask(MARKS[rule] + _SPELLS, lasting=for_s * SECOND):
+        quiet = quiet_for(restarts, row["cluster"], row["missing"] or ())
+        fires = firing_time(row["first"], for_s * SECOND, quiet)
+        if fires <= row["last"]:
+            yield _condition(rule, row, fires)
+
+
+def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:
+    cause = brokers(row["missing"] or ())
+    return Condition(
+        rule, row["cluster"], cause, cause, partition(row), row["first"], fires, row["last"], row["last"],
+        row["open"],
+        {"reason": row["reason"]},
+    )  # fmt: skip

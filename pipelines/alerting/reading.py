@@ -1,0 +1,127 @@
+"""The evidence that a lake holds, read through `deltalake`: few columns, only the rows the rules look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pipelines.alerting.evidence import CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
+from pipelines.alerting.rules import AlertRules
+from schemas import (
+    cluster_minute,
+    hw_regressions,
+    partition_health,
+    partition_hw,
+    replica_sync,
+    replication_events,
+    telemetry_gaps,
+)
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Expression
+
+    from schemas.declaration import Table
+
+StorageOptions = Mapping[str, str]
+
+
+def read(
+    lake: str, table: Table, schema: pa.Schema, keep: Expression | None, storage_options: StorageOptions | None = None
+) -> pa.Table:
+    """The columns of `schema` of the rows that match; none where the table does not exist."""
+    from deltalake import DeltaTable
+
+    uri, options = f"{lake.rstrip('/')}/{table.path}", dict(storage_options or {})
+    if not DeltaTable.is_deltatable(uri, storage_options=options):
+        return schema.empty_table()
+    rows = DeltaTable(uri, storage_options=options).to_pyarrow_dataset(schema=table.arrow())
+    return rows.to_table(schema.names, filter=keep).cast(schema)
+
+
+def evidence(
+    lake: str, rules: AlertRules, since: Mapping[str, datetime], storage_options: StorageOptions | None = None
+) -> Evidence:
+    """What the alert rules need of a lake: the history before each cluster's present, and back to `since`."""
+    restart = timedelta(seconds=rules.controlled_restart.limit_s)
+    health = read(lake, partition_health.TABLE, SCHEMAS["health"], None, storage_options)
+    clock = _clock(health, read(lake, cluster_minute.TABLE, _MINUTE, None, storage_options))
+    silver = _window(clock, rules.history.silver_s, since)
+    # A restart may have begun before what it excuses.
+    bronze = _window(clock, rules.history.bronze_s, {name: ts - restart for name, ts in since.items()})
+
+    def facts(name: str, table: Table, keep: Expression | None = None) -> pa.Table:
+        return read(lake, table, SCHEMAS[name], silver if keep is None else silver & keep, storage_options)
+
+    def events(name: str, keep: Expression) -> pa.Table:
+        return read(lake, replication_events.TABLE, SCHEMAS[name], bronze & keep, storage_options)
+
+    told, closed = sources(lake, bronze, storage_options)
+    return Evidence(
+        regressions=facts("regressions", hw_regressions.TABLE),
+        min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
+        disagreements=facts("disagreements", partition_hw.TABLE, _one_of("agreement", "disagree")),
+        sync=facts("sync", replica_sync.TABLE),
+        gaps=facts("gaps", telemetry_gaps.TABLE),
+        health=health,
+        leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
+        broker_states=events("broker_states", _one_of("event_type", "broker_state")),
+        told=told,
+        closed=closed,
+        clock=clock,
+    )
+
+
+def sources(
+    lake: str, keep: Expression | None = None, storage_options: StorageOptions | None = None
+) -> tuple[pa.Table, pa.Table]:
+    """TOLD and CLOSED, from the `progress` rows of bronze: every source has one for each second of its time."""
+    import pyarrow.compute as pc
+
+    progress = _one_of("event_type", "progress")
+    rows = read(lake, replication_events.TABLE, _PROGRESS, progress if keep is None else keep & progress,
+                storage_options)  # fmt: skip
+    is_drain = pc.equal(rows["source_id"], DRAIN)
+    told = rows.filter(pc.invert(is_drain)).group_by(["cluster", "source_id", "broker_id"]).aggregate([("ts", "max")])
+    closing = pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))
+    closed = rows.filter(closing).group_by(["cluster"]).aggregate([("ts", "max")])
+    return told.rename_columns(TOLD.names).cast(TOLD), closed.rename_columns(CLOSED.names).cast(CLOSED)
+
+
+DRAIN = "hwmark/drain"
+"""The source whose `closed` rows say that a cluster's telemetry is complete."""
+_MINUTE = pa.schema([cluster_minute.ARROW.field("cluster"), cluster_minute.ARROW.field("minute")])
+_PROGRESS = pa.schema(
+    [replication_events.ARROW.field(n) for n in ("cluster", "source_id", "broker_id", "ts", "detail")]
+)
+
+
+def _clock(health: pa.Table, minutes: pa.Table) -> pa.Table:
+    """Up to when the reconstruction has come: what bronze holds beyond is not yet judged."""
+    times = [health.select(["cluster", "last_event_ts"]), minutes]
+    both = pa.concat_tables([t.rename_columns(CLOCK.names).cast(CLOCK) for t in times])
+    return both.group_by(["cluster"]).aggregate([("clock", "max")]).rename_columns(CLOCK.names).cast(CLOCK)
+
+
+def _window(clock: pa.Table, seconds: int, since: Mapping[str, datetime]) -> Expression:
+    """Rows of the last `seconds` before each cluster's present; of a cluster without one, all."""
+    import pyarrow.dataset as ds
+
+    cluster, ts = ds.field("cluster"), ds.field("ts")
+    keep = ~cluster.isin(pa.array(clock["cluster"].to_pylist(), pa.string()))
+    for row in clock.to_pylist():
+        keep = keep | ((cluster == row["cluster"]) & (ts >= _start(row, seconds, since)))
+    return keep
+
+
+def _start(row: Mapping[str, Any], seconds: int, since: Mapping[str, datetime]) -> pa.Scalar:
+    start = row["clock"] - timedelta(seconds=seconds)
+    return pa.scalar(min(start, since.get(row["cluster"], start)), pa.timestamp("us", tz="UTC"))
+
+
+def _one_of(column: str, *values: str) -> Expression:
+    import pyarrow.dataset as ds
+
+    return ds.field(column).isin(list(values))

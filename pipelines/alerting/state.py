@@ -1,0 +1,61 @@
+"""One state of one alert, as `ops/alerts` keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from schemas import alerts
+
+
+@dataclass(frozen=True)
+class AlertState:
+    """One row of `ops/alerts`; (alert_id, first_ts) is one episode, times are aware and in UTC."""
+
+    alert_id: str
+    rule: str
+    severity: str
+    state: str
+    subject: str
+    first_ts: datetime
+    last_ts: datetime
+    summary: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def firing(self) -> bool:
+        return self.state == "firing"
+
+    @property
+    def episode(self) -> tuple[str, datetime]:
+        return self.alert_id, self.first_ts
+
+    def says_the_same(self, other: AlertState) -> bool:
+        """Whether only `last_ts` differs, which alone is no news."""
+        mine = (self.episode, self.state, self.severity, self.summary, dict(self.labels))
+        return mine == (other.episode, other.state, other.severity, other.summary, dict(other.labels))
+
+
+def alert_id(rule: str, cluster: str, cause: str, subject: str) -> str:
+    """The same 16 hexadecimal digits for the same alert, in every run and on every machine."""
+    return hashlib.sha256("\0".join((rule, cluster, cause, subject)).encode()).hexdigest()[:16]
+
+
+def to_arrow(states: Sequence[AlertState]) -> pa.Table:
+    """Rows in the schema of `ops/alerts`."""
+    rows = [{**vars(state), "labels": sorted(state.labels.items())} for state in states]
+    return pa.Table.from_pylist(rows, schema=alerts.ARROW)
+
+
+def from_arrow(rows: pa.Table) -> list[AlertState]:
+    """The states that `ops/alerts` holds, in no order."""
+    return [_state(row) for row in rows.select(alerts.ARROW.names).cast(alerts.ARROW).to_pylist()]
+
+
+def _state(row: dict[str, Any]) -> AlertState:
+    return AlertState(**{**row, "labels": dict(row["labels"] or ())})

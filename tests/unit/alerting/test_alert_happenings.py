@@ -1,0 +1,115 @@
+"""Losses, disagreements, gaps and silent sources."""
+
+from evidence_rows import at, evidence, states
+
+from pipelines.alerting.alerts import alert_states
+from pipelines.alerting.rules import AlertRules, parse
+
+DAY = 86_400
+FALL = {
+    "ts": 0, "topic": "clicks", "regression_id": "r0", "class": "unclean_loss", "severity": "critical", "leader_id": 2,
+    "leader_id_before": 1, "hw_before": 300, "hw_after": 120, "lost_from": 120, "lost_to": 300, "lost_records": 180,
+    "proof": "proven", "revision": 1,
+}  # fmt: skip
+
+
+def alerts(found, rules=None, now=0):
+    return alert_states(found, rules or AlertRules(), at(now))
+
+
+def test_loss_is_told_at_once_with_its_range():
+    (alert,) = alerts(evidence(0, regressions=[FALL]))
+    assert (alert.rule, alert.severity, alert.state) == ("loss", "critical", "firing")
+    assert alert.summary == (
+        "180 offsets lost in 1 partition, unclean election of broker 2 after broker 1 at 2026-11-21T12:00:00Z: "
+        "clicks-0 [120, 300)"
+    )
+    assert alert.labels["range"] == "clicks-0 [120, 300)"
+    assert (alert.labels["topic"], alert.labels["partition"]) == ("clicks", "0")
+
+
+def test_losses_of_one_election_are_one_alert():
+    second = FALL | {"partition": 1, "regression_id": "r1", "ts": 2}
+    (alert,) = alerts(evidence(5, regressions=[FALL, second]))
+    assert alert.summary.startswith("360 offsets lost in 2 partitions, unclean election of broker 2")
+    assert alert.labels["ranges"] == "clicks-0 [120, 300), clicks-1 [120, 300)"
+
+
+def test_a_later_loss_pages_again():
+    second = FALL | {"regression_id": "r1", "ts": 600}
+    found = alerts(evidence(700, regressions=[FALL, second]))
+    assert len({a.alert_id for a in found if a.firing}) == 2
+
+
+def test_a_loss_stays_firing_for_a_day_of_event_time():
+    assert states(evidence(DAY - 1, regressions=[FALL]))[0][1] == "firing"
+    assert states(evidence(DAY, regressions=[FALL]))[0][1] == "resolved"
+
+
+def test_bounded_loss_says_at_least():
+    (alert,) = alerts(evidence(0, regressions=[FALL | {"proof": "bounded"}]))
+    assert alert.summary.startswith("at least 180 offsets lost in 1 partition")
+
+
+def test_unproven_loss_is_a_warning():
+    (alert,) = alerts(evidence(0, regressions=[FALL | {"severity": "warning", "proof": "unproven"}]))
+    assert (alert.rule, alert.severity) == ("unproven_loss", "warning")
+    assert alert.summary.startswith("possible loss, unproven")
+
+
+def test_hw_moved_back_names_both_values():
+    fall = FALL | {"class": "hw_moved_back", "lost_from": None, "lost_to": None, "lost_records": None}
+    (alert,) = alerts(evidence(0, regressions=[fall]))
+    assert alert.summary.endswith("HW moved back under broker 2 at 2026-11-21T12:00:00Z: clicks-0 HW 300 to 120")
+
+
+def test_harmless_falls_are_not_told():
+    assert states(evidence(0, regressions=[FALL | {"class": "stale_leader_hw", "severity": "info"}])) == []
+
+
+def test_only_the_last_revision_of_a_verdict_counts():
+    harmless = FALL | {"revision": 2, "severity": "info", "class": "stale_leader_hw"}
+    assert states(evidence(0, regressions=[harmless, FALL])) == []
+
+
+def test_disagreements_of_a_broker_are_one_alert_that_ends_an_hour_after_the_last():
+    rows = [{"ts": ts, "leader_id": 1, "hw": 10, "reported_hw": 11, "partition": ts} for ts in (0, 3000)]
+    assert states(evidence(6599, disagreements=rows)) == [("disagreement", "firing", "broker 1", 0, 3000)]
+    assert states(evidence(6600, disagreements=rows)) == [("disagreement", "resolved", "broker 1", 0, 3000)]
+    (alert,) = alerts(evidence(6599, disagreements=rows))
+    assert alert.summary == (
+        "2 HW reports of broker 1 in 2 partitions disagree with the reconstruction, "
+        "the last at orders-3000: reported 11, computed 10"
+    )
+
+
+def test_gaps_by_source_and_only_of_the_kinds_asked_for():
+    gap = {"ts": 0, "source_id": "broker-1/replication.log", "series": "source", "seq_from": 5, "seq_to": 9}
+    rows = [gap | {"kind": kind} for kind in ("gap", "late", "reset")]
+    found = evidence(0, gaps=rows)
+    assert states(found) == [("gap", "firing", "broker-1/replication.log", 0, 0)]
+    late_too = parse({"gap": {"kinds": ["gap", "late"]}})
+    assert sorted(a.labels["cause"] for a in alerts(found, late_too)) == ["gap", "late"]
+
+
+def test_stale_source_by_the_wall_clock():
+    told = [{"source_id": f"broker-1/{log}.log", "broker_id": 1, "told": 0} for log in ("controller", "replication")]
+    found = evidence(0, told=told)
+    assert states(found, now=300) == []
+    (alert,) = alerts(found, now=301)
+    assert (alert.rule, alert.subject, alert.first_ts) == ("stale_source", "broker-1", at(0))
+    assert alert.labels["sources"] == "broker-1/controller.log, broker-1/replication.log"
+
+
+def test_a_closed_cluster_has_no_stale_source_until_it_tells_again():
+    told = {"source_id": "broker-1/replication.log", "broker_id": 1}
+    assert states(evidence(0, told=[told | {"told": 0}], closed=[{"closed": 0}]), now=900) == []
+    assert len(states(evidence(0, told=[told | {"told": 1}], closed=[{"closed": 0}]), now=900)) == 1
+
+
+def test_a_disabled_rule_is_silent():
+    assert states(evidence(0, regressions=[FALL]), parse({"loss": {"enabled": False}})) == []
+
+
+def test_no_evidence_no_alerts():
+    assert states(evidence()) == []

@@ -1,0 +1,134 @@
+"""Offline, under min ISR and out of sync: told when they have lasted, for as long as they last."""
+
+from dataclasses import replace
+
+import pytest
+from evidence_rows import at, evidence, rows, states
+
+from pipelines.alerting.alerts import alert_states
+from pipelines.alerting.rules import AlertRules
+
+AR = {"ar": [1, 2, 3]}
+
+
+def freeze(ts, isr=(1,), **more):
+    return {"ts": ts, "kind": "freeze", "isr": list(isr), "frozen": True, **more}
+
+
+def thaw(ts, **more):
+    return {"ts": ts, "kind": "thaw", "isr": [1, 2], "frozen": False, **more}
+
+
+def term(ts, leader, frozen=False, isr=(1, 2, 3), **more):
+    return {"ts": ts, "kind": "term_start", "leader_id": leader, "isr": list(isr), "frozen": frozen, **more}
+
+
+def sync(ts, state, replica=3, reason="silent", **more):
+    return {"ts": ts, "replica_id": replica, "state": state, "reason": reason, **more}
+
+
+def led(ts, leader, epoch, **more):
+    return {"ts": ts, "leader_id": leader, "leader_epoch": epoch, **more}
+
+
+@pytest.mark.parametrize(
+    ("marks", "clock", "expected"),
+    [
+        pytest.param([freeze(0)], 299, [], id="not yet five minutes"),
+        pytest.param([freeze(0)], 300, [("firing", 0, 300)], id="five minutes"),
+        pytest.param([freeze(0), thaw(299)], 900, [], id="over before"),
+        pytest.param([freeze(0), thaw(310)], 900, [("resolved", 0, 310)], id="fired and over"),
+        pytest.param([freeze(0), freeze(200)], 300, [("firing", 0, 300)], id="told twice lasts from the first"),
+        pytest.param([freeze(0), term(10, 2)], 900, [], id="a term that starts free ends it"),
+        pytest.param([freeze(0), term(10, 2, True)], 300, [("firing", 0, 300)], id="a frozen term goes on"),
+        pytest.param([freeze(0), term(10, 2), freeze(10)], 300, [("firing", 0, 300)], id="frozen as the term starts"),
+        pytest.param([term(0, 1, None)], 900, [], id="unknown is not wrong"),
+        pytest.param(
+            [freeze(0), thaw(310), freeze(320)], 700,
+            [("resolved", 0, 310), ("firing", 320, 700)], id="twice",
+        ),
+    ],
+)  # fmt: skip
+def test_under_min_isr_for_five_minutes(marks, clock, expected):
+    found = states(evidence(clock, min_isr=marks, health=[AR]))
+    assert found == [("under_min_isr", state, "brokers 2, 3", first, last) for state, first, last in expected]
+
+
+@pytest.mark.parametrize(
+    ("marks", "clock", "expected"),
+    [
+        pytest.param([sync(0, "out_of_sync")], 599, [], id="not yet ten minutes"),
+        pytest.param([sync(0, "out_of_sync")], 600, [("firing", 0, 600)], id="ten minutes"),
+        pytest.param([sync(0, "out_of_sync"), sync(5, "lagging")], 900, [], id="lagging is in sync"),
+        pytest.param([sync(0, "lagging")], 900, [], id="lagging never fires"),
+        pytest.param([sync(0, "out_of_sync"), sync(700, "in_sync")], 900, [("resolved", 0, 700)], id="back in sync"),
+    ],
+)
+def test_replica_out_of_sync_for_ten_minutes(marks, clock, expected):
+    found = states(evidence(clock, sync=marks))
+    assert found == [("out_of_sync", state, "broker 3", first, last) for state, first, last in expected]
+
+
+def test_replica_that_becomes_leader_is_out_of_sync_no_more():
+    found = evidence(900, sync=[sync(0, "out_of_sync")], min_isr=[term(60, leader=3)])
+    assert states(found) == []
+
+
+@pytest.mark.parametrize(
+    ("leaders", "clock", "expected"),
+    [
+        pytest.param([led(0, 1, 0), led(50, -1, 1)], 349, [], id="not yet five minutes"),
+        pytest.param([led(0, 1, 0), led(50, -1, 1)], 350, [("firing", "broker 1", 50, 350)], id="five minutes"),
+        pytest.param([led(50, -1, 1), led(90, 2, 2), led(0, 1, 0)], 900, [], id="led again, in any order of rows"),
+        pytest.param([led(0, 1, 0), led(50, -1, 1), led(400, 2, 2)], 900, [("resolved", "broker 1", 50, 400)], id="over"),
+        pytest.param(
+            [led(0, 1, 0), led(50, -1, 1), led(90, 2, 2), led(700, -1, 1), led(710, 2, 2)], 1200, [],
+            id="a controller that replays old changes with new times",
+        ),
+    ],
+)  # fmt: skip
+def test_offline_for_five_minutes(leaders, clock, expected):
+    assert states(evidence(clock, leaderships=leaders)) == [
+        ("offline", state, who, first, last) for state, who, first, last in expected
+    ]
+
+
+def test_offline_since_before_the_telemetry_is_told_by_the_present_state():
+    health = {"offline": True, "last_event_ts": 5, "isr": [2], "ar": [1, 2]}
+    assert states(evidence(305, health=[health])) == [("offline", "firing", "broker 2", 5, 305)]
+
+
+def test_gold_that_knows_a_leader_ends_offline():
+    found = evidence(900, leaderships=[led(0, 1, 0), led(5, -1, 1)], health=[{"offline": False, "last_event_ts": 60}])
+    assert states(found) == []
+
+
+def test_a_broker_gone_is_one_alert_and_not_412():
+    marks = [sync(n % 60, "out_of_sync", partition=n) for n in range(412)]
+    (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
+    assert alert.summary == "broker 3 gone: 412 partitions out of sync: orders-0, orders-1, orders-2 and 409 more"
+    assert alert.labels["count"] == "412"
+    assert (alert.labels["cluster"], alert.labels["topic"]) == ("c", "orders")
+
+
+def test_brokers_and_clusters_are_told_apart():
+    marks = [sync(0, "out_of_sync", 3), sync(0, "out_of_sync", 2, partition=1), sync(0, "out_of_sync", 3, cluster="d")]
+    found = replace(evidence(sync=marks), clock=rows("clock", {"clock": 700}, {"cluster": "d", "clock": 800}))
+    alerts = alert_states(found, AlertRules(), at(0))
+    assert {(a.labels["cluster"], a.subject) for a in alerts} == {
+        ("c", "broker 2"),
+        ("c", "broker 3"),
+        ("d", "broker 3"),
+    }
+    assert len({a.alert_id for a in alerts}) == 3
+
+
+def test_an_alert_counts_only_what_is_wrong_now():
+    marks = [sync(0, "out_of_sync"), sync(0, "out_of_sync", partition=1), sync(650, "in_sync", partition=1)]
+    (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
+    assert alert.summary == "broker 3 gone: 1 partition out of sync: orders-0"
+
+
+def test_a_replica_that_fetches_is_behind_and_not_gone():
+    (alert,) = alert_states(evidence(700, sync=[sync(0, "out_of_sync", reason="behind")]), AlertRules(), at(0))
+    assert alert.summary.startswith("broker 3 behind:")

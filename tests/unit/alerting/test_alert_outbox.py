@@ -1,0 +1,84 @@
+"""What is written: each news once, and nothing when there is none."""
+
+from dataclasses import replace
+
+from evidence_rows import at
+
+from pipelines.alerting.channels import lines
+from pipelines.alerting.outbox import latest, news, since
+from pipelines.alerting.state import AlertState, alert_id, from_arrow, to_arrow
+
+FIRING = AlertState(
+    "a1", "out_of_sync", "warning", "firing", "broker 3", at(0), at(600), "broker 3 gone", {"cluster": "c"}
+)
+RESOLVED = replace(FIRING, state="resolved", last_ts=at(700))
+
+
+def test_a_new_alert_is_written():
+    assert news([FIRING], []) == [FIRING]
+
+
+def test_nothing_new_writes_nothing():
+    assert news([FIRING], [FIRING]) == []
+
+
+def test_time_alone_is_no_news():
+    assert news([replace(FIRING, last_ts=at(900))], [FIRING]) == []
+
+
+def test_a_changed_sentence_is_news():
+    changed = replace(FIRING, summary="broker 3 gone: 2 partitions", last_ts=at(650))
+    assert news([changed], [FIRING]) == [changed]
+
+
+def test_firing_then_resolved():
+    assert news([RESOLVED], [FIRING]) == [RESOLVED]
+    assert news([RESOLVED], [FIRING, RESOLVED]) == []
+
+
+def test_an_episode_that_nobody_saw_gets_both_states():
+    assert news([RESOLVED], []) == [replace(FIRING, last_ts=at(0)), RESOLVED]
+
+
+def test_the_next_episode_fires_again():
+    again = replace(FIRING, first_ts=at(2000), last_ts=at(2600))
+    assert news([RESOLVED, again], [FIRING, RESOLVED]) == [again]
+
+
+def test_what_is_found_no_more_is_resolved_once():
+    (withdrawn,) = news([], [FIRING])
+    assert (withdrawn.state, withdrawn.summary) == ("resolved", "broker 3 gone (found no more)")
+    assert news([], [FIRING, withdrawn]) == []
+
+
+def test_a_resolved_alert_out_of_sight_stays_as_it_is():
+    assert news([], [FIRING, RESOLVED]) == []
+
+
+def test_evidence_reaches_back_to_the_oldest_alert_that_fires():
+    older = replace(FIRING, alert_id="a2", first_ts=at(-100))
+    assert since([FIRING, older]) == {"c": at(-100)}
+    assert since([FIRING, RESOLVED]) == {}
+
+
+def test_the_resolved_state_is_the_latest_of_its_moment():
+    at_once = replace(RESOLVED, last_ts=FIRING.last_ts)
+    assert latest([at_once, FIRING]) == {FIRING.episode: at_once}
+
+
+def test_ids_are_stable_and_tell_their_parts_apart():
+    assert alert_id("loss", "c", "unclean_loss", "s") == "88e23cfd71f7d353", "ids of written alerts may never change"
+    assert alert_id("loss", "c", "a", "b") != alert_id("loss", "ca", "", "b")
+
+
+def test_states_survive_the_table():
+    assert from_arrow(to_arrow([FIRING, RESOLVED])) == [FIRING, RESOLVED]
+
+
+def test_lines_show_the_worst_that_fires_first():
+    critical = replace(FIRING, alert_id="a2", severity="critical", rule="loss", summary="lost")
+    printed = lines([RESOLVED, FIRING, critical])
+    assert [line.split()[:2] for line in printed] == [
+        ["firing", "critical"], ["firing", "warning"], ["resolved", "warning"],
+    ]  # fmt: skip
+    assert "c: loss: lost" in printed[0]

@@ -1,0 +1,130 @@
+"""Alerts of a lake on disk: written once, resolved later, followed from their beginning."""
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from evidence_rows import at
+
+from generators.lock import RoleHeld, hold
+from pipelines.alerting.evaluate import evaluate
+from pipelines.errors import UsageError
+from schemas import alerts, hw_regressions, partition_health, partition_hw, replication_events
+
+PLACE = {"cluster": "c", "topic": "orders", "topic_id": "T" * 22, "partition": 0}
+LOSS = PLACE | {
+    "ts": at(0), "leader_id": 2, "regression_id": "r", "class": "committed_loss", "severity": "critical",
+    "lost_from": 5, "lost_to": 9, "lost_records": 4, "proof": "proven", "revision": 1,
+}  # fmt: skip
+
+
+def put(lake, module, *rows, mode="append"):
+    import pyarrow as pa
+
+    write_deltalake(f"{lake}/{module.TABLE.path}", pa.Table.from_pylist(list(rows), schema=module.ARROW), mode=mode)
+
+
+def health(lake, seconds):
+    put(lake, partition_health, PLACE | {"ar": [1, 2], "isr": [1], "last_event_ts": at(seconds)}, mode="overwrite")
+
+
+def progress(seconds, source="broker-1/replication.log", detail=None, number=0):
+    return {
+        "cluster": "c", "source_id": source, "source_epoch": 0, "source_seq": number, "seq": number, "ts": at(seconds),
+        "broker_id": 1, "event_type": "progress", "partition": -1, "level": 3, "detail": detail,
+    }  # fmt: skip
+
+
+def freeze(seconds, kind="freeze"):
+    return PLACE | {"ts": at(seconds), "kind": kind, "isr": [1], "frozen": kind == "freeze"}
+
+
+def version(lake):
+    return DeltaTable(f"{lake}/{alerts.TABLE.path}").version()
+
+
+def stored(lake):
+    rows = DeltaTable(f"{lake}/{alerts.TABLE.path}").to_pyarrow_dataset(schema=alerts.ARROW).to_table().to_pylist()
+    return sorted((r["rule"], r["state"], r["last_ts"]) for r in rows)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return str(tmp_path / "lake")
+
+
+def test_an_empty_lake_has_no_alerts_and_gets_no_table(lake):
+    assert evaluate(lake, now=at(0)) == []
+    assert not DeltaTable.is_deltatable(f"{lake}/{alerts.TABLE.path}")
+
+
+def test_a_second_evaluation_with_nothing_new_writes_nothing(lake):
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    first = evaluate(lake, now=at(10))
+    assert [(a.rule, a.state) for a in first] == [("loss", "firing")]
+    assert evaluate(lake, now=at(10)) == first
+    assert version(lake) == 0
+
+
+def test_the_same_silver_gives_the_same_rows(lake, tmp_path):
+    other = str(tmp_path / "other")
+    for place in (lake, other):
+        put(place, partition_hw, freeze(0), freeze(400, "thaw"))
+        health(place, 1000)
+        evaluate(place, now=at(1000))
+    assert stored(lake) == stored(other) == [
+        ("under_min_isr", "firing", at(0)), ("under_min_isr", "resolved", at(400)),
+    ]  # fmt: skip
+
+
+def test_firing_then_resolved_over_evaluations(lake):
+    put(lake, partition_hw, freeze(0))
+    health(lake, 300)
+    assert [a.state for a in evaluate(lake, now=at(300))] == ["firing"]
+    put(lake, partition_hw, freeze(350, "thaw"))
+    health(lake, 360)
+    assert [a.state for a in evaluate(lake, now=at(360))] == ["resolved"]
+    assert evaluate(lake, now=at(370)) == []
+    assert stored(lake) == [("under_min_isr", "firing", at(300)), ("under_min_isr", "resolved", at(350))]
+
+
+def test_an_alert_is_followed_from_its_beginning_however_old(lake):
+    month = 30 * 86_400
+    put(lake, partition_hw, freeze(0))
+    health(lake, 300)
+    evaluate(lake, now=at(300))
+    health(lake, month)
+    assert [a.first_ts for a in evaluate(lake, now=at(month))] == [at(0)]
+    assert version(lake) == 0
+
+
+def test_a_revised_verdict_withdraws_its_alert(lake):
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+    put(lake, hw_regressions, LOSS | {"revision": 2, "class": "stale_leader_hw", "severity": "info"})
+    (alert,) = evaluate(lake, now=at(20))
+    assert (alert.state, alert.summary.endswith("(found no more)")) == ("resolved", True)
+
+
+def test_a_silent_source_fires_and_a_drain_resolves_it(lake):
+    put(lake, replication_events, progress(0))
+    assert evaluate(lake, now=at(300)) == []
+    assert [(a.rule, a.state) for a in evaluate(lake, now=at(301))] == [("stale_source", "firing")]
+    put(lake, replication_events, progress(0, "hwmark/drain", "closed"))
+    (alert,) = evaluate(lake, now=at(302))
+    assert (alert.state, alert.summary.endswith("(heard again, or closed)")) == ("resolved", True)
+
+
+def test_rules_come_from_a_file(lake, tmp_path):
+    put(lake, hw_regressions, LOSS)
+    rules = tmp_path / "alerts.toml"
+    rules.write_text("[loss]\nenabled = false\n")
+    assert evaluate(lake, rules_file=rules, now=at(10)) == []
+    rules.write_text("[los]\n")
+    with pytest.raises(UsageError, match="did you mean loss"):
+        evaluate(lake, rules_file=rules, now=at(10))
+
+
+def test_one_process_judges_a_lake(lake):
+    with hold(lake, "check"), pytest.raises(RoleHeld):
+        evaluate(lake, now=at(0))
