@@ -1,0 +1,87 @@
+"""Bytes of one log file, plain or gzip, from any position, with what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+_BLOCK = 1 << 18
+
+
+class Bytes:
+    """The (decompressed) bytes of a file from `position` on; reads never raise, `damage` says what went wrong.
+
+    A plain file may grow: after an empty read a later one can bring more.
+    """
+
+    def __init__(self, path: Path, position: int = 0) -> None:
+        self.path = path
+        self.damage: str | None = None
+        self.skipped = 0
+        self.compressed = path.name.endswith(".gz")
+        self._descriptor = -1
+        self._inflate = zlib.decompressobj(31)
+        self._inside = False
+        self._pending = b""
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            self.damage = f"{path}: cannot be read ({error.strerror}), left out"
+            return
+        self._skip_to(position)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def read(self, limit: int) -> bytes:
+        """Up to `limit` bytes; empty at the end of what there is."""
+        if self._descriptor < 0:
+            return b""
+        try:
+            return self._read_gzip(limit) if self.compressed else os.read(self._descriptor, limit)
+        except OSError as error:
+            self.damage = f"{self.path}: reading stopped ({error.strerror}), what was read before counts"
+            return b""
+
+    def head(self, length: int) -> bytes:
+        """The first `length` bytes as they are now; the position stays."""
+        if self.compressed or self._descriptor < 0:
+            return Bytes(self.path).read(length)
+        return os.pread(self._descriptor, length, 0)
+
+    def stat(self) -> os.stat_result | None:
+        """What the system says of the open file, which may have another name by now."""
+        return os.fstat(self._descriptor) if self._descriptor >= 0 else None
+
+    def _skip_to(self, position: int) -> None:
+        if not self.compressed:
+            self.skipped = os.lseek(self._descriptor, position, os.SEEK_SET)
+            return
+        while self.skipped < position and (skipped := self.read(min(position - self.skipped, _BLOCK))):
+            self.skipped += len(skipped)
+
+    def _read_gzip(self, limit: int) -> bytes:
+        parts: list[bytes] = []
+        while limit > 0 and self.damage is None and (part := self._inflate_some(limit)) is not None:
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+
+    def _inflate_some(self, limit: int) -> bytes | None:
+        block = self._pending or os.read(self._descriptor, _BLOCK)
+        try:
+            part = self._inflate.decompress(block, limit)
+        except zlib.error as error:
+            self.damage = f"{self.path}: broken gzip ({error}), what could be read before counts"
+            return None
+        if not block and not part:
+            if self._inside:
+                self.damage = f"{self.path}: truncated gzip, what could be read before its end counts"
+            return None
+        self._inside, self._pending = True, self._inflate.unconsumed_tail
+        if self._inflate.eof:  # a gzip file may hold several members
+            self._pending, self._inflate = self._inflate.unused_data, zlib.decompressobj(31)
+            self._inside = bool(self._pending)
+        return part

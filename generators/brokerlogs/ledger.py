@@ -1,0 +1,100 @@
+"""The write-ahead of the ingest: per source the place, fingerprint and numbers of each version, before its rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow.fs as pa_fs
+
+from generators.lake import StorageOptions, committed, read_events
+from generators.lock import local_path
+
+
+class Ledger:
+    """States of the sources of one cluster below `<lake>/_ingest`; the lake's own versions say which one counts."""
+
+    def __init__(self, lake: str, cluster: str, storage_options: StorageOptions | None = None) -> None:
+        self.lake, self.cluster, self.options = lake, cluster, storage_options
+        self._local = local_path(lake)
+        self._fs, self._root = self._file_system()
+        self._versions: dict[str, int] = {}
+
+    def app_id(self, source_id: str) -> str:
+        """The name under which the lake counts the versions of a source."""
+        return f"ingest:{self.cluster}/{source_id}"
+
+    def load(self, source_ids: list[str]) -> dict[str, dict[str, Any]]:
+        """The state behind the last rows of each source in the lake; a new incarnation where it is gone."""
+        versions = committed(self.lake, [self.app_id(name) for name in source_ids], self.options)
+        states = {}
+        for name in source_ids:
+            version = versions[self.app_id(name)]
+            self._versions[name] = -1 if version is None else version
+            states[name] = {} if version is None else self._read(name, version)
+        return states
+
+    def write(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Write the next version of each source, lasting when this returns: what to commit with the rows."""
+        versions = {}
+        for name, state in states.items():
+            versions[name] = self._versions[name] + 1
+            self._write(self._path(name, versions[name]), json.dumps(state, separators=(",", ":")).encode())
+        return {self.app_id(name): version for name, version in versions.items()}
+
+    def settle(self, source_ids: list[str]) -> None:
+        """Count the versions just written as committed, and forget what is older than the one before."""
+        for name in source_ids:
+            self._versions[name] += 1
+            old = self._path(name, self._versions[name] - 2)
+            if self._fs.get_file_info(old).type != pa_fs.FileType.NotFound:
+                self._fs.delete_file(old)
+
+    def _read(self, source_id: str, version: int) -> dict[str, Any]:
+        try:
+            with self._fs.open_input_stream(self._path(source_id, version)) as stream:
+                state: dict[str, Any] = json.loads(stream.read())
+                return state
+        except (FileNotFoundError, ValueError):
+            return {"numbers": {"epoch": self._last_epoch(source_id) + 1}}
+
+    def _last_epoch(self, source_id: str) -> int:
+        epochs = read_events(
+            self.lake,
+            columns=["source_epoch"],
+            cluster=self.cluster,
+            source_id=source_id,
+            storage_options=self.options,
+        )["source_epoch"]
+        return max(epochs.unique().to_pylist(), default=-1)
+
+    def _path(self, source_id: str, version: int) -> str:
+        return f"{self._root}/_ingest/{quote(self.cluster, safe='')}/{quote(source_id, safe='')}/{version}.json"
+
+    def _write(self, path: str, content: bytes) -> None:
+        folder = path.rpartition("/")[0]
+        if self._local is not None:
+            os.makedirs(folder, exist_ok=True)
+        with self._fs.open_output_stream(path) as stream:
+            stream.write(content)
+        if self._local is not None:
+            _sync(path)
+            _sync(folder)
+
+    def _file_system(self) -> tuple[pa_fs.FileSystem, str]:
+        if self._local is not None:
+            return pa_fs.LocalFileSystem(), str(self._local.absolute())
+        from deltalake.fs import DeltaStorageHandler
+
+        return pa_fs.PyFileSystem(DeltaStorageHandler(self.lake, dict(self.options or {}))), ""
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,198 @@
+"""Whole lines of one series of files, from a remembered place, through rotation and truncation."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from generators.brokerlogs.files import Bytes
+from generators.brokerlogs.series import Series
+
+HEAD = 1024
+LONGEST_LINE = 1 << 20
+REMEMBERED = 100
+
+
+class PlaceLost(Exception):
+    """What was read before is nowhere among the files: they are another log now."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a series was read: `position` bytes of the file whose first `length` bytes hash to `digest`.
+
+    `done` holds (digest, length) of the files finished before it, so that none is read twice.
+    """
+
+    digest: str
+    length: int
+    position: int
+    done: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Place:
+        return cls(**{**fields, "done": tuple((digest, length) for digest, length in fields["done"])})
+
+
+class SeriesReader:
+    """Reads a series line by line, oldest file first, going on at `place` where one is given.
+
+    `at_end` is true when the last read found nothing more; a live file may still grow.
+    """
+
+    def __init__(self, series: Series, place: Place | None = None, done: tuple[tuple[str, int], ...] = ()) -> None:
+        self.series = series
+        self.at_end = False
+        self._from = place
+        self._done = place.done if place else done
+        self._file: Bytes | None = None
+        self._head = self._rest = b""
+        self._position = 0
+        self._damage: list[str] = []
+
+    @property
+    def place(self) -> Place | None:
+        """Where the next read begins; None before the first line."""
+        if self._position == 0:  # nothing tells this file from another yet: still at the end of the one before
+            return self._from
+        return Place(_digest(self._head), len(self._head), self._position, self._done)
+
+    @property
+    def torn(self) -> int:
+        """Bytes at the end of the file that are not a whole line yet."""
+        return len(self._rest)
+
+    @property
+    def growing(self) -> bool:
+        """Whether a broker may still write to the file at hand."""
+        return self._file is not None and not self._file.compressed and self._file.path.name == self.series.live
+
+    def damage(self) -> list[str]:
+        """What was wrong with the files since the last call."""
+        told, self._damage = self._damage + ([self._file.damage] if self._file and self._file.damage else []), []
+        return told
+
+    def read(self, limit: int) -> bytes:
+        """About `limit` bytes of whole lines; empty at the end. Raises PlaceLost where the files are other ones now."""
+        while self._file is not None or self._begin():
+            if lines := self._lines(limit):
+                self.at_end = False
+                return lines
+            following = self._following()
+            if following is None:
+                break
+            if lines := self._lines(limit) or self.end_line():  # a writer may have come before the rotation
+                return lines
+            self._enter(following)
+        self.at_end = True
+        return b""
+
+    def end_line(self) -> bytes:
+        """The torn last line with an end put to it, for a file that nobody goes on writing."""
+        line, self._rest = self._rest, b""
+        self._advance(line)
+        return line + b"\n" if line else b""
+
+    def _begin(self) -> bool:
+        path = self._find(self._from) if self._from else self.series.first()
+        if path is None:
+            return False
+        self._open(path, self._from.position if self._from else 0)
+        if self._from and self._file:
+            self._head = self._file.head(self._from.length)
+        return True
+
+    def _open(self, path: Path, position: int) -> None:
+        self._damage = self.damage()
+        self._file = Bytes(path, position)
+        self._position, self._rest = position, b""
+
+    def _enter(self, following: Path) -> None:
+        """Leave the file at hand as done, and begin the next."""
+        if self._head:
+            self._done = (*self._done, (_digest(self._head), len(self._head)))[-REMEMBERED:]
+            self._from = self.place
+        self._open(following, 0)
+        self._head = b""
+
+    def _lines(self, limit: int) -> bytes:
+        """Whole lines of the file at hand; empty at its end."""
+        assert self._file is not None
+        while True:
+            data = self._file.read(limit)
+            if not self._intact(len(data)):
+                self._open(self._find(self.place), self._position)
+                continue
+            if not data:
+                return b""
+            self._rest += data
+            end = self._rest.rfind(b"\n") + 1 or (len(self._rest) if len(self._rest) > LONGEST_LINE else 0)
+            lines, self._rest = self._rest[:end], self._rest[end:]
+            self._advance(lines)
+            if lines:
+                return lines
+
+    def _advance(self, lines: bytes) -> None:
+        self._position += len(lines)
+        self._head += lines[: HEAD - len(self._head)]
+
+    def _intact(self, fresh: int) -> bool:
+        """Whether the open file still is what was read from it: not truncated, not written anew."""
+        assert self._file is not None
+        stat = self._file.stat()
+        if self._file.compressed or stat is None:
+            return True
+        kept = self._position + len(self._rest) + fresh <= stat.st_size
+        return kept and self._file.head(len(self._head)) == self._head
+
+    def _find(self, place: Place | None) -> Path:
+        """The newest file that begins as `place` says and reaches so far."""
+        for path in reversed(self.series.files()):
+            if place and _digest(Bytes(path).read(place.length)) == place.digest and _reaches(path, place.position):
+                return path
+        raise PlaceLost
+
+    def _following(self) -> Path | None:
+        """The file to read after the one at hand; None while there is none."""
+        assert self._file is not None
+        stat = self._file.stat()
+        if self.growing and stat is not None and _same(self._file.path, stat):
+            return None
+        files = self.series.files()
+        at = next((i for i, path in enumerate(files) if stat is not None and _same(path, stat)), None)
+        if at is None:
+            at = next((i for i, path in enumerate(files) if self._head and _begins(path, self._head)), None)
+        if at is not None:
+            return files[at + 1] if at + 1 < len(files) else None
+        return next((path for path in files if stat is None or path.stat().st_mtime_ns >= stat.st_mtime_ns), None)
+
+
+def first_not_done(series: Series, place: Place | None) -> Series:
+    """The series without the files that were finished before `place` was lost."""
+    done = set(place.done) if place else set()
+    fresh = [path.name for path in series.files() if not any(_digest(Bytes(path).read(n)) == d for d, n in done)]
+    return Series(series.folder, series.live, frozenset([*fresh, series.live]), series.numbered)
+
+
+def _digest(head: bytes) -> str:
+    return hashlib.sha256(head).hexdigest()
+
+
+def _begins(path: Path, head: bytes) -> bool:
+    return Bytes(path).read(len(head)) == head
+
+
+def _reaches(path: Path, position: int) -> bool:
+    if path.name.endswith(".gz"):
+        return Bytes(path, position).skipped == position
+    return path.stat().st_size >= position
+
+
+def _same(path: Path, stat: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), stat)
+    except FileNotFoundError:
+        return False

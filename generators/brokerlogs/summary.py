@@ -1,0 +1,110 @@
+"""What an ingest did, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from generators.brokerlogs.tail import Tail
+
+LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
+
+
+@dataclass
+class SourceSummary:
+    """One source: what was read of it, and what can be told from it."""
+
+    source_id: str
+    source_epoch: int = 0
+    events: int = 0
+    lines: int = 0
+    told_from: int | None = None
+    told_to: int | None = None
+    level: int = 0
+    has_sn: bool = False
+    lost: int = 0
+    not_understood: Counter[str] = field(default_factory=Counter)
+
+    def line(self) -> str:
+        """One line of words."""
+        told = f"{_clock(self.told_from)} to {_clock(self.told_to)}" if self.told_to else "nothing new"
+        return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {told}, {LEVELS[self.level]}"
+
+
+@dataclass
+class IngestSummary:
+    """All sources of one call, and every word on what went wrong."""
+
+    cluster: str
+    sources: list[SourceSummary]
+    problems: list[str]
+    seconds: float
+    commits: int = 0
+
+    @property
+    def events(self) -> int:
+        return sum(source.events for source in self.sources)
+
+    @property
+    def told(self) -> int:
+        """Greatest time (us) told by any source, 0 where nothing was."""
+        return max((source.told_to or 0 for source in self.sources), default=0)
+
+    @property
+    def line_count(self) -> int:
+        return sum(source.lines for source in self.sources)
+
+    @property
+    def lines_per_second(self) -> float:
+        return self.line_count / self.seconds if self.seconds else 0.0
+
+    def lines(self) -> list[str]:
+        """The summary, a line each."""
+        rate = f"{self.lines_per_second:,.0f} lines/s"
+        told = [f"{self.cluster}: {self.events:,} events of {self.line_count:,} lines in {self.seconds:.1f} s, {rate}"]
+        told.extend(f"  {source.line()}" for source in self.sources)
+        told.extend(f"  {line}" for line in _not_understood(self.sources))
+        blind = [source.source_id for source in self.sources if source.lines and not source.has_sn]
+        if blind:
+            told.append(f"  no line numbers (%sn) in {_few(blind)}: losses before the reader cannot be seen there")
+        told.extend(f"  {one.source_id}: {one.lost:,} lines are missing" for one in self.sources if one.lost)
+        told.extend(f"  {problem}" for problem in self.problems)
+        return told
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def count_rows(summary: SourceSummary, tail: Tail, events: int, first: int, last: int) -> None:
+    """Add rows just committed: their number, and the first and last time (us) among them."""
+    summary.events += events
+    summary.source_epoch = tail.numbering.epoch
+    summary.told_from = first if summary.told_from is None else min(first, summary.told_from)
+    summary.told_to = max(last, summary.told_to or 0)
+
+
+def count_lines(summary: SourceSummary, tail: Tail) -> None:
+    """Take over what the parser says of the lines it has read."""
+    report = tail.parser.report
+    summary.lines, summary.level = report.lines, report.level
+    summary.has_sn, summary.lost = report.has_sn, report.lost
+    summary.not_understood = Counter(report.ignored)
+
+
+def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:
+    loggers = sum((source.not_understood for source in sources), Counter[str]())
+    if not loggers:
+        return []
+    most = ", ".join(f"{name} {count:,}" for name, count in loggers.most_common(8))
+    more = f" and {len(loggers) - 8} more" if len(loggers) > 8 else ""
+    return [f"{loggers.total():,} lines not understood, by logger: {most}{more}"]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _clock(us: int | None) -> str:
+    return "?" if us is None else datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")

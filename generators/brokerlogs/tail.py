@@ -1,0 +1,217 @@
+"""One source being read: its lines parsed ahead, its rows given out up to a horizon, its state at any point."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from time import monotonic
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from generators.brokerlogs.numbering import Numbering
+from generators.brokerlogs.progress import interleave, progress, running_time
+from generators.brokerlogs.reader import Place, PlaceLost, SeriesReader, first_not_done
+from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.series import Source
+
+CHUNK = 8 << 20
+PATIENCE_S = 5.0
+
+
+class Parser(Protocol):
+    """Lines of one source to events, as SourceParser does it; rows do not depend on how the bytes were cut."""
+
+    @property
+    def told(self) -> int: ...
+    @property
+    def report(self) -> Any: ...
+
+    def feed(self, data: bytes, *, last: bool = False) -> pa.Table: ...
+    def snapshot(self) -> bytes: ...
+    def restore(self, blob: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A broker's settings file: what it is told apart by, and its events at a time (us)."""
+
+    digest: str
+    events: Callable[[int], pa.Table]
+
+
+@dataclass
+class _Chunk:
+    """Rows of one piece of lines, and where to begin to get them once more; a `whole` one is never cut."""
+
+    rows: pa.Table
+    running: np.ndarray
+    place: Place | None
+    parser: bytes
+    taken: int = 0
+    whole: bool = False
+
+
+class Tail:
+    """A source read ahead by one chunk at most.
+
+    `state` is what `as_json` gave when the rows before it were made lasting: reading goes on right behind them.
+    With `follow` the end of the files is no end; else what the parser holds back is told there.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        make_parser: Callable[[], Parser],
+        *,
+        settings: Settings | None = None,
+        state: Mapping[str, Any] | None = None,
+        follow: bool = False,
+        chunk: int = CHUNK,
+    ) -> None:
+        self.source, self.settings, self.follow = source, settings, follow
+        self.words: list[str] = []
+        self.finished = False
+        self._lost_since: float | None = None
+        self._make_parser, self._limit = make_parser, chunk
+        self._chunks: deque[_Chunk] = deque()
+        self._start(dict(state or {}))
+
+    def _start(self, state: dict[str, Any]) -> None:
+        self.parser = self._make_parser()
+        if "parser" in state:
+            self.parser.restore(b64decode(state["parser"]))
+        place = state.get("place")
+        self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None)
+        self.numbering = Numbering(**state.get("numbers", {}))
+        self.high: int = state.get("high", 0)
+        self.progressed: int = state.get("progressed", 0)
+        self._like: dict[str, Any] = state.get("like", {})
+        self._settings_told: str | None = state.get("settings")
+        self._skip: int = state.get("skip", 0)
+
+    def as_json(self) -> dict[str, Any]:
+        """The state behind the last row given out."""
+        first = self._chunks[0] if self._chunks else None
+        place = first.place if first else self.reader.place
+        parser = first.parser if first else getattr(self.parser, "snapshot", bytes)()
+        return {
+            "place": asdict(place) if place else None,
+            "parser": b64encode(parser).decode(),
+            "skip": first.taken if first else self._skip,
+            "numbers": self.numbering.as_json(),
+            "high": self.high,
+            "progressed": self.progressed,
+            "like": self._like,
+            "settings": self._settings_told,
+        }
+
+    @property
+    def drained(self) -> bool:
+        """Whether every row read was given out."""
+        return not self._chunks
+
+    @property
+    def told(self) -> int:
+        """The time (us) before which nothing is still to be read; unbounded at the end of the files."""
+        return np.iinfo(np.int64).max if self.reader.at_end else max(self.parser.told, self.high)
+
+    def pull(self) -> int:
+        """Read and parse the next piece, once everything is given out; the number of bytes it had."""
+        place, before = self.reader.place, getattr(self.parser, "snapshot", bytes)()
+        try:
+            data = self.reader.read(self._limit)
+            self._lost_since = None
+        except PlaceLost:
+            return self._lost()
+        self.words.extend(self.reader.damage())
+        if data:
+            self._keep(self.parser.feed(data), place, before)
+        elif not self.follow and not self.finished:
+            self._finish()
+        return len(data)
+
+    def _lost(self) -> int:
+        """Wait a while for a rotation in the making, then take the files for another log."""
+        self._lost_since = self._lost_since or monotonic()
+        if self.follow and monotonic() - self._lost_since < PATIENCE_S:
+            self.reader.at_end = True
+            return 0
+        self._begin_anew()
+        return self.pull()
+
+    def _finish(self) -> None:
+        """Nothing more will come: end what is open, but leave a line that a broker may still be writing."""
+        if self.reader.torn and self.reader.growing:
+            self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes), left for next time")
+        else:
+            if self.reader.torn:
+                self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes)")
+            place, before = self.reader.place, getattr(self.parser, "snapshot", bytes)()
+            self._keep(self.parser.feed(self.reader.end_line()), place, before)
+        place, before = self.reader.place, getattr(self.parser, "snapshot", bytes)()
+        self._keep(self.parser.feed(b"", last=True), place, before, whole=True)
+        self.finished = True
+
+    def _keep(self, rows: pa.Table, place: Place | None, before: bytes, *, whole: bool = False) -> None:
+        again = min(self._skip, rows.num_rows)
+        self._skip -= again
+        if rows.num_rows > again:
+            high = self._chunks[-1].running[-1] if self._chunks else self.high
+            running = running_time(rows.slice(again), high)
+            running = np.concatenate([np.full(again, high, np.int64), running])
+            self._chunks.append(_Chunk(rows, running, place, before, again, whole))
+
+    def take(self, horizon: int) -> list[pa.Table]:
+        """Numbered rows, in order, up to `horizon` (us): those before the first row that lies beyond it."""
+        taken: list[pa.Table] = []
+        while self._chunks:
+            chunk = self._chunks[0]
+            end = int(np.searchsorted(chunk.running, horizon, side="right"))
+            if chunk.whole and end < chunk.rows.num_rows:
+                break
+            taken.extend(self._give(chunk, end))
+            if end < chunk.rows.num_rows:
+                break
+            self._chunks.popleft()
+        return taken
+
+    def _give(self, chunk: _Chunk, end: int) -> list[pa.Table]:
+        rows = chunk.rows.slice(chunk.taken, end - chunk.taken)
+        if not rows.num_rows:
+            return []
+        self._remember(rows)
+        told = interleave(rows, self.high, self._like)
+        first = self._settings_events(rows["ts"][0].value)
+        self.high, self.progressed, chunk.taken = int(chunk.running[end - 1]), 0, end
+        return [self.numbering.number(table) for table in (*first, told)]
+
+    def _remember(self, rows: pa.Table) -> None:
+        names = ("cluster", "source_id", "broker_id", "level")
+        self._like = {name: rows[name][rows.num_rows - 1].as_py() for name in names}
+
+    def _settings_events(self, ts: int) -> list[pa.Table]:
+        """The broker's settings, told at its first row and whenever they have changed."""
+        if self.settings is None or self.settings.digest == self._settings_told:
+            return []
+        self._settings_told = self.settings.digest
+        return [self.settings.events(max(ts, self.high))]
+
+    def tell(self, ts: int) -> list[pa.Table]:
+        """A progress row at `ts` (us) or where the source is told by now; none where that would say nothing new."""
+        ts = max(ts, self.high, self.parser.told)
+        if ts <= self.progressed or not self._like:
+            return []
+        self.high = self.progressed = ts
+        return [self.numbering.number(progress(np.array([ts]), self._like, EVENTS))]
+
+    def _begin_anew(self) -> None:
+        """A new incarnation of the source: the files are others than those read before."""
+        lost = self.reader.place
+        epoch = self.numbering.epoch + 1
+        self.words.append(f"{self.source.source_id}: not the files read before, begun anew as source_epoch {epoch}")
+        self._start({"numbers": {"epoch": epoch}})
+        self.reader = SeriesReader(first_not_done(self.source.series, lost), done=lost.done if lost else ())

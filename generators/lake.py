@@ -1,0 +1,102 @@
+"""Events to and from `bronze/replication_events`: every version of every writer lands exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from schemas import replication_events
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+StorageOptions = Mapping[str, str]
+
+# What the Spark reader and the Rust writer of one table would not both understand stays off.
+CONFIGURATION = {
+    "delta.enableDeletionVectors": "false",
+    "delta.dataSkippingNumIndexedCols": "8",
+}
+
+
+def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
+    """The table of events of `lake`, created with its declared schema where it does not exist."""
+    from deltalake import DeltaTable
+
+    uri = f"{lake.rstrip('/')}/{replication_events.TABLE.path}"
+    options = dict(storage_options or {})
+    if DeltaTable.is_deltatable(uri, storage_options=options):
+        return DeltaTable(uri, storage_options=options)
+    return DeltaTable.create(
+        uri,
+        schema=replication_events.ARROW,
+        mode="ignore",
+        configuration=CONFIGURATION,
+        storage_options=options,
+    )
+
+
+def append_events(
+    lake: str,
+    events: pa.Table,
+    *,
+    app_id: str,
+    version: int,
+    storage_options: StorageOptions | None = None,
+) -> bool:
+    """Append `events` (bronze schema) as `version` of writer `app_id`; False where that version is there already."""
+    last = committed(lake, [app_id], storage_options)[app_id]
+    if last is not None and last >= version:
+        return False
+    append_round(lake, events, {app_id: version}, storage_options)
+    return True
+
+
+def append_round(
+    lake: str,
+    events: pa.Table,
+    versions: Mapping[str, int],
+    storage_options: StorageOptions | None = None,
+) -> None:
+    """Append `events` in one commit that also says which version each writer has reached.
+
+    Delta records the versions and does not refuse old ones: callers compare with `committed` first.
+    """
+    from deltalake import CommitProperties, Transaction, write_deltalake
+
+    write_deltalake(
+        bronze(lake, storage_options),
+        events.cast(replication_events.ARROW),
+        mode="append",
+        commit_properties=CommitProperties(app_transactions=[Transaction(*item) for item in versions.items()]),
+    )
+
+
+def committed(
+    lake: str, app_ids: Sequence[str], storage_options: StorageOptions | None = None
+) -> dict[str, int | None]:
+    """The last version of each writer that is in the lake, None where there is none."""
+    table = bronze(lake, storage_options)
+    return {app_id: table.transaction_version(app_id) for app_id in app_ids}
+
+
+def read_events(
+    lake: str,
+    *,
+    columns: Sequence[str] | None = None,
+    cluster: str | None = None,
+    source_id: str | None = None,
+    storage_options: StorageOptions | None = None,
+) -> pa.Table:
+    """Events of the lake as a table in bronze schema, or those of one cluster or source."""
+    import pyarrow.dataset as ds
+
+    wanted = {"cluster": cluster, "source_id": source_id}
+    keep = None
+    for name, value in wanted.items():
+        if value is not None:
+            this = ds.field(name) == value
+            keep = this if keep is None else keep & this
+    data = bronze(lake, storage_options).to_pyarrow_dataset(schema=replication_events.ARROW)
+    return data.to_table(columns=list(columns) if columns else None, filter=keep)
