@@ -181,6 +181,146 @@ def _until_told() -> threading.Event:
 
 
 @app.command()
+def run(
+    lake: Lake = None,
+    once: Annotated[bool, typer.Option("--once", help="To the end of the data, then stop.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="With --once: make final all that was told so far.")] = False,
+    interval: Annotated[str | None, typer.Option(metavar="10s", help="Without --once: a batch so often.")] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Start silver and gold anew from bronze.")] = False,
+    buckets: Annotated[int | None, typer.Option(help="State shards; fixed for the life of a checkpoint.")] = None,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, unless spark-submit says.")] = None,
+    fail_on_alert: FailOnAlert = False,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Reconstruct high watermarks from the events of a lake (the streaming job).
+
+    \b
+    Examples:
+      hwmark run --lake lake --once               from cron, every minute or so
+      hwmark run --lake lake --interval 10s       as a service, until SIGTERM
+      hwmark run --lake lake --once --drain       after the last log of an incident
+      hwmark run --lake lake --once --rebuild     after changing a rule
+    """
+    from pipelines.console import progress
+    from pipelines.setup import jars_dir
+    from pipelines.streaming.job import run as run_job
+
+    if drain and not once:
+        raise UsageError("--drain closes what is there and needs --once")
+    if fail_on_alert and not once:
+        raise UsageError("--fail-on-alert needs --once: a job that goes on has no exit status")
+    settings = _settings(config, lake={"path": lake}, run={"interval": interval, "buckets": buckets, "master": master})
+    with progress("run") as say:
+        summary = run_job(
+            settings.lake.path,
+            settings.rules.rules(),
+            once=once,
+            interval=settings.run.interval,
+            drain=drain,
+            rebuild=rebuild,
+            buckets=settings.run.buckets,
+            master=settings.run.master,
+            jars_dir=jars_dir(settings.run.jars_dir),
+            storage_options=settings.lake.storage_options,
+            on_batch=lambda batch: say(batch.line()),
+            stop=_until_told(),
+        )
+    typer.echo("\n".join(summary.lines()))
+    if fail_on_alert:
+        _alerts(settings, fail_on_alert)
+
+
+@app.command()
+def check(
+    lake: Lake = None,
+    fail_on_alert: FailOnAlert = False,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Judge what is new in a lake (quality suites), then evaluate the alert rules.
+
+    \b
+    Examples:
+      hwmark check --lake lake
+      hwmark check --lake lake --fail-on-alert || page-somebody
+    """
+    from pipelines.quality.check import check as run_suites
+
+    settings = _settings(config, lake={"path": lake})
+    summary = run_suites(settings.lake.path, storage_options=settings.lake.storage_options)
+    typer.echo("\n".join(summary.lines()))
+    _alerts(settings, fail_on_alert)
+
+
+def _alerts(settings: Settings, fail_on_alert: bool) -> None:
+    """Evaluates and prints the alerts; exits with FIRING where asked to."""
+    from pipelines.alerting.evaluate import evaluate
+
+    states = evaluate(
+        settings.lake.path,
+        rules_file=settings.alerts.rules_file or None,
+        storage_options=settings.lake.storage_options,
+    )
+    for state in states:
+        typer.echo(f"ALERT {state.state} {state.severity} {state.rule}: {state.summary}")
+    if not states:
+        typer.echo("No alert is firing.")
+    if fail_on_alert and any(state.firing for state in states):
+        raise typer.Exit(FIRING)
+
+
+@app.command()
+def demo(
+    lake: Annotated[str | None, typer.Option("--lake", metavar="DIR", help="A new one; else a temporary one.")] = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Run the whole job on recorded logs of a real Kafka under faults, and sum up what it found.
+
+    \b
+    Examples:
+      hwmark demo
+      hwmark demo --lake demo-lake
+    """
+    from pipelines.demo import demo as run_demo
+
+    run_demo(lake, _settings(config), typer.echo)
+
+
+@app.command()
+def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> None:
+    """Compact small files, drop what retention has outlived, and vacuum, never passing what the job has yet to read.
+
+    \b
+    Examples:
+      hwmark maintain --lake lake                 from cron, once a day
+    """
+    from pipelines.maintain import maintain as run_maintenance
+
+    settings = _settings(config, lake={"path": lake})
+    for line in run_maintenance(settings.lake.path, **settings.maintain.model_dump()):
+        typer.echo(line)
+
+
+@app.command()
+def bench(
+    events: Annotated[int, typer.Option(min=1000, help="Replication events to reconstruct from.")] = 4_000_000,
+    debug: Debug = False,
+) -> None:
+    """Measure events a second of `replay` and of the Spark job beside a DuckDB query on the same work.
+
+    \b
+    Examples:
+      hwmark bench
+      hwmark bench --events 1000000
+    """
+    from pipelines.bench import main as run_bench
+
+    run_bench(events)
+
+
+@app.command()
 def show(
     what: Annotated[What, typer.Argument(help="What to look at.")],
     lake: Lake = None,
@@ -211,3 +351,12 @@ def show(
     after = look.moment(since, datetime.now(UTC)) if since else None
     wanted = look.Filter(cluster, topic, partition, after)
     typer.echo(shown.show(look.Lake(place.path, place.storage_options), what.value, wanted, limit, format.value))
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="hwmark")
+
+
+if __name__ == "__main__":
+    main()

@@ -45,6 +45,11 @@ def clock(ts: datetime | None) -> str:
     return "an unknown time" if ts is None else f"{ts:%Y-%m-%d %H:%M:%S}"
 
 
+def count(number: int, thing: str) -> str:
+    """`1 partition`, `2 partitions`."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def brokers(ids: Sequence[int] | None) -> str:
     """`1,2,3`; `?` when unknown."""
     return "?" if ids is None else ",".join(map(str, ids)) or "none"
@@ -53,9 +58,10 @@ def brokers(ids: Sequence[int] | None) -> str:
 def _verdict(findings: Sequence[Row]) -> str:
     lost = [row for row in findings if row["severity"] == "critical"]
     if lost:
-        return f"LOST: {_sum(lost, 'lost_records')} offsets in {_sum(lost, 'partitions')} partitions."
+        offsets, partitions = _sum(lost, "lost_records"), _sum(lost, "partitions")
+        return f"LOST: {count(offsets, 'offset')} in {count(partitions, 'partition')}."
     if suspicions := _sum((row for row in findings if row["severity"] == "warning"), "findings"):
-        return f"No loss is proven, {suspicions} suspicions are open."
+        return f"No loss is proven; {count(suspicions, 'suspicion')} to look into."
     return "No loss is known: no high watermark fell in a way that costs committed records."
 
 
@@ -92,8 +98,8 @@ def _cluster(row: Row, findings: Sequence[Row]) -> str:
     kinds = {"offline": "offline", "under_min_isr": "under min ISR", "under_replicated": "under-replicated"}
     state = ", ".join(f"{row[key]} {words}" for key, words in kinds.items() if row[key]) or "all in sync"
     lost = _sum((f for f in findings if f["severity"] == "critical"), "lost_records")
-    loss = f"; LOST {lost} offsets (hwmark show regressions)" if lost else ""
-    return f"{row['cluster']}: {row['partitions']} partitions, {state}{loss}; last heard {clock(row['heard'])}"
+    loss = f"; LOST {count(lost, 'offset')} (hwmark show regressions)" if lost else ""
+    return f"{row['cluster']}: {count(row['partitions'], 'partition')}, {state}{loss}; last heard {clock(row['heard'])}"
 
 
 def _partition(row: Row, several_clusters: bool) -> str:
