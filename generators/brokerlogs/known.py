@@ -52,6 +52,15 @@ class Known:
             self.places.append(parts or (None, -1))
         self._grow()
 
+    def setting(self, topic: str) -> int:
+        """The place that stands for a whole topic, its partition -1."""
+        key = b"\0" + topic.encode()
+        if key not in self.ids:
+            self.add([key])
+            self.places[-1] = (topic, -1)
+            self.state["wanted"][-1] = self._wanted(topic)
+        return self.ids[key]
+
     def place(self, name: str) -> int:
         """The place of a partition by its name, e.g. `orders-0`."""
         key = name.encode()

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs.controllerlog import ControllerLog
 from generators.brokerlogs.known import Known
 from generators.brokerlogs.pair import STATE, decide
 from generators.brokerlogs.rows import EVENTS
@@ -79,6 +80,7 @@ class SourceParser:
         self._known = Known(internal_topics)
         self._topic_ids: list[str] = []
         self._statelog = StateLog(self._known)
+        self._controllerlog = ControllerLog(self._statelog)
         self._carry = b""
         self._taken: list[int] = []
         self._decided = np.zeros(1, STATE)
@@ -166,6 +168,8 @@ class SourceParser:
     def _rare(self, buf: np.ndarray, line: np.void, decision: np.void, telling: Telling) -> None:
         text = buf[line["message"] : line["end"]].tobytes().decode("utf-8", "replace")
         if line["kind"] == DUMPED:
+            record = Line(int(line["ts"]), 0, -1, -1, text)
+            self._understood(self._controllerlog.read_record(record, telling), "kafka-dump-log")
             return
         match = _PREFIX.match(text)
         broker, place = int(self._source["broker"][0]), int(line["place"])
@@ -178,8 +182,13 @@ class SourceParser:
             text = text[match.end() :]
         decided = int(decision["fetch"]) if line["kind"] == TRUNCATING else -1
         rare = Line(int(line["ts"]), int(decision["level"]), broker, place, text, decided)
-        if not self._statelog.read(rare, telling):
-            self.report.ignored[self._loggers[line["logger"]]] += 1
+        logger = self._loggers[line["logger"]]
+        log = self._controllerlog if ".controller." in logger else self._statelog
+        self._understood(log.read(rare, telling), logger)
+
+    def _understood(self, understood: bool, logger: str) -> None:
+        if not understood:
+            self.report.ignored[logger] += 1
             self.report.understood -= 1
 
     def _count(self, lines: np.ndarray) -> None:

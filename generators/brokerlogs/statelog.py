@@ -82,7 +82,8 @@ class StateLog:
         self.known.state["topic_id"][place] = telling.topic(topic_id)
 
 
-def _numbers(text: str) -> list[int]:
+def numbers(text: str) -> list[int]:
+    """The broker ids in a printed set."""
     return [int(n) for n in _NUMBER.findall(text)]
 
 
@@ -124,7 +125,7 @@ def _leader(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> No
         leo=leo,
         leader_leo=leo,
         hw=hw,
-        isr=_numbers(m[7]),
+        isr=numbers(m[7]),
         unclean=1 if state["unclean"] else None,
     )
     state["unclean"] = 0
@@ -172,8 +173,8 @@ def _skipped_change(log: StateLog, line: Line, m: re.Match[str], telling: Tellin
         telling,
         "metadata",
         leader_id=int(m[4]),
-        isr=_numbers(m[6]),
-        replicas=_numbers(m[8]),
+        isr=numbers(m[6]),
+        replicas=numbers(m[8]),
         unclean=int(m[9]) if m[9] else None,
         hw=int(hw[1]) if hw and m[1] == "leader" else None,
     )
@@ -182,7 +183,7 @@ def _skipped_change(log: StateLog, line: Line, m: re.Match[str], telling: Tellin
 def _isr_updated(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     if line.place >= 0:
         log.epochs(line.place, telling, None, None, int(m[2]))
-        _isr(log, line, line.place, telling, "alter_partition", leader_id=line.broker, isr=_numbers(m[1]))
+        _isr(log, line, line.place, telling, "alter_partition", leader_id=line.broker, isr=numbers(m[1]))
 
 
 def _altered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -190,7 +191,7 @@ def _altered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> N
         return
     place = log.known.place(f"{log.names[m[1]]}-{m[2]}")
     log.epochs(place, telling, m[1], int(m[5]), int(m[7]))
-    _isr(log, line, place, telling, "alter_partition", leader_id=int(m[4]), isr=_numbers(m[6]))
+    _isr(log, line, place, telling, "alter_partition", leader_id=int(m[4]), isr=numbers(m[6]))
 
 
 def _propose(log: StateLog, line: Line, telling: Telling, detail: str, isr: list[int]) -> None:
@@ -208,13 +209,13 @@ def _submitting(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -
 
 
 def _expanding(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    _propose(log, line, telling, "expand", _numbers(m[2]))
+    _propose(log, line, telling, "expand", numbers(m[2]))
 
 
 def _shrinking(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     if log.wanted(line.place):
         _shrink_offsets(log, line, m, telling)
-    _propose(log, line, telling, "shrink", _numbers(m[2]))
+    _propose(log, line, telling, "shrink", numbers(m[2]))
 
 
 def _shrink_offsets(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -241,7 +242,7 @@ def _rejected(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> 
     log.proposed.pop(line.place, None)
     if log.wanted(line.place):
         about = log.term(line.place) | {"topic_id": _topic_id(log, line.place, telling), "leader_id": line.broker}
-        telling.tell("isr_rejected", line.ts, line.broker, line.level, isr=_numbers(m[2]), detail=m[1], **about)
+        telling.tell("isr_rejected", line.ts, line.broker, line.level, isr=numbers(m[2]), detail=m[1], **about)
 
 
 def _cut(log: StateLog, line: Line, place: int, offset: int, telling: Telling) -> None:
