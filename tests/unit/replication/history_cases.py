@@ -1,0 +1,89 @@
+"""Notes and surroundings for the tests of a partition's history, in milliseconds and few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.replication.history import Note, PartitionHistory, TermSeen
+
+FULL = TermSeen(level=3)
+T1, T2 = "first-topic-id", "second-topic-id"
+
+
+def seen(hmax: int | None = None, **known: Any) -> TermSeen:
+    return TermSeen(hmax=hmax, **{"level": 3, **known})
+
+
+@dataclass
+class Around:
+    """A fake of what a history asks: terms by (broker, start ms), broker states as (ms, detail, epoch)."""
+
+    terms: dict[tuple[int, int], TermSeen] = field(default_factory=dict)
+    states: dict[int, list[tuple[int, str, int | None]]] = field(default_factory=dict)
+    least: int = 1
+    race_window_us: int = 150_000
+
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+        return self.terms.get((broker_id, start_ts // 1000), FULL)
+
+    def broker_states(self, broker_id: int, as_of: int) -> list[tuple[int, str, int | None]]:
+        return [(ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []) if ms * 1000 <= as_of]
+
+    def min_isr(self, as_of: int) -> int:
+        return self.least
+
+    def lag_max_ms(self, as_of: int) -> int:
+        return 30_000
+
+
+def leader(ms: int, broker: int, epoch: int, leo: int, hw: int, isr: tuple[int, ...], **more: Any) -> Note:
+    told = {"partition_epoch": epoch, "topic_id": T1, "level": 3, "leader_id": broker, **more}
+    return Note(ms * 1000, "leader", broker, leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **told)
+
+
+def follower(ms: int, broker: int, epoch: int, leo: int, hw: int, of: int) -> Note:
+    return Note(ms * 1000, "follower", broker, leader_epoch=epoch, leader_id=of, leo=leo, hw=hw, level=3)
+
+
+def isr(ms: int, broker: int, isr: tuple[int, ...], epoch: int | None, detail: str = "metadata", **more: Any) -> Note:
+    return Note(ms * 1000, "isr", broker, isr=isr, partition_epoch=epoch, detail=detail, topic_id=T1, **more)
+
+
+def proposed(ms: int, broker: int, isr: tuple[int, ...], detail: str = "shrink") -> Note:
+    return Note(ms * 1000, "isr_proposed", broker, isr=isr, detail=detail)
+
+
+def election(ms: int, leader: int, epoch: int, **more: Any) -> Note:
+    return Note(ms * 1000, "election", 9, leader_id=leader, leader_epoch=epoch, **{"topic_id": T1, **more})
+
+
+def truncate(ms: int, replica: int, to: int, **more: Any) -> Note:
+    return Note(ms * 1000, "truncate", replica, replica_id=replica, leo=to, **more)
+
+
+def told(notes: Iterable[Note], around: Around) -> PartitionHistory:
+    """The history of a whole story, everything decided."""
+    history = PartitionHistory("c", "clicks", 0)
+    for note in notes:
+        history.settle(note.ts, around)
+        history.apply(note, around)
+    history.settle(1 << 61, around)
+    return history
+
+
+def regressions(notes: Iterable[Note], around: Around) -> list[dict[str, Any]]:
+    """The findings that stand at the end: of each only its highest revision."""
+    last = {row["regression_id"]: row for row in told(notes, around).take_regressions()}
+    return list(last.values())
+
+
+def changes(notes: Iterable[Note], around: Around) -> list[dict[str, Any]]:
+    """The ISR changes that stand at the end, by partition epoch."""
+    last = {row["partition_epoch"]: row for row in told(notes, around).take_isr_changes()}
+    return [last[epoch] for epoch in sorted(last)]
+
+
+def brief(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["class"], row["severity"], row["proof"], row["lost_from"], row["lost_to"]

@@ -1,0 +1,100 @@
+"""Each rule about a log that was cut, and a HW that fell, inside a term."""
+
+from __future__ import annotations
+
+import pytest
+from history_cases import Around, brief, follower, isr, leader, regressions, seen, truncate
+
+from pipelines.replication.history import Note
+
+FAILOVER = [
+    leader(0, 1, 0, 0, 0, (1, 2)),
+    follower(10, 2, 0, 0, 0, 1),
+    leader(5000, 2, 1, 100, 100, (2,)),
+    follower(5010, 1, 1, 110, 100, 2),
+]
+
+
+def test_uncommitted_truncation_cuts_what_was_above_the_hw_of_its_own_term():
+    around = Around({(1, 0): seen(100, fetchers=frozenset({2})), (2, 5000): seen(500)})
+    (row,) = regressions([*FAILOVER, truncate(6000, 1, 100)], around)
+    assert brief(row) == ("uncommitted_truncation", "info", "proven", None, None)
+    assert (row["replica_id"], row["hw_before"], row["hw_after"], row["leader_id"]) == (1, 100, 100, 2)
+
+
+def test_cutting_nothing_is_no_finding():
+    around = Around({(1, 0): seen(100, fetchers=frozenset({2})), (2, 5000): seen(500)})
+    assert regressions([*FAILOVER, truncate(6000, 1, 110)], around) == []
+
+
+def test_cutting_committed_records_outside_the_isr_is_what_the_terms_verdict_tells():
+    around = Around({(1, 0): seen(105, fetchers=frozenset({2})), (2, 5000): seen(500)})
+    classes = {r["class"] for r in regressions([*FAILOVER, truncate(6000, 1, 100)], around)}
+    assert classes == {"committed_loss", "follower_hw_lowered"}
+
+
+def test_hw_moved_back_when_a_replica_of_the_isr_is_cut_below_the_hw():
+    around = Around({(1, 0): seen(300)})
+    (row,) = regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 2, 250, before=300)], around)
+    assert brief(row) == ("hw_moved_back", "critical", "proven", None, None)
+    assert (row["hw_before"], row["hw_after"], row["replica_id"]) == (300, 250, 2)
+
+
+def test_a_replica_let_in_just_now_may_have_been_cut_before():
+    around = Around({(1, 0): seen(300)})
+    story = [leader(0, 1, 0, 0, 0, (1,)), isr(5950, 1, (1, 2), 1), truncate(6000, 2, 250, before=300)]
+    assert regressions(story, around) == []
+
+
+def test_followers_cut_back_to_a_leader_that_lost_records_lose_nothing_more():
+    around = Around({(1, 0): seen(278), (1, 5000): seen(121)})
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        leader(5000, 1, 0, 121, 119, (1, 2)),
+        truncate(5500, 2, 121, before=278),
+    ]
+    assert [r["class"] for r in regressions(story, around)] == ["committed_loss", "uncommitted_truncation"]
+
+
+def test_log_start_advance_when_the_log_restarts_past_its_end():
+    around = Around({(1, 0): seen(900)})
+    story = [leader(0, 1, 0, 0, 0, (1,)), truncate(6000, 2, 400, before=300, log_start=400)]
+    assert [brief(r) for r in regressions(story, around)] == [("log_start_advance", "info", "proven", None, None)]
+
+
+def test_follower_hw_lowered_when_it_starts_below_its_own_hw():
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), follower(10, 2, 0, 90, 80, 1), follower(9000, 2, 0, 90, 60, 1)]
+    (row,) = regressions(story, Around())
+    assert brief(row) == ("follower_hw_lowered", "info", "proven", None, None)
+    assert (row["replica_id"], row["hw_before"], row["hw_after"]) == (2, 80, 60)
+
+
+def test_follower_hw_lowered_when_a_former_leader_comes_back_with_its_checkpoint():
+    around = Around({(1, 0): seen(100, fetchers=frozenset({2}))})
+    story = [*FAILOVER[:3], follower(9000, 1, 1, 100, 70, 2)]
+    assert [(r["class"], r["hw_before"], r["hw_after"]) for r in regressions(story, around)] == [
+        ("follower_hw_lowered", 100, 70),
+    ]
+
+
+@pytest.mark.parametrize(("hw", "found"), [(70, ["follower_hw_lowered"]), (80, []), (85, [])])
+def test_follower_hw_lowered_when_its_leader_lowers_it(hw, found):
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), follower(10, 2, 0, 90, 80, 1)]
+    fell = Note(20_000, "hw", 2, replica_id=2, hw=hw)
+    assert [r["class"] for r in regressions([*story, fell], Around())] == found
+
+
+@pytest.mark.parametrize(("held", "severity", "proof"), [(False, "critical", "proven"), (True, "warning", "unproven")])
+def test_hw_moved_back_when_successive_reports_lie_below_an_earlier_one(held, severity, proof):
+    back = Note(20_000, "hw", 1, replica_id=1, hw=70, before=90, detail="reports_back")
+    around = Around({(1, 0): seen(90, held=held)})
+    (row,) = regressions([leader(0, 1, 0, 0, 0, (1, 2)), back], around)
+    assert brief(row) == ("hw_moved_back", severity, proof, None, None)
+    assert (row["hw_before"], row["hw_after"], row["leader_id"]) == (90, 70, 1)
+
+
+def test_a_gap_noted_in_a_term_leaves_its_loss_bounded():
+    around = Around({(1, 0): seen(300)})
+    gap = Note(100_000, "gap", 1)
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), gap, leader(5000, 2, 1, 250, 250, (2,)), follower(5001, 1, 1, 300, 300, 2)]
+    assert [r["proof"] for r in regressions(story, around)] == ["bounded"]

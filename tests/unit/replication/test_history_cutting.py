@@ -1,0 +1,128 @@
+"""The rows of a history are a function of its notes in order: not of cuts, snapshots or settle points."""
+
+from __future__ import annotations
+
+import pytest
+from history_cases import T2, Around, election, follower, isr, leader, proposed, seen, truncate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.replication.history import Note, PartitionHistory, TermSeen
+
+AROUND = Around({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
+
+
+class Known(Around):
+    """Every term's HW rises with its age, so that what is known depends on `as_of`."""
+
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+        age = max(0, as_of - start_ts) // 50_000
+        return seen(age, fetchers=frozenset({1, 2, 3}) - {broker_id}, leader_leo=age + 5, level=2)
+
+
+brokers, epochs, offsets = st.integers(1, 3), st.integers(0, 5), st.integers(0, 60)
+members = st.sets(brokers, min_size=1).map(lambda s: tuple(sorted(s)))
+
+
+@st.composite
+def note(draw: st.DrawFn) -> Note:
+    broker, epoch, leo = draw(brokers), draw(epochs), draw(offsets)
+    hw, isr_, known = draw(st.integers(0, leo)), draw(members), draw(st.sampled_from([None, epoch]))
+    return draw(
+        st.sampled_from(
+            [
+                leader(0, broker, epoch, leo, hw, isr_, unclean=draw(st.sampled_from([None, False, True]))),
+                leader(0, broker, epoch, leo, hw, isr_, topic_id=draw(st.sampled_from([None, T2]))),
+                follower(0, broker, epoch, leo, hw, draw(brokers)),
+                election(0, draw(st.integers(-1, 3)), epoch, isr=isr_, partition_epoch=known, unclean=True),
+                isr(0, broker, isr_, known, draw(st.sampled_from(["metadata", "controller", "alter_partition"]))),
+                proposed(0, broker, isr_),
+                truncate(0, broker, hw, before=leo),
+                Note(0, "hw", broker, hw=hw, replica_id=broker),
+                Note(0, "isr_rejected", broker),
+                Note(0, "gap", broker),
+            ]
+        )
+    )
+
+
+@st.composite
+def story(draw: st.DrawFn) -> list[Note]:
+    from dataclasses import replace
+
+    now, notes = 0, []
+    for told in draw(st.lists(note(), min_size=1, max_size=30)):
+        now += draw(st.sampled_from([0, 1_000, 100_000, 150_000, 2_000_000, 11_000_000]))
+        notes.append(replace(told, ts=now))
+    return notes
+
+
+def rows(history: PartitionHistory) -> list[list[dict[str, object]]]:
+    return [history.take_isr_changes(), history.take_regressions()]
+
+
+def whole(notes: list[Note], around: Around) -> list[list[dict[str, object]]]:
+    history = PartitionHistory("c", "clicks", 0)
+    for told in notes:
+        history.settle(told.ts, around)
+        history.apply(told, around)
+    history.settle(1 << 61, around)
+    return rows(history)
+
+
+@settings(max_examples=300, deadline=None)
+@given(story(), st.data())
+def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: list[Note], data: st.DataObject):
+    around = Known(states=AROUND.states)
+    history, parts = PartitionHistory("c", "clicks", 0), [[], []]
+    for place, told in enumerate(notes):
+        history.settle(told.ts, around)
+        history.apply(told, around)
+        if data.draw(st.booleans()):
+            later = notes[place + 1].ts if place + 1 < len(notes) else told.ts + 20_000_000
+            history.settle(data.draw(st.integers(told.ts, later)), around)
+        if data.draw(st.booleans()):
+            parts = [a + b for a, b in zip(parts, rows(history), strict=True)]
+            history = PartitionHistory.from_bytes(history.to_bytes())
+    history.settle(1 << 61, around)
+    assert [a + b for a, b in zip(parts, rows(history), strict=True)] == whole(notes, around)
+
+
+@settings(max_examples=200, deadline=None)
+@given(story())
+def test_revisions_of_a_finding_rise_by_one_and_each_says_something_else(notes: list[Note]):
+    _, regressed = whole(notes, Known())
+    last: dict[object, dict[str, object]] = {}
+    for row in regressed:
+        before = last.get(row["regression_id"])
+        assert row["revision"] == (before["revision"] if before else 0) + 1  # type: ignore[operator]
+        assert before is None or {**before, "revision": 0} != {**row, "revision": 0}
+        last[row["regression_id"]] = row
+
+
+@settings(max_examples=200, deadline=None)
+@given(story())
+def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(notes: list[Note]):
+    for row in whole(notes, Known())[1]:
+        assert (row["severity"] == "critical") <= (row["proof"] in ("proven", "bounded"))
+        if row["lost_to"] is not None:
+            assert row["lost_from"] < row["lost_to"] == row["hw_before"]
+            assert row["lost_records"] == row["lost_to"] - row["lost_from"]
+
+
+@given(story())
+@settings(max_examples=100, deadline=None)
+def test_a_snapshot_is_the_same_history(notes: list[Note]):
+    around = Known()
+    history = PartitionHistory("c", "clicks", 0)
+    for told in notes:
+        history.settle(told.ts, around)
+        history.apply(told, around)
+    again = PartitionHistory.from_bytes(history.to_bytes())
+    assert again == history
+    assert again.to_bytes() == history.to_bytes()
+
+
+def test_a_snapshot_of_another_version_is_refused_by_name():
+    with pytest.raises(ValueError, match="PartitionHistory has version 99"):
+        PartitionHistory.from_bytes(b"[99,[]]")

@@ -1,0 +1,198 @@
+"""Each rule of `silver/isr_changes`: one happening from many witnesses, and its cause."""
+
+from __future__ import annotations
+
+import pytest
+from history_cases import T1, T2, Around, changes, election, isr, leader, proposed, told
+
+from pipelines.replication.history import Note
+
+START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
+
+
+def told_of(row):
+    return row["change"], row["removed"], row["added"], row["cause"]
+
+
+def test_the_first_isr_known_is_no_change():
+    assert changes([START], Around()) == []
+
+
+@pytest.mark.parametrize("detail", ["alter_partition", "metadata"])
+def test_lag_is_what_the_leader_proposed_itself(detail):
+    story = [START, proposed(1000, 1, (1, 2)), isr(1020, 1, (1, 2), 1, detail, leader_epoch=0)]
+    (row,) = changes(story, Around())
+    assert told_of(row) == ("shrink", [3], [], "lag")
+    assert (row["proposed_ts"], row["commit_ms"], row["ts"]) == (1_000_000, 20, 1_020_000)
+    assert (row["leader_id"], row["leader_epoch"], row["partition_epoch"]) == (1, 0, 1)
+
+
+def test_caught_up_is_how_a_replica_joins():
+    story = [START, isr(1000, 1, (1, 2), 1), proposed(2000, 1, (1, 2, 3), "expand"), isr(2010, 1, (1, 2, 3), 2)]
+    row = changes(story, Around())[-1]
+    assert told_of(row) == ("expand", [], [3], "caught_up")
+    assert row["commit_ms"] == 10
+
+
+def test_an_expansion_without_a_proposal_can_only_be_the_leaders():
+    story = [START, isr(1000, 1, (1, 2), 1), isr(2010, 2, (1, 2, 3), 2)]
+    assert changes(story, Around())[-1]["cause"] == "caught_up"
+
+
+def test_controller_fenced_when_the_controller_named_the_broker():
+    around = Around(states={3: [(10, "started", 7), (20, "unfenced", 7), (1010, "fenced", 7)]})
+    (row,) = changes([START, isr(1000, 1, (1, 2), 1)], around)
+    assert told_of(row) == ("shrink", [3], [], "controller_fenced")
+
+
+def test_controlled_shutdown_stays_the_cause_when_the_broker_is_fenced_right_after():
+    around = Around(states={3: [(990, "controlled_shutdown", 7), (1060, "fenced", 7)]})
+    (row,) = changes([START, isr(1000, 1, (1, 2), 1)], around)
+    assert row["cause"] == "controlled_shutdown"
+
+
+def test_a_broker_that_was_let_in_again_was_not_put_out_by_the_controller():
+    around = Around(states={3: [(100, "fenced", 7), (500, "started", 8), (600, "unfenced", 8)]})
+    story = [START, proposed(990, 1, (1, 2)), isr(1000, 1, (1, 2), 1)]
+    assert changes(story, around)[0]["cause"] == "lag"
+
+
+def test_a_new_incarnation_puts_out_one_that_did_not_stop_cleanly():
+    around = Around(states={3: [(100, "unfenced", 7), (980, "started", 8), (1400, "unfenced", 8)]})
+    assert changes([START, isr(1000, 1, (1, 2), 1)], around)[0]["cause"] == "controller_fenced"
+
+
+def test_election_only_from_outside_the_isr():
+    story = [
+        leader(0, 1, 0, 0, 0, (1,), replicas=(1, 2)),
+        election(1000, 2, 1, isr=(2,), partition_epoch=1, unclean=True),
+        leader(1010, 2, 1, 0, 0, (2,)),
+    ]
+    (row,) = changes(story, Around(states={1: [(990, "fenced", 7)]}))
+    assert told_of(row) == ("replace", [1], [2], "election")
+
+
+def test_a_shrink_with_a_new_leader_of_the_same_isr_is_no_election():
+    story = [START, election(1000, 2, 1, isr=(2, 3), partition_epoch=1), leader(1010, 2, 1, 0, 0, (2, 3))]
+    (row,) = changes(story, Around(states={1: [(990, "fenced", 7)]}))
+    assert told_of(row) == ("shrink", [1], [], "controller_fenced")
+    assert (row["leader_id"], row["leader_epoch"]) == (2, 1)
+
+
+def test_an_election_into_an_empty_isr_is_an_election():
+    story = [
+        leader(0, 1, 0, 0, 0, (1,), replicas=(1, 2)),
+        election(1000, -1, 1, isr=(), partition_epoch=1),
+        election(2000, 1, 2, isr=(1,), partition_epoch=2),
+    ]
+    shut, elected = changes(story, Around(states={1: [(990, "controlled_shutdown", 7)]}))
+    assert told_of(shut) == ("shrink", [1], [], "controlled_shutdown")
+    assert told_of(elected) == ("expand", [], [1], "election")
+
+
+def test_reassignment_when_the_replica_is_no_longer_assigned():
+    story = [START, isr(1000, 1, (1, 2), 1, leader_epoch=1, leader_id=1, replicas=(1, 2))]
+    assert changes(story, Around())[0]["cause"] == "reassignment"
+
+
+def test_unknown_when_nobody_told_why():
+    assert changes([START, isr(1000, 1, (1, 2), 1)], Around())[0]["cause"] == "unknown"
+
+
+def test_a_proposal_that_was_refused_explains_nothing():
+    refused = Note(1_010_000, "isr_rejected", 1)
+    story = [START, proposed(1000, 1, (1, 2)), refused, isr(9000, 1, (1, 2), 1)]
+    (row,) = changes(story, Around())
+    assert (row["cause"], row["proposed_ts"]) == ("unknown", None)
+
+
+def test_the_isr_of_a_leaders_start_is_a_witness():
+    around = Around(states={1: [(990, "fenced", 7)]})
+    (row,) = changes([START, leader(1010, 2, 1, 0, 0, (2, 3))], around)
+    assert told_of(row) == ("shrink", [1], [], "controller_fenced")
+
+
+def test_one_happening_counts_once_and_keeps_its_earliest_time():
+    story = [
+        START,
+        isr(1000, 9, (1, 2), 1, "controller"),
+        isr(1010, 2, (1, 2), 1),
+        isr(1020, 1, (1, 2), 1, "alter_partition"),
+    ]
+    rows = told(story, Around()).take_isr_changes()
+    assert [(r["ts"], r["revision"]) for r in rows] == [(1_000_000, 1)]
+
+
+def test_old_changes_replayed_by_a_restarted_controller_count_for_nothing():
+    story = [
+        START,
+        isr(1000, 1, (1, 2), 1),
+        isr(2000, 1, (1, 2, 3), 2),
+        isr(9000, 9, (1, 2), 1, "controller"),
+        isr(9001, 9, (1, 2, 3), 2, "controller"),
+    ]
+    history = told(story, Around())
+    assert [r["ts"] for r in history.take_isr_changes()] == [1_000_000, 2_000_000]
+    assert history.present.isr == (1, 2, 3)
+
+
+def test_a_replay_of_what_was_before_the_telemetry_begins_counts_for_nothing():
+    story = [leader(0, 1, 5, 0, 0, (1, 2)), isr(9000, 9, (1, 2, 3), 3, "controller")]
+    assert changes(story, Around()) == []
+
+
+def test_a_change_told_after_its_successor_takes_its_place():
+    story = [START, isr(2000, 1, (1,), 2), isr(2400, 9, (1, 2), 1, "controller")]
+    rows = told(story, Around()).take_isr_changes()
+    assert [(r["partition_epoch"], r["revision"], r["isr_before"], r["isr_after"], r["ts"]) for r in rows] == [
+        (2, 1, [1, 2, 3], [1], 2_000_000),
+        (1, 1, [1, 2, 3], [1, 2], 2_000_000),
+        (2, 2, [1, 2], [1], 2_000_000),
+    ]
+
+
+def test_a_cause_told_later_by_another_source_is_a_higher_revision():
+    story = [START, isr(1000, 2, (1, 2), 1), isr(3000, 1, (1, 2), 1, "alter_partition")]
+    rows = told(story, Around()).take_isr_changes()
+    assert [(r["cause"], r["revision"]) for r in rows] == [("unknown", 1), ("lag", 2)]
+
+
+def test_changes_without_partition_epoch_are_told_by_their_members():
+    story = [START, isr(1000, 1, (1, 2), None), isr(1010, 2, (2, 1), None), isr(2000, 1, (1, 2, 3), None)]
+    rows = told(story, Around()).take_isr_changes()
+    assert [(r["ts"], r["change"]) for r in rows] == [(1_000_000, "shrink"), (2_000_000, "expand")]
+
+
+def test_an_isr_in_another_order_is_the_same():
+    assert changes([START, isr(1000, 1, (3, 1, 2), 1)], Around()) == []
+
+
+@pytest.mark.parametrize(("least", "under"), [(1, False), (2, True), (5, True)])
+def test_under_min_isr_counts_the_replicas_at_most(least, under):
+    story = [leader(0, 1, 0, 0, 0, (1, 2), replicas=(1, 2)), isr(1000, 1, (1,), 1, replicas=(1, 2))]
+    assert changes(story, Around(least=least))[0]["under_min_isr"] is under
+
+
+def test_an_isr_of_all_replicas_is_never_under_min_isr():
+    story = [leader(0, 1, 0, 0, 0, (1,), replicas=(1, 2)), isr(1000, 1, (1, 2), 1, replicas=(1, 2))]
+    assert changes(story, Around(least=3))[0]["under_min_isr"] is False
+
+
+def test_a_recreated_topic_begins_with_its_first_isr():
+    story = [START, leader(5000, 2, 0, 0, 0, (2, 1), topic_id=T2), isr(6000, 9, (1, 2), 1, "controller")]
+    history = told(story, Around())
+    assert (history.take_isr_changes(), history.present.topic_id, history.forgotten) == ([], T2, [T1])
+
+
+def test_only_the_newest_commits_are_kept():
+    story = [START]
+    story += [isr(1000 * e, 1, (1, 2) if e % 2 else (1, 2, 3), e, leader_epoch=0) for e in range(1, 60)]
+    history = told(story, Around())
+    assert (len(history.take_isr_changes()), len(history.isr.commits)) == (59, 16)
+
+
+def test_the_present_is_what_the_newest_row_told():
+    story = [START, election(1000, -1, 1, partition_epoch=1), isr(1001, 1, (1, 2, 3), 0)]
+    present = told(story, Around()).present
+    assert (present.leader_id, present.leader_epoch, present.leaderless_since) == (-1, 1, 1_000_000)
+    assert (present.isr, present.replicas, present.partition_epoch) == ((1, 2, 3), (1, 2, 3), 1)
