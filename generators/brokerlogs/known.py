@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b85decode, b85encode
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,16 @@ PLACE = np.dtype(
     ]
 )
 TOLD = np.dtype([("replica", "i4"), ("leo", "i8"), ("ts", "i8")])
+
+
+def pack(values: np.ndarray) -> str:
+    """The bytes of an array as text."""
+    return b85encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def unpack(text: str, dtype: np.dtype) -> np.ndarray:
+    """The one-dimensional array that `pack` turned to text."""
+    return np.frombuffer(b85decode(text), dtype).copy()
 
 
 def split(name: str) -> tuple[str, int] | None:
@@ -87,6 +99,29 @@ class Known:
         if topic is None or topic == "__cluster_metadata":
             return False
         return self.internal_topics or not topic.startswith("__")
+
+    def dump(self) -> dict[str, Any]:
+        """All of it as JSON can hold it."""
+        full = self.told["replica"] >= 0
+        return {
+            "names": [name.decode("latin-1") for name in self.names],
+            "state": pack(self.state),
+            "full": pack(np.packbits(full)),
+            "told": pack(self.told[full]),
+        }
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """What `dump` held, into a new one."""
+        for name in dumped["names"]:
+            key = name.encode("latin-1")
+            if key.startswith(b"\0"):
+                self.setting(key[1:].decode())
+            else:
+                self.add([key])
+        self.state = unpack(dumped["state"], PLACE)
+        count = len(self.names) * REPLICAS
+        full = np.unpackbits(unpack(dumped["full"], np.dtype("u1")), count=count).astype(bool)
+        self.told[full.reshape(-1, REPLICAS)] = unpack(dumped["told"], TOLD)
 
     def forget(self, place: int) -> None:
         """A new term: nothing of its LEOs was told yet."""

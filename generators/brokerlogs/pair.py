@@ -12,6 +12,7 @@ from numba import njit
 from generators.brokerlogs.scan import (
     ADVANCED,
     ALTER,
+    BROKEN,
     CREATING,
     NOTED,
     PROPOSED,
@@ -26,8 +27,8 @@ FETCH_MS = 500
 """Log time that one fetch's lines may be apart (66 ms were seen)."""
 STOCK_MS, STOCK_LINES = 100, 64
 """The same for the stock pattern, which names no thread."""
-LEVEL_MS = 10_000
-"""Log time in which a source shows its level."""
+LEVEL_MS, REOPEN_MS = 10_000, 1000
+"""Log time in which a source shows its level, and for which that answer is not asked for again."""
 HOLE_LINES, HOLE_MS = 1000, 5000
 """Numbers, or log time, after which a missing `%sn` is lost (threads displaced lines by up to 745)."""
 RESTART_MS = 1000
@@ -37,8 +38,11 @@ FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")])
 """Of a line: the RECORDED line whose fetch it opens (-1), that fetch's ADVANCED line (-1), line numbers lost before
 it, the level, and whether an earlier line of its fetch has told it."""
-STATE = np.dtype([("level", "i1"), ("number", "i8"), ("ts", "i8")])
-"""Carried on: the level (-1 open), the greatest `%sn` so far (-1 none) and the time of the last line (-1)."""
+STATE = np.dtype([("level", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")])
+"""Carried on: the level (-1 open) and when it was asked for, whether the last line was broken, the greatest `%sn` so
+far (-1 none) and the time of the last line (-1)."""
+UNREADABLE = -1
+"""In place of a number of lost lines: a broken one, in a log that numbers none."""
 
 
 @njit(cache=True)
@@ -168,48 +172,52 @@ def decide(lines, n, taken, state, forced, last):
     for j in taken:
         decisions[j].taken = 1
     following = _next_of_thread(lines, n)
-    level, greatest, before = state.level, state.number, state.ts
     for i in range(n):
         line, decision = lines[i], decisions[i]
         kind = line.kind
+        if line.ts < 0:
+            line.ts = state.ts
         decision.fetch = decision.hw = -1
         telling = kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN
-        now = level
+        level, opened = state.level, state.opened
         if kind == RECORDED:
-            now = FULL
-        elif now == OPEN or (now == INFO and telling) or (now > INFO and kind == CREATING):
-            now = _level_from(lines, n, i, last) if line.ts >= 0 else OPEN
-            if now == OPEN and line.ts >= 0:
+            level = FULL
+        elif line.ts >= 0 and (
+            level == OPEN
+            or (level == INFO and telling)
+            or (level > INFO and kind == CREATING and line.ts > opened + REOPEN_MS)
+        ):
+            level, opened = _level_from(lines, n, i, last), line.ts
+            if level == OPEN:
                 return decisions, i
         if forced >= 0:
-            now = forced
-        opens = (telling or kind == PROPOSED) and now == FULL and not decision.taken
-        if opens:
-            if line.thread >= 0:
-                decision.fetch, decision.hw = _fetch_of_thread(lines, following, n, i, last)
-            else:
-                decision.fetch, decision.hw = _fetch_nearby(lines, decisions, n, i, last)
+            level = forced
+        opens = (telling or kind == PROPOSED) and level == FULL and not decision.taken
+        if opens and line.thread >= 0:
+            decision.fetch, decision.hw = _fetch_of_thread(lines, following, n, i, last)
+        elif opens:
+            decision.fetch, decision.hw = _fetch_nearby(lines, decisions, n, i, last)
         elif kind == TRUNCATING and line.thread >= 0:
             decision.fetch = _follower(lines, following, n, i, UNIFIED, last)
         if decision.fetch == -2:
             return decisions, i
+        greatest = state.number
         if line.number >= 0:
-            restarted = line.number <= greatest and (
-                greatest - line.number > HOLE_LINES or line.ts - before >= RESTART_MS
-            )
-            known = 0 if restarted else greatest
-            if known >= 0 and line.number > known + 1:
-                lost = _lost_before(lines, n, i, known, last)
-                if lost < 0:
+            behind = greatest - line.number
+            restarted = behind >= 0 and (behind > HOLE_LINES or line.ts - state.ts >= RESTART_MS)
+            greatest = 0 if restarted else greatest
+            if greatest >= 0 and line.number > greatest + 1:
+                decision.lost = _lost_before(lines, n, i, greatest, last)
+                if decision.lost < 0:
                     return decisions, i
-                decision.lost = lost
-            greatest = max(known, line.number)
+            greatest = max(greatest, line.number)
+        elif kind == BROKEN and greatest < 0 and not state.broken and line.ts >= 0:
+            decision.lost = UNREADABLE
         if opens and decision.fetch >= 0:
             decisions[decision.fetch].taken = 1
             if decision.hw >= 0 and decision.hw != i:
                 decisions[decision.hw].taken = 1
-        level = now
-        decision.level = max(now, INFO)
-        before = line.ts if line.ts >= 0 else before
-        state.level, state.number, state.ts = level, greatest, before
+        decision.level = max(level, INFO)
+        state.level, state.opened, state.number = level, opened, greatest
+        state.broken, state.ts = kind == BROKEN, line.ts
     return decisions, n

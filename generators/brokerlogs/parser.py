@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,17 +13,17 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.controllerlog import ControllerLog
-from generators.brokerlogs.known import Known
+from generators.brokerlogs.controllerlog import ControllerLog, Registration
+from generators.brokerlogs.known import Known, pack, unpack
 from generators.brokerlogs.pair import STATE, decide
 from generators.brokerlogs.rows import EVENTS
 from generators.brokerlogs.scan import (
-    ALTER,
     BROKEN,
     CONTINUATION,
     DUMPED,
     IGNORED,
     LINE,
+    LONGEST,
     RARE,
     REQUEST,
     TRUNCATING,
@@ -33,10 +35,11 @@ from generators.brokerlogs.statelog import Line, StateLog
 from generators.brokerlogs.tell import SOURCE, tell
 from generators.brokerlogs.telling import Telling
 
+VERSION = 1
+"""Of the snapshot."""
 _PREFIX = re.compile(
-    r"\[(?:Partition (?P<partition>\S+) broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
-    r"|ReplicaFetcher replicaId=(?P<b4>\d+), leaderId=(?P<leader>\d+)[^\]]*"
-    r"|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
+    r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
+    r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
 )
 
 
@@ -49,14 +52,17 @@ class ParseReport:
     ignored: Counter[str] = field(default_factory=Counter)
     """Lines that were not understood, by logger."""
     continuation: int = 0
+    """Lines without a header: stack traces and the like."""
     broken: int = 0
-    torn: bool = False
-    """The last line has no end."""
     requests: int = 0
     """Lines of the request log, recognised and left aside."""
+    torn: bool = False
+    """The last line has no end."""
     has_sn: bool = False
+    """Lines are numbered (%sn); without it a loss before the reader cannot be seen."""
     level: int = 0
     lost: int = 0
+    """How often lines were found to be missing."""
 
 
 class SourceParser:
@@ -73,136 +79,196 @@ class SourceParser:
         level: int | None = None,
     ) -> None:
         self.cluster, self.source_id = cluster, source_id
-        self.zone = ZoneInfo(timezone)
-        self.report = ParseReport()
         self.told = 0
-        self._forced = -1 if level is None else level
+        """Microseconds since 1970 up to which everything has been told."""
+        self.report = ParseReport()
+        self._settings = {
+            "broker_id": broker_id,
+            "timezone": timezone,
+            "internal_topics": internal_topics,
+            "level": level,
+        }
+        self._zone = ZoneInfo(timezone)
+        self._level = -1 if level is None else level
         self._known = Known(internal_topics)
         self._topic_ids: list[str] = []
-        self._statelog = StateLog(self._known)
-        self._controllerlog = ControllerLog(self._statelog)
-        self._carry = b""
+        self._states = StateLog(self._known)
+        self._controller = ControllerLog(self._states)
+        self._waiting = b""
         self._taken: list[int] = []
-        self._decided = np.zeros(1, STATE)
-        self._decided[0] = (-1, -1, -1)
-        self._source = np.zeros(1, SOURCE)
-        self._source[0] = (0, 0, -1 if broker_id is None else broker_id)
+        self._decided = np.array([(-1, 0, 0, -1, -1)], STATE)
+        self._source = np.array([(0, 0, -1 if broker_id is None else broker_id)], SOURCE)
+        self._loggers: list[str] = []
 
     def feed(self, data: bytes, *, last: bool = False) -> pa.Table:
-        """Events decided so far, in file order, in the schema EVENTS; `last` ends the log."""
-        return self._read(self._carry + data, last)
+        """Events decided so far, in file order, in the schema EVENTS.
+
+        `last` ends the log: everything is decided, and a last line without an end is torn and left out. Feeding may
+        go on after it, as with the next file of a series.
+        """
+        events = self._read(self._waiting + data, last)
+        if last:
+            self.report.torn = bool(self._waiting)
+            self._waiting = b""
+        return events
+
+    def flush(self) -> pa.Table:
+        """Decide what waits for lines to come, as when a live log stands still; an unfinished line is kept."""
+        return self._read(self._waiting, True)
+
+    def lost(self, detail: str) -> pa.Table:
+        """What waits, then a `lost` event: its reader knows that lines are missing from here."""
+        before = self.flush()
+        telling = Telling(1, self._known, self._topic_ids)
+        telling.tell("lost", self.told // 1000, int(self._source["broker"][0]), self.report.level, detail=detail)
+        self._known.tell_again()
+        self.report.lost += 1
+        return pa.concat_tables([before, telling.table(self.cluster, self.source_id)])
+
+    def snapshot(self) -> bytes:
+        """All that is needed to go on, lines that wait included."""
+        held = {
+            "version": VERSION,
+            "cluster": self.cluster,
+            "source_id": self.source_id,
+            "settings": self._settings,
+            "told": self.told,
+            "report": vars(self.report),
+            "known": self._known.dump(),
+            "topic_ids": self._topic_ids,
+            "names": self._states.names,
+            "proposed": list(self._states.proposed.items()),
+            "partitions": [[*key, *vars(now).values()] for key, now in self._controller.partitions.items()],
+            "brokers": list(self._controller.brokers.items()),
+            "changed": self._controller.changed,
+            "waiting": self._waiting.decode("latin-1"),
+            "taken": self._taken,
+            "decided": pack(self._decided),
+            "source": pack(self._source),
+        }
+        return zlib.compress(json.dumps(held).encode(), 1)
+
+    @classmethod
+    def restore(cls, blob: bytes) -> SourceParser:
+        """The parser that gave this snapshot."""
+        held = json.loads(zlib.decompress(blob))
+        if held["version"] != VERSION:
+            raise ValueError(f"snapshot of a log parser has version {held['version']}, this program reads {VERSION}")
+        parser = cls(held["cluster"], held["source_id"], **held["settings"])
+        report = held["report"]
+        parser.report = ParseReport(**report | {"ignored": Counter(report["ignored"])})
+        parser.told = held["told"]
+        parser._known.load(held["known"])
+        parser._topic_ids.extend(held["topic_ids"])
+        parser._states.names = held["names"]
+        parser._states.proposed = dict(held["proposed"])
+        parser._controller.partitions = {(t, p): Registration(*now) for t, p, *now in held["partitions"]}
+        parser._controller.brokers = dict(held["brokers"])
+        parser._controller.changed = tuple(held["changed"]) if held["changed"] else None
+        parser._waiting = held["waiting"].encode("latin-1")
+        parser._taken = held["taken"]
+        parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
+        return parser
 
     def _read(self, data: bytes, last: bool) -> pa.Table:
-        lines, buf = self._scan(data)
+        buf = np.frombuffer(data, np.uint8)
+        lines, whole = self._scan(data, buf)
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
-        decisions, stop = decide(lines, len(lines), taken, self._decided[0], self._forced, last)
-        decided, waiting = lines[:stop], lines[stop:]
-        whole = int(lines["end"][-1]) if len(lines) else 0
-        whole = data.find(b"\n", whole) + 1 if len(lines) else 0
-        rest = int(waiting["start"][0]) if len(waiting) else whole
+        decisions, stop = decide(lines, len(lines), taken, self._decided[0], self._level, last)
+        rest = int(lines["start"][stop]) if stop < len(lines) else whole
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
-        self._carry = data[rest:]
-        if last:
-            self.report.torn = bool(self._carry)
-            self._carry = b""
+        self._waiting = data[rest:] if stop < len(lines) else data[rest : rest + LONGEST + 1]
         telling = self._tell(buf, lines, decisions, stop)
-        self._count(decided)
+        self._count(lines[:stop], decisions[:stop])
         return telling.table(self.cluster, self.source_id) if telling.count else EVENTS.empty_table()
 
-    def _scan(self, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-        buf = np.frombuffer(data, np.uint8)
-        count = int(np.count_nonzero(buf == 10))
+    def _scan(self, data: bytes, buf: np.ndarray) -> tuple[np.ndarray, int]:
+        """The whole lines of `data` and where the last of them ends."""
+        count, names = int(np.count_nonzero(buf == 10)), self._known.names
         lines = np.empty(count, LINE)
-        names = self._known.names
-        size = 1 << int(2 * (count + len(names)) + 16).bit_length()
-        tables = [(np.zeros(size, np.int64), np.full(size, -1, np.int32)) for _ in range(3)]
-        joined = np.frombuffer(b"".join(names), np.uint8)
+        size = 1 << (2 * (count + len(names)) + 16).bit_length()
+        threads, loggers, places = ((np.zeros(size, np.int64), np.full(size, -1, np.int32)) for _ in range(3))
         offsets = np.cumsum([0, *map(len, names)])
-        fill(*tables[2], hashes(joined, offsets))
+        fill(*places, hashes(np.frombuffer(b"".join(names), np.uint8), offsets))
         classes, new = np.zeros((count, 3), np.int64), np.zeros((count, 2), np.int64)
-        n, loggers, places = scan(buf, len(buf), lines, tables[0], tables[1], classes, tables[2], len(names), new)
-        self._known.add([data[a:b] for a, b in new[: places - len(names)]])
-        self._loggers = [data[a:b].decode("utf-8", "replace") for _, a, b in classes[:loggers]]
-        self._to_utc(lines[:n])
-        return lines[:n], buf
+        _, named, known = scan(buf, len(buf), lines, threads, loggers, classes, places, len(names), new)
+        self._known.add([data[a:b] for a, b in new[: known - len(names)]])
+        self._loggers = [data[a:b].decode("utf-8", "replace") for _, a, b in classes[:named]]
+        self._to_utc(lines)
+        return lines, data.rfind(b"\n") + 1
 
     def _to_utc(self, lines: np.ndarray) -> None:
         """Stock times are local: shift them by the zone's offset of their quarter of an hour."""
         local = lines["stock"] == 1
-        if self.zone.key == "UTC" or not local.any():
+        if self._zone.key == "UTC" or not local.any():
             return
         quarters, which = np.unique(lines["ts"][local] // 900_000, return_inverse=True)
-        shifts = [self._offset(int(q)) for q in quarters]
-        lines["ts"][local] -= np.array(shifts)[which]
+        lines["ts"][local] -= np.array([self._offset(int(quarter)) for quarter in quarters])[which]
 
     def _offset(self, quarter: int) -> int:
-        naive = datetime.fromtimestamp(quarter * 900, UTC).replace(tzinfo=self.zone)
-        shift = naive.utcoffset()
+        there = datetime.fromtimestamp(quarter * 900, UTC).replace(tzinfo=self._zone)
+        shift = there.utcoffset()
         return int(shift.total_seconds() * 1000) if shift else 0
 
     def _tell(self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, stop: int) -> Telling:
-        head = lines[:stop]
-        telling = Telling(4 * stop + int(head["count"].sum()) + 64, self._known, self._topic_ids)
-        rare = np.flatnonzero(head["kind"] >= RARE)
+        """Rows of the decided lines: the frequent ones by kernel, up to and including each rare one."""
+        decided = lines[:stop]
+        telling = Telling(2 * stop + 64, self._known, self._topic_ids)
         at = 0
-        for k in [*rare.tolist(), stop]:
-            until = min(k + 1, stop)
-            if until > at:
-                telling.count = tell(
-                    buf,
-                    lines,
-                    decisions,
-                    at,
-                    until,
-                    telling.rows,
-                    telling.count,
-                    self._known.state,
-                    self._known.told,
-                    self._source[0],
-                )
-            if k < stop:
-                self._rare(buf, lines[k], decisions[k], telling)
-            at = until
+        for k in np.flatnonzero(decided["kind"] >= RARE).tolist():
+            self._frequent(buf, lines, decisions, at, k + 1, telling)
+            self._rare(buf, lines[k], decisions[k], telling)
+            at = k + 1
+        self._frequent(buf, lines, decisions, at, stop, telling)
         return telling
+
+    def _frequent(
+        self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, at: int, to: int, telling: Telling
+    ) -> None:
+        telling.room(4 * (to - at) + int(lines["count"][at:to].sum()))
+        known, source = self._known, self._source[0]
+        telling.count = tell(
+            buf, lines, decisions, at, to, telling.rows, telling.count, known.state, known.told, source
+        )
 
     def _rare(self, buf: np.ndarray, line: np.void, decision: np.void, telling: Telling) -> None:
         text = buf[line["message"] : line["end"]].tobytes().decode("utf-8", "replace")
         if line["kind"] == DUMPED:
             record = Line(int(line["ts"]), 0, -1, -1, text)
-            self._understood(self._controllerlog.read_record(record, telling), "kafka-dump-log")
+            self._understood(self._controller.read_record(record, telling), "kafka-dump-log")
             return
         match = _PREFIX.match(text)
-        broker, place = int(self._source["broker"][0]), int(line["place"])
+        place = int(line["place"])
         if match:
             said = match["b1"] or match["b2"] or match["b3"] or match["b4"]
             if said:
-                broker = self._source["broker"][0] = int(said)
+                self._source["broker"][0] = int(said)
             if match["log"]:
                 place = self._known.place(match["log"])
             text = text[match.end() :]
+        broker, logger = int(self._source["broker"][0]), self._loggers[line["logger"]]
         decided = int(decision["fetch"]) if line["kind"] == TRUNCATING else -1
         rare = Line(int(line["ts"]), int(decision["level"]), broker, place, text, decided)
-        logger = self._loggers[line["logger"]]
-        log = self._controllerlog if ".controller." in logger else self._statelog
-        self._understood(log.read(rare, telling), logger)
+        log = self._controller if ".controller." in logger else self._states
+        self._understood(broker >= 0 and log.read(rare, telling), logger)
 
     def _understood(self, understood: bool, logger: str) -> None:
         if not understood:
             self.report.ignored[logger] += 1
             self.report.understood -= 1
 
-    def _count(self, lines: np.ndarray) -> None:
+    def _count(self, lines: np.ndarray, decisions: np.ndarray) -> None:
         report, kinds = self.report, np.bincount(lines["kind"], minlength=DUMPED + 1)
         report.lines += len(lines)
         report.continuation += int(kinds[CONTINUATION])
         report.broken += int(kinds[BROKEN])
         report.requests += int(kinds[REQUEST])
         report.understood += int(kinds[REQUEST + 1 :].sum())
-        for logger, count in zip(*np.unique(lines["logger"][lines["kind"] == IGNORED], return_counts=True), strict=True):
-            report.ignored[self._loggers[logger]] += int(count)
+        for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
+            if count:
+                report.ignored[self._loggers[logger]] += int(count)
         if len(lines):
             self.told = max(self.told, int(lines["ts"].max()) * 1000)
             report.has_sn = report.has_sn or bool((lines["number"] >= 0).any())
-
-
-__all__ = ["ALTER", "EVENTS", "ParseReport", "SourceParser"]
+            report.lost += int(np.count_nonzero(decisions["lost"]))
+            report.level = int(decisions["level"][-1])

@@ -141,7 +141,7 @@ def tell(buf, lines, decisions, start, stop, rows, n, state, told, source):
         line, decision = lines[i], decisions[i]
         if line.broker >= 0:
             source.broker = line.broker
-        if decision.lost > 0:
+        if decision.lost != 0:
             row = rows[n]
             row.ts, row.type, row.level, row.unclean = line.ts, LOST, decision.level, -1
             row.broker_id = source.broker

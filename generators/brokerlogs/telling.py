@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.brokerlogs.known import Known
+from generators.brokerlogs.pair import UNREADABLE
 from generators.brokerlogs.rows import LOST, ROW, TYPES, UNKNOWN, blank, table
 
 _BLANK = blank()
@@ -27,10 +28,14 @@ class Telling:
         self.lists: list[Sequence[int]] = []
         self.words: list[str] = []
 
+    def room(self, count: int) -> None:
+        """Make room for as many more rows."""
+        if self.count + count > len(self.rows):
+            self.rows = np.concatenate([self.rows, np.empty(len(self.rows) + count, ROW)])
+
     def tell(self, type: str, ts: int, broker_id: int, level: int, **fields: Any) -> None:
         """Append one row; fields by their column names, `place` for topic and partition."""
-        if self.count == len(self.rows):
-            self.rows = np.concatenate([self.rows, np.empty(len(self.rows) + 1, ROW)])
+        self.room(1)
         self.rows[self.count] = _BLANK
         row = self.rows[self.count]
         row["ts"], row["type"], row["broker_id"], row["level"] = ts, TYPES.index(type), broker_id, level
@@ -59,9 +64,14 @@ class Telling:
     def table(self, cluster: str, source_id: str) -> pa.Table:
         """All rows in the schema EVENTS."""
         rows = self.rows[: self.count]
-        for k in np.flatnonzero(rows["type"] == LOST):
-            if rows["detail"][k] < 0:
-                self.words.append(f"{rows['broker_epoch'][k]} lines: their numbers (%sn) never came")
-                rows["detail"][k] = len(self.words) - 1
-                rows["broker_epoch"][k] = UNKNOWN
+        lost = (rows["type"] == LOST) & (rows["detail"] < 0)
+        rows["detail"][lost] = len(self.words) + np.arange(np.count_nonzero(lost))
+        self.words.extend(_lost(int(count)) for count in rows["broker_epoch"][lost])
+        rows["broker_epoch"][lost] = UNKNOWN
         return table(rows, cluster, source_id, self.known.places, self.topic_ids, self.lists, self.words)
+
+
+def _lost(count: int) -> str:
+    if count == UNREADABLE:
+        return "at least 1 line: what stands there cannot be read"
+    return f"{count} line{'s' if count > 1 else ''}: numbers (%sn) that never came"
