@@ -1,0 +1,98 @@
+"""One bucket's reconstruction as a stateful operator: packed events in, facts as blobs out, state in one blob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from pipelines.replication import Facts, Reconstructor, Rules
+from pipelines.streaming.packing import encode, unpack
+from schemas import quarantine
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATE = "blob binary, health_at bigint"
+OUTPUT = "kind string, blob binary"
+HEALTH = "partition_health"
+
+
+class BucketProcessor(StatefulProcessor):
+    """Feeds one bucket's `Reconstructor` with each micro-batch; `health_every`: seconds, 0: every batch."""
+
+    def __init__(
+        self, rules: Rules, keys: Sequence[int], health_every: float, reconstructor: type[Reconstructor] = Reconstructor
+    ) -> None:
+        self._rules, self._keys = rules, list(keys)
+        self._health_every = health_every
+        self._reconstructor = reconstructor
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getValueState("bucket", STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Rows (kind, blob) of the facts that are now final, and of the bucket's health when it is due."""
+        import pandas as pd
+
+        kinds, blobs, at = _gathered(rows)
+        # `get` once and never `exists`: each is a round trip to the JVM.
+        held = self._state.get()
+        reconstructor = self._restored(key[0], held)
+        events, coverage = unpack(kinds, blobs)
+        facts = reconstructor.update(events, coverage, _batch_id())
+        out = _facts(facts, at)
+        health_at = held[1] if held else 0
+        if self._due(at, health_at):
+            out[HEALTH] = reconstructor.health()
+            health_at = at
+        self._state.update((reconstructor.snapshot(), health_at))
+        yield pd.DataFrame({"kind": list(out), "blob": [encode(table) for table in out.values()]})
+
+    def close(self) -> None:
+        pass
+
+    def _restored(self, key: int, held: tuple[Any, ...] | None) -> Reconstructor:
+        if held:
+            return self._reconstructor.restore(bytes(held[0]))
+        return self._reconstructor(self._rules, bucket=self._keys.index(key), buckets=len(self._keys))
+
+    def _due(self, at: int, last: int) -> bool:
+        """All buckets see the same times, so all are due in the same batch."""
+        every = int(self._health_every * 1e6)
+        return not every or at // every > last // every
+
+
+def _gathered(frames: Iterator[pd.DataFrame]) -> tuple[list[str], list[bytes], int]:
+    kinds: list[str] = []
+    blobs: list[bytes] = []
+    at = 0
+    for frame in frames:
+        kinds += frame["kind"].tolist()
+        blobs += frame["blob"].tolist()
+        at = int(frame["at"].iloc[0])
+    return kinds, blobs, at
+
+
+def _facts(facts: Facts, at: int) -> dict[str, pa.Table]:
+    """The tables with rows; what is set aside gets the batch's wall-clock time, the same when it is replayed."""
+    tables = {name: table for name, table in facts.tables().items() if len(table)}
+    if "quarantine" in tables:
+        rows = tables["quarantine"]
+        when = pa.array(
+            [datetime.fromtimestamp(at / 1e6, UTC)] * len(rows), quarantine.ARROW.field("quarantined_at").type
+        )
+        tables["quarantine"] = rows.set_column(rows.column_names.index("quarantined_at"), "quarantined_at", when)
+    return tables
+
+
+def _batch_id() -> int:
+    context = TaskContext.get()
+    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    if number is None:
+        raise RuntimeError("Spark did not tell the worker which micro-batch it works on")
+    return int(number)

@@ -1,0 +1,158 @@
+"""The Spark session of the streaming job: Delta's jars, this interpreter's workers, RocksDB for state."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.streaming import jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("hwmark.spark")
+
+LEAST_JAVA = 17
+
+CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Blobs are compressed already.
+    "spark.shuffle.compress": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17),
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+
+
+class UnsuitableSpark(RuntimeError):
+    """What is here cannot run the job; the message says what to install or change."""
+
+
+def session(
+    *,
+    master: str = "local[2]",
+    shuffle_partitions: int = 2,
+    jars_dir: str | None = None,
+    driver_memory: str = "2g",
+    conf: Mapping[str, str] | None = None,
+    log_file: str | Path | None = None,
+) -> SparkSession:
+    """The running session, or a new one; a master set by spark-submit wins over `master`.
+
+    `jars_dir`: where `jars.fetch` put Delta's jars; without it Spark resolves them itself, over the network.
+    `log_file`: what a new JVM and its workers print. Raises UnsuitableSpark.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    refuse_connect()
+    # A JVM that spark-submit has started has its own settings for all that concerns start-up.
+    started_here = SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+    builder = SparkSession.builder.appName("hwmark")
+    settings = {**CONF, "spark.sql.shuffle.partitions": str(shuffle_partitions), **(conf or {})}
+    if started_here:
+        require_java()
+        local_workers(master)
+        settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if not started_here:
+        return builder.getOrCreate()
+    with stderr_to(Path(log_file or default_log_file())):
+        spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def refuse_connect() -> None:
+    """Raises UnsuitableSpark where the environment asks for Spark Connect, which cannot host the job's state."""
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        if os.environ.get(name, "0") not in ("", "0", "false"):
+            raise UnsuitableSpark(f"{name} is set: Spark Connect is not supported; unset it and name a classic master")
+
+
+def require_java() -> None:
+    """Raises UnsuitableSpark where there is no Java of version 17 or later."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = f"install a JDK {LEAST_JAVA} or later (for example `apt install openjdk-17-jre-headless`) or set JAVA_HOME"
+    if not java or not Path(java).exists():
+        raise UnsuitableSpark(f"no Java {f'in JAVA_HOME={home}' if home else 'on PATH'}: {advice}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    found = re.search(r'version "(\d+)', told)
+    if not found or int(found[1]) < LEAST_JAVA:
+        raise UnsuitableSpark(f"{java} is Java {found[1] if found else 'of unknown version'}: {advice}")
+
+
+def local_workers(master: str) -> None:
+    """Makes workers of a local master use this interpreter, this package and a cache for compiled kernels."""
+    import pipelines
+
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
+    if not master.startswith("local"):
+        return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    root = str(Path(pipelines.__file__).parents[1])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+
+
+def cache_dir(name: str) -> Path:
+    """A writable folder of this user on this host."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "hwmark" / name
+    try:
+        chosen.mkdir(parents=True, exist_ok=True)
+        if os.access(chosen, os.W_OK):
+            return chosen
+    except OSError:
+        pass
+    chosen = Path(tempfile.gettempdir()) / f"hwmark-{os.getuid()}" / name
+    chosen.mkdir(parents=True, exist_ok=True)
+    return chosen
+
+
+def default_log_file() -> Path:
+    """Where a JVM of this process prints, unless told otherwise."""
+    return cache_dir("logs") / "spark.log"
+
+
+@contextmanager
+def stderr_to(path: Path) -> Iterator[None]:
+    """Children started inside inherit `path` as their stderr: Spark's start-up and worker lines do not reach people."""
+    log.debug("Spark logs to %s", path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _delta(jars_dir: str | None) -> dict[str, str]:
+    if jars_dir:
+        return {"spark.jars": ",".join(jars.find(jars_dir))}
+    return {"spark.jars.packages": jars.coordinates()}

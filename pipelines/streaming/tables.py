@@ -1,0 +1,154 @@
+"""The tables that the streaming job writes: where they are, and one commit per table and micro-batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas import tables
+from schemas.declaration import Table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+KINDS = (
+    "partition_hw",
+    "isr_changes",
+    "replica_sync",
+    "hw_regressions",
+    "replica_hw",
+    "minute_stats",
+    "telemetry_gaps",
+    "quarantine",
+)
+"""What the reconstruction emits; each kind is a table of the same name."""
+HEALTH = "partition_health"
+MINUTES = ("cluster_minute", "broker_minute")
+
+# What the Spark reader and the Rust writer of one table would not both understand stays off.
+CONFIGURATION = {"delta.enableDeletionVectors": "false", "delta.dataSkippingNumIndexedCols": "8"}
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Where a lake is, and what the Rust side needs to get at it."""
+
+    root: str
+    storage_options: Mapping[str, str]
+
+    def uri(self, kind: str) -> str:
+        return f"{self.root.rstrip('/')}/{declared(kind).path}"
+
+    def open(self, kind: str) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        return DeltaTable(self.uri(kind), storage_options=dict(self.storage_options))
+
+    def files(self, kind: str | None = None) -> Any:
+        """A pyarrow file system rooted at a table's folder, or at the lake."""
+        from pyarrow.fs import FileSystem, SubTreeFileSystem
+
+        files, root = FileSystem.from_uri(self.uri(kind) if kind else self.root)
+        return SubTreeFileSystem(root, files)
+
+    def create(self) -> None:
+        """Creates every table of the job that does not exist, so that each can be read from the first batch on."""
+        from deltalake import DeltaTable
+
+        for kind in (*KINDS, HEALTH, *MINUTES):
+            uri, options = self.uri(kind), dict(self.storage_options)
+            if not DeltaTable.is_deltatable(uri, storage_options=options):
+                schema = declared(kind).arrow()
+                DeltaTable.create(uri, schema, mode="ignore", configuration=CONFIGURATION, storage_options=options)
+
+
+def declared(kind: str) -> Table:
+    """The declaration of a table by its name."""
+    return tables()[kind]
+
+
+@dataclass(frozen=True)
+class Written:
+    """One Parquet file in a table's folder, not yet part of the table."""
+
+    kind: str
+    path: str
+    size: int
+    rows: int
+    written_ms: int
+    stats: str
+
+
+def commit(
+    lake: Lake, kind: str, files: Sequence[Written], query_id: str, batch_id: int, *, overwrite: bool = False
+) -> bool:
+    """One commit of a micro-batch's files to one table; False where the table has that batch already.
+
+    Delta records the transaction and does not refuse an old one: whether it is there is asked here.
+    """
+    from deltalake.transaction import AddAction
+
+    table = lake.open(kind)
+    if has_batch(table, query_id, batch_id):
+        return False
+    actions = [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files]
+    table.create_write_transaction(
+        actions,
+        mode="overwrite" if overwrite else "append",
+        schema=declared(kind).arrow(),
+        partition_by=[],
+        commit_properties=transaction(query_id, batch_id),
+    )
+    return True
+
+
+def has_batch(table: DeltaTable, query_id: str, batch_id: int) -> bool:
+    """Whether a table holds this batch of this query."""
+    last = table.transaction_version(query_id)
+    return last is not None and last >= batch_id
+
+
+def transaction(query_id: str, batch_id: int) -> Any:
+    """The commit properties that record a batch."""
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
+
+
+def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
+    """Delta's statistics of one file as JSON: rows, and least and largest values of its flat columns."""
+    least: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for index in range(metadata.num_columns):
+        name = metadata.schema.column(index).path
+        found = [metadata.row_group(g).column(index).statistics for g in range(metadata.num_row_groups)]
+        if name not in schema.names or any(s is None or not s.has_null_count for s in found):
+            continue
+        nulls[name] = sum(s.null_count for s in found)
+        ranges = [s for s in found if s.has_min_max]
+        if ranges and _comparable(schema.field(name).type):
+            least[name] = _json(min(s.min for s in ranges))
+            largest[name] = _json(max(s.max for s in ranges), up=True)
+    told = {"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls}
+    return json.dumps(told)
+
+
+def _comparable(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_timestamp(kind))
+
+
+def _json(value: Any, up: bool = False) -> Any:
+    """Times to milliseconds, as Delta's statistics have them; the largest is rounded up to hold every row."""
+    from datetime import datetime, timedelta
+
+    if not isinstance(value, datetime):
+        return value
+    if up and value.microsecond % 1000:
+        value += timedelta(milliseconds=1)
+    return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
