@@ -25,6 +25,7 @@ from generators.lock import hold
 from schemas import replication_events
 
 ROUND_BYTES = 64 << 20
+PERIOD_S = 1.0
 
 
 class NothingToRead(ValueError):
@@ -107,11 +108,14 @@ def ingest_logs(
         ledger = Ledger(lake, cluster, storage_options)
         states = ledger.load([source.source_id for source in found.sources])
         reading = Reading(cluster, found, _tails(found, cluster, parser, states, follow))
-        for going in reading.rounds():
-            _commit(lake, ledger, reading, going, storage_options)
+        commit = partial(_commit, lake, ledger, reading, storage_options)
+        for going in _follow(reading, stop or threading.Event(), grace_ms) if follow else reading.rounds():
+            commit(going)
             if on_progress:
                 on_progress(reading.summary().lines()[0])
-        return reading.summary()
+            if stop is not None and stop.is_set():
+                break
+        return _checked(reading.summary(), paths, states)
 
 
 def read_logs(
@@ -129,7 +133,28 @@ def read_logs(
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 
 
-def _commit(lake: str, ledger: Ledger, reading: Reading, going: Round, storage_options: StorageOptions | None) -> None:
+def _follow(reading: Reading, stop: threading.Event, grace_ms: int) -> Iterator[Round]:
+    """Rounds as the files grow, one a second at least while there is anything to say, until `stop`."""
+    while not stop.is_set():
+        began = monotonic()
+        yield from reading.rounds()
+        beats = Round()
+        for tail in reading.tails:
+            beats.add(tail.source.source_id, tail.beat(grace_ms * 1000 // 2))
+        if beats.rows:
+            yield beats
+        stop.wait(max(0.0, began + PERIOD_S - monotonic()))
+
+
+def _checked(
+    summary: IngestSummary, paths: Sequence[str | Path], states: Mapping[str, Mapping[str, Any]]
+) -> IngestSummary:
+    if summary.problems and not summary.line_count and not any(states.values()):
+        raise NothingToRead(paths, summary.problems)
+    return summary
+
+
+def _commit(lake: str, ledger: Ledger, reading: Reading, storage_options: StorageOptions | None, going: Round) -> None:
     """Places and numbers first, lasting; then the rows, in the one commit that makes both count."""
     states = {tail.source.source_id: tail.as_json() for tail in reading.tails if tail.source.source_id in going.rows}
     versions = ledger.write(states)
@@ -158,6 +183,7 @@ def _tails(
         Tail(
             source,
             partial(parser, source),
+            like=_like(cluster, source),
             settings=settings.get(source.source_id),
             state=(states or {}).get(source.source_id),
             follow=follow,
@@ -165,6 +191,12 @@ def _tails(
         )
         for source in found.sources
     ]
+
+
+def _like(cluster: str, source: Source) -> dict[str, Any]:
+    """What every row of a source has, where its broker is known before its first."""
+    same = {"cluster": cluster, "source_id": source.source_id, "broker_id": source.broker_id, "level": 0}
+    return same if source.broker_id is not None else {}
 
 
 def _parser(cluster: str, timezone: str, internal_topics: bool, source: Source) -> SourceParser:

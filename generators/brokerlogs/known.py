@@ -23,9 +23,10 @@ PLACE = np.dtype(
         ("topic_id", "i4"),
         ("leader_leo", "i8"),
         ("hw", "i8"),
-    ]
+    ],
+    align=True,
 )
-TOLD = np.dtype([("replica", "i4"), ("leo", "i8"), ("ts", "i8")])
+TOLD = np.dtype([("replica", "i4"), ("leo", "i8"), ("ts", "i8")], align=True)
 
 
 def pack(values: np.ndarray) -> str:

@@ -35,10 +35,10 @@ RESTART_MS = 1000
 """A JVM needs longer than this to come back and number from 1 again."""
 FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 
-DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")])
+DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")], align=True)
 """Of a line: the RECORDED line whose fetch it opens (-1), that fetch's ADVANCED line (-1), line numbers lost before
 it, the level, and whether an earlier line of its fetch has told it."""
-STATE = np.dtype([("level", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")])
+STATE = np.dtype([("level", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")], align=True)
 """Carried on: the level (-1 open) and when it was asked for, whether the last line was broken, the greatest `%sn` so
 far (-1 none) and the time of the last line (-1)."""
 UNREADABLE = -1

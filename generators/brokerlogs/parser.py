@@ -172,7 +172,8 @@ class SourceParser:
 
     def _read(self, data: bytes, last: bool) -> pa.Table:
         buf = np.frombuffer(data, np.uint8)
-        lines, whole = self._scan(data, buf)
+        ends = np.flatnonzero(buf == 10)
+        lines, whole = self._scan(data, buf, ends), int(ends[-1]) + 1 if len(ends) else 0
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
         decisions, stop = decide(lines, len(lines), taken, self._decided[0], self._level, last)
         rest = int(lines["start"][stop]) if stop < len(lines) else whole
@@ -182,20 +183,20 @@ class SourceParser:
         self._count(lines[:stop], decisions[:stop])
         return telling.table(self.cluster, self.source_id) if telling.count else EVENTS.empty_table()
 
-    def _scan(self, data: bytes, buf: np.ndarray) -> tuple[np.ndarray, int]:
-        """The whole lines of `data` and where the last of them ends."""
-        count, names = int(np.count_nonzero(buf == 10)), self._known.names
+    def _scan(self, data: bytes, buf: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The lines of `data` that end at `ends`."""
+        count, names = len(ends), self._known.names
         lines = np.empty(count, LINE)
         size = 1 << (2 * (count + len(names)) + 16).bit_length()
         threads, loggers, places = ((np.zeros(size, np.int64), np.full(size, -1, np.int32)) for _ in range(3))
         offsets = np.cumsum([0, *map(len, names)])
         fill(*places, hashes(np.frombuffer(b"".join(names), np.uint8), offsets))
         classes, new = np.zeros((count, 3), np.int64), np.zeros((count, 2), np.int64)
-        _, named, known = scan(buf, len(buf), lines, threads, loggers, classes, places, len(names), new)
+        named, known = scan(buf, ends, lines, threads, loggers, classes, places, len(names), new)
         self._known.add([data[a:b] for a, b in new[: known - len(names)]])
         self._loggers = [data[a:b].decode("utf-8", "replace") for _, a, b in classes[:named]]
         self._to_utc(lines)
-        return lines, data.rfind(b"\n") + 1
+        return lines
 
     def _to_utc(self, lines: np.ndarray) -> None:
         """Stock times are local: shift them by the zone's offset of their quarter of an hour."""
@@ -214,10 +215,15 @@ class SourceParser:
         """Rows of the decided lines: the frequent ones by kernel, up to and including each rare one."""
         decided = lines[:stop]
         telling = Telling(2 * stop + 64, self._known, self._topic_ids)
+        rare = np.flatnonzero(decided["kind"] >= RARE)
+        alone = (decisions["lost"][rare] == 0) & (decisions["fetch"][rare] < 0)
+        columns = [decided[name][rare].tolist() for name in ("message", "end", "ts", "kind", "place", "logger")]
+        levels, fetches = decisions["level"][rare].tolist(), decisions["fetch"][rare].tolist()
         at = 0
-        for k in np.flatnonzero(decided["kind"] >= RARE).tolist():
-            self._frequent(buf, lines, decisions, at, k + 1, telling)
-            self._rare(buf, lines[k], decisions[k], telling)
+        for k, no_more, level, fetch, *line in zip(rare.tolist(), alone.tolist(), levels, fetches, *columns, strict=True):
+            if k > at or not no_more:
+                self._frequent(buf, lines, decisions, at, k + 1, telling)
+            self._rare(buf, level, fetch, telling, *line)
             at = k + 1
         self._frequent(buf, lines, decisions, at, stop, telling)
         return telling
@@ -231,14 +237,24 @@ class SourceParser:
             buf, lines, decisions, at, to, telling.rows, telling.count, known.state, known.told, source
         )
 
-    def _rare(self, buf: np.ndarray, line: np.void, decision: np.void, telling: Telling) -> None:
-        text = buf[line["message"] : line["end"]].tobytes().decode("utf-8", "replace")
-        if line["kind"] == DUMPED:
-            record = Line(int(line["ts"]), 0, -1, -1, text)
-            self._understood(self._controller.read_record(record, telling), "kafka-dump-log")
+    def _rare(
+        self,
+        buf: np.ndarray,
+        level: int,
+        decided: int,
+        telling: Telling,
+        start: int,
+        end: int,
+        ts: int,
+        kind: int,
+        place: int,
+        logger: int,
+    ) -> None:
+        text = buf[start:end].tobytes().decode("utf-8", "replace")
+        if kind == DUMPED:
+            self._understood(self._controller.read_record(Line(ts, 0, -1, -1, text), telling), "kafka-dump-log")
             return
         match = _PREFIX.match(text)
-        place = int(line["place"])
         if match:
             said = match["b1"] or match["b2"] or match["b3"] or match["b4"]
             if said:
@@ -246,11 +262,10 @@ class SourceParser:
             if match["log"]:
                 place = self._known.place(match["log"])
             text = text[match.end() :]
-        broker, logger = int(self._source["broker"][0]), self._loggers[line["logger"]]
-        decided = int(decision["fetch"]) if line["kind"] == TRUNCATING else -1
-        rare = Line(int(line["ts"]), int(decision["level"]), broker, place, text, decided)
-        log = self._controller if ".controller." in logger else self._states
-        self._understood(broker >= 0 and log.read(rare, telling), logger)
+        broker, name = int(self._source["broker"][0]), self._loggers[logger]
+        line = Line(ts, level, broker, place, text, decided if kind == TRUNCATING else -1)
+        log = self._controller if ".controller." in name else self._states
+        self._understood(broker >= 0 and log.read(line, telling), name)
 
     def _understood(self, understood: bool, logger: str) -> None:
         if not understood:

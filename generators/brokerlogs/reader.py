@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.brokerlogs.files import Bytes
-from generators.brokerlogs.series import Series
+from generators.brokerlogs.series import Series, written
 
 HEAD = 1024
 LONGEST_LINE = 1 << 20
@@ -167,7 +167,7 @@ class SeriesReader:
             at = next((i for i, path in enumerate(files) if self._head and _begins(path, self._head)), None)
         if at is not None:
             return files[at + 1] if at + 1 < len(files) else None
-        return next((path for path in files if stat is None or path.stat().st_mtime_ns >= stat.st_mtime_ns), None)
+        return next((path for path in files if stat is None or written(path) >= stat.st_mtime_ns), None)
 
 
 def first_not_done(series: Series, place: Place | None) -> Series:
@@ -188,7 +188,10 @@ def _begins(path: Path, head: bytes) -> bool:
 def _reaches(path: Path, position: int) -> bool:
     if path.name.endswith(".gz"):
         return Bytes(path, position).skipped == position
-    return path.stat().st_size >= position
+    try:
+        return path.stat().st_size >= position
+    except OSError:
+        return False
 
 
 def _same(path: Path, stat: os.stat_result) -> bool:

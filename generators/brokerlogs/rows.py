@@ -45,25 +45,19 @@ _INT32 = (
 )
 _INT64 = ("broker_epoch", "leo", "leader_leo", "hw", "log_start")
 _INDEX = ("place", "topic_id", "isr", "replicas", "detail")
-FIELDS = ("ts", "type", "level", "unclean", *_INT32, *_INT64, *_INDEX)
 
 ROW = np.dtype(
     [("ts", "i8"), ("type", "i1"), ("level", "i1"), ("unclean", "i1")]
     + [(name, "i4") for name in _INT32]
     + [(name, "i8") for name in _INT64]
-    + [(name, "i4") for name in _INDEX]
+    + [(name, "i4") for name in _INDEX],
+    align=True,
 )
 """One event; the fields of `_INDEX` point into the lists that go with the rows, -1 for none."""
 
 
-def blank() -> np.void:
-    """A row in which everything is unknown."""
-    row = np.zeros(1, ROW)[0]
-    for name in (*_INT32, *_INT64):
-        row[name] = UNKNOWN
-    for name in ("unclean", *_INDEX):
-        row[name] = -1
-    return row
+BLANK = tuple(UNKNOWN if name in (*_INT32, *_INT64) else -1 for name in ROW.fields or ())
+"""A row in which everything is unknown."""
 
 
 def table(

@@ -29,10 +29,11 @@ LINE = np.dtype(
         ("place", "i4"),
         ("broker", "i4"),
         ("replica", "i4"),  # of a follower's HW line: the leader
-        ("count", "i4"),  # replicas named by a SKIPPED line
+        ("count", "i4"),  # at most so many replicas are named by a SKIPPED line
         ("a", "i8"),
         ("b", "i8"),
-    ]
+    ],
+    align=True,
 )
 LONGEST = 8 << 20
 """Bytes; a longer line is counted as broken."""
@@ -65,7 +66,7 @@ _M_ADVANCED = _bytes("High watermark updated from (offset=")
 _M_TO = _bytes("to (offset=")
 _M_SKIPPED = _bytes("Skipping update high watermark")
 _M_LEOS = _bytes("All current LEOs are ")
-_M_REPLICA = _bytes("replica ")
+_SHORTEST_LEO = len("replica 1: (offset=0")
 _M_UNDER_MIN = _bytes("Not increasing HWM")
 _M_PROGRESS = _bytes("Progress awaiting")
 _M_EXISTS = _bytes("UnifiedLog already exists")
@@ -276,12 +277,7 @@ def _skipped(buf, pos, end, line):
     if pos < 0 or (buf[end - 1] != 41 and buf[end - 1] != 93):
         return BROKEN
     line.a = pos
-    count = 0
-    pos = find(buf, pos, end, _M_REPLICA)
-    while pos >= 0:
-        count += 1
-        pos = find(buf, pos, end, _M_REPLICA)
-    line.count = count
+    line.count = (end - pos) // _SHORTEST_LEO + 1
     return SKIPPED
 
 
@@ -347,19 +343,15 @@ def _dumped(buf, start, end, line):
 
 
 @njit(cache=True)
-def scan(buf, size, lines, thread_table, logger_table, logger_classes, place_table, place_count, new_places):
-    """Fill `lines` from the whole lines of buf[:size]; returns (lines, loggers, places).
+def scan(buf, ends, lines, thread_table, logger_table, logger_classes, place_table, place_count, new_places):
+    """Fill `lines` from the lines of buf that end (with a newline) at `ends`; returns how many (loggers, places) are known.
 
     A table is (keys, ids). `new_places` gets (start, end) of each partition name not in its table before,
     `logger_classes` (class, start, end) of each logger of this buffer.
     """
-    n, threads, loggers, pos, first_new = 0, 0, 0, 0, place_count
-    while pos < size:
-        end = _find_byte(buf, pos, size, 10)
-        if end == size:
-            break
-        line = lines[n]
-        n += 1
+    threads, loggers, pos, first_new = 0, 0, 0, place_count
+    for n in range(ends.size):
+        line, end = lines[n], ends[n]
         start = pos
         line.start, line.end = start, end
         pos = end + 1
@@ -440,4 +432,4 @@ def scan(buf, size, lines, thread_table, logger_table, logger_classes, place_tab
                 new_places[place_count - first_new, 0] = name
                 new_places[place_count - first_new, 1] = name_end
                 place_count = count
-    return n, loggers, place_count
+    return loggers, place_count

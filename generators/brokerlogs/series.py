@@ -43,9 +43,13 @@ class Series:
         return next((path for path in self.files() if self.given is None or path.name in self.given), None)
 
     def _names(self) -> list[str]:
+        try:
+            there = [entry.name for entry in self.folder.iterdir()]
+        except OSError:
+            return []
         if self.given is not None and self.live not in self.given:
-            return sorted(self.given)
-        return [entry.name for entry in self.folder.iterdir() if live_name(entry.name, self.numbered) == self.live]
+            return [name for name in there if name in self.given]
+        return [name for name in there if live_name(name, self.numbered) == self.live]
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,14 @@ def discover(paths: Iterable[str | Path]) -> Discovery:
 
 def _enter(path: Path, folders: dict[Path, set[str] | None], words: list[str]) -> None:
     if path.is_dir():
+        try:
+            inside = sorted(entry for entry in path.iterdir() if entry.is_dir())
+        except OSError as error:
+            words.append(f"{path}: cannot be read ({error.strerror}), left out")
+            return
         folders[path] = None
-        for entry in sorted(path.iterdir()):
-            if entry.is_dir():
-                _enter(entry, folders, words)
+        for folder in inside:
+            _enter(folder, folders, words)
     elif not path.exists():
         words.append(f"{path}: there is no such file, left out")
     elif folders.setdefault(path.parent, set()) is not None:
@@ -189,11 +197,19 @@ def sniff_broker(path: Path) -> int | None:
     return int(next(group for group in found.groups() if group)) if found else None
 
 
+def written(path: Path) -> int:
+    """When the file was last written (ns), 0 once it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def _age(path: Path) -> tuple[float, str]:
     """First time in the file (ms, zone unknown), else the time it was last written."""
     found = _TIME.search(Bytes(path).read(SNIFF))
     if found is None:
-        return path.stat().st_mtime * 1000, path.name
+        return written(path) / 1e6, path.name
     millis, day, time, fraction, created = found.groups()
     if day:
         moment = datetime.fromisoformat(f"{day.decode()}T{time.decode()}").replace(tzinfo=UTC)

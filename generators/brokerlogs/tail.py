@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,9 @@ from generators.brokerlogs.series import Source
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
+REMEMBERED_DELAYS = 16
+SLACK_US = 1_000_000
+SILENCE_S = 1.0
 
 
 class Parser(Protocol):
@@ -30,9 +33,12 @@ class Parser(Protocol):
     @property
     def report(self) -> Any: ...
 
-    def feed(self, data: bytes, *, last: bool = False) -> pa.Table: ...
+    def feed(self, data: bytes) -> pa.Table: ...
+    def flush(self) -> pa.Table: ...
+    def lost(self, detail: str) -> pa.Table: ...
     def snapshot(self) -> bytes: ...
-    def restore(self, blob: bytes) -> None: ...
+    @classmethod
+    def restore(cls, blob: bytes) -> Parser: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class Tail:
     """A source read ahead by one chunk at most.
 
     `state` is what `as_json` gave when the rows before it were made lasting: reading goes on right behind them.
-    With `follow` the end of the files is no end; else what the parser holds back is told there.
+    `like` gives the columns of progress rows until the source's own rows do. With `follow` the end of the files is
+    no end; else what the parser holds back is told there.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Tail:
         source: Source,
         make_parser: Callable[[], Parser],
         *,
+        like: Mapping[str, Any] | None = None,
         settings: Settings | None = None,
         state: Mapping[str, Any] | None = None,
         follow: bool = False,
@@ -74,22 +82,27 @@ class Tail:
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
         self.words: list[str] = []
+        self._like: dict[str, Any] = dict(like or {})
+        self._delays: deque[int] = deque(maxlen=REMEMBERED_DELAYS)
         self.finished = False
         self._lost_since: float | None = None
+        self._waited = self._flushed = False
+        self._heard = monotonic()
         self._make_parser, self._limit = make_parser, chunk
         self._chunks: deque[_Chunk] = deque()
         self._start(dict(state or {}))
 
-    def _start(self, state: dict[str, Any]) -> None:
+    def _start(self, state: dict[str, Any], read_before: Any = None) -> None:
         self.parser = self._make_parser()
         if "parser" in state:
-            self.parser.restore(b64decode(state["parser"]))
+            self.parser = self.parser.restore(b64decode(state["parser"]))
+        self.read_before = read_before or deepcopy(self.parser.report)
         place = state.get("place")
         self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None)
         self.numbering = Numbering(**state.get("numbers", {}))
         self.high: int = state.get("high", 0)
         self.progressed: int = state.get("progressed", 0)
-        self._like: dict[str, Any] = state.get("like", {})
+        self._like = state.get("like", self._like)
         self._settings_told: str | None = state.get("settings")
         self._skip: int = state.get("skip", 0)
 
@@ -97,7 +110,7 @@ class Tail:
         """The state behind the last row given out."""
         first = self._chunks[0] if self._chunks else None
         place = first.place if first else self.reader.place
-        parser = first.parser if first else getattr(self.parser, "snapshot", bytes)()
+        parser = first.parser if first else self.parser.snapshot()
         return {
             "place": asdict(place) if place else None,
             "parser": b64encode(parser).decode(),
@@ -121,18 +134,34 @@ class Tail:
 
     def pull(self) -> int:
         """Read and parse the next piece, once everything is given out; the number of bytes it had."""
-        place, before = self.reader.place, getattr(self.parser, "snapshot", bytes)()
+        place, before = self.reader.place, self.parser.snapshot()
         try:
+            self._waited = self.reader.at_end
             data = self.reader.read(self._limit)
             self._lost_since = None
         except PlaceLost:
             return self._lost()
         self.words.extend(self.reader.damage())
         if data:
-            self._keep(self.parser.feed(data), place, before)
+            self._parse(data, place, before)
         elif not self.follow and not self.finished:
             self._finish()
         return len(data)
+
+    def _parse(self, data: bytes, place: Place | None, before: bytes) -> None:
+        rows = self.parser.feed(data)
+        if missing:
+            rows = pa.concat_tables([self.parser.lost(f"an unknown number of lines: {missing}"), rows])
+        self._heard, self._flushed = monotonic(), False
+        if self._waited and rows.num_rows:
+            self._delays.append(time_ns() // 1000 - rows["ts"][0].value)
+        self._keep(rows, place, before)
+
+    def _flush(self) -> None:
+        """What the parser holds back for lines that might follow."""
+        place, before = self.reader.place, self.parser.snapshot()
+        self._keep(self.parser.feed(b"", last=True), place, before, whole=True)
+        self._flushed = True
 
     def _lost(self) -> int:
         """Wait a while for a rotation in the making, then take the files for another log."""
@@ -150,10 +179,9 @@ class Tail:
         else:
             if self.reader.torn:
                 self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes)")
-            place, before = self.reader.place, getattr(self.parser, "snapshot", bytes)()
+            place, before = self.reader.place, self.parser.snapshot()
             self._keep(self.parser.feed(self.reader.end_line()), place, before)
-        place, before = self.reader.place, getattr(self.parser, "snapshot", bytes)()
-        self._keep(self.parser.feed(b"", last=True), place, before, whole=True)
+        self._flush()
         self.finished = True
 
     def _keep(self, rows: pa.Table, place: Place | None, before: bytes, *, whole: bool = False) -> None:
@@ -207,6 +235,19 @@ class Tail:
             return []
         self.high = self.progressed = ts
         return [self.numbering.number(progress(np.array([ts]), self._like, EVENTS))]
+
+    def beat(self, allowed_us: int) -> list[pa.Table]:
+        """What there is to say of a source that is silent at the end of its live log: a progress row at least.
+
+        Where its lines have come within `allowed_us` of being written, silence means that there was nothing to say.
+        """
+        if not self.reader.at_end or monotonic() - self._heard < SILENCE_S:
+            return []
+        if not self._flushed:
+            self._flush()
+        rows = self.take(np.iinfo(np.int64).max)
+        behind = max(self._delays, default=allowed_us + 1)
+        return rows + self.tell(time_ns() // 1000 - behind - SLACK_US if 0 <= behind <= allowed_us else 0)
 
     def _begin_anew(self) -> None:
         """A new incarnation of the source: the files are others than those read before."""

@@ -15,7 +15,7 @@ RACE_MS = 150
 SILENCE_MS = 10_000
 """A follower's LEO that moves with no fetch printed for this long: fetches are not printed any more."""
 
-SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")])
+SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=True)
 """Of the source: time of its last RECORDED line, whether those have stopped, its broker (-1 not known yet)."""
 
 _REPLICA = np.frombuffer(b"replica ", np.uint8)

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from generators.brokerlogs.known import Known
 from generators.brokerlogs.pair import UNREADABLE
-from generators.brokerlogs.rows import LOST, ROW, TYPES, UNKNOWN, blank, table
+from generators.brokerlogs.rows import BLANK, LOST, ROW, TYPES, UNKNOWN, table
 
-_BLANK = blank()
+_AT = {name: k for k, name in enumerate(ROW.names or ())}
+_TYPE = {name: k for k, name in enumerate(TYPES)}
 _LISTS = ("isr", "replicas")
 
 
@@ -36,12 +37,12 @@ class Telling:
     def tell(self, type: str, ts: int, broker_id: int, level: int, **fields: Any) -> None:
         """Append one row; fields by their column names, `place` for topic and partition."""
         self.room(1)
-        self.rows[self.count] = _BLANK
-        row = self.rows[self.count]
-        row["ts"], row["type"], row["broker_id"], row["level"] = ts, TYPES.index(type), broker_id, level
+        row = list(BLANK)
+        row[_AT["ts"]], row[_AT["type"]], row[_AT["broker_id"]], row[_AT["level"]] = ts, _TYPE[type], broker_id, level
         for name, value in fields.items():
             if value is not None:
-                row[name] = self._index(name, value)
+                row[_AT[name]] = self._index(name, value)
+        self.rows[self.count] = tuple(row)
         self.count += 1
 
     def _index(self, name: str, value: Any) -> Any:
