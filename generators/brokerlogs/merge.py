@@ -43,7 +43,7 @@ def step(tails: Sequence[Tail], into: Round) -> None:
     for tail in tails:
         into.add(tail.source.source_id, tail.take(horizon))
         if tail.finished and tail.drained:
-            into.add(tail.source.source_id, tail.tell(0))
+            into.add(tail.source.source_id, tail.tell())
 
 
 def done(tails: Sequence[Tail]) -> bool:

@@ -46,6 +46,16 @@ def interleave(rows: pa.Table, high: int, like: Mapping[str, object]) -> pa.Tabl
     return _insert(rows, progress(stamps, like, rows.schema), at)
 
 
+def quiet_seconds(high: int, to_come: pa.Table, horizon: int) -> np.ndarray:
+    """Starts of the seconds (us) that have passed between `high` and `horizon` with nothing in them.
+
+    `to_come` are the next rows of the source; the last second before the earliest of them is left out.
+    """
+    until = min(horizon, int(_steady(times(to_come), high).min())) // SECOND
+    first = high // SECOND + 1
+    return np.arange(first, min(until, first + LONGEST_FILL)) * SECOND
+
+
 def _steady(ts: np.ndarray, high: int) -> np.ndarray:
     """`ts` with each lone row that lies a minute ahead of, or behind, both its neighbours moved to the one before."""
     before = np.concatenate([[high or ts[0]], ts[:-1]])

@@ -52,6 +52,7 @@ class SeriesReader:
         self._head = self._rest = b""
         self._position = 0
         self._damage: list[str] = []
+        self._missing: str | None = None
 
     @property
     def place(self) -> Place | None:
@@ -75,6 +76,11 @@ class SeriesReader:
         told, self._damage = self._damage + ([self._file.damage] if self._file and self._file.damage else []), []
         return told
 
+    def missing(self) -> str | None:
+        """Why lines are missing before those just read: the file before them was damaged; told once."""
+        why, self._missing = self._missing, None
+        return why
+
     def read(self, limit: int) -> bytes:
         """About `limit` bytes of whole lines; empty at the end. Raises PlaceLost where the files are other ones now."""
         while self._file is not None or self._begin():
@@ -84,14 +90,14 @@ class SeriesReader:
             following = self._following()
             if following is None:
                 break
-            if lines := self._lines(limit) or self.end_line():  # a writer may have come before the rotation
+            if lines := self._lines(limit) or self._end_line():  # a writer may have come before the rotation
                 return lines
             self._enter(following)
         self.at_end = True
-        return b""
+        return b"" if self._file is None or self.growing else self._end_line()
 
-    def end_line(self) -> bytes:
-        """The torn last line with an end put to it, for a file that nobody goes on writing."""
+    def _end_line(self) -> bytes:
+        """The torn last line with an end put to it, of a file that nobody goes on writing."""
         line, self._rest = self._rest, b""
         self._advance(line)
         return line + b"\n" if line else b""
@@ -112,6 +118,7 @@ class SeriesReader:
 
     def _enter(self, following: Path) -> None:
         """Leave the file at hand as done, and begin the next."""
+        self._missing = self._missing or (self._file.damage if self._file else None)
         if self._head:
             self._done = (*self._done, (_digest(self._head), len(self._head)))[-REMEMBERED:]
             self._from = self.place

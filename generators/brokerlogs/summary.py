@@ -12,6 +12,9 @@ from generators.brokerlogs.tail import Tail
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
 
 
+_FOREIGN = "no line of it was understood: is it a broker's log, in a pattern that conf/ shows?"
+
+
 @dataclass
 class SourceSummary:
     """One source: what was read of it, and what can be told from it."""
@@ -20,6 +23,7 @@ class SourceSummary:
     source_epoch: int = 0
     events: int = 0
     lines: int = 0
+    understood: int = 0
     told_from: int | None = None
     told_to: int | None = None
     level: int = 0
@@ -69,7 +73,8 @@ class IngestSummary:
         blind = [source.source_id for source in self.sources if source.lines and not source.has_sn]
         if blind:
             told.append(f"  no line numbers (%sn) in {_few(blind)}: losses before the reader cannot be seen there")
-        told.extend(f"  {one.source_id}: {one.lost:,} lines are missing" for one in self.sources if one.lost)
+        told.extend(f"  {one.source_id}: lines are missing in {one.lost:,} places" for one in self.sources if one.lost)
+        told.extend(f"  {one.source_id}: {_FOREIGN}" for one in self.sources if one.lines and not one.understood)
         told.extend(f"  {problem}" for problem in self.problems)
         return told
 
@@ -87,10 +92,10 @@ def count_rows(summary: SourceSummary, tail: Tail, events: int, first: int, last
 
 def count_lines(summary: SourceSummary, tail: Tail) -> None:
     """Take over what the parser says of the lines it has read."""
-    report = tail.parser.report
-    summary.lines, summary.level = report.lines, report.level
-    summary.has_sn, summary.lost = report.has_sn, report.lost
-    summary.not_understood = Counter(report.ignored)
+    before, report = tail.report_before, tail.parser.report
+    summary.lines, summary.understood = report.lines - before.lines, report.understood - before.understood
+    summary.level, summary.has_sn, summary.lost = report.level, report.has_sn, report.lost - before.lost
+    summary.not_understood = report.ignored - before.ignored
 
 
 def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:

@@ -5,40 +5,25 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
-from time import monotonic, time_ns
-from typing import Any, Protocol
+from time import monotonic
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs.heartbeat import Heartbeat
 from generators.brokerlogs.numbering import Numbering
-from generators.brokerlogs.progress import interleave, progress, running_time
+from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.progress import interleave, progress, quiet_seconds, running_time
 from generators.brokerlogs.reader import Place, PlaceLost, SeriesReader, first_not_done
 from generators.brokerlogs.rows import EVENTS
 from generators.brokerlogs.series import Source
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
-REMEMBERED_DELAYS = 16
-SLACK_US = 1_000_000
-SILENCE_S = 1.0
-
-
-class Parser(Protocol):
-    """Lines of one source to events, as SourceParser does it; rows do not depend on how the bytes were cut."""
-
-    @property
-    def told(self) -> int: ...
-    @property
-    def report(self) -> Any: ...
-
-    def feed(self, data: bytes) -> pa.Table: ...
-    def flush(self) -> pa.Table: ...
-    def lost(self, detail: str) -> pa.Table: ...
-    def snapshot(self) -> bytes: ...
-    @classmethod
-    def restore(cls, blob: bytes) -> Parser: ...
+UNBOUNDED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -72,7 +57,7 @@ class Tail:
     def __init__(
         self,
         source: Source,
-        make_parser: Callable[[], Parser],
+        make_parser: Callable[[], SourceParser],
         *,
         like: Mapping[str, Any] | None = None,
         settings: Settings | None = None,
@@ -82,21 +67,20 @@ class Tail:
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
         self.words: list[str] = []
-        self._like: dict[str, Any] = dict(like or {})
-        self._delays: deque[int] = deque(maxlen=REMEMBERED_DELAYS)
         self.finished = False
-        self._lost_since: float | None = None
-        self._waited = self._flushed = False
-        self._heard = monotonic()
         self._make_parser, self._limit = make_parser, chunk
+        self._like: dict[str, Any] = dict(like or {})
+        self._heartbeat = Heartbeat()
+        self._flushed = False
+        self._lost_since: float | None = None
         self._chunks: deque[_Chunk] = deque()
         self._start(dict(state or {}))
+        self.report_before = deepcopy(self.parser.report)
 
-    def _start(self, state: dict[str, Any], read_before: Any = None) -> None:
+    def _start(self, state: dict[str, Any]) -> None:
         self.parser = self._make_parser()
         if "parser" in state:
             self.parser = self.parser.restore(b64decode(state["parser"]))
-        self.read_before = read_before or deepcopy(self.parser.report)
         place = state.get("place")
         self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None)
         self.numbering = Numbering(**state.get("numbers", {}))
@@ -130,38 +114,31 @@ class Tail:
     @property
     def told(self) -> int:
         """The time (us) before which nothing is still to be read; unbounded at the end of the files."""
-        return np.iinfo(np.int64).max if self.reader.at_end else max(self.parser.told, self.high)
+        return UNBOUNDED if self.reader.at_end else max(self.parser.told, self.high)
 
     def pull(self) -> int:
         """Read and parse the next piece, once everything is given out; the number of bytes it had."""
-        place, before = self.reader.place, self.parser.snapshot()
+        place, before, waited = self.reader.place, self.parser.snapshot(), self.reader.at_end
         try:
-            self._waited = self.reader.at_end
             data = self.reader.read(self._limit)
             self._lost_since = None
         except PlaceLost:
             return self._lost()
         self.words.extend(self.reader.damage())
         if data:
-            self._parse(data, place, before)
+            rows = self._parse(data)
+            self._heartbeat.heard(rows["ts"][0].value if waited and rows.num_rows else None)
+            self._keep(rows, place, before)
         elif not self.follow and not self.finished:
             self._finish()
         return len(data)
 
-    def _parse(self, data: bytes, place: Place | None, before: bytes) -> None:
-        rows = self.parser.feed(data)
-        if missing:
-            rows = pa.concat_tables([self.parser.lost(f"an unknown number of lines: {missing}"), rows])
-        self._heard, self._flushed = monotonic(), False
-        if self._waited and rows.num_rows:
-            self._delays.append(time_ns() // 1000 - rows["ts"][0].value)
-        self._keep(rows, place, before)
-
-    def _flush(self) -> None:
-        """What the parser holds back for lines that might follow."""
-        place, before = self.reader.place, self.parser.snapshot()
-        self._keep(self.parser.feed(b"", last=True), place, before, whole=True)
-        self._flushed = True
+    def _parse(self, data: bytes) -> pa.Table:
+        self._flushed = False
+        if missing := self.reader.missing():
+            lost = self.parser.lost(f"an unknown number of lines: {missing}")
+            return pa.concat_tables([lost, self.parser.feed(data)])
+        return self.parser.feed(data)
 
     def _lost(self) -> int:
         """Wait a while for a rotation in the making, then take the files for another log."""
@@ -172,17 +149,26 @@ class Tail:
         self._begin_anew()
         return self.pull()
 
+    def _begin_anew(self) -> None:
+        """A new incarnation of the source: the files are others than those read before."""
+        lost, epoch, report = self.reader.place, self.numbering.epoch + 1, self.parser.report
+        self.words.append(f"{self.source.source_id}: not the files read before, begun anew as source_epoch {epoch}")
+        self._start({"numbers": {"epoch": epoch}})
+        self.parser.report = report
+        self.reader = SeriesReader(first_not_done(self.source.series, lost), done=lost.done if lost else ())
+
     def _finish(self) -> None:
         """Nothing more will come: end what is open, but leave a line that a broker may still be writing."""
-        if self.reader.torn and self.reader.growing:
-            self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes), left for next time")
-        else:
-            if self.reader.torn:
-                self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes)")
-            place, before = self.reader.place, self.parser.snapshot()
-            self._keep(self.parser.feed(self.reader.end_line()), place, before)
+        if self.reader.torn:
+            self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes), left out")
         self._flush()
         self.finished = True
+
+    def _flush(self) -> None:
+        """What the parser holds back for lines that might follow."""
+        place, before = self.reader.place, self.parser.snapshot()
+        self._keep(self.parser.flush(), place, before, whole=True)
+        self._flushed = True
 
     def _keep(self, rows: pa.Table, place: Place | None, before: bytes, *, whole: bool = False) -> None:
         again = min(self._skip, rows.num_rows)
@@ -200,10 +186,10 @@ class Tail:
             chunk = self._chunks[0]
             end = int(np.searchsorted(chunk.running, horizon, side="right"))
             if chunk.whole and end < chunk.rows.num_rows:
-                break
+                end = chunk.taken
             taken.extend(self._give(chunk, end))
             if end < chunk.rows.num_rows:
-                break
+                return taken + self._pass_time(chunk, horizon)
             self._chunks.popleft()
         return taken
 
@@ -214,8 +200,16 @@ class Tail:
         self._remember(rows)
         told = interleave(rows, self.high, self._like)
         first = self._settings_events(rows["ts"][0].value)
-        self.high, self.progressed, chunk.taken = int(chunk.running[end - 1]), 0, end
+        self.high, self.progressed, chunk.taken = max(self.high, int(chunk.running[end - 1])), 0, end
         return [self.numbering.number(table) for table in (*first, told)]
+
+    def _pass_time(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
+        """Progress rows for the quiet seconds up to `horizon`, before the next row."""
+        stamps = quiet_seconds(self.high or horizon, chunk.rows.slice(chunk.taken), horizon)
+        if not len(stamps) or not self._like:
+            return []
+        self.high = self.progressed = int(stamps[-1])
+        return [self.numbering.number(progress(stamps, self._like, EVENTS))]
 
     def _remember(self, rows: pa.Table) -> None:
         names = ("cluster", "source_id", "broker_id", "level")
@@ -228,7 +222,7 @@ class Tail:
         self._settings_told = self.settings.digest
         return [self.settings.events(max(ts, self.high))]
 
-    def tell(self, ts: int) -> list[pa.Table]:
+    def tell(self, ts: int = 0) -> list[pa.Table]:
         """A progress row at `ts` (us) or where the source is told by now; none where that would say nothing new."""
         ts = max(ts, self.high, self.parser.told)
         if ts <= self.progressed or not self._like:
@@ -237,22 +231,10 @@ class Tail:
         return [self.numbering.number(progress(np.array([ts]), self._like, EVENTS))]
 
     def beat(self, allowed_us: int) -> list[pa.Table]:
-        """What there is to say of a source that is silent at the end of its live log: a progress row at least.
-
-        Where its lines have come within `allowed_us` of being written, silence means that there was nothing to say.
-        """
-        if not self.reader.at_end or monotonic() - self._heard < SILENCE_S:
+        """What there is to say of a source that is silent at the end of its live log: what its parser held back, and
+        a progress row, at the present time where lines come within `allowed_us` of being written."""
+        if not (self.reader.at_end and self._heartbeat.silent):
             return []
         if not self._flushed:
             self._flush()
-        rows = self.take(np.iinfo(np.int64).max)
-        behind = max(self._delays, default=allowed_us + 1)
-        return rows + self.tell(time_ns() // 1000 - behind - SLACK_US if 0 <= behind <= allowed_us else 0)
-
-    def _begin_anew(self) -> None:
-        """A new incarnation of the source: the files are others than those read before."""
-        lost = self.reader.place
-        epoch = self.numbering.epoch + 1
-        self.words.append(f"{self.source.source_id}: not the files read before, begun anew as source_epoch {epoch}")
-        self._start({"numbers": {"epoch": epoch}})
-        self.reader = SeriesReader(first_not_done(self.source.series, lost), done=lost.done if lost else ())
+        return self.take(UNBOUNDED) + self.tell(self._heartbeat.told(allowed_us))

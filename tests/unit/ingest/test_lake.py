@@ -1,0 +1,46 @@
+"""Events reach the lake exactly once."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from generators.brokerlogs.numbering import Numbering
+from generators.lake import append_events, append_round, bronze, committed, read_events
+from schemas import declaration, replication_events
+from tests.unit.ingest.plain_parser import PlainParser, lines
+
+
+def _events(count: int) -> pa.Table:
+    return Numbering().number(PlainParser().feed(lines(*range(count))))
+
+
+def test_a_version_lands_once(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    assert append_events(lake, _events(3), app_id="simulate", version=0)
+    assert not append_events(lake, _events(3), app_id="simulate", version=0)
+    assert append_events(lake, _events(3), app_id="simulate", version=1)
+    assert append_events(lake, _events(3), app_id="another", version=0)
+    assert read_events(lake).num_rows == 9
+
+
+def test_one_commit_carries_the_versions_of_all_its_writers(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    append_round(lake, _events(2), {"a": 4, "b": 7})
+    assert committed(lake, ["a", "b", "c"]) == {"a": 4, "b": 7, "c": None}
+    assert bronze(lake).version() == 1
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    lake, events = str(tmp_path), _events(5)
+    append_events(lake, events, app_id="w", version=0)
+    assert read_events(lake).equals(events)
+    assert read_events(lake, columns=["seq"], source_id="b/rep.log").column_names == ["seq"]
+    assert read_events(lake, cluster="other").num_rows == 0
+
+
+def test_the_table_has_its_declared_schema_and_no_feature_that_spark_and_rust_do_not_share(tmp_path: Path) -> None:
+    table = bronze(str(tmp_path))
+    assert declaration.differences(replication_events.ARROW, pa.schema(table.schema().to_arrow())) == []
+    assert table.protocol().reader_features is None
+    assert pc.all(read_events(str(tmp_path))["seq"].is_valid()).as_py() is None

@@ -1,0 +1,39 @@
+"""One holder per role; the second is told who it is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generators.lock import NotLockable, RoleHeld, hold
+
+HOLD = "import sys\nfrom generators.lock import hold\nwith hold(sys.argv[1], 'run'):\n print('held', flush=True)\n sys.stdin.read()"
+
+
+def test_the_second_holder_is_refused_by_name(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", HOLD, lake], stdin=-1, stdout=-1, text=True) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(RoleHeld, match=f"run of lake {lake} is held by process {other.pid} on "), hold(lake, "run"):
+            pass
+        with hold(lake, "check"):
+            pass
+        other.kill()
+        other.wait()
+        with hold(lake, "run"):
+            assert f'"pid": {os.getpid()}' in (tmp_path / "_locks" / "run.lock").read_text()
+
+
+def test_a_role_is_free_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), hold(str(tmp_path), "ingest:c/broker-1/rep.log"):
+        raise ZeroDivisionError
+    with hold(f"file://{tmp_path}", "ingest:c/broker-1/rep.log"):
+        pass
+
+
+def test_an_object_store_is_refused_by_name() -> None:
+    with pytest.raises(NotLockable, match="s3://bucket/lake"), hold("s3://bucket/lake", "run"):
+        pass

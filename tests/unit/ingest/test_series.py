@@ -1,0 +1,92 @@
+"""Which files are one log, in which order, and what is left aside."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from generators.brokerlogs.series import discover, live_name
+from tests.unit.ingest.plain_parser import lines
+
+LIVE = [
+    ("replication.log", "replication.log"),
+    ("replication.log.1", "replication.log"),
+    ("replication.log.12.gz", "replication.log"),
+    ("replication.log.2026-11-20-10", "replication.log"),
+    ("replication.log-20261120", "replication.log"),
+    ("replication.log.2026-11-20.3.gz", "replication.log"),
+    ("rep-1.log", "rep.log"),
+    ("rep-2026-11-20.log.gz", "rep.log"),
+    ("kafkaServer.out", "kafkaServer.out"),
+    ("metadata.dump.gz", "metadata.dump"),
+    ("actions.jsonl", None),
+    ("server.properties", None),
+]
+
+
+@pytest.mark.parametrize(("name", "live"), LIVE)
+def test_a_rotated_file_belongs_to_its_live_log(name: str, live: str | None) -> None:
+    assert live_name(name) == live
+
+
+ORDERS = {
+    "numbers going up with age": ["rep.log.2", "rep.log.1", "rep.log"],
+    "numbers going down with age": ["rep.log.1", "rep.log.2", "rep.log"],
+    "by hour, the older ones compressed": ["rep.log.2026-11-20-09.gz", "rep.log.2026-11-20-10", "rep.log"],
+    "numbered before the suffix": ["rep-1.log", "rep-2.log", "rep.log"],
+    "without a live file": ["rep.log.2.gz", "rep.log.1.gz"],
+}
+
+
+@pytest.mark.parametrize("names", ORDERS.values(), ids=ORDERS.keys())
+def test_a_series_is_read_oldest_first(tmp_path: Path, names: list[str]) -> None:
+    for age, name in enumerate(names):
+        content = lines(age, start=1_700_000_000_000 + age * 60_000)
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    (source,) = discover([tmp_path]).sources
+    assert source.source_id == f"{tmp_path.name}/rep.log"
+    assert [path.name for path in source.series.files()] == names
+
+
+def test_files_of_several_brokers_in_one_folder_stay_apart(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        line = f"1700000000000|t|INFO|state.change.logger|[Broker id={broker}] Transitioning\n"
+        (tmp_path / f"broker-{broker}.log").write_text(line)
+    found = discover([tmp_path])
+    assert [source.series.live for source in found.sources] == ["broker-1.log", "broker-2.log"]
+
+
+def test_a_cluster_folder_gives_a_source_per_log_and_the_broker_of_its_settings(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        folder = tmp_path / f"broker-{broker}"
+        folder.mkdir()
+        (folder / "replication.log").write_bytes(lines(1))
+        (folder / "kafka-request.log.gz").write_bytes(b"")
+        (folder / "00000000000000000000.log").write_bytes(b"")
+        (folder / "server.properties").write_text(f"process.roles=broker\nnode.id={broker}\n")
+    (tmp_path / "metadata.dump").write_text("Dumping x\n| offset: 0 CreateTime: 1700000000000\n")
+    found = discover([tmp_path])
+    assert [(source.source_id, source.broker_id) for source in found.sources] == [
+        ("broker-1/replication.log", 1),
+        ("broker-2/replication.log", 2),
+        ("metadata.dump", -1),
+    ]
+    assert sum("request log" in word for word in found.words) == 2
+    assert sum("a log segment" in word for word in found.words) == 2
+
+
+def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+    for rack in ("east", "west"):
+        (tmp_path / rack / "broker-1").mkdir(parents=True)
+        (tmp_path / rack / "broker-1" / "rep.log").write_bytes(lines(1))
+    found = discover([tmp_path / "west", tmp_path / "east"])
+    assert [source.source_id for source in found.sources] == ["east/broker-1/rep.log", "west/broker-1/rep.log"]
+
+
+def test_only_the_files_named_are_read(tmp_path: Path) -> None:
+    for name in ("rep.log", "rep.log.1", "other.log"):
+        (tmp_path / name).write_bytes(lines(1))
+    found = discover([tmp_path / "rep.log", tmp_path / "missing.log"])
+    assert [source.series.live for source in found.sources] == ["rep.log"]
+    assert found.sources[0].series.first() == tmp_path / "rep.log"
+    assert found.words == [f"{tmp_path / 'missing.log'}: there is no such file, left out"]
