@@ -86,9 +86,11 @@ class PartitionHistory:
             self._leader(note, context)
         elif note.event_type == "follower":
             self._follower(note, context)
+        elif note.event_type == "midflight":
+            self._midflight(note)
         elif note.event_type == "truncate":
             cut = cut_of(note, self._due(), self.terms)
-            self.cuts.extend([cut] if cut else [])
+            self.cuts.extend([cut] if cut and cut not in self.cuts else [])
         elif note.event_type == "hw":
             self._hw_fell(note, context)
         elif note.event_type in ("lost", "gap"):
@@ -183,10 +185,21 @@ class PartitionHistory:
 
     def _leader(self, note: Note, context: Context) -> None:
         self._credit(note, context)
-        term = self.terms.begin(note, self._due(), self.present.topic_id)
-        key = (term.epoch, term.ordinal)
-        self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
+        if not self.terms.too_late(note.leader_epoch or 0):
+            term = self.terms.begin(note, self._due(), self.present.topic_id)
+            key = (term.epoch, term.ordinal)
+            self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
         self._isr(replace(note, leader_id=note.broker_id))
+
+    def _midflight(self, note: Note) -> None:
+        """A broker leads and its start was not told: what it commits counts for the term after it all the same."""
+        present, last = self.present, self.terms.terms[-1] if self.terms.terms else None
+        epoch = note.leader_epoch if note.leader_epoch is not None else present.leader_epoch
+        epoch = -1 if epoch is None else epoch
+        if last is not None and (epoch < last.epoch or (epoch, note.broker_id) == (last.epoch, last.broker_id)):
+            return
+        term = self.terms.begin(replace(note, leader_epoch=epoch, leo=None), self._due(), present.topic_id)
+        self.terms.standings[note.broker_id] = Standing(epoch, None, note.hw, True, (epoch, term.ordinal))
 
     def _follower(self, note: Note, context: Context) -> None:
         self._lowered(note, context)
@@ -235,7 +248,7 @@ class PartitionHistory:
         replica = note.replica_id if note.replica_id is not None else note.broker_id
         evidence = {"broker": replica, "hw": [before, note.hw]}
         verdict = Verdict("follower_hw_lowered", "proven", evidence, None, before, note.hw)
-        self._tell(verdict, f"replica-{replica}-hw-{note.ts}", note.ts, note.level, replica)
+        self._tell(verdict, f"replica-{replica}-hw-{note.ts}-{note.hw}", note.ts, note.level, replica)
 
     def _hw_fell(self, note: Note, context: Context) -> None:
         replica = note.replica_id if note.replica_id is not None else note.broker_id
@@ -243,7 +256,7 @@ class PartitionHistory:
             term = self.terms.last_led(note.broker_id)
             if term is not None:
                 verdict = moved_back(term, note.before, note.hw, replica, note.ts, context)
-                self._tell(verdict, f"reports-{term.epoch}.{term.ordinal}-{note.ts}", note.ts, note.level)
+                self._tell(verdict, f"reports-{term.epoch}.{term.ordinal}-{note.ts}-{note.hw}", note.ts, note.level)
             return
         standing = self.terms.standings.get(replica)
         self._lower(note, note.before if note.before is not None else standing.hw if standing else None)
@@ -278,7 +291,7 @@ class PartitionHistory:
         epoch, leader, folded = note.leader_epoch, note.leader_id, self.terms.folded_term
         if not note.unclean or epoch is None or leader is None or leader < 0 or (folded and epoch <= folded.epoch):
             return
-        term = self.terms.of_epoch(epoch)
+        term = self.terms.elected(epoch)
         if term is None:
             term = self.terms.announce(epoch, leader, note.ts, self.now + UNTOLD_US)
             term.topic_id = note.topic_id or self.present.topic_id
@@ -299,7 +312,7 @@ class PartitionHistory:
         for cut in ripe:
             verdict = judge_cut(cut, self.terms, self.isr, context)
             if verdict is not None:
-                self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}", cut.ts, None, cut.replica_id)
+                self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}-{cut.to}", cut.ts, None, cut.replica_id)
         return None
 
     def _judge(self, at: int, as_of: int, context: Context) -> None:
@@ -307,7 +320,8 @@ class PartitionHistory:
         for place, term in enumerate(self.terms.terms):
             if term.due and term.due <= at:
                 term.due = 0
-                term.gap_at_start = term.known(as_of, context).held
+                seen = term.known(as_of, context)
+                term.gap_at_start, term.level = seen.held, seen.level
                 if term.unclean is None and self.isr.replaced_under(term.epoch):
                     term.unclean = True
                 for over in self.terms.terms[:place]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+Reader = Callable[[Any], Any]
 
 
 def encode(value: object, version: int) -> bytes:
     """A dataclass as JSON: its fields' values in order, after a version."""
-    return json.dumps([version, _plain(value)], separators=(",", ":")).encode()
+    return json.dumps([version, value], separators=(",", ":"), default=_plain).encode()
 
 
 def decode(kind: type[T], blob: bytes, version: int) -> T:
@@ -21,42 +24,50 @@ def decode(kind: type[T], blob: bytes, version: int) -> T:
     found, plain = json.loads(blob)
     if found != version:
         raise ValueError(f"state of {kind.__name__} has version {found}, this program reads {version}; rebuild it")
-    decoded: T = _typed(kind, plain)
+    decoded: T = (_reader(kind) or _same)(plain)
     return decoded
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return [_plain(getattr(value, f.name)) for f in fields(value)]
-    if isinstance(value, dict):
-        return [[_plain(k), _plain(v)] for k, v in value.items()]
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
+    return sorted(value) if isinstance(value, frozenset) else _values(type(value))(value)
 
 
 @cache
-def _hints(kind: type) -> list[tuple[str, Any]]:
-    hints = get_type_hints(kind)
-    return [(f.name, hints[f.name]) for f in fields(kind)]
+def _values(kind: type) -> Callable[[Any], Any]:
+    return attrgetter(*(f.name for f in fields(kind)))
 
 
-def _typed(kind: Any, plain: Any) -> Any:
-    if plain is None:
-        return None
-    if isinstance(kind, type) and is_dataclass(kind):
-        return kind(**{name: _typed(hint, v) for (name, hint), v in zip(_hints(kind), plain, strict=True)})
+@cache
+def _reader(kind: Any) -> Reader | None:
+    """What turns plain JSON into this type; None where plain JSON is it already."""
     origin, args = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _dataclass(kind)
     if origin is UnionType:
-        return _typed(next(a for a in args if a is not type(None)), plain)
-    if origin is dict and args[1] is not Any:
-        return {k: _typed(args[1], v) for k, v in plain}
-    if origin is list:
-        return [_typed(args[0], v) for v in plain]
+        inner = _reader(next(a for a in args if a is not type(None)))
+        return inner and (lambda plain: None if plain is None else inner(plain))
     if origin in (tuple, frozenset):
-        return origin(plain)
-    if origin is dict:
-        return dict(plain)
+        return tuple if origin is tuple else frozenset
+    if origin is list and _reader(args[0]) is not None:
+        return lambda plain: [_reader(args[0])(item) for item in plain]  # type: ignore[misc]
+    if origin is dict and args[0] is int:
+        value = _reader(args[1]) or _same
+        return lambda plain: {int(k): value(v) for k, v in plain.items()}
+    return None
+
+
+def _dataclass(kind: type) -> Reader:
+    hints = get_type_hints(kind)
+    special = [(place, _reader(hints[f.name])) for place, f in enumerate(fields(kind))]
+    readers = [(place, read) for place, read in special if read is not None]
+
+    def read(plain: list[Any]) -> Any:
+        for place, reader in readers:
+            plain[place] = reader(plain[place])
+        return kind(*plain)
+
+    return read
+
+
+def _same(plain: Any) -> Any:
     return plain

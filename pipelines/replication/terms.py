@@ -95,7 +95,7 @@ class Terms:
 
     def begin(self, note: Note, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one an election has announced."""
-        epoch = note.leader_epoch or 0
+        epoch = 0 if note.leader_epoch is None else note.leader_epoch
         same = [t for t in self.terms if t.epoch == epoch]
         if same and same[-1].start is None and same[-1].broker_id == note.broker_id:
             term = same[-1]
@@ -103,20 +103,31 @@ class Terms:
             term = self.announce(epoch, note.broker_id, note.ts, due)
         term.start, term.ts, term.due = note.ts, note.ts, due
         term.offset, term.hw, term.level, term.isr = note.leo, note.hw, note.level, note.isr
-        term.unclean = note.unclean if term.unclean is None else term.unclean
+        # leaderRecoveryState stays RECOVERING over a restart: only the first term of an epoch was elected
+        term.unclean = False if term.ordinal else note.unclean if term.unclean is None else term.unclean
         term.topic_id = note.topic_id or topic_id
         return term
 
     def announce(self, epoch: int, broker_id: int, ts: int, due: int) -> Term:
         """A term of which nothing but its leader and epoch is known yet, in its place by epoch."""
-        same = [t.ordinal for t in self.terms if t.epoch == epoch]
+        folded = [self.folded_term] if self.folded_term else []
+        same = [t.ordinal for t in [*folded, *self.terms] if t.epoch == epoch]
         term = Term(epoch, broker_id, max(same, default=-1) + 1, ts, due)
         self.terms.append(term)
         self.terms.sort(key=lambda t: (t.epoch, t.ordinal))
         return term
 
     def of_epoch(self, epoch: int) -> Term | None:
+        """The last term of an epoch."""
         return next((t for t in reversed(self.terms) if t.epoch == epoch), None)
+
+    def too_late(self, epoch: int) -> bool:
+        """Whether terms after this epoch's are folded away already."""
+        return self.folded_term is not None and epoch < self.folded_term.epoch
+
+    def elected(self, epoch: int) -> Term | None:
+        """The first term of an epoch, which an election began; later ones are resumptions."""
+        return next((t for t in self.terms if t.epoch == epoch), None)
 
     def at(self, key: tuple[int, int] | None) -> Term | None:
         return next((t for t in self.terms if (t.epoch, t.ordinal) == key), None)

@@ -51,7 +51,7 @@ def story(draw: st.DrawFn) -> list[Note]:
     from dataclasses import replace
 
     now, notes = 0, []
-    for told in draw(st.lists(note(), min_size=1, max_size=30)):
+    for told in draw(st.lists(note(), min_size=1, max_size=20)):
         now += draw(st.sampled_from([0, 1_000, 100_000, 150_000, 2_000_000, 11_000_000]))
         notes.append(replace(told, ts=now))
     return notes
@@ -70,7 +70,7 @@ def whole(notes: list[Note], around: Around) -> list[list[dict[str, object]]]:
     return rows(history)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(story(), st.data())
 def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: list[Note], data: st.DataObject):
     around = Known(states=AROUND.states)
@@ -88,7 +88,7 @@ def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: lis
     assert [a + b for a, b in zip(parts, rows(history), strict=True)] == whole(notes, around)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(story())
 def test_revisions_of_a_finding_rise_by_one_and_each_says_something_else(notes: list[Note]):
     _, regressed = whole(notes, Known())
@@ -100,7 +100,7 @@ def test_revisions_of_a_finding_rise_by_one_and_each_says_something_else(notes: 
         last[row["regression_id"]] = row
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(story())
 def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(notes: list[Note]):
     for row in whole(notes, Known())[1]:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from history_cases import (
+    T1,
     T2,
     Around,
     brief,
@@ -18,6 +19,8 @@ from history_cases import (
     seen,
     told,
 )
+
+from pipelines.replication.history import Note
 
 
 def test_a_new_leader_that_has_all_that_was_committed_is_no_finding():
@@ -302,3 +305,29 @@ def test_a_broker_last_seen_in_a_folded_term_is_bound_by_the_first_start_since()
     story += [leader(1000 * i, 1, i, 100 + i, 100 + i, (1,)) for i in range(1, 12)]
     (row,) = regressions([*story, leader(30000, 2, 12, 500, 90, (2,), unclean=True)], around)
     assert (row["class"], row["lost_from"], row["lost_to"]) == ("unclean_loss", 101, 111)
+
+
+def test_a_resumption_while_still_recovering_is_no_second_unclean_election():
+    around = Around({(1, 0): seen(100, fetchers=frozenset({2})), (2, 5000): seen(200)})
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        leader(5000, 2, 1, 100, 100, (2,), unclean=True),
+        leader(9000, 2, 1, 150, 150, (2,), unclean=True),
+    ]
+    assert [brief(r) for r in regressions(story, around)] == [("committed_loss", "critical", "proven", 150, 200)]
+
+
+@pytest.mark.parametrize("epoch", [None, 3])
+def test_what_was_committed_in_a_term_told_from_the_middle_counts(epoch):
+    around = Around({(1, 0): seen(300, fetchers=frozenset({2}))})
+    story = [
+        Note(0, "midflight", 1, leader_epoch=epoch, topic_id=T1),
+        leader(5000, 2, 4, 250, 240, (1, 2)),
+        follower(5001, 1, 4, 300, 300, 2),
+    ]
+    assert [brief(r) for r in regressions(story, around)] == [("committed_loss", "critical", "bounded", 250, 300)]
+
+
+def test_a_gap_in_the_middle_of_a_term_begins_no_other():
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), Note(3_000_000, "midflight", 1, leader_epoch=0)]
+    assert len(told(story, Around()).terms.terms) == 1
