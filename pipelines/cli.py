@@ -146,7 +146,6 @@ def ingest_logs(
       hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
     """
     from generators.brokerlogs.ingest import ingest_logs as ingest
-
     from pipelines.console import progress
 
     settings = _settings(config, lake={"path": lake}, ingest={"timezone": timezone, "internal_topics": internal_topics})
@@ -202,31 +201,21 @@ def run(
       hwmark run --lake lake --once --drain       after the last log of an incident
       hwmark run --lake lake --once --rebuild     after changing a rule
     """
-    from pipelines.console import progress
-    from pipelines.setup import jars_dir
-    from pipelines.streaming.job import run as run_job
+    from pipelines import jobs
+    from pipelines.console import batch_line, progress, run_line
 
     if drain and not once:
         raise UsageError("--drain closes what is there and needs --once")
+    if once and interval:
+        raise UsageError(f"--once stops at the end of the data: leave out --interval {interval}")
     if fail_on_alert and not once:
         raise UsageError("--fail-on-alert needs --once: a job that goes on has no exit status")
     settings = _settings(config, lake={"path": lake}, run={"interval": interval, "buckets": buckets, "master": master})
     with progress("run") as say:
-        summary = run_job(
-            settings.lake.path,
-            settings.rules.rules(),
-            once=once,
-            interval=settings.run.interval,
-            drain=drain,
-            rebuild=rebuild,
-            buckets=settings.run.buckets,
-            master=settings.run.master,
-            jars_dir=jars_dir(settings.run.jars_dir),
-            storage_options=settings.lake.storage_options,
-            on_batch=lambda batch: say(batch.line()),
-            stop=_until_told(),
+        summary = jobs.reconstruct(
+            settings, lambda batch: say(batch_line(batch)), once=once, drain=drain, rebuild=rebuild
         )
-    typer.echo("\n".join(summary.lines()))
+    typer.echo(run_line(summary))
     if fail_on_alert:
         _alerts(settings, fail_on_alert)
 
@@ -245,25 +234,21 @@ def check(
       hwmark check --lake lake
       hwmark check --lake lake --fail-on-alert || page-somebody
     """
-    from pipelines.quality.check import check as run_suites
+    from pipelines import jobs
 
     settings = _settings(config, lake={"path": lake})
-    summary = run_suites(settings.lake.path, storage_options=settings.lake.storage_options)
-    typer.echo("\n".join(summary.lines()))
+    typer.echo("\n".join(jobs.judge(settings).lines()))
     _alerts(settings, fail_on_alert)
 
 
 def _alerts(settings: Settings, fail_on_alert: bool) -> None:
     """Evaluates and prints the alerts; exits with FIRING where asked to."""
-    from pipelines.alerting.evaluate import evaluate
+    from pipelines import jobs
+    from pipelines.console import alert_line
 
-    states = evaluate(
-        settings.lake.path,
-        rules_file=settings.alerts.rules_file or None,
-        storage_options=settings.lake.storage_options,
-    )
+    states = jobs.alerts(settings)
     for state in states:
-        typer.echo(f"ALERT {state.state} {state.severity} {state.rule}: {state.summary}")
+        typer.echo(alert_line(state))
     if not states:
         typer.echo("No alert is firing.")
     if fail_on_alert and any(state.firing for state in states):
@@ -284,8 +269,10 @@ def demo(
       hwmark demo --lake demo-lake
     """
     from pipelines.demo import demo as run_demo
+    from pipelines.demo import new_lake
 
-    run_demo(lake, _settings(config), typer.echo)
+    settings = _settings(config, lake={"path": new_lake(lake)})
+    run_demo(settings, typer.echo)
 
 
 @app.command()
@@ -299,7 +286,14 @@ def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> 
     from pipelines.maintain import maintain as run_maintenance
 
     settings = _settings(config, lake={"path": lake})
-    for line in run_maintenance(settings.lake.path, **settings.maintain.model_dump()):
+    keep = settings.maintain
+    for line in run_maintenance(
+        settings.lake.path,
+        vacuum_hours=keep.vacuum_hours,
+        bronze_days=keep.bronze_days,
+        silver_days=keep.silver_days,
+        storage_options=settings.lake.storage_options,
+    ):
         typer.echo(line)
 
 
@@ -315,9 +309,9 @@ def bench(
       hwmark bench
       hwmark bench --events 1000000
     """
-    from pipelines.bench import main as run_bench
+    from importlib import import_module
 
-    run_bench(events)
+    import_module("pipelines.bench").main(events)
 
 
 @app.command()

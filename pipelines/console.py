@@ -6,6 +6,11 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.alerting.state import AlertState
+    from pipelines.streaming.job import Batch, RunSummary
 
 Say = Callable[[str], None]
 
@@ -30,4 +35,21 @@ def log_to_stderr(debug: bool) -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if debug else logging.INFO)
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+
+
+def batch_line(batch: Batch) -> str:
+    """One finished micro-batch: its size, its rate, and how far behind bronze the job then was."""
+    behind = f"{batch.versions_behind} commits of bronze behind" if batch.versions_behind else "level with bronze"
+    return f"batch {batch.batch_id}: {batch.events:,} events, {batch.events_per_second:,.0f} events/s, {behind}"
+
+
+def run_line(summary: RunSummary) -> str:
+    """What a run did."""
+    end = ", stopped before the end of the data" if summary.stopped else ""
+    return f"{summary.events:,} events in {summary.batches} batches, {summary.seconds:.0f} s{end}"
+
+
+def alert_line(state: AlertState) -> str:
+    """One alert."""
+    return f"{state.state.upper()} {state.severity} {state.rule}: {state.summary}"

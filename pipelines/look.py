@@ -164,6 +164,11 @@ def findings(lake: Lake, wanted: Filter) -> list[Row]:
     return _grouped(lake, "regressions", wanted, "cluster, severity, class", sums)
 
 
+def tally(lake: Lake, name: str, wanted: Filter, key: str) -> list[Row]:
+    """How many `rows` of a view each value of `key` has."""
+    return _grouped(lake, name, wanted, key, "count(*) AS rows")
+
+
 def newest(lake: Lake, name: str, wanted: Filter) -> datetime | None:
     """The time of the newest row of a view, whatever `wanted.since` says."""
     found = _grouped(lake, name, replace(wanted, since=None), "true", f"max({VIEWS[name].time}) AS newest")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_settings import (
     BaseSettings,
@@ -29,9 +30,18 @@ PREFIX = "HWMARK_"
 FILE = Path("conf/hwmark.toml")
 """Read when there is one below the current directory; `--config` names another."""
 
-_OPEN = f"{PREFIX}LAKE__STORAGE_OPTIONS__"
-"""Below this the names are the object store's."""
+_OPEN = (f"{PREFIX}LAKE__STORAGE_OPTIONS__", f"{PREFIX}RUN__SPARK_CONF__")
+"""Below these the names are the object store's and Spark's."""
 _STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+def _seconds(value: object) -> object:
+    """Seconds of `10s`, `500ms`, `2m` or a plain number."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)", value) if isinstance(value, str) else None
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60}[match[2]] if match else value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
 
 
 class _Section(BaseModel):
@@ -64,13 +74,20 @@ class Run(_Section):
     """The streaming job."""
 
     buckets: Annotated[int, Field(ge=1, le=4096)] = 32
-    interval: str = "10s"
+    shuffle_partitions: Annotated[int, Field(ge=1)] = 2
+    interval: Seconds = 10.0
+    max_bytes_per_trigger: str = "512m"
     master: str = "local[*]"
+    spark_conf: dict[str, str] = {}
     jars_dir: str = ""
+    log_file: str = ""
 
 
 class Check(_Section):
     """The quality suites."""
+
+    quarantine_share: Annotated[float, Field(ge=0, le=1)] = 0.001
+    stale_after_s: Annotated[float, Field(gt=0)] = 300
 
 
 class Alerts(_Section):
@@ -150,9 +167,7 @@ def _check_keys(where: str, values: Mapping[str, Any]) -> None:
     known = keys()
     for section, content in values.items():
         if not isinstance(content, Mapping):
-            raise UsageError(
-                f"{where}: {section} = {content!r} stands outside a section; write [{section}] above its keys"
-            )
+            raise UsageError(f"{where}: {section} = {content!r} stands above the first [section]; move it into one")
         if section not in known:
             raise UsageError(f"{where}: there is no section [{section}]; {nearest(section, known)}")
         for key in content:

@@ -1,0 +1,109 @@
+"""`hwmark demo`: the whole road on recorded logs of a real Kafka under faults, and a summary a person can read."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generators import traces
+from pipelines import jobs, sentences
+from pipelines.console import alert_line, batch_line, run_line
+from pipelines.errors import UsageError
+from pipelines.look import Filter, Lake, Row, rows, tally
+
+if TYPE_CHECKING:
+    from pipelines.alerting.state import AlertState
+    from pipelines.settings import Settings
+
+Echo = Callable[[str], None]
+
+STORIES = {
+    "slow_follower": "broker 3 is frozen for 14 s, longer than the lag allows, then broker 2 for 4 s, which it allows",
+    "leader_crash": "broker 1 is killed and comes back, then broker 2 is stopped cleanly and restarted",
+    "unclean_election": "of clicks the follower dies, the leader goes on alone and dies, the stale follower is elected",
+}
+
+
+def new_lake(lake: str | None) -> str:
+    """A folder with nothing in it: the one named, or a temporary one. Raises UsageError."""
+    if lake and Path(lake).is_dir() and any(Path(lake).iterdir()):
+        raise UsageError(f"--lake {lake} has something in it already: name a new folder for the demo")
+    return lake or tempfile.mkdtemp(prefix="hwmark-demo-")
+
+
+def demo(settings: Settings, echo: Echo) -> None:
+    """Ingests every recorded scenario as a cluster of its own, reconstructs, checks, alerts, and sums up."""
+    root = settings.lake.path
+    echo(f"The lake of this demo is {root}")
+    echo("\n1. Logs of a real Kafka to events: hwmark ingest logs")
+    clusters = [_ingest(name, settings, echo) for name in traces.scenarios()]
+    alerts = _work(settings, echo)
+    for cluster in clusters:
+        echo("\n" + "\n".join(_summary(Lake(root), cluster, alerts)))
+    echo("\n" + "\n".join(_next(root)))
+
+
+def _ingest(name: str, settings: Settings, echo: Echo) -> str:
+    from generators.brokerlogs.ingest import ingest_logs
+
+    summary = ingest_logs(
+        [traces.path(name)], cluster=name, lake=settings.lake.path, grace_ms=settings.rules.reorder_grace_ms
+    )
+    echo(f"   {summary.lines()[0]}")
+    return name
+
+
+def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
+    """Reconstruction, checks and alerts around one Spark session; returns the alerts."""
+    echo("\n2. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
+    spark = jobs.spark_session(settings)
+    try:
+        done = jobs.reconstruct(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
+        echo(f"   {run_line(done)}")
+        echo("\n3. Quality of telemetry and results, then alerts: hwmark check")
+        for line in jobs.judge(settings).lines():
+            echo(f"   {line}")
+    finally:
+        spark.stop()
+    alerts = jobs.alerts(settings)
+    for state in alerts:
+        echo(f"   {alert_line(state)}")
+    return alerts
+
+
+def _summary(lake: Lake, cluster: str, alerts: Sequence[AlertState]) -> list[str]:
+    """What became of one cluster."""
+    wanted = Filter(cluster=cluster)
+    partitions = sum(row["rows"] for row in tally(lake, "health", wanted, "cluster"))
+    agreement = _counts(tally(lake, "hw", wanted, "agreement"), "agreement")
+    causes = _counts(tally(lake, "isr", wanted, "change, cause"), "change", "cause")
+    losses, _ = rows(lake, "serious", wanted, 100)
+    mine = sum(state.firing and state.labels.get("cluster") == cluster for state in alerts)
+    return [
+        f"{cluster}: {STORIES.get(cluster, 'a recorded scenario')}",
+        f"   {sentences.count(partitions, 'partition')}; HW changes by agreement with the broker: {agreement}",
+        f"   ISR changes by cause: {causes}",
+        *(f"   {sentences.regression(row)}" for row in losses),
+        *(["   nothing committed was lost"] if not losses else []),
+        f"   {sentences.count(mine, 'alert')} firing",
+    ]
+
+
+def _counts(found: Sequence[Row], *columns: str) -> str:
+    """`exact 2741, race 20`."""
+    ordered = sorted(found, key=lambda row: -row["rows"])
+    return ", ".join(f"{' '.join(str(row[c]) for c in columns)} {row['rows']:,}" for row in ordered) or "none"
+
+
+def _next(root: str) -> list[str]:
+    hwmark = sys.argv[0] if "/" in sys.argv[0] and Path(sys.argv[0]).name == "hwmark" else "hwmark"
+    return [
+        "Look further:",
+        f"   {hwmark} show regressions --lake {root}",
+        f"   {hwmark} show isr --cluster slow_follower --lake {root}",
+        f"   {hwmark} show hw --cluster unclean_election --topic clicks --partition 0 --lake {root}",
+        f"   {hwmark} show sync --cluster slow_follower --lake {root}",
+    ]

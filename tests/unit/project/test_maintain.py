@@ -1,0 +1,90 @@
+"""`hwmark maintain` on small lakes: what is kept, and that the job is never overtaken."""
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+from lakes import at, loss, write
+
+from pipelines.maintain import maintain
+from schemas import tables
+
+
+def lines(lake, **keep):
+    told = list(maintain(lake, now=at(0), **keep))
+    return {line.split(": ")[0]: line.split(": ")[1] for line in told}
+
+
+def table(lake, name):
+    return DeltaTable(f"{lake}/{tables()[name].path}")
+
+
+def job_has_read(lake, version):
+    """The record and the checkpoint of a job that has read bronze up to and with `version`."""
+    query = lake / "_run" / "q"
+    (query / "commits").mkdir(parents=True)
+    (query / "offsets").mkdir()
+    (lake / "_run" / "query.json").write_text(json.dumps({"query_id": "q"}))
+    (query / "commits" / "4").write_text("v1\n{}")
+    offset = {"sourceVersion": 1, "reservoirVersion": version + 1, "index": -1, "isStartingVersion": False}
+    (query / "offsets" / "4").write_text("v1\n{}\n" + json.dumps(offset))
+    (query / "offsets" / "5").write_text("v1\n{}\n" + json.dumps({**offset, "reservoirVersion": 99}))
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Four commits of bronze, one every second day, the last today."""
+    for day in (6, 4, 2, 0):
+        write(tmp_path, "replication_events", {"ts": at(-day * 86400), "source_seq": 6 - day})
+    return tmp_path
+
+
+def test_small_files_become_one_and_the_rows_stay(lake):
+    job_has_read(lake, 3)
+    said = lines(str(lake))
+    assert said["bronze/replication_events"] == "4 files into 1, 0 dead files removed"
+    assert table(lake, "replication_events").to_pyarrow_table().num_rows == 4
+
+
+def test_files_are_removed_when_no_reader_can_want_them(lake):
+    job_has_read(lake, 3)
+    assert lines(str(lake), vacuum_hours=0)["bronze/replication_events"] == "4 files into 1, 4 dead files removed"
+
+
+@pytest.mark.parametrize(
+    ("read", "words"), [(0, "0 dead files removed"), (None, "no dead files removed, no job has read it yet")]
+)
+def test_what_the_job_has_yet_to_read_is_never_removed(lake, read, words):
+    if read is not None:
+        job_has_read(lake, read)
+    unread = {
+        uri for version in range(4) for uri in DeltaTable(f"{lake}/bronze/replication_events", version).file_uris()
+    }
+    said = lines(str(lake), vacuum_hours=0, bronze_days=3)
+    assert said["bronze/replication_events"] == (
+        f"not aged, the job has yet to read some of it, 4 files into 1, {words}"
+    )
+    assert all((lake / "bronze/replication_events" / uri.rsplit("/", 1)[1]).exists() for uri in unread)
+
+
+def test_bronze_ages_once_the_job_has_read_it(lake):
+    job_has_read(lake, 3)
+    said = lines(str(lake), bronze_days=3)
+    assert said["bronze/replication_events"].startswith("2 rows before 2026-08-29 12:00 removed, ")
+    kept = table(lake, "replication_events").to_pyarrow_table()["source_seq"].to_pylist()
+    assert sorted(kept) == [4, 6]
+
+
+def test_losses_are_kept_when_silver_ages(lake):
+    job_has_read(lake, 3)
+    write(lake, "partition_hw", {"ts": at(-9 * 86400)}, {"ts": at(0)})
+    write(lake, "hw_regressions", loss(ts=at(-9 * 86400)))
+    said = lines(str(lake), silver_days=7)
+    assert said["silver/partition_hw"].startswith("1 rows before 2026-08-25 12:00 removed, ")
+    assert table(lake, "partition_hw").to_pyarrow_table().num_rows == 1
+    assert table(lake, "hw_regressions").to_pyarrow_table().num_rows == 1
+
+
+def test_nothing_ages_unless_asked(lake):
+    job_has_read(lake, 3)
+    assert "rows before" not in " ".join(lines(str(lake)).values())

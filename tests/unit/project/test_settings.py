@@ -1,0 +1,117 @@
+"""The configuration: what goes over what, and how a mistake is named."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import UsageError
+from pipelines.replication.rules import Rules
+from pipelines.settings import Settings, keys, load
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """No conf/hwmark.toml below the current directory, nothing in the environment."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "my.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_commented_file_equals_the_defaults():
+    shipped = load(REPOSITORY / "conf/hwmark.toml")
+    assert shipped.model_dump() == Settings.model_construct().model_dump()
+
+
+def test_the_commented_file_names_every_key():
+    text = (REPOSITORY / "conf/hwmark.toml").read_text()
+    for section, names in keys().items():
+        assert f"[{section}]" in text
+        missing = [n for n in names if f"\n{n} = " not in text and f"\n# {n} = " not in text and f".{n}]" not in text]
+        assert missing == []
+
+
+def test_rules_are_those_of_the_reconstruction():
+    assert load().rules.rules() == Rules()
+
+
+def test_a_file_below_the_current_directory_is_read(tmp_path):
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/hwmark.toml").write_text("[rules]\nmin_isr = 2")
+    assert load().rules.min_isr == 2
+
+
+def test_environment_goes_over_file_and_flags_over_both(file, monkeypatch):
+    config = file('[lake]\npath = "file"\n[rules]\nlag_max_ms = 1\nmin_isr = 3\n[run]\nbuckets = 1')
+    monkeypatch.setenv("HWMARK_RULES__LAG_MAX_MS", "6000")
+    monkeypatch.setenv("HWMARK_RUN__BUCKETS", "2")
+    settings = load(config, {"run": {"buckets": 3, "interval": None}})
+    assert (settings.lake.path, settings.rules.min_isr, settings.run.interval) == ("file", 3, 10.0)
+    assert settings.rules.rules() == Rules(lag_max_ms=6000, min_isr=3)
+    assert settings.run.buckets == 3
+
+
+def test_storage_options_come_from_the_environment_too(monkeypatch):
+    monkeypatch.setenv("HWMARK_LAKE__STORAGE_OPTIONS__AWS_REGION", "eu-north-1")
+    assert load().lake.storage_options == {"aws_region": "eu-north-1"}
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("500ms", 0.5), ("2m", 120), ("1.5s", 1.5)])
+def test_an_interval_has_a_unit(text, seconds):
+    assert load(flags={"run": {"interval": text}}).run.interval == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[rules]\nlag_max = 1", "there is no key rules.lag_max; did you mean lag_max_ms?"),
+        ("[rulse]\nlag_max_ms = 1", "there is no section [rulse]; did you mean rules?"),
+        ("lag_max_ms = 1", "lag_max_ms = 1 stands above the first [section]"),
+        ("[rules]\nlag_max_ms = 0", "rules.lag_max_ms is 0; it must be at least 1"),
+        ('[run]\nbuckets = "many"', "my.toml: run.buckets is 'many': "),
+        ('[run]\ninterval = "soon"', "my.toml: run.interval is 'soon': "),
+        ("[run", "my.toml is not TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named_with_what_is_nearest(file, text, words):
+    with pytest.raises(UsageError) as refused:
+        load(file(text))
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "HWMARK_RULES__LAG_MAX",
+            "1",
+            "HWMARK_RULES__LAG_MAX, which is no setting; did you mean HWMARK_RULES__LAG_MAX_MS?",
+        ),
+        ("HWMARK_LAKE", "here", "did you mean HWMARK_LAKE__PATH?"),
+        ("HWMARK_RUN__BUCKETS", "many", "HWMARK_RUN__BUCKETS is 'many'"),
+    ],
+)
+def test_a_mistake_in_the_environment_is_named_with_what_is_nearest(monkeypatch, name, value, words):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as refused:
+        load()
+    assert words in str(refused.value)
+
+
+def test_a_mistake_in_a_flag_is_named_as_the_flag():
+    with pytest.raises(UsageError, match=r"^--buckets is 0: "):
+        load(flags={"run": {"buckets": 0}})
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read the configuration .*none\.toml: No such file"):
+        load(tmp_path / "none.toml")
