@@ -59,7 +59,7 @@ class ControllerLog:
         """Tell the rows of one line of the printed metadata log."""
         _, _, payload = line.message.partition(" payload: ")
         try:
-            record = json.loads(payload) if payload else {"type": "", "data": {}}
+            record: dict[str, Any] = json.loads(payload) if payload else {"type": "", "data": {}}
             tell = RECORDS.get(record["type"])
             if tell:
                 tell(self, line, record["data"], telling)
@@ -234,6 +234,10 @@ def _stopping(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling
     log.broker(line, int(m[1]), "controlled_shutdown", None, telling)
 
 
+def _unfenced(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+    log.broker(line, line.broker, "unfenced", None, telling)
+
+
 def _unregistered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     log.broker(line, int(m[1]), "unregistered", int(m[2]), telling)
 
@@ -277,6 +281,8 @@ SHAPES: tuple[tuple[re.Pattern[str], _Tell], ...] = (
     ),
     (re.compile(r"Replayed .*?RegisterBrokerRecord .*?\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
     (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _unregistered),
+    (re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"), _registered),
+    (re.compile(r"The broker has been unfenced"), _unfenced),
     (re.compile(r"Fencing broker (\d+) at epoch (\d+)"), _fencing),
     (re.compile(r"Unfenced broker (\d+) has requested and been granted a controlled shutdown"), _stopping),
     (
@@ -306,6 +312,11 @@ SILENT = (
     "Replayed ConfigRecord",
     "Replayed RemoveTopicRecord",
     "Broker ",
+    "The broker ",
+    "Incarnation ",
+    "Unable to register",
+    "Transitioning ",
+    "registrationTimeout",
 )
 """Beginnings of lines that are understood to tell nothing."""
 
@@ -318,9 +329,7 @@ def _partition_record(log: ControllerLog, line: Line, data: dict[str, Any], tell
     now = Registration(
         data["leader"], data["leaderEpoch"], data.get("partitionEpoch", 0), data["isr"], data["replicas"]
     )
-    log.register(
-        line, (data["topicId"], data["partitionId"]), now, data.get("leaderRecoveryState", 0) == 1, telling
-    )
+    log.register(line, (data["topicId"], data["partitionId"]), now, data.get("leaderRecoveryState", 0) == 1, telling)
 
 
 def _change_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
@@ -344,7 +353,8 @@ def _registration_record(log: ControllerLog, line: Line, data: dict[str, Any], t
 
 def _broker_record(state: str) -> Callable[[ControllerLog, Line, dict[str, Any], Telling], None]:
     def tell(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-        log.broker(line, data.get("brokerId", data.get("id")), state, data.get("brokerEpoch", data.get("epoch")), telling)
+        broker = data["id"] if "id" in data else data["brokerId"]
+        log.broker(line, broker, state, data["epoch"] if "epoch" in data else data["brokerEpoch"], telling)
 
     return tell
 

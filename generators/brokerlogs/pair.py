@@ -6,9 +6,11 @@ do not decide it yet, everything from there on waits.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+
+from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.scan import (
     ADVANCED,
     ALTER,
@@ -45,8 +47,8 @@ UNREADABLE = -1
 """In place of a number of lost lines: a broken one, in a log that numbers none."""
 
 
-@njit(cache=True)
-def _next_of_thread(lines, n):
+@compiled
+def _next_of_thread(lines: Array, n: int) -> Array:
     following = np.full(n, -1, np.int32)
     threads = 0
     for i in range(n):
@@ -60,17 +62,17 @@ def _next_of_thread(lines, n):
     return following
 
 
-@njit(cache=True)
-def _passed(lines, start, stop, limit):
+@compiled
+def _passed(lines: Array, start: int, stop: int, limit: int) -> bool:
     """Whether a line of [start, stop) has a time above `limit`."""
-    for i in range(start, stop):
+    for i in range(start, stop):  # noqa: SIM110  (a generator cannot be compiled)
         if lines[i].ts > limit:
             return True
     return False
 
 
-@njit(cache=True)
-def _follower(lines, following, n, i, kind, last):
+@compiled
+def _follower(lines: Array, following: Array, n: int, i: int, kind: int, last: bool) -> int:
     """The next line of i's thread if it has that shape and comes in time: (line, -1 for none or -2 for undecided)."""
     j = following[i]
     limit = lines[i].ts + FETCH_MS
@@ -78,11 +80,11 @@ def _follower(lines, following, n, i, kind, last):
         return -1 if last or _passed(lines, i + 1, n, limit) else -2
     if lines[j].kind != kind or _passed(lines, i + 1, j + 1, limit):
         return -1
-    return j
+    return int(j)
 
 
-@njit(cache=True)
-def _fetch_of_thread(lines, following, n, i, last):
+@compiled
+def _fetch_of_thread(lines: Array, following: Array, n: int, i: int, last: bool) -> tuple[int, int]:
     """(RECORDED line, ADVANCED line) of the fetch that line i opens.
 
     A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it completed
@@ -103,15 +105,15 @@ def _fetch_of_thread(lines, following, n, i, last):
         if kind == NOTED:
             j = following[j]
             continue
-        if tried or not (kind == ALTER or (same and (kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN))):
+        if tried or not (kind == ALTER or (same and (kind in (ADVANCED, SKIPPED, UNDER_MIN)))):
             return -1, -1
         tried = kind != ALTER
         hw = j if kind == ADVANCED else hw
         j = following[j]
 
 
-@njit(cache=True)
-def _fetch_nearby(lines, decisions, n, i, last):
+@compiled
+def _fetch_nearby(lines: Array, decisions: Array, n: int, i: int, last: bool) -> tuple[int, int]:
     """The same without threads: the next fetch of the partition at or above the HW, as well as can be told."""
     hw = i if lines[i].kind == ADVANCED else -1
     for j in range(i + 1, min(n, i + 1 + STOCK_LINES)):
@@ -122,13 +124,13 @@ def _fetch_nearby(lines, decisions, n, i, last):
         kind = lines[j].kind
         if kind == RECORDED and not decisions[j].taken and (hw < 0 or lines[j].a >= lines[hw].b):
             return j, hw
-        if kind == ADVANCED or kind == SKIPPED or kind == PROPOSED:
+        if kind in (ADVANCED, SKIPPED, PROPOSED):
             return -1, -1
     return (-1 if last or i + STOCK_LINES < n else -2), -1
 
 
-@njit(cache=True)
-def _level_from(lines, n, i, last):
+@compiled
+def _level_from(lines: Array, n: int, i: int, last: bool) -> int:
     """The level that the lines from i on show, OPEN if they do not yet."""
     level = INFO
     for j in range(i, n):
@@ -137,13 +139,13 @@ def _level_from(lines, n, i, last):
         kind = lines[j].kind
         if kind == RECORDED:
             return FULL
-        if kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN:
+        if kind in (ADVANCED, SKIPPED, UNDER_MIN):
             level = LEAN
     return level if last else OPEN
 
 
-@njit(cache=True)
-def _lost_before(lines, n, i, greatest, last):
+@compiled
+def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int:
     """How many of the numbers between `greatest` and line i's never come; -1 while that is open."""
     number = lines[i].number
     low = max(greatest + 1, number - HOLE_LINES)
@@ -162,8 +164,8 @@ def _lost_before(lines, n, i, greatest, last):
     return gone + missing if last or missing == 0 else -1
 
 
-@njit(cache=True)
-def decide(lines, n, taken, state, forced, last):
+@compiled
+def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bool) -> tuple[Array, int]:
     """Decisions for a prefix of the lines: (decisions, length of the prefix). `state` moves on to its end.
 
     `taken` are the lines that a decision of an earlier call already took.
@@ -178,7 +180,7 @@ def decide(lines, n, taken, state, forced, last):
         if line.ts < 0:
             line.ts = state.ts
         decision.fetch = decision.hw = -1
-        telling = kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN
+        telling = kind in (ADVANCED, SKIPPED, UNDER_MIN)
         level, opened = state.level, state.opened
         if kind == RECORDED:
             level = FULL

@@ -38,9 +38,10 @@ from generators.brokerlogs.telling import Telling
 VERSION = 1
 """Of the snapshot."""
 _PREFIX = re.compile(
-    r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
+    r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)|BrokerLifecycleManager id=(?P<b5>\d+)"
     r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
 )
+_OF_CONTROLLER = re.compile(r"\.controller\.|BrokerLifecycleManager$")
 
 
 @dataclass
@@ -220,7 +221,9 @@ class SourceParser:
         columns = [decided[name][rare].tolist() for name in ("message", "end", "ts", "kind", "place", "logger")]
         levels, fetches = decisions["level"][rare].tolist(), decisions["fetch"][rare].tolist()
         at = 0
-        for k, no_more, level, fetch, *line in zip(rare.tolist(), alone.tolist(), levels, fetches, *columns, strict=True):
+        for k, no_more, level, fetch, *line in zip(
+            rare.tolist(), alone.tolist(), levels, fetches, *columns, strict=True
+        ):
             if k > at or not no_more:
                 self._frequent(buf, lines, decisions, at, k + 1, telling)
             self._rare(buf, level, fetch, telling, *line)
@@ -256,7 +259,7 @@ class SourceParser:
             return
         match = _PREFIX.match(text)
         if match:
-            said = match["b1"] or match["b2"] or match["b3"] or match["b4"]
+            said = match["b1"] or match["b2"] or match["b3"] or match["b4"] or match["b5"]
             if said:
                 self._source["broker"][0] = int(said)
             if match["log"]:
@@ -264,7 +267,7 @@ class SourceParser:
             text = text[match.end() :]
         broker, name = int(self._source["broker"][0]), self._loggers[logger]
         line = Line(ts, level, broker, place, text, decided if kind == TRUNCATING else -1)
-        log = self._controller if ".controller." in name else self._states
+        log = self._controller if _OF_CONTROLLER.search(name) else self._states
         self._understood(broker >= 0 and log.read(line, telling), name)
 
     def _understood(self, understood: bool, logger: str) -> None:

@@ -18,7 +18,9 @@ def node_id(text: str) -> int | None:
     return int(said) if said.isdecimal() else None
 
 
-def server_properties_events(text: str, cluster: str, source_id: str, ts: int, broker_id: int | None = None) -> pa.Table:
+def server_properties_events(
+    text: str, cluster: str, source_id: str, ts: int, broker_id: int | None = None
+) -> pa.Table:
     """The `config` events of a `server.properties` in the schema EVENTS.
 
     `ts` in microseconds since 1970. A setting that is absent or no number tells nothing; neither do settings of a

@@ -7,8 +7,13 @@ fetcher are read to their numbers here; the others are only told apart, by logge
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+
+from generators.brokerlogs.compiled import Array, compiled
+
+Table = tuple[Array, Array]
 
 CONTINUATION, BROKEN, IGNORED, REQUEST, NOTED = 0, 1, 2, 3, 4
 RECORDED, ADVANCED, SKIPPED, UNDER_MIN, FOLLOWER_HW = 5, 6, 7, 8, 9
@@ -43,7 +48,7 @@ YEAR_2010, YEAR_2100 = 1262304000000, 4102444800000
 _PARTITION, _STATE, _ALTER, _FETCHER, _UNIFIED, _REQUEST, _CONTROLLER, _OTHER = range(8)
 
 
-def _bytes(text: str) -> np.ndarray:
+def _bytes(text: str) -> Array:
     return np.frombuffer(text.encode(), np.uint8)
 
 
@@ -57,6 +62,7 @@ _L_REPLICATION_CONTROL = _bytes("ReplicationControlManager")
 _L_CLUSTER_CONTROL = _bytes("ClusterControlManager")
 _L_CONFIGURATION_CONTROL = _bytes("ConfigurationControlManager")
 _L_HEARTBEAT = _bytes("BrokerHeartbeatManager")
+_L_LIFECYCLE = _bytes("BrokerLifecycleManager")
 _M_PARTITION = _bytes("[Partition ")
 _M_BROKER = _bytes(" broker=")
 _M_RECORDED = _bytes("Recorded replica ")
@@ -88,18 +94,18 @@ _M_DUMPING = _bytes("Dumping ")
 _M_STARTING = _bytes("Log starting offset")
 
 
-@njit(cache=True, inline="always")
-def _at(buf, pos, end, words):
+@compiled
+def _at(buf: Array, pos: int, end: int, words: Array) -> bool:
     if end - pos < words.size:
         return False
-    for k in range(words.size):
+    for k in range(words.size):  # noqa: SIM110  (a generator cannot be compiled)
         if buf[pos + k] != words[k]:
             return False
     return True
 
 
-@njit(cache=True)
-def find(buf, pos, end, words):
+@compiled
+def find(buf: Array, pos: int, end: int, words: Array) -> int:
     """Position right after the first `words` in buf[pos:end], -1 if there are none."""
     first = words[0]
     for k in range(pos, end - words.size + 1):
@@ -108,8 +114,8 @@ def find(buf, pos, end, words):
     return -1
 
 
-@njit(cache=True)
-def integer(buf, pos, end):
+@compiled
+def integer(buf: Array, pos: int, end: int) -> tuple[int, int]:
     """(value, position after it) of the decimal at `pos`; the position is -1 where there is none."""
     sign = 1
     if pos < end and buf[pos] == 45:
@@ -123,28 +129,28 @@ def integer(buf, pos, end):
     return (sign * value, pos) if digits else (0, -1)
 
 
-@njit(cache=True)
-def _find_byte(buf, pos, end, byte):
+@compiled
+def _find_byte(buf: Array, pos: int, end: int, byte: int) -> int:
     while pos < end and buf[pos] != byte:
         pos += 1
     return pos
 
 
-@njit(cache=True)
-def _ends(buf, start, end, words):
+@compiled
+def _ends(buf: Array, start: int, end: int, words: Array) -> bool:
     return end - start >= words.size and _at(buf, end - words.size, end, words)
 
 
-@njit(cache=True)
-def _hash(buf, pos, end):
+@compiled
+def _hash(buf: Array, pos: int, end: int) -> int:
     h = np.int64(-3750763034362895579)
     for k in range(pos, end):
         h = (h ^ np.int64(buf[k])) * np.int64(1099511628211)
     return h ^ (h >> 29)
 
 
-@njit(cache=True)
-def _intern(h, keys, ids, count):
+@compiled
+def _intern(h: int, keys: Array, ids: Array, count: int) -> tuple[int, int]:
     """(id, number of names) of a name by its 64-bit hash; a new one gets the next id."""
     mask = keys.size - 1
     k = h & mask
@@ -157,8 +163,8 @@ def _intern(h, keys, ids, count):
     return count, count + 1
 
 
-@njit(cache=True)
-def hashes(buf, offsets):
+@compiled
+def hashes(buf: Array, offsets: Array) -> Array:
     """Hash of each name buf[offsets[k]:offsets[k + 1]]."""
     out = np.empty(offsets.size - 1, np.int64)
     for k in range(out.size):
@@ -166,16 +172,16 @@ def hashes(buf, offsets):
     return out
 
 
-@njit(cache=True)
-def fill(keys, ids, known):
+@compiled
+def fill(keys: Array, ids: Array, known: Array) -> None:
     """Put the hashes of known names into an empty table, ids in order."""
     count = 0
     for h in known:
         _, count = _intern(h, keys, ids, count)
 
 
-@njit(cache=True)
-def _digits(buf, pos, count):
+@compiled
+def _digits(buf: Array, pos: int, count: int) -> int:
     value = 0
     for k in range(pos, pos + count):
         if not 48 <= buf[k] <= 57:
@@ -184,8 +190,8 @@ def _digits(buf, pos, count):
     return value
 
 
-@njit(cache=True)
-def _stock_time(buf, pos):
+@compiled
+def _stock_time(buf: Array, pos: int) -> int:
     """Local milliseconds of `[2026-08-22 10:00:00,125]` at pos (25 bytes there), -1 if it is none."""
     if buf[pos + 5] != 45 or buf[pos + 8] != 45 or buf[pos + 11] != 32 or buf[pos + 14] != 58 or buf[pos + 24] != 93:
         return -1
@@ -202,8 +208,8 @@ def _stock_time(buf, pos):
     return ((days * 24 + hour) * 60 + minute) * 60000 + second * 1000 + millis
 
 
-@njit(cache=True)
-def _is_text(buf, pos, end):
+@compiled
+def _is_text(buf: Array, pos: int, end: int) -> bool:
     """Whether the bytes are UTF-8 without control characters."""
     follow = 0
     for k in range(pos, end):
@@ -222,8 +228,8 @@ def _is_text(buf, pos, end):
     return follow == 0
 
 
-@njit(cache=True)
-def _logger_class(buf, pos, end):
+@compiled
+def _logger_class(buf: Array, pos: int, end: int) -> int:
     if _ends(buf, pos, end, _L_PARTITION):
         return _PARTITION
     if _ends(buf, pos, end, _L_STATE):
@@ -241,13 +247,14 @@ def _logger_class(buf, pos, end):
         or _ends(buf, pos, end, _L_CLUSTER_CONTROL)
         or _ends(buf, pos, end, _L_CONFIGURATION_CONTROL)
         or _ends(buf, pos, end, _L_HEARTBEAT)
+        or _ends(buf, pos, end, _L_LIFECYCLE)
     ):
         return _CONTROLLER
     return _OTHER
 
 
-@njit(cache=True)
-def _recorded(buf, pos, end, line):
+@compiled
+def _recorded(buf: Array, pos: int, end: int, line: Any) -> int:
     value, pos = integer(buf, pos + _M_RECORDED.size, end)
     if pos < 0 or not _at(buf, pos, end, _M_LEO):
         return BROKEN
@@ -259,8 +266,8 @@ def _recorded(buf, pos, end, line):
     return RECORDED if pos == end - 1 and buf[pos] == 46 else BROKEN
 
 
-@njit(cache=True)
-def _advanced(buf, pos, end, line):
+@compiled
+def _advanced(buf: Array, pos: int, end: int, line: Any) -> int:
     line.a, pos = integer(buf, pos + _M_ADVANCED.size, end)
     if pos < 0 or buf[end - 1] != 41:
         return BROKEN
@@ -271,8 +278,8 @@ def _advanced(buf, pos, end, line):
     return ADVANCED if 0 <= pos < end else BROKEN
 
 
-@njit(cache=True)
-def _skipped(buf, pos, end, line):
+@compiled
+def _skipped(buf: Array, pos: int, end: int, line: Any) -> int:
     pos = find(buf, pos, end, _M_LEOS)
     if pos < 0 or (buf[end - 1] != 41 and buf[end - 1] != 93):
         return BROKEN
@@ -281,8 +288,8 @@ def _skipped(buf, pos, end, line):
     return SKIPPED
 
 
-@njit(cache=True)
-def _of_partition(buf, pos, end, line):
+@compiled
+def _of_partition(buf: Array, pos: int, end: int, line: Any) -> int:
     """Shape of a message of kafka.cluster.Partition after its prefix."""
     if _at(buf, pos, end, _M_RECORDED):
         return _recorded(buf, pos, end, line)
@@ -299,8 +306,8 @@ def _of_partition(buf, pos, end, line):
     return RARE
 
 
-@njit(cache=True)
-def _of_fetcher(buf, pos, end, line):
+@compiled
+def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int]:
     """(shape, start of the partition's name) of a message of the replica fetcher."""
     close = _find_byte(buf, pos, end, 93)
     at = find(buf, pos, close, _M_REPLICA_ID)
@@ -326,8 +333,8 @@ def _of_fetcher(buf, pos, end, line):
     return (FOLLOWER_HW, name) if 0 <= name < end else (BROKEN, -1)
 
 
-@njit(cache=True)
-def _dumped(buf, start, end, line):
+@compiled
+def _dumped(buf: Array, start: int, end: int, line: Any) -> int:
     """Shape of a line that has no header: of the printed metadata log, or the rest of a message."""
     line.message = start
     if _at(buf, start, end, _M_DUMPED):
@@ -342,8 +349,18 @@ def _dumped(buf, start, end, line):
     return CONTINUATION if _is_text(buf, start, end) else BROKEN
 
 
-@njit(cache=True)
-def scan(buf, ends, lines, thread_table, logger_table, logger_classes, place_table, place_count, new_places):
+@compiled
+def scan(
+    buf: Array,
+    ends: Array,
+    lines: Array,
+    thread_table: Table,
+    logger_table: Table,
+    logger_classes: Array,
+    place_table: Table,
+    place_count: int,
+    new_places: Array,
+) -> tuple[int, int]:
     """Fill `lines` from the lines of buf that end (with a newline) at `ends`; returns how many (loggers, places) are known.
 
     A table is (keys, ids). `new_places` gets (start, end) of each partition name not in its table before,

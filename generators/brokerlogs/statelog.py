@@ -268,7 +268,9 @@ def _lowered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> N
 
 
 SHRUNK = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: -?\d+\)")
-_TERM = r"(\S+)(?: with topic id " + _ID + r")? starts at leader epoch (\d+) from offset (\d+) with partition epoch (\d+)"
+_TERM = (
+    r"(\S+)(?: with topic id " + _ID + r")? starts at leader epoch (\d+) from offset (\d+) with partition epoch (\d+)"
+)
 _Tell = Callable[[StateLog, Line, re.Match[str], Telling], None]
 SHAPES: dict[str, tuple[re.Pattern[str], _Tell]] = {
     "Creating": (re.compile(r"Creating new partition (\S+) with topic id " + _ID), _creating),
@@ -277,13 +279,18 @@ SHAPES: dict[str, tuple[re.Pattern[str], _Tell]] = {
     "Follower": (re.compile("Follower " + _TERM + r" and high watermark (\d+)\. Current leader is (-?\d+)"), _follower),
     "Skipped": (
         re.compile(
-            r"Skipped the become-(leader|follower) state change for (\S+) with topic id " + _ID + r" and partition state "
+            r"Skipped the become-(leader|follower) state change for (\S+) with topic id "
+            + _ID
+            + r" and partition state "
             r"\w+\(.*?\bleader=(-?\d+), leaderEpoch=(\d+), isr=\[([\d, ]*)\], partitionEpoch=(\d+), replicas=\[([\d, ]*)\]"
             r"(?:.*?leaderRecoveryState=(\d))?"
         ),
         _skipped_change,
     ),
-    "ISR": (re.compile(r"ISR updated to ([\d, ]+?) *(?:\(under-min-isr\))? *and version updated to (\d+)"), _isr_updated),
+    "ISR": (
+        re.compile(r"ISR updated to ([\d, ]+?) *(?:\(under-min-isr\))? *and version updated to (\d+)"),
+        _isr_updated,
+    ),
     "Controller": (
         re.compile(
             r"Controller successfully handled AlterPartition request for (\S{22}):(\d+): PartitionData\(.*?errorCode=(-?\d+), "
@@ -325,8 +332,25 @@ SHAPES: dict[str, tuple[re.Pattern[str], _Tell]] = {
 """By first word: the line and what it tells."""
 
 SILENT = frozenset(
-    "Ignoring Sending Received Transitioning Stopped Started Log No Reloading Producer Loading Enqueuing Add Submit "
-    "Handling Successfully Completed".split()
+    [
+        "Ignoring",
+        "Sending",
+        "Received",
+        "Transitioning",
+        "Stopped",
+        "Started",
+        "Log",
+        "No",
+        "Reloading",
+        "Producer",
+        "Loading",
+        "Enqueuing",
+        "Add",
+        "Submit",
+        "Handling",
+        "Successfully",
+        "Completed",
+    ]
 )
 """First words of lines that are understood to tell nothing."""
 

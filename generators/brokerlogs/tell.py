@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+
+from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.known import REPLICAS
 from generators.brokerlogs.pair import FULL, LEAN
 from generators.brokerlogs.rows import APPEND, FETCH, HW, LOST, REPLICA_LEO, UNKNOWN
-from generators.brokerlogs.scan import ADVANCED, FOLLOWER_HW, PROPOSED, RECORDED, SKIPPED, UNDER_MIN, find, integer
+from generators.brokerlogs.scan import (
+    ADVANCED,
+    FOLLOWER_HW,
+    PROPOSED,
+    RECORDED,
+    SKIPPED,
+    UNDER_MIN,
+    find,
+    integer,
+)
 
 RACE_MS = 150
 """Threads print a little out of order: an older LEO within this of a newer one is the past, not a fall."""
@@ -22,8 +33,8 @@ _REPLICA = np.frombuffer(b"replica ", np.uint8)
 _OFFSET = np.frombuffer(b"(offset=", np.uint8)
 
 
-@njit(cache=True)
-def _row(rows, n, kind, line, level, state):
+@compiled
+def _row(rows: Array, n: int, kind: int, line: Any, level: int, state: Array) -> Any:
     row = rows[n]
     row.ts, row.type, row.level, row.unclean = line.ts, kind, level, -1
     row.broker_id = row.leader_id = line.broker
@@ -36,8 +47,8 @@ def _row(rows, n, kind, line, level, state):
     return row
 
 
-@njit(cache=True)
-def _slot(told, replica):
+@compiled
+def _slot(told: Array, replica: int) -> int:
     """Where a replica's LEO is kept: its own slot, a free one, else that told longest ago."""
     oldest = 0
     for k in range(REPLICAS):
@@ -48,14 +59,14 @@ def _slot(told, replica):
     return oldest
 
 
-@njit(cache=True)
-def _remember(told, replica, leo, ts):
+@compiled
+def _remember(told: Array, replica: int, leo: int, ts: int) -> None:
     slot = told[_slot(told, replica)]
     slot.replica, slot.leo, slot.ts = replica, leo, ts
 
 
-@njit(cache=True)
-def _leader_leo(buf, pos, end, leader):
+@compiled
+def _leader_leo(buf: Array, pos: int, end: int, leader: int) -> int:
     """LEO of the leader in `replica n: (offset=o, …), …`, UNKNOWN if it is not among them."""
     pos = find(buf, pos, end, _REPLICA)
     while pos >= 0:
@@ -70,8 +81,8 @@ def _leader_leo(buf, pos, end, leader):
     return UNKNOWN
 
 
-@njit(cache=True)
-def _append(rows, n, line, level, state, leo):
+@compiled
+def _append(rows: Array, n: int, line: Any, level: int, state: Array, leo: int) -> int:
     """The leader's LEO: told when it grew, or again after a gap."""
     place = state[line.place]
     if leo == UNKNOWN or (leo <= place.leader_leo and not place.again):
@@ -85,8 +96,8 @@ def _append(rows, n, line, level, state, leo):
     return n + 1
 
 
-@njit(cache=True)
-def _replicas(buf, rows, n, line, level, state, told, source):
+@compiled
+def _replicas(buf: Array, rows: Array, n: int, line: Any, level: int, state: Array, told: Array, source: Any) -> int:
     """The followers' LEOs of a SKIPPED line that differ from what was told."""
     known = told[line.place]
     pos = find(buf, line.a, line.end, _REPLICA)
@@ -112,8 +123,8 @@ def _replicas(buf, rows, n, line, level, state, told, source):
     return n
 
 
-@njit(cache=True)
-def _fetch(rows, n, line, opener, level, state, told, leader_leo):
+@compiled
+def _fetch(rows: Array, n: int, line: Any, opener: Any, level: int, state: Array, told: Array, leader_leo: int) -> int:
     """The fetch of a RECORDED line, at the time of the first line of that fetch."""
     row = _row(rows, n, FETCH, line, level, state)
     row.ts = opener.ts
@@ -122,8 +133,8 @@ def _fetch(rows, n, line, opener, level, state, told, leader_leo):
     return n + 1
 
 
-@njit(cache=True)
-def _advance(rows, n, line, opener, level, state):
+@compiled
+def _advance(rows: Array, n: int, line: Any, opener: Any, level: int, state: Array) -> int:
     """The HW of an ADVANCED line; an equal one only tells that a segment was rolled."""
     if line.a == line.b:
         return n
@@ -134,8 +145,19 @@ def _advance(rows, n, line, opener, level, state):
     return n + 1
 
 
-@njit(cache=True)
-def tell(buf, lines, decisions, start, stop, rows, n, state, told, source):
+@compiled
+def tell(
+    buf: Array,
+    lines: Array,
+    decisions: Array,
+    start: int,
+    stop: int,
+    rows: Array,
+    n: int,
+    state: Array,
+    told: Array,
+    source: Any,
+) -> int:
     """Rows of lines [start, stop) after rows[:n]; returns their number. Rare lines tell only the fetch they open."""
     for i in range(start, stop):
         line, decision = lines[i], decisions[i]
@@ -162,7 +184,7 @@ def tell(buf, lines, decisions, start, stop, rows, n, state, told, source):
             continue
         level = LEAN if source.lean and decision.level == FULL else decision.level
         leader_leo = _leader_leo(buf, line.a, line.end, line.broker) if kind == SKIPPED else UNKNOWN
-        if decision.fetch >= 0 and (kind == ADVANCED or kind == SKIPPED or kind == UNDER_MIN or kind == PROPOSED):
+        if decision.fetch >= 0 and (kind in (ADVANCED, SKIPPED, UNDER_MIN, PROPOSED)):
             n = _fetch(rows, n, lines[decision.fetch], line, level, state, told, leader_leo)
             if decision.hw >= 0:
                 n = _advance(rows, n, lines[decision.hw], line, level, state)
