@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.replication import broadcast, row_rules, snapshot
+from pipelines.replication.columns import I64
 from pipelines.replication.facts import Facts
+from pipelines.replication.health import health
+from pipelines.replication.intake import Batch, encode, read, settle_twins
+from pipelines.replication.minutes import Minutes
+from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, take_notes
+from pipelines.replication.output import listed, partition_hw, replica_sync
 from pipelines.replication.rules import Rules
+from pipelines.replication.run import Bounds, Outcome, run
+from pipelines.replication.sources import Sources
+from pipelines.replication.sources import coverage as told
+from pipelines.replication.state import State
+from schemas import replication_events
+
+EVERYTHING = 1 << 62
+REJECTED = "rejected"
+"""Stands in for the type of a row that went to quarantine."""
 
 
 class Reconstructor:
@@ -18,31 +38,202 @@ class Reconstructor:
     def __init__(self, rules: Rules | None = None, bucket: int = 0, buckets: int = 1) -> None:
         self.rules = rules or Rules()
         self.bucket, self.buckets = bucket, buckets
+        self.state = State(Sources(self.rules.reorder_grace_ms * 1000))
 
     def update(self, events: pa.Table, coverage: pa.Table | None = None, batch_id: int = 0) -> Facts:
         """Facts that are final once `events` (bronze schema) are known.
 
         `coverage` says what each source has told, over all shards (`sources.coverage` of the whole
-        batch); without it, it is computed from `events`.
+        micro-batch); without it, it is computed from `events`.
         """
-        raise NotImplementedError
+        runs = told(events) if coverage is None else coverage
+        facts = self._step(events, runs, batch_id, final=False)
+        if not broadcast.closes(events):
+            return facts
+        return Facts.concat([facts, self.finish(batch_id)])
 
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has told so far."""
-        raise NotImplementedError
+        empty = replication_events.ARROW.empty_table()
+        return self._step(empty, told(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
-        raise NotImplementedError
+        return health(self.state, self._told())
 
     def snapshot(self) -> bytes:
         """The whole state as one versioned, compressed blob."""
-        raise NotImplementedError
+        return snapshot.pack(self.state, self.rules, self.bucket, self.buckets)
 
     @classmethod
     def restore(cls, blob: bytes) -> Reconstructor:
         """The Reconstructor whose `snapshot` this is. Raises ValueError naming an unknown version."""
-        raise NotImplementedError
+        made = cls.__new__(cls)
+        made.state, made.rules, made.bucket, made.buckets = snapshot.unpack(blob)
+        return made
+
+    def _step(self, events: pa.Table, runs: pa.Table, batch_id: int, final: bool) -> Facts:
+        state, minutes = self.state, Minutes()
+        partitioned, wide, rejected = self._sort_out(events)
+        settled = dict(state.sources.settled)
+        told_before = {key: s.told for key, s in state.sources.known.items()}
+        gaps = state.sources.tell(runs)
+        for cluster in {s.cluster for s in state.sources.known.values()}:
+            gaps += state.sources.holes(cluster, everything=final)
+        batch = read(state, partitioned, lambda: self._overdue(final))
+        lost, reasons = settle_twins(batch)
+        talk = broadcast.hear(state, wide, gaps, settled)
+        learn_assignments(state, batch)
+        before = {n: state.lanes[n].copy() for n in ("hw", "term_start")} if len(batch.rare) or state.due else {}
+        cluster = encode(partitioned["cluster"], lambda v: state.clusters.number(v))
+        outcome = run(state, self.rules, batch, self._bounds(final), talk.holds, final, cluster)
+        self._wait(batch, outcome)
+        keep_ended(state, outcome)
+        take_notes(state, batch, outcome)
+        context = Surroundings(
+            state, self.rules, before or {"hw": np.empty(0)}, outcome, self.rules.race_window_ms * 1000
+        )
+        changes, regressions = self._narrate(context, minutes, final)
+        broadcast.say_gaps(state, talk, batch, outcome)
+        broadcast.say_late(state, talk, batch, outcome, settled, told_before)
+        return Facts.of(
+            partition_hw=partition_hw(state, outcome.hw),
+            replica_sync=replica_sync(state, outcome.sync),
+            isr_changes=listed("isr_changes", changes),
+            hw_regressions=listed("hw_regressions", regressions),
+            telemetry_gaps=talk.table(self, minutes),
+            minute_stats=self._minutes(minutes, outcome, wide, batch_id),
+            quarantine=_quarantine(rejected, batch, outcome, lost, reasons),
+        )
+
+    def _sort_out(self, events: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """(partition events with those that waited, broker-wide events, rejected rows).
+
+        A rejected row stays among the partition events under another type: it fills its number.
+        """
+        good, rejected = row_rules.split(events)
+        if good is not None:
+            events = _void(events, good)
+        wide = pc.less(events["partition"], 0)
+        broad = events.slice(0, 0)
+        if pc.any(wide).as_py():
+            events, broad = events.filter(pc.invert(wide)), events.filter(wide)
+        waiting = self.state.waiting
+        if waiting.num_rows:
+            events = pa.concat_tables([waiting, events.select(waiting.column_names).cast(waiting.schema)])
+        return events, broad.filter(pc.not_equal(broad["event_type"], REJECTED)), rejected
+
+    def _told(self) -> I64:
+        known, names = self.state.sources.known, self.state.source_names.all
+        return np.array([known[name].told if name in known else -1 for name in names], dtype=np.int64)  # type: ignore[index]
+
+    def _overdue(self, final: bool) -> I64:
+        """Per source, the time up to which a hole has been waited for long enough."""
+        names, sources, grace = self.state.source_names.all, self.state.sources, self.rules.reorder_grace_ms * 1000
+        if final:
+            return np.full(len(names), EVERYTHING, dtype=np.int64)
+        overdue = []
+        for name in names:
+            source = sources.known.get(name)  # type: ignore[arg-type]
+            newest = sources.latest(str(name[0]))
+            own = source.latest if source is not None else -1
+            overdue.append((own if newest - own < grace else newest) - grace)
+        return np.array(overdue, dtype=np.int64)
+
+    def _bounds(self, final: bool) -> Bounds:
+        """How far each source has told, and how far everybody has, as seen from each lane's own source."""
+        state, grace = self.state, self.rules.reorder_grace_ms * 1000
+        told = self._told()
+        known = [state.sources.known.get(n) for n in state.source_names.all]  # type: ignore[call-overload]
+        ceiling = np.array(
+            [EVERYTHING if s is None or s.clock_since is None else s.latest for s in known], dtype=np.int64
+        )
+        if final:
+            return Bounds(told, ceiling, np.full(state.lanes.count, EVERYTHING, dtype=np.int64))
+        frontier = np.array([state.sources.frontier(str(n[0])) for n in state.clusters.all] or [-1], dtype=np.int64)
+        everybody = frontier[state.lanes["cluster"]] if state.lanes.count else np.empty(0, dtype=np.int64)
+        return Bounds(told, ceiling, everybody)
+
+    def _wait(self, batch: Batch, outcome: Outcome) -> None:
+        """Sets aside the rows that were not read."""
+        left = np.flatnonzero(outcome.marks["consumed"] == 0)
+        ready = replication_events.ARROW
+        self.state.waiting = (
+            batch.events.take(pa.array(left)).select(ready.names).cast(ready) if len(left) else ready.empty_table()
+        )
+
+    def _narrate(self, context: Surroundings, minutes: Minutes, final: bool) -> tuple[list[Any], list[Any]]:
+        state = self.state
+        frontier = {
+            k: EVERYTHING if final else state.sources.frontier(str(name[0]))
+            for k, name in enumerate(state.clusters.all)
+        }
+        changes, regressions, moves = narrate(state, context, frontier)
+        for name in state.clusters.all:
+            if not final:
+                state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]
+        broadcast.depose(state, moves, minutes)
+        broadcast.count_changes(state, changes, regressions, minutes)
+        self._forget(frontier)
+        return changes, regressions
+
+    def _forget(self, frontier: dict[int, int]) -> None:
+        """Drops ended terms that no history will ask for any more."""
+        state = self.state
+        if len(state.ended) > 1024:
+            grace = 6 * self.rules.reorder_grace_ms * 1000
+            cluster = state.lanes["cluster"]
+            state.ended = {k: v for k, v in state.ended.items() if v[0] >= frontier[int(cluster[k[0]])] - grace}
+        if len(state.foretold) > 4096:
+            state.foretold = dict(list(state.foretold.items())[-1024:])
+
+    def _minutes(self, minutes: Minutes, outcome: Outcome, wide: pa.Table, batch_id: int) -> pa.Table:
+        minutes.add_outcome(self.state, outcome)
+        minutes.add_hw(self.state, outcome.hw)
+        minutes.add_sync(self.state, outcome.sync)
+        broadcast.count_wide(self, wide, minutes)
+        return minutes.table(batch_id)
+
+
+def _void(events: pa.Table, good: pa.Array) -> pa.Table:
+    """Rejected rows keep their number and lose their meaning; those without a usable number go."""
+    at = events.schema.get_field_index("event_type")
+    kind = pc.if_else(good, events["event_type"], REJECTED)
+    return events.set_column(at, "event_type", kind).filter(pa.array(~_unnumbered(events)))
+
+
+def _unnumbered(events: pa.Table) -> Any:
+    """Rows whose very identity is unusable: they cannot even fill a number."""
+    mask = np.zeros(events.num_rows, dtype=np.bool_)
+    for name in ("cluster", "source_id", "source_epoch", "source_seq", "seq", "ts", "broker_id", "partition", "level"):
+        mask |= events[name].is_null().to_numpy()
+    mask |= pc.and_(events["topic"].is_null(), pc.fill_null(pc.greater_equal(events["partition"], 0), False)).to_numpy()
+    for name in ("source_epoch", "seq", "source_seq"):
+        mask |= pc.fill_null(pc.less(events[name], 0), False).to_numpy()
+    return mask | pc.fill_null(pc.less(events["partition"], -1), False).to_numpy()
+
+
+def _quarantine(rejected: pa.Table, batch: Batch, outcome: Outcome, lost: I64, reasons: list[str]) -> pa.Table:
+    """Rejected rows and the losers of conflicts, whole, with reasons; quarantined_at is the event's own time."""
+    from schemas import quarantine
+
+    parts = []
+    read = outcome.marks["consumed"][lost] == 1 if len(lost) else lost
+    if len(lost) and read.any():
+        rows = batch.events.take(pa.array(lost[read]))
+        parts.append(rows.append_column("reasons", pa.array([[r] for r, k in zip(reasons, read, strict=True) if k])))
+    if rejected.num_rows:
+        parts.append(rejected)
+    if not parts:
+        return quarantine.ARROW.empty_table()
+    rows = pa.concat_tables(
+        [p.select([*replication_events.ARROW.names, "reasons"]) for p in parts], promote_options="permissive"
+    )
+    return (
+        rows.append_column("quarantined_at", pc.fill_null(rows["ts"], 0))
+        .select(quarantine.ARROW.names)
+        .cast(quarantine.ARROW)
+    )
 
 
 def replay(events: pa.Table, rules: Rules | None = None) -> Facts:

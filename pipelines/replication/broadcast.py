@@ -1,0 +1,209 @@
+"""What concerns more than one partition: broker states, configurations, lost telemetry, gaps, late rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.replication.buckets import owner
+from pipelines.replication.columns import I64, NULL32, wide
+from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.intake import Batch
+from pipelines.replication.lanes import IDLE
+from pipelines.replication.minutes import Minutes
+from pipelines.replication.run import Holds, Outcome
+from pipelines.replication.sources import Gap
+from pipelines.replication.state import State
+from pipelines.replication.timeline import CLUSTER_WIDE
+
+if TYPE_CHECKING:
+    from pipelines.replication.reconstructor import Reconstructor
+
+DRAIN = "hwmark/drain"
+
+
+@dataclass
+class Talk:
+    """What one micro-batch says beyond its partitions."""
+
+    holds: Holds = field(default_factory=Holds)
+    source_rows: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of silver/telemetry_gaps about whole sources: their owner bucket says them."""
+    partition_rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def table(self, owner_of: Reconstructor, minutes: Minutes) -> pa.Table:
+        """silver/telemetry_gaps; counts gaps and late rows into their minutes."""
+        rows = self.partition_rows + [
+            r for r in self.source_rows if owner(r["source_id"], owner_of.buckets) == owner_of.bucket
+        ]
+        for row in rows:
+            name = {"gap": "gaps", "late": "late"}.get(row["kind"])
+            if name:
+                minutes.add(row["cluster"], row["broker"], row["ts"], name)
+        plain = [{k: v for k, v in row.items() if k != "broker"} for row in rows]
+        return pa.Table.from_pylist(plain, schema=SCHEMAS["telemetry_gaps"])
+
+
+def closes(events: pa.Table) -> bool:
+    """Whether these events hold the closing row of `hwmark run --drain`."""
+    wide_rows = pc.and_(pc.equal(events["partition"], -1), pc.equal(events["source_id"], DRAIN))
+    return bool(pc.any(pc.fill_null(wide_rows, False)).as_py())
+
+
+def hear(state: State, broad: pa.Table, gaps: list[Gap], settled: dict[str, int]) -> Talk:
+    """Takes in broker-wide events and what is wrong with sources; returns what there is to say of it."""
+    talk = Talk()
+    told = pc.is_in(broad["event_type"], value_set=pa.array(["broker_state", "config", "lost"]))
+    rows = broad.filter(told)
+    times = wide(rows["ts"]) if rows.num_rows else np.empty(0, dtype=np.int64)
+    for row, ts in zip(rows.to_pylist(), times.tolist(), strict=True):
+        _hear_row(state, talk, row, ts)
+        if ts <= settled.get(row["cluster"], -1):
+            talk.source_rows.append(_gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "late"))
+    for gap in gaps:
+        _hear_gap(state, talk, gap)
+    return talk
+
+
+def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
+    cluster = state.clusters.number(row["cluster"])
+    if row["event_type"] == "broker_state":
+        state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"])
+    elif row["event_type"] == "config":
+        topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
+        state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"])
+    else:
+        key = (state.source_names.number(row["cluster"], row["source_id"], row["source_epoch"]), row["source_seq"])
+        if key not in state.told_lost:
+            state.told_lost.add(key)
+            talk.holds.add(cluster, row["broker_id"], ts)
+            talk.source_rows.append(
+                _gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "gap", row["detail"])
+            )
+
+
+def _hear_gap(state: State, talk: Talk, gap: Gap) -> None:
+    source = gap.source
+    row = {
+        "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
+        "broker_id": _broker_of(state, source.cluster, source.source_id), "level": None,
+    }  # fmt: skip
+    talk.source_rows.append(_gap_row(row, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
+    if gap.kind == "gap" and row["broker_id"] is not None:
+        talk.holds.add(state.clusters.number(source.cluster), row["broker_id"], gap.ts)
+
+
+def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
+    """The broker that a source's partition rows come from."""
+    mine = [k for k, n in enumerate(state.source_names.all) if n[:2] == (cluster, source_id)]
+    brokers = state.series["broker"][np.isin(state.series["source"], mine)]
+    return int(brokers[0]) if len(brokers) else None
+
+
+def _gap_row(
+    row: dict[str, Any], ts: int, series: str, seq_from: int, seq_to: int, kind: str, detail: str | None = None
+) -> dict[str, Any]:
+    return {
+        "cluster": row["cluster"], "topic": row.get("topic"), "topic_id": row.get("topic_id"),
+        "partition": row.get("partition", -1) if series == "partition" else -1, "ts": ts,
+        "leader_id": row.get("leader_id"), "leader_epoch": row.get("leader_epoch"),
+        "source_id": row["source_id"], "source_epoch": row["source_epoch"], "series": series,
+        "seq_from": seq_from, "seq_to": seq_to, "kind": kind, "detail": detail, "level": row.get("level"),
+        "broker": row.get("broker_id"),
+    }  # fmt: skip
+
+
+def say_gaps(state: State, talk: Talk, batch: Batch, outcome: Outcome) -> None:
+    """Holes in a partition's numbers that were read across."""
+    for row, seq_from, seq_to in batch.accepted.holes:
+        if outcome.marks["consumed"][row]:
+            series = int(batch.series[row])
+            state.gaps.setdefault(series, []).append((int(seq_from), int(seq_to)))
+            event = batch.events.slice(int(row), 1).to_pylist()[0]
+            ts = int(batch.columns.ts[row])
+            talk.partition_rows.append(_gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
+
+
+def say_late(
+    state: State, talk: Talk, batch: Batch, outcome: Outcome, settled: dict[str, int], told: dict[Any, int]
+) -> None:
+    """Rows that came after what they bear on was decided: fillers of declared gaps, and rows of sources
+    that the cluster had stopped waiting for."""
+    rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, outcome, settled, told)])
+    for row, event in zip(rows, batch.events.take(pa.array(rows)).to_pylist(), strict=True):
+        ts, seq = int(batch.columns.ts[row]), event["seq"]
+        talk.partition_rows.append(_gap_row(event, ts, "partition", seq, seq, "late"))
+
+
+def _fillers(state: State, batch: Batch) -> I64:
+    """Dropped rows whose number had been declared lost; the number is known from now on."""
+    if not state.gaps:
+        return np.empty(0, dtype=np.int64)
+    found = []
+    for row in np.flatnonzero(batch.accepted.dropped):
+        seq, gaps = int(batch.columns.seq[row]), state.gaps.get(int(batch.series[row]), [])
+        for k, (first, last) in enumerate(gaps):
+            if first <= seq <= last:
+                gaps[k : k + 1] = [g for g in ((first, seq - 1), (seq + 1, last)) if g[0] <= g[1]]
+                found.append(row)
+                break
+    return np.array(found, dtype=np.int64)
+
+
+def _behind_rows(
+    state: State, batch: Batch, outcome: Outcome, settled: dict[str, int], told: dict[Any, int]
+) -> I64:  # fmt: skip
+    names = state.source_names.all
+    limit = np.full(max(len(names), 1), -(1 << 62), dtype=np.int64)
+    for number, name in enumerate(names):
+        decided = settled.get(str(name[0]), -1)
+        if told.get(name, -1) < decided:
+            limit[number] = decided
+    marks = outcome.marks
+    behind = (batch.columns.ts <= limit[batch.source]) & (marks["consumed"] == 1) & (batch.accepted.dropped == 0)
+    return np.flatnonzero(behind)
+
+
+def depose(state: State, moves: list[tuple[int, int | None, int]], minutes: Minutes) -> None:
+    """A partition has another leader, or none: the lane of the one before leads nothing any more."""
+    lanes = state.lanes
+    for partition, before, ts in moves:
+        lane = -1 if before is None or before < 0 else state.lane_of(partition, before)
+        now = int(state.partitions["leader_id"][partition])
+        if lane < 0 or now == before or lanes["state"][lane] == IDLE or lanes["deposed"][lane]:
+            continue
+        lanes["deposed"][lane] = 1
+        place = state.place(partition)[0], before, ts
+        minutes.add(*place, "partitions_change", -1)
+        if lanes["isr_known"][lane] and int(lanes["isr"][lane]).bit_count() < lanes["assigned_count"][lane]:
+            minutes.add(*place, "under_replicated_change", -1)
+        minutes.add(*place, "under_min_isr_change", -int(lanes["frozen"][lane]))
+
+
+def count_changes(state: State, changes: list[Any], regressions: list[Any], minutes: Minutes) -> None:
+    """ISR changes by cause and regressions by class; a revision takes back what it replaces."""
+    for row in changes:
+        row["predicted"] = state.foretold.get((state.partition_of(row), row["partition_epoch"] or -1))
+        if row["change"] != "replace" and row["revision"] == 1:
+            minutes.add(row["cluster"], row["leader_id"], row["ts"], f"{row['change']}:{row['cause']}")
+    for row in regressions:
+        if row["revision"] == 1:
+            minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")
+
+
+def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) -> None:
+    """Broker-wide events count once, in the bucket that owns their source."""
+    if not broad.num_rows:
+        return
+    counted = broad.select(["cluster", "source_id", "broker_id"]).append_column(
+        "ts", pa.array(wide(broad["ts"]) // 60_000_000)
+    )
+    groups = counted.group_by(["cluster", "source_id", "broker_id", "ts"]).aggregate([([], "count_all")])
+    for row in groups.to_pylist():
+        if owner(row["source_id"], reconstructor.buckets) == reconstructor.bucket:
+            broker = NULL32 if row["broker_id"] is None else row["broker_id"]
+            minutes.add(row["cluster"], broker, row["ts"] * 60_000_000, "events", row["count_all"])

@@ -1,0 +1,135 @@
+"""Events as flat numpy columns: what the kernels read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NULL = -(1 << 62)
+"""Stands for null in 64-bit columns; no offset or time comes near it."""
+NULL32 = -(1 << 31)
+
+EVENT_TYPES = (
+    "leader", "follower", "election", "append", "fetch", "hw", "isr_proposed", "isr", "isr_rejected",
+    "truncate", "broker_state", "config", "replica_leo", "progress", "lost",
+)  # fmt: skip
+CODE = {name: code for code, name in enumerate(EVENT_TYPES)}
+VOID = -1
+"""A row that fills its number and tells nothing: it was quarantined."""
+
+RARE = np.zeros(len(EVENT_TYPES) + 1, dtype=np.bool_)
+"""Event types that go to a partition's history as notes; the last entry stands for VOID."""
+RARE[[CODE[n] for n in ("leader", "follower", "election", "isr", "isr_proposed", "isr_rejected", "truncate")]] = True
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int8]
+
+
+class Columns(NamedTuple):
+    """One micro-batch of partition events, nulls as NULL or NULL32; lists as offsets into values."""
+
+    ts: I64
+    seq: I64
+    kind: I8
+    partition: I32
+    broker: I32
+    leader_id: I32
+    leader_epoch: I32
+    partition_epoch: I32
+    replica: I32
+    broker_epoch: I64
+    leo: I64
+    leader_leo: I64
+    hw: I64
+    min_isr: I32
+    lag_max_ms: I32
+    level: I32
+    topic_id: I32
+    isr_from: I32
+    isr_ids: I32
+    replicas_from: I32
+    replicas_ids: I32
+    isr_quiet: I8
+
+
+_WIDE = {"seq", "broker_epoch", "leo", "leader_leo", "hw"}
+_NAMES = {"replica": "replica_id", "broker": "broker_id"}
+_QUIET_DETAILS = pa.array(["controller"])
+
+
+def plain(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one contiguous array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def wide(column: pa.ChunkedArray) -> I64:
+    """A 64-bit integer or timestamp column with nulls as NULL; no copy where nothing is null."""
+    array = plain(column)
+    if pa.types.is_timestamp(array.type):
+        array = (
+            array.view(pa.int64())
+            if array.type.unit == "us"
+            else array.cast(pa.timestamp("us", "UTC")).view(pa.int64())
+        )
+    if array.null_count == len(array) and len(array):
+        return np.full(len(array), NULL, dtype=np.int64)
+    values: I64 = (array.fill_null(NULL) if array.null_count else array).to_numpy(zero_copy_only=False)
+    return values
+
+
+def narrow(column: pa.ChunkedArray) -> I32:
+    """A 32-bit integer column with nulls as NULL32; no copy where nothing is null."""
+    array = plain(column)
+    if array.null_count == len(array) and len(array):
+        return np.full(len(array), NULL32, dtype=np.int32)
+    values: I32 = (array.fill_null(NULL32) if array.null_count else array).to_numpy(zero_copy_only=False)
+    return values
+
+
+def lists(column: pa.ChunkedArray) -> tuple[I32, I32]:
+    """A list column as (offsets, values); a null list has the offsets of an empty one."""
+    array = plain(column)
+    offsets: I32 = array.offsets.to_numpy()
+    values: I32 = array.values.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return offsets, values
+
+
+def kinds(events: pa.Table) -> I8:
+    """Event types as codes; an unknown one is VOID."""
+    column = plain(events["event_type"])
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    codes = np.array([CODE.get(name, VOID) for name in column.dictionary.to_pylist()] or [VOID], dtype=np.int8)
+    return codes[column.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+
+
+def columns(events: pa.Table, kind: I8, topic_id: I32) -> Columns:
+    """The columns of `events` that the kernels read; `topic_id` as numbers, where a row is rare."""
+    read = {}
+    for name in Columns._fields[:-6]:
+        source = _NAMES.get(name, name)
+        if name in ("ts", *_WIDE):
+            read[name] = wide(events[source])
+        elif name != "kind":
+            read[name] = narrow(events[source])
+    isr_from, isr_ids = lists(events["isr"])
+    replicas_from, replicas_ids = lists(events["replicas"])
+    return Columns(
+        **read, kind=kind, topic_id=topic_id, isr_from=isr_from, isr_ids=isr_ids,
+        replicas_from=replicas_from, replicas_ids=replicas_ids, isr_quiet=_told_by_controller(events, kind),
+    )  # fmt: skip
+
+
+def _told_by_controller(events: pa.Table, kind: I8) -> I8:
+    """1 where an `isr` row is a controller's: it moves no high watermark by itself."""
+    quiet = np.zeros(len(kind), dtype=np.int8)
+    rows = np.flatnonzero(kind == CODE["isr"])
+    if len(rows):
+        detail = events["detail"].take(pa.array(rows))
+        quiet[rows] = pc.is_in(detail, value_set=_QUIET_DETAILS).to_numpy(zero_copy_only=False)
+    return quiet

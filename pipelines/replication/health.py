@@ -1,0 +1,119 @@
+"""gold/partition_health: the present state of every partition, from its leader's lane and its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.replication.columns import NULL, NULL32
+from pipelines.replication.lanes import IDLE, OUT_OF_SYNC
+from pipelines.replication.output import bigints, ints, members, times
+from pipelines.replication.state import State
+from schemas import partition_health
+
+
+def health(state: State, told: Any) -> pa.Table:
+    """One row per partition; `told` is, per source number, how far it has told (microseconds)."""
+    count = state.partition_keys.count
+    if not count:
+        return partition_health.ARROW.empty_table()
+    p, keys = state.partitions, state.partition_keys.keys
+    lane = _leading_lanes(state)
+    led = lane >= 0
+    of = np.where(led, lane, 0)
+    lanes = state.lanes if state.lanes.count else None
+    topic = (keys >> 32).astype(np.int64)
+
+    def col(name: str, default: int) -> Any:
+        return np.where(led, lanes[name][of], default) if lanes is not None else np.full(count, default)
+
+    isr, assigned = col("isr", 0), col("assigned", 0)
+    hw, leo, stalled = col("hw", NULL), col("leader_leo", NULL), col("stalled_since", NULL)
+    home = col("home", -1)
+    now = np.where(home < 0, NULL, told[home]) if len(told) else np.full(count, NULL)
+    sizes = np.bitwise_count(isr.astype(np.int64)), np.bitwise_count(assigned.astype(np.int64))
+    topic_ids = np.where(p["topic_id"] >= 0, p["topic_id"], col("topic_id", -1))
+    leader = np.where(p["leader_id"] != NULL32, p["leader_id"], col("broker", NULL32))
+    offline = leader == -1
+    masks = _replica_masks(state, lane)
+    absent = _absent_members(state, np.flatnonzero(~led))
+    made = {
+        "cluster": pa.array([str(state.topics.all[t][0]) for t in topic]),
+        "topic": pa.array([str(state.topics.all[t][1]) for t in topic]),
+        "topic_id": pa.array([state.topic_id(int(t)) for t in topic_ids], pa.string()),
+        "partition": pa.array((keys & 0xFFFFFFFF).astype(np.int32)),
+        "leader_id": ints(leader),
+        "leader_epoch": ints(np.maximum(p["leader_epoch"], col("leader_epoch", NULL32))),
+        "partition_epoch": ints(np.maximum(p["partition_epoch"], col("partition_epoch", NULL32))),
+        "hw": bigints(hw.astype(np.int64)),
+        "leader_leo": bigints(leo.astype(np.int64)),
+        "ar": _lists(state, assigned, of, absent, 1),
+        "isr": _lists(state, isr, of, absent, 0),
+        "osr": _lists(state, assigned & ~isr, of, absent, 2),
+        "out_of_sync": _lists(state, masks[0], of, absent, 3),
+        "holding_replicas": _lists(state, np.where(leo > hw, masks[1], 0), of, absent, 3),
+        "under_replicated": pa.array(np.where(led, sizes[0] < sizes[1], True)),
+        "under_min_isr": pa.array(np.where(led, col("frozen", 0) == 1, offline)),
+        "offline": pa.array(offline),
+        "lag_records": pa.array(masks[2], mask=~led),
+        "stalled_ms": pa.array(
+            np.where(stalled == NULL, 0, (now - stalled) // 1000), mask=(~led) | (now == NULL)
+        ),
+        "last_event_ts": times(np.maximum(p["last_ts"], col("last_ts", NULL)).astype(np.int64)),
+        "level": pa.array(col("level", 0).astype(np.int32)),
+    }  # fmt: skip
+    schema = partition_health.ARROW
+    return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
+
+
+def _leading_lanes(state: State) -> Any:
+    """Per partition the lane that leads it now, -1 where none does: not deposed, its term the last to start."""
+    lane_of = np.full(state.partition_keys.count, -1, dtype=np.int64)
+    if not state.lanes.count:
+        return lane_of
+    lanes = np.flatnonzero((state.lanes["state"] != IDLE) & (state.lanes["deposed"] == 0))
+    order = lanes[np.argsort(state.lanes["term_start"][lanes], kind="stable")]
+    lane_of[state.lanes["partition"][order]] = order
+    return lane_of
+
+
+def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:
+    """Per partition: replicas out of sync, replicas at the smallest LEO of the ISR, the largest lag."""
+    late, low, lag = (np.zeros(len(lane), dtype=np.int64) for _ in range(3))
+    width, r = state.replicas.width, state.replicas
+    for partition in np.flatnonzero(lane >= 0):
+        n = int(lane[partition])
+        ids, leos = r["id"][n * width : (n + 1) * width], r["leo"][n * width : (n + 1) * width]
+        isr, end = int(state.lanes["isr"][n]), int(state.lanes["leader_leo"][n])
+        counted = [k for k in range(width) if (isr >> k) & 1]
+        least = min((int(leos[k]) for k in counted), default=0)
+        low[partition] = sum(1 << k for k in counted if leos[k] == least)
+        sync = r["sync"][n * width : (n + 1) * width]
+        late[partition] = sum(1 << k for k in range(width) if ids[k] != NULL32 and sync[k] == OUT_OF_SYNC)
+        behind = [end - max(int(leos[k]), 0) for k in range(width) if ids[k] != NULL32 and end != NULL]
+        lag[partition] = max(behind, default=0)
+    return late, low, lag
+
+
+def _absent_members(state: State, partitions: Any) -> dict[int, tuple[list[int], list[int], list[int], list[int]]]:
+    """(ISR, assigned, OSR, nobody) of partitions that no lane leads, as their history has it."""
+    found = {}
+    for partition in partitions:
+        present = state.history(int(partition)).present
+        isr, assigned = sorted(present.isr or ()), sorted(present.replicas or ())
+        found[int(partition)] = (isr, assigned, [r for r in assigned if r not in isr], [])
+    return found
+
+
+def _lists(state: State, masks: Any, lanes: Any, absent: dict[int, Any], which: int) -> pa.Array:
+    if not state.lanes.count:
+        return pa.array([absent[k][which] for k in range(len(masks))], pa.list_(pa.int32()))
+    made = members(state, masks.astype(np.int64), lanes.astype(np.int32))
+    if not absent:
+        return made
+    rows = made.to_pylist()
+    for partition, lists in absent.items():
+        rows[partition] = lists[which]
+    return pa.array(rows, pa.list_(pa.int32()))

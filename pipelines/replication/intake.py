@@ -1,0 +1,182 @@
+"""From a micro-batch of events to numbered columns: who told what of which partition, and what may be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.replication.acceptance import Accepted, accept, group, sort_segments
+from pipelines.replication.columns import CODE, I32, I64, NULL32, RARE, Columns, columns, kinds, plain
+from pipelines.replication.state import Names, State
+
+_LEADS = np.zeros(len(CODE) + 1, dtype=np.bool_)
+_LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_proposed", "isr_rejected")]] = True
+"""Event types that only a leading broker tells of itself."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Partition events of one micro-batch, those that waited before included."""
+
+    events: pa.Table
+    columns: Columns
+    series: I32
+    source: I32
+    accepted: Accepted
+    rare: I64
+    """Rows that go to histories, in no order."""
+
+
+def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
+    """A string column as numbers, -1 for null; `name` numbers each distinct value once."""
+    array = plain(column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    numbers = np.array([*(name(v) for v in array.dictionary.to_pylist()), -1], dtype=np.int32)
+    indices = array.indices
+    plain_indices = indices.fill_null(len(numbers) - 1) if indices.null_count else indices
+    return numbers[plain_indices.to_numpy(zero_copy_only=False)]
+
+
+def pairs(first: I32, second: I32, name: Callable[[int, int], int]) -> I32:
+    """Numbers for pairs of small numbers; `name` numbers each distinct pair once."""
+    wide = int(second.max(initial=0)) + 2
+    combined = first.astype(np.int64) * wide + (second + 1)
+    if len(combined) and combined[0] == combined[-1] and combined.min() == combined.max():
+        return np.full(len(first), name(int(first[0]), int(second[0])), dtype=np.int32)
+    numbers = np.full(int(combined.max(initial=0)) + 1, -1, dtype=np.int32)
+    for value in np.flatnonzero(np.bincount(combined)):
+        numbers[value] = name(int(value) // wide, int(value) % wide - 1)
+    return numbers[combined]
+
+
+def source_numbers(state: State, events: pa.Table) -> tuple[I32, I32]:
+    """(cluster, source) number of each row."""
+    local = Names()
+    cluster = encode(events["cluster"], lambda v: state.clusters.number(v))
+    writer = encode(events["source_id"], lambda v: local.number(v))
+    epoch = plain(events["source_epoch"]).to_numpy(zero_copy_only=False).astype(np.int32)
+    named = pairs(cluster, writer, lambda c, w: local.number(c, local.all[w][0]))
+
+    def numbered(pair: int, epoch: int) -> int:
+        number, writer_id = local.all[pair]
+        return state.source_names.number(state.clusters.all[int(str(number))][0], writer_id, epoch)
+
+    return cluster, pairs(named, epoch, numbered)
+
+
+def read(state: State, events: pa.Table, overdue: Callable[[], I64]) -> Batch:
+    """Numbers the rows of `events` (partition events only) and decides which may be read now.
+
+    `overdue` gives, per source number, the time at or before which a hole has been waited for long enough.
+    """
+    kind = kinds(events)
+    rare = np.flatnonzero(RARE[kind])
+    cluster, source = source_numbers(state, events)
+    topic_name = Names()
+    topic = pairs(
+        cluster, encode(events["topic"], lambda v: topic_name.number(v)),
+        lambda c, t: state.topics.number(state.clusters.all[c][0], topic_name.all[t][0]),
+    )  # fmt: skip
+    read_columns = columns(events, kind, _rare_topic_ids(state, events, rare))
+    series = _series(state, read_columns, topic, source, cluster)
+    return Batch(events, read_columns, series, source, _accept(state, read_columns, series, overdue()), rare)
+
+
+def _rare_topic_ids(state: State, events: pa.Table, rare: I64) -> I32:
+    numbers = np.full(events.num_rows, -1, dtype=np.int32)
+    if len(rare):
+        numbers[rare] = encode(events["topic_id"].take(pa.array(rare)), lambda v: state.topic_ids.number(v))
+    return numbers
+
+
+def _series(state: State, c: Columns, topic: I32, source: I32, cluster: I32) -> I32:
+    """The series of each row; new series get their partition, and a lane once their broker is seen leading."""
+    known = state.series_keys.count
+    key = (topic.astype(np.int64) << 43) | (c.partition.astype(np.int64) << 20) | source
+    series = state.series_keys.number(key)
+    state.series.grow(state.series_keys.count)
+    if state.series_keys.count > known:
+        first = np.full(state.series_keys.count, len(series), dtype=np.int64)
+        np.minimum.at(first, series, np.arange(len(series)))
+        rows = first[known:]
+        partition = state.partition_keys.number((topic[rows].astype(np.int64) << 32) | c.partition[rows])
+        state.partitions.grow(state.partition_keys.count)
+        for name, values in (("partition", partition), ("source", source[rows]), ("broker", c.broker[rows])):
+            state.series[name][known:] = values
+    _lead(state, c, series, topic, cluster)
+    return series
+
+
+def _lead(state: State, c: Columns, series: I32, topic: I32, cluster: I32) -> None:
+    """Gives a lane to series that show their broker leading for the first time."""
+    own = (c.kind == CODE["hw"]) & (c.leader_id == c.broker) & (c.leader_id != NULL32)
+    rows = np.flatnonzero((_LEADS[c.kind] | own) & (state.series["lane"][series] < 0))
+    if not len(rows):
+        return
+    which, at = np.unique(series[rows], return_index=True)
+    rows = rows[at]
+    partition, broker = state.series["partition"][which].astype(np.int64), c.broker[rows]
+    known = state.lane_keys.count
+    lane = state.lane_keys.number((partition << 32) | (broker.astype(np.int64) & 0xFFFFFFFF))
+    state.series["lane"][which] = lane
+    state.lanes.grow(state.lane_keys.count)
+    state.replicas.grow(state.lane_keys.count)
+    fresh = lane >= known
+    for name, values in (
+        ("partition", partition),
+        ("broker", broker),
+        ("topic", topic[rows]),
+        ("cluster", cluster[rows]),
+    ):
+        state.lanes[name][lane[fresh]] = values[fresh]
+
+
+def _accept(state: State, c: Columns, series: I32, overdue: I64) -> Accepted:
+    order, which, bounds = group(series, state.series.count)
+    sort_segments(order, bounds, c.seq)
+    return accept(
+        order, which, bounds, c.seq, c.ts, state.series["next_seq"], state.series["source"], overdue
+    )  # fmt: skip
+
+
+def settle_twins(batch: Batch) -> tuple[I64, list[str]]:
+    """Of two different rows with one number the smaller in (ts, canonical bytes) counts.
+
+    Returns the rows that lost, with the reason; identical twins are plain repeats.
+    """
+    twins, lost, reasons = batch.accepted.twins, [], []
+    for kept, other in twins[_different(batch.events, twins)]:
+        if _canonical(batch.events, other) < _canonical(batch.events, kept):
+            batch.accepted.dropped[kept], batch.accepted.dropped[other] = 1, 0
+            batch.accepted.gap_before[other] = batch.accepted.gap_before[kept]
+            kept, other = other, kept
+        lost.append(int(other))
+        reasons.append(f"conflict: number {batch.columns.seq[other]} of its series names another row too")
+    return np.array(lost, dtype=np.int64), reasons
+
+
+def _different(events: pa.Table, twins: I64) -> Any:
+    """Mask of the pairs whose rows are not the same."""
+    differ = np.zeros(len(twins), dtype=np.bool_)
+    if not len(twins):
+        return differ
+    kept, other = events.take(pa.array(twins[:, 0])), events.take(pa.array(twins[:, 1]))
+    for left, right in zip(kept.columns, other.columns, strict=True):
+        if pa.types.is_list(left.type):
+            differ |= np.array([a != b for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)])
+        else:
+            same = pc.fill_null(pc.equal(left, right), False)
+            null = pc.and_(left.is_null(), right.is_null())
+            differ |= ~pc.or_(same, null).to_numpy()
+    return differ
+
+
+def _canonical(events: pa.Table, row: int) -> tuple[Any, bytes]:
+    values = events.slice(row, 1).to_pylist()[0]
+    return values["ts"], repr(sorted(values.items(), key=lambda item: item[0])).encode()

@@ -1,0 +1,84 @@
+"""Dense numbers for integer keys: an open-addressing hash table that numba fills."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from pipelines.replication.columns import I32, I64
+
+_EMPTY = np.int64(-1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def _slot(table: I64, key: int, bits: int) -> int:
+    mask = (1 << bits) - 1
+    at = np.int64((np.uint64(key) * _MIX) >> np.uint64(64 - bits))
+    while table[2 * at] != _EMPTY and table[2 * at] != key:
+        at = (at + 1) & mask
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32, first: int) -> tuple[int, int]:
+    """Numbers for wanted[first:]; returns (rows done, keys known), early when the table is half full."""
+    limit = 1 << (bits - 1)
+    for row in range(first, len(wanted)):
+        key = wanted[row]
+        at = _slot(table, key, bits)
+        if table[2 * at] == _EMPTY:
+            if count >= limit:
+                return row, count
+            table[2 * at] = key
+            table[2 * at + 1] = count
+            keys[count] = key
+            count += 1
+        numbers[row] = table[2 * at + 1]
+    return len(wanted), count
+
+
+@njit(cache=True, nogil=True)
+def _fill(table: I64, bits: int, keys: I64, count: int) -> None:
+    for number in range(count):
+        at = _slot(table, keys[number], bits)
+        table[2 * at] = keys[number]
+        table[2 * at + 1] = number
+
+
+class Keys:
+    """Numbers keys from 0 in the order of their first appearance. Keys are >= 0."""
+
+    def __init__(self, keys: I64 | None = None) -> None:
+        self.count = 0 if keys is None else len(keys)
+        self._bits = max(10, (2 * self.count).bit_length() + 1)
+        self._keys = np.empty(1 << (self._bits - 1), dtype=np.int64)
+        if keys is not None:
+            self._keys[: self.count] = keys
+        self._rehash()
+
+    def _rehash(self) -> None:
+        self._table = np.full(2 << self._bits, _EMPTY, dtype=np.int64)
+        _fill(self._table, self._bits, self._keys, self.count)
+
+    @property
+    def keys(self) -> I64:
+        """The known keys by number."""
+        return self._keys[: self.count]
+
+    def find(self, key: int) -> int:
+        """The number of a key, -1 where it is unknown."""
+        at = _slot(self._table, key, self._bits)
+        return int(self._table[2 * at + 1]) if self._table[2 * at] != _EMPTY else -1
+
+    def number(self, wanted: I64) -> I32:
+        """The number of each key; unknown keys get the next ones."""
+        numbers = np.empty(len(wanted), dtype=np.int32)
+        done = 0
+        while True:
+            done, self.count = _number(self._table, self._bits, self._keys, self.count, wanted, numbers, done)
+            if done == len(wanted):
+                return numbers
+            self._bits += 2
+            self._keys = np.concatenate([self.keys, np.empty((1 << (self._bits - 1)) - self.count, dtype=np.int64)])
+            self._rehash()

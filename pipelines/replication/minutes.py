@@ -1,0 +1,89 @@
+"""silver/minute_stats: what one micro-batch adds to each broker's minutes, mergeable by addition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.replication.columns import I32, I64
+from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.kernel import COUNTS
+from pipelines.replication.lanes import ADVANCE, AGREEMENTS, KINDS, OUT_OF_SYNC, REPORT
+from pipelines.replication.run import MINUTE_US, Outcome, stat_place
+from pipelines.replication.state import State
+from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
+
+Place = tuple[str, int, int]
+"""cluster, broker, minute in microseconds"""
+
+
+@dataclass
+class Minutes:
+    """Counts and histograms by place."""
+
+    counts: dict[Place, Counter[str]] = field(default_factory=dict)
+    append_to_hw: dict[Place, I64] = field(default_factory=dict)
+    lag: dict[Place, I64] = field(default_factory=dict)
+
+    def add(self, cluster: str, broker: int | None, ts: int, name: str, count: int = 1) -> None:
+        """Adds to one named count of the minute of `ts` (microseconds)."""
+        place = (cluster, -1 if broker is None else broker, ts // MINUTE_US * MINUTE_US)
+        self.counts.setdefault(place, Counter())[name] += count
+
+    def add_outcome(self, state: State, outcome: Outcome) -> None:
+        """What the kernel counted by itself."""
+        for row, key in enumerate(outcome.stat_keys):
+            cluster, broker, minute = stat_place(int(key))
+            place = (str(state.clusters.all[cluster][0]), broker, minute)
+            counter = self.counts.setdefault(place, Counter())
+            counter.update({n: int(v) for n, v in zip(COUNTS, outcome.stats.counts[row], strict=True) if v})
+            self.append_to_hw[place] = self.append_to_hw.get(place, 0) + outcome.stats.append_to_hw[row]
+            self.lag[place] = self.lag.get(place, 0) + outcome.stats.lag[row]
+
+    def add_hw(self, state: State, rows: dict[str, Any]) -> None:
+        """Rows of silver/partition_hw by agreement."""
+        code = np.where(rows["kind"] == ADVANCE, rows["agreement"], 10 + rows["kind"])
+        code = np.where((rows["kind"] == REPORT) & (rows["agreement"] == AGREEMENTS.index("disagree")), 2, code)
+        words = {**dict(enumerate(AGREEMENTS)), **{10 + k: word for k, word in enumerate(KINDS)}}
+        self._add_coded(state, rows["lane"], rows["ts"], code, words)
+
+    def add_sync(self, state: State, rows: dict[str, Any]) -> None:
+        """The change in the number of replicas out of sync."""
+        came = (rows["state"] == OUT_OF_SYNC).astype(np.int8) - (rows["previous"] == OUT_OF_SYNC)
+        for step in (1, -1):
+            at = came == step
+            code = np.zeros(int(at.sum()), dtype=np.int64)
+            self._add_coded(state, rows["lane"][at], rows["ts"][at], code, {0: "out_of_sync_change"}, step)
+
+    def _add_coded(
+        self, state: State, lanes: I32, ts: I64, code: Any, words: dict[int, str], step: int = 1
+    ) -> None:  # fmt: skip
+        cluster, broker = state.lanes["cluster"][lanes].astype(np.int64), state.lanes["broker"][lanes].astype(np.int64)
+        place = np.stack([cluster, broker, ts // MINUTE_US, code.astype(np.int64)])
+        if not place.shape[1]:
+            return
+        low = place.min(axis=1)
+        span = place.max(axis=1) - low + 1
+        flat = np.ravel_multi_index(tuple(place - low[:, None]), tuple(int(s) for s in span))
+        for value, count in zip(*np.unique(flat, return_counts=True), strict=True):
+            c, b, minute, word = (int(v) for v in np.array(np.unravel_index(value, span)) + low)
+            self.add(str(state.clusters.all[c][0]), b, minute * MINUTE_US, words[word], step * int(count))
+
+    def table(self, batch_id: int) -> pa.Table:
+        """Rows of silver/minute_stats, places without anything left out."""
+        rows = []
+        for place in sorted(set(self.counts) | set(self.append_to_hw)):
+            counts = {k: v for k, v in self.counts.get(place, Counter()).items() if v}
+            told, lag = self.append_to_hw.get(place), self.lag.get(place)
+            if counts or (told is not None and told.any()):
+                rows.append({
+                    "cluster": place[0], "broker_id": place[1], "minute": place[2], "batch_id": batch_id,
+                    "counts": sorted(counts.items()),
+                    "append_to_hw": (told if told is not None else np.zeros(len(BOUNDS_MS) + 1, int)).tolist(),
+                    "lag": (lag if lag is not None else np.zeros(len(BOUNDS_RECORDS) + 1, int)).tolist(),
+                })  # fmt: skip
+        return pa.Table.from_pylist(rows, schema=SCHEMAS["minute_stats"])

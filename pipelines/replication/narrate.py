@@ -1,0 +1,245 @@
+"""Hands rare rows to the histories of their partitions, in canonical order, up to the frontier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.replication.acceptance import falls
+from pipelines.replication.columns import I64, NULL, NULL32
+from pipelines.replication.intake import Batch
+from pipelines.replication.lanes import IDLE
+from pipelines.replication.notes import Note, TermSeen
+from pipelines.replication.rules import Rules
+from pipelines.replication.run import Outcome
+from pipelines.replication.state import OrderKey, State
+from pipelines.replication.timeline import State as BrokerState
+
+_FIRST = {"leader", "follower", "isr", "config"}
+_ASSIGNED_KEPT = 4
+
+
+def learn_assignments(state: State, batch: Batch) -> None:
+    """Notes which replicas are assigned, where a row names them."""
+    c, a = batch.columns, batch.accepted
+    rows = batch.rare[(np.diff(c.replicas_from)[batch.rare] > 0) & (a.dropped[batch.rare] == 0)]
+    for row in rows:
+        replicas = tuple(int(r) for r in c.replicas_ids[c.replicas_from[row] : c.replicas_from[row + 1]])
+        told = state.assigned.setdefault(int(state.series["partition"][batch.series[row]]), [])
+        entry = (int(c.ts[row]), replicas)
+        if not any(e[1] == replicas and e[0] <= entry[0] for e in told[-1:]):
+            told.append(entry)
+            told.sort()
+            del told[:-_ASSIGNED_KEPT]
+
+
+def take_notes(state: State, batch: Batch, outcome: Outcome) -> I64:
+    """Queues the rare rows that were read, per partition; returns those rows."""
+    marks, dropped = outcome.marks, batch.accepted.dropped
+    rows = batch.rare[(marks["consumed"][batch.rare] == 1) & (dropped[batch.rare] == 0)]
+    fell, before = _falls(state, batch, outcome)
+    backs = np.flatnonzero(marks["moved_back"])
+    extra = {int(r): {"before": int(b)} for r, b in zip(fell, before, strict=True)}
+    extra |= {int(r): {"detail": "reports_back", "before": int(batch.columns.hw[r])} for r in backs}
+    told = np.concatenate([rows, fell, backs])
+    predicted = marks["predicted"]
+    for row, event in zip(told, batch.events.take(pa.array(told)).to_pylist(), strict=True):
+        key, note = _note(int(row), event, int(outcome.clock[row]), extra.get(int(row), {}))
+        partition = int(state.series["partition"][batch.series[row]])
+        if predicted[row]:
+            state.foretold[partition, event["partition_epoch"] or -1] = bool(predicted[row] == 1)
+        state.notes.setdefault(partition, []).append((key, note))
+    return rows
+
+
+def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
+    a = batch.accepted
+    mine = a.order[(outcome.marks["follower"][a.order] == 1) & (a.dropped[a.order] == 0)]
+    before = np.empty(len(mine), dtype=np.int64)
+    count = falls(mine, batch.series, batch.columns.hw, state.series["follower_hw"], before)
+    return mine[:count], before[:count]
+
+
+def _micros(value: Any) -> int:
+    return round(value.timestamp() * 1_000_000)
+
+
+def _tuple(value: list[int] | None) -> tuple[int, ...] | None:
+    return None if value is None else tuple(value)
+
+
+def _note(row: int, e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:
+    kind = e["event_type"]
+    values = {
+        "ts": _micros(e["ts"]), "event_type": kind, "broker_id": e["broker_id"], "source_id": e["source_id"],
+        "level": e["level"], "isr": _tuple(e["isr"]), "replicas": _tuple(e["replicas"]),
+        **{n: e[n] for n in (
+            "leader_id", "leader_epoch", "partition_epoch", "replica_id", "broker_epoch", "leo", "leader_leo", "hw",
+            "log_start", "unclean", "topic_id", "detail",
+        )},
+        **extra,
+    }  # fmt: skip
+    key = (clock, e["broker_id"], int(kind not in _FIRST), e["source_id"], e["source_epoch"], e["seq"])
+    return key, Note(**values)
+
+
+@dataclass
+class Surroundings:
+    """What one partition's history asks (notes.Context), from the state as of a time."""
+
+    state: State
+    rules: Rules
+    before: dict[str, Any]
+    """Lane columns as they were ahead of this micro-batch."""
+    outcome: Outcome
+    race_window_us: int = 0
+    partition: int = -1
+    _ranges: dict[int, tuple[int, int]] | None = field(default=None, repr=False)
+
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+        lane = self.state.lane_of(self.partition, broker_id)
+        if lane < 0:
+            return TermSeen()
+        ended = self.state.ended.get((lane, start_ts))
+        if ended is not None:
+            end, seen = ended
+            return seen if end <= as_of else self._as_of(lane, start_ts, as_of, seen)
+        lanes = self.state.lanes
+        if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
+            return TermSeen()
+        seen = self._standing(lane)
+        return seen if lanes["last_ts"][lane] <= as_of else self._as_of(lane, start_ts, as_of, seen)
+
+    def _standing(self, lane: int) -> TermSeen:
+        """What is known of the term that a lane is in."""
+        lanes, replicas, width = self.state.lanes, self.state.replicas, self.state.replicas.width
+        ids, leos = (
+            replicas["id"][lane * width : (lane + 1) * width],
+            replicas["leo"][lane * width : (lane + 1) * width],
+        )
+        fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane])
+        return TermSeen(
+            hmax=_known(lanes["hw"][lane]),
+            leader_leo=_known(lanes["leader_leo"][lane]),
+            fetchers=frozenset(int(r) for r in ids[fetched]),
+            alone=bool(
+                lanes["isr_known"][lane] and int(lanes["isr"][lane]).bit_count() == 1 and not lanes["frozen"][lane]
+            ),
+            held=bool(lanes["held"][lane]),
+            level=int(lanes["level"][lane]),
+        )
+
+    def _as_of(self, lane: int, start_ts: int, as_of: int, seen: TermSeen) -> TermSeen:
+        """The same with the HW it had at `as_of`, where the lane has been read further."""
+        at = [self.outcome.hw[n][slice(*self._range(lane))] for n in ("ts", "hw")]
+        kept = slice(*(int(v) for v in self.state.carry_from()[lane : lane + 2]))
+        ts = np.concatenate([at[0], self.state.carry["ts"][kept]])
+        hw = np.concatenate([at[1], self.state.carry["hw"][kept]])
+        then = hw[(ts >= start_ts) & (ts <= as_of)]
+        hmax = _known(then.max(initial=NULL))
+        if hmax is None and lane < len(self.before["hw"]) and self.before["term_start"][lane] == start_ts:
+            hmax = _known(self.before["hw"][lane])
+        return TermSeen(hmax, seen.leader_leo, seen.fetchers, seen.alone, seen.held, seen.level)
+
+    def _range(self, lane: int) -> tuple[int, int]:
+        if self._ranges is None:
+            lanes = self.outcome.hw["lane"]
+            starts = np.concatenate([[0], np.flatnonzero(np.diff(lanes)) + 1]) if len(lanes) else np.empty(0, np.int64)
+            ends = [*starts[1:], len(lanes)]
+            self._ranges = {int(lanes[s]): (int(s), int(e)) for s, e in zip(starts, ends, strict=False)}
+        return self._ranges.get(lane, (0, 0))
+
+    def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
+        return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
+
+    def min_isr(self, as_of: int) -> int:
+        told = self.state.timeline.config(self._cluster(), self._topic(), as_of)[0]
+        return self.rules.min_isr if told is None else told
+
+    def lag_max_ms(self, as_of: int) -> int:
+        told = self.state.timeline.config(self._cluster(), self._topic(), as_of)[1]
+        return self.rules.lag_max_ms if told is None else told
+
+    def _topic(self) -> int:
+        return int(self.state.partition_keys.keys[self.partition] >> 32)
+
+    def _cluster(self) -> int:
+        return self.state.clusters.number(self.state.place(self.partition)[0])
+
+
+def _known(value: int) -> int | None:
+    return None if value == NULL else int(value)
+
+
+def keep_ended(state: State, outcome: Outcome) -> None:
+    """Remembers the terms that ended, until their partition's history has asked for them."""
+    width, ids = state.replicas.width, state.replicas["id"]
+    e = outcome.ended
+    for k in range(len(e["lane"])):
+        lane = int(e["lane"][k])
+        fetchers = frozenset(int(ids[lane * width + s]) for s in range(width) if (int(e["fetchers"][k]) >> s) & 1)
+        seen = TermSeen(
+            _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, bool(e["alone"][k]), bool(e["held"][k]),
+            int(state.lanes["level"][lane]),
+        )  # fmt: skip
+        state.ended[lane, int(e["start"][k])] = (int(e["end"][k]), seen)
+
+
+def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Applies what is at or before the frontier (per cluster number); returns (ISR changes, regressions,
+    changes of leader as (partition, old leader, ts))."""
+    touched = set(state.notes)
+    touched |= {p for p, due in state.due.items() if due <= frontier[_cluster_of(state, p)]}
+    changes, regressions, moves = [], [], []
+    for partition in sorted(touched):
+        upto = frontier[_cluster_of(state, partition)]
+        context.partition = partition
+        history = state.history(partition)
+        before = history.present.leader_id
+        ready, rest = _ready(state.notes.pop(partition, []), upto)
+        for key, note in ready:
+            history.settle(key[0], context)
+            history.apply(note, context)
+            if history.present.leader_id != before:
+                moves.append((partition, before, note.ts))
+                before = history.present.leader_id
+        history.settle(upto, context)
+        if rest:
+            state.notes[partition] = rest
+        _remember(state, partition, history)
+        changes += history.take_isr_changes()
+        regressions += history.take_regressions()
+    return changes, regressions, moves
+
+
+def _cluster_of(state: State, partition: int) -> int:
+    return state.clusters.number(state.place(partition)[0])
+
+
+def _ready(
+    notes: list[tuple[OrderKey, Note]], upto: int
+) -> tuple[list[tuple[OrderKey, Note]], list[tuple[OrderKey, Note]]]:
+    notes.sort(key=lambda n: n[0])
+    count = sum(1 for n in notes if n[0][0] <= upto)
+    return notes[:count], notes[count:]
+
+
+def _remember(state: State, partition: int, history: Any) -> None:
+    """Keeps the present of the partition where the tables of gold look for it."""
+    due = history.due()
+    if due is None:
+        state.due.pop(partition, None)
+    else:
+        state.due[partition] = due
+    present = history.present
+    row = {
+        "leader_id": present.leader_id, "leader_epoch": present.leader_epoch,
+        "partition_epoch": present.partition_epoch,
+    }  # fmt: skip
+    for name, value in row.items():
+        state.partitions[name][partition] = NULL32 if value is None else value
+    if present.topic_id is not None:
+        state.partitions["topic_id"][partition] = state.topic_ids.number(present.topic_id)

@@ -1,0 +1,280 @@
+"""Runs the kernel over the lanes of a micro-batch, with room for what it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.replication.acceptance import read_on
+from pipelines.replication.arrays import Arrays, Records, records
+from pipelines.replication.columns import CODE, I32, I64, NULL
+from pipelines.replication.intake import Batch
+from pipelines.replication.kernel import COUNTS, JOB_FIELDS, MARK_FIELDS, Settings, Stats, run_lanes
+from pipelines.replication.keys import Keys
+from pipelines.replication.lanes import (
+    HW_FIELDS,
+    SYNC_FIELDS,
+    TERM_FIELDS,
+)
+from pipelines.replication.rules import Rules
+from pipelines.replication.state import State
+from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
+
+MINUTE_US = 60_000_000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Per source number: how far it has told, and the largest time believed; per lane: how far everybody has."""
+
+    told: I64
+    ceiling: I64
+    everybody: I64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of the lanes gave."""
+
+    marks: Records
+    stats: Stats
+    stat_keys: I64
+    hw: dict[str, Any]
+    sync: dict[str, Any]
+    ended: dict[str, Any]
+    lanes: I32
+    """Lanes that had rows."""
+    clock: I64
+    """Per consumed row the running maximum of time in its series."""
+
+
+def settings(rules: Rules) -> Settings:
+    """Rules as the kernel reads them."""
+    return Settings(
+        race=rules.race_window_ms * 1000,
+        strict=int(rules.strict_min_isr),
+        lag_max=rules.lag_max_ms * 1000,
+        min_isr=rules.min_isr,
+        max_messages=-1 if rules.lag_max_messages is None else rules.lag_max_messages,
+        resolution=rules.hw_resolution_ms * 1000,
+    )
+
+
+def stats_of(batch: Batch, cluster: I32) -> tuple[Stats, I64]:
+    """Empty statistics for every (cluster, broker, minute) of the batch, and their keys."""
+    c = batch.columns
+    minute = c.ts // MINUTE_US
+    keys = Keys()
+    key = (minute << 32) | (cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
+    row = keys.number(key)
+    stats = Stats(
+        row=row,
+        counts=np.zeros((keys.count, len(COUNTS)), dtype=np.int64),
+        append_to_hw=np.zeros((keys.count, len(BOUNDS_MS) + 1), dtype=np.int64),
+        lag=np.zeros((keys.count, len(BOUNDS_RECORDS) + 1), dtype=np.int64),
+        bounds_us=(np.array(BOUNDS_MS) * 1000).astype(np.int64),
+        bounds_records=np.array(BOUNDS_RECORDS, dtype=np.int64),
+    )
+    return stats, keys.keys.copy()
+
+
+def stat_place(key: int) -> tuple[int, int, int]:
+    """(cluster number, broker, minute in microseconds) of a key of `stats_of`."""
+    return (key >> 24) & 0xFF, (key & 0xFFFFFF) - 1, (key >> 32) * MINUTE_US
+
+
+def lane_rows(state: State, batch: Batch) -> tuple[I32, I64, I64, I64]:
+    """Lanes that have rows, and their rows: (lanes, starts, ends, order).
+
+    A lane told by one source reads that source's rows as they stand; rows of several are merged in
+    canonical order.
+    """
+    accepted = batch.accepted
+    lane = state.series["lane"][accepted.series]
+    led = np.flatnonzero(lane >= 0)
+    by_lane = led[np.argsort(lane[led], kind="stable")]
+    lanes, first, size = np.unique(lane[by_lane], return_index=True, return_counts=True)
+    start, end = accepted.start[by_lane[first]].copy(), accepted.end[by_lane[first]].copy()
+    order, extra = accepted.order, []
+    at = len(order)
+    for k in np.flatnonzero(size > 1):
+        rows = np.concatenate(
+            [order[accepted.start[s] : accepted.end[s]] for s in by_lane[first[k] : first[k] + size[k]]]
+        )
+        merged = rows[_canonical_order(state, batch, rows)]
+        start[k], end[k] = at, at + len(merged)
+        at += len(merged)
+        extra.append(merged)
+    return lanes.astype(np.int32), start, end, np.concatenate([order, *extra]) if extra else order
+
+
+def _canonical_order(state: State, batch: Batch, rows: I64) -> I64:
+    """Running maximum of time within each source, then source and number."""
+    c, source = batch.columns, batch.source[rows]
+    clock = c.ts[rows].copy()
+    for s in np.unique(source):
+        clock[source == s] = np.maximum.accumulate(clock[source == s])
+    rank = {int(s): k for k, s in enumerate(sorted(np.unique(source), key=lambda s: state.source_names.all[s]))}  # type: ignore[arg-type,return-value]
+    ranks = np.array([rank[int(s)] for s in source])
+    return np.lexsort((c.seq[rows], ranks, clock))
+
+
+class Holds:
+    """Times at which telemetry of a (cluster, broker) went missing, handed to each of its lanes once."""
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[int, int], list[int]] = {}
+
+    def add(self, cluster: int, broker: int, ts: int) -> None:
+        self._at.setdefault((cluster, broker), []).append(ts)
+
+    def __bool__(self) -> bool:
+        return bool(self._at)
+
+    def of(self, state: State, lanes: I32) -> tuple[I64, I64]:
+        """(bounds, times) for these lanes."""
+        cluster, broker = state.lanes["cluster"][lanes], state.lanes["broker"][lanes]
+        lists = [sorted(self._at.get((int(c), int(b)), ())) for c, b in zip(cluster, broker, strict=True)]
+        return np.cumsum([0, *(len(h) for h in lists)]), np.array([t for h in lists for t in h], dtype=np.int64)
+
+
+def run(
+    state: State, rules: Rules, batch: Batch, bounds: Bounds, holds: Holds, final: bool, cluster: I32
+) -> Outcome:  # fmt: skip
+    """Reads what may be read; `final` makes everything told so far final."""
+    lanes, start, end, order = lane_rows(state, batch)
+    with_rows = lanes
+    lanes, start, end = _idle_too(state, bounds, holds, lanes, start, end)
+    home = _homes(state, batch, lanes, start, end, order)
+    holds_from, hold_times = (
+        holds.of(state, lanes) if holds else (np.zeros(len(lanes) + 1, dtype=np.int64), np.empty(0, np.int64))
+    )
+    jobs = records(JOB_FIELDS, len(lanes))
+    jobs["lane"], jobs["start"], jobs["end"], jobs["final"] = lanes, start, end, int(final)
+    jobs["told"] = np.where(home < 0, -1, bounds.told[home])
+    jobs["ceiling"] = np.where(home < 0, 1 << 62, bounds.ceiling[home])
+    jobs["everybody"] = bounds.everybody[lanes]
+    jobs["holds_from"], jobs["holds_to"] = holds_from[:-1], holds_from[1:]
+    stats, stat_keys = stats_of(batch, cluster)
+    rows = len(batch.columns.ts)
+    marks = records(MARK_FIELDS, rows)
+    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, order, stats, marks)
+    led = state.series["lane"][batch.accepted.series] >= 0
+    a = batch.accepted
+    for k in np.flatnonzero(~led):
+        mine = a.order[a.start[k] : a.end[k]]
+        marks["consumed"][mine] = 1
+        marks["follower"][mine[batch.columns.kind[mine] == CODE["hw"]]] = 1
+    _count_unled(batch, marks, stats, led)
+    c, series = batch.columns, state.series
+    clock = np.full(rows, NULL, dtype=np.int64)
+    read_on(a, c.seq, c.ts, marks["consumed"], series["next_seq"], series["last_ts"], clock)
+    return Outcome(marks, stats, stat_keys, hw, sync, ended, with_rows, clock)
+
+
+def _count_unled(batch: Batch, marks: Records, stats: Stats, led: Any) -> None:
+    """Rows that no lane reads count as events all the same."""
+    a = batch.accepted
+    picked = [a.order[a.start[k] : a.end[k]] for k in np.flatnonzero(~led)]
+    if picked:
+        rows = np.concatenate(picked)
+        np.add.at(stats.counts[:, 0], stats.row[rows[a.dropped[rows] == 0]], 1)
+
+
+def _idle_too(state: State, bounds: Bounds, holds: Holds, lanes: I32, start: I64, end: I64) -> tuple[I32, I64, I64]:
+    """Adds the lanes without rows that have something to say: carried rows, a deadline passed, a hold."""
+    home = state.lanes["home"]
+    told = np.where(home < 0, -1, bounds.told[home]) if len(bounds.told) else np.full(len(home), -1)
+    wanted = (state.lanes["carried"] > 0) | (state.lanes["deadline"] < told)
+    if holds:
+        wanted |= state.lanes["state"] != 0
+    wanted[lanes] = False
+    idle = np.flatnonzero(wanted).astype(np.int32)
+    none = np.zeros(len(idle), dtype=np.int64)
+    return np.concatenate([lanes, idle]), np.concatenate([start, none]), np.concatenate([end, none])
+
+
+def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64, order: I64) -> I32:
+    """The source that speaks for each lane: that of its last row."""
+    some = end > start
+    home = state.lanes["home"]
+    home[lanes[some]] = batch.source[order[end[some] - 1]]
+    homes: I32 = home[lanes]
+    return homes
+
+
+def _run_all(
+    state: State, rules: Rules, batch: Batch, jobs: Records, holds: I64, order: I64, stats: Stats, marks: Records
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Calls the kernel until every lane is done, making room where it ran out."""
+    rows, longest = len(batch.columns.ts), int(np.max(jobs["end"] - jobs["start"], initial=0))
+    carried = int(state.lanes["carried"].sum())
+    hw, keep, scratch = Arrays(HW_FIELDS), Arrays(HW_FIELDS), Arrays(HW_FIELDS)
+    sync, ended = Arrays(SYNC_FIELDS), Arrays(TERM_FIELDS)
+    scratch.grow(3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8)
+    hw.grow(rows + carried + 3 * longest + 64)
+    keep.grow(carried + 3 * longest + 1024)
+    sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs))
+    ended.grow(longest + 64)
+    assigned_from, assigned = _assigned(state, batch, jobs, order)
+    carry_from = state.carry_from()
+    at = np.zeros(6, dtype=np.int64)
+    while True:
+        run_lanes(
+            jobs, holds, order, assigned_from, assigned, batch.accepted.gap_before, batch.accepted.dropped,
+            batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
+            state.timeline.arrays(), settings(rules), stats, marks,
+            state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
+        )  # fmt: skip
+        if at[0] == len(jobs):
+            break
+        _make_room(state, hw, keep, sync, ended, at, longest)
+    keep.count = int(at[2])
+    state.carry = _by_lane(state, keep)
+    return _first(hw, int(at[1])), _first(sync, int(at[3])), _first(ended, int(at[4]))
+
+
+def _make_room(state: State, hw: Arrays, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
+    """Doubles the outputs, and the slots per lane where a lane has more replicas than slots."""
+    if at[5]:
+        at[5] = 0
+        if state.replicas.width >= 32:
+            raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
+        state.replicas.widen(state.replicas.width * 2)
+        return
+    for arrays, used in ((hw, at[1]), (keep, at[2]), (sync, at[3]), (ended, at[4])):
+        arrays.count = int(used)
+        arrays.grow(2 * len(arrays.data) + longest)
+
+
+def _first(arrays: Arrays, count: int) -> dict[str, Any]:
+    return {name: np.ascontiguousarray(arrays.data[name][:count]) for name in arrays.fields}
+
+
+def _by_lane(state: State, keep: Arrays) -> Arrays:
+    """Rows that stay, in the order of their lanes."""
+    order = np.argsort(keep["lane"], kind="stable")
+    carry = Arrays(HW_FIELDS)
+    carry.grow(keep.count)
+    carry.data[: keep.count] = keep.data[order]
+    return carry
+
+
+def _assigned(state: State, batch: Batch, jobs: Records, order: I64) -> tuple[I64, I32]:
+    """The assigned replicas known at the first `leader` row of each job."""
+    lists: list[tuple[int, ...]] = [()] * len(jobs)
+    if state.assigned:
+        kind = batch.columns.kind
+        partition = state.lanes["partition"][jobs["lane"]]
+        leaders = np.flatnonzero(kind == 0)
+        if len(leaders):
+            of_lane = {int(lane): k for k, lane in enumerate(jobs["lane"])}
+            for row in leaders:
+                k = of_lane.get(int(state.series["lane"][batch.series[row]]), -1)
+                if k >= 0 and not lists[k]:
+                    told = [r for ts, r in state.assigned.get(int(partition[k]), ()) if ts <= batch.columns.ts[row]]
+                    lists[k] = told[-1] if told else ()
+    bounds = np.cumsum([0, *(len(r) for r in lists)])
+    return bounds, np.array([r for replicas in lists for r in replicas], dtype=np.int32)

@@ -1,0 +1,116 @@
+"""Everything a Reconstructor remembers between micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.replication.arrays import Arrays
+from pipelines.replication.columns import I64
+from pipelines.replication.history import PartitionHistory
+from pipelines.replication.keys import Keys
+from pipelines.replication.lanes import (
+    HW_FIELDS,
+    LANE_FIELDS,
+    PARTITION_FIELDS,
+    REPLICA_FIELDS,
+    SERIES_FIELDS,
+    SLOTS,
+)
+from pipelines.replication.notes import Note, TermSeen
+from pipelines.replication.sources import Sources
+from pipelines.replication.timeline import Timeline
+from schemas import replication_events
+
+OrderKey = tuple[int, int, int, str, int, int]
+"""Canonical order between sources: time, broker, leader/follower/isr/config first, source, epoch, number."""
+
+
+class Names:
+    """Numbers for names, in the order of their first appearance."""
+
+    def __init__(self, names: list[tuple[object, ...]] | None = None) -> None:
+        self.all = names or []
+        self._number = {name: k for k, name in enumerate(self.all)}
+
+    def number(self, *name: object) -> int:
+        known = self._number.get(name)
+        if known is None:
+            known = self._number[name] = len(self.all)
+            self.all.append(name)
+        return known
+
+
+@dataclass
+class State:
+    """Names, sources, numbered series, partitions and lanes, rows that wait, histories."""
+
+    sources: Sources
+    clusters: Names = field(default_factory=Names)
+    topics: Names = field(default_factory=Names)
+    """(cluster, topic)"""
+    topic_ids: Names = field(default_factory=Names)
+    source_names: Names = field(default_factory=Names)
+    """(cluster, source_id, source_epoch)"""
+    series_keys: Keys = field(default_factory=Keys)
+    partition_keys: Keys = field(default_factory=Keys)
+    lane_keys: Keys = field(default_factory=Keys)
+    series: Arrays = field(default_factory=lambda: Arrays(SERIES_FIELDS))
+    partitions: Arrays = field(default_factory=lambda: Arrays(PARTITION_FIELDS))
+    lanes: Arrays = field(default_factory=lambda: Arrays(LANE_FIELDS))
+    replicas: Arrays = field(default_factory=lambda: Arrays(REPLICA_FIELDS, SLOTS))
+    carry: Arrays = field(default_factory=lambda: Arrays(HW_FIELDS))
+    timeline: Timeline = field(default_factory=Timeline)
+    waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
+    """Partition rows that may not be read yet."""
+    notes: dict[int, list[tuple[OrderKey, Note]]] = field(default_factory=dict)
+    """Rare rows by partition, read by their lane but not yet by the partition's history."""
+    ended: dict[tuple[int, int], tuple[int, TermSeen]] = field(default_factory=dict)
+    """Terms that are over: (lane, start) -> (end, what was seen of it)."""
+    histories: dict[int, PartitionHistory] = field(default_factory=dict)
+    packed: dict[int, bytes] = field(default_factory=dict)
+    """Histories that have not been touched since the state was restored."""
+    due: dict[int, int] = field(default_factory=dict)
+    """Partitions with something undecided, and when it falls due."""
+    gaps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """Series with numbers declared lost: what comes of them later is late, not a repeat."""
+    foretold: dict[tuple[int, int], bool] = field(default_factory=dict)
+    """(partition, partition epoch) -> whether the lag rule held before that shrink was committed."""
+    told_lost: set[tuple[int, int]] = field(default_factory=set)
+    assigned: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict)
+    """Partitions whose assigned replicas were told: (ts, replicas) in time order."""
+
+    def place(self, partition: int) -> tuple[str, str, int]:
+        """(cluster, topic, partition) of a numbered partition."""
+        key = int(self.partition_keys.keys[partition])
+        cluster, topic = self.topics.all[key >> 32]
+        return str(cluster), str(topic), key & 0xFFFFFFFF
+
+    def partition_of(self, row: dict[str, Any]) -> int:
+        """The number of the partition that a fact names."""
+        topic = self.topics.number(row["cluster"], row["topic"])
+        return self.partition_keys.find((topic << 32) | int(row["partition"]))
+
+    def history(self, partition: int) -> PartitionHistory:
+        """The history of a numbered partition, unpacked when first touched."""
+        if partition not in self.histories:
+            packed = self.packed.pop(partition, None)
+            fresh: Callable[[], PartitionHistory] = lambda: PartitionHistory(*self.place(partition))  # noqa: E731
+            self.histories[partition] = PartitionHistory.from_bytes(packed) if packed else fresh()
+        return self.histories[partition]
+
+    def lane_of(self, partition: int, broker: int) -> int:
+        """The lane of a broker in a partition, -1 where it has none."""
+        return self.lane_keys.find((partition << 32) | (broker & 0xFFFFFFFF))
+
+    def topic_id(self, number: int) -> str | None:
+        return None if number < 0 else str(self.topic_ids.all[number][0])
+
+    def carry_from(self) -> I64:
+        """Where each lane's carried rows begin."""
+        import numpy as np
+
+        return np.concatenate([[0], np.cumsum(self.lanes["carried"], dtype=np.int64)])
