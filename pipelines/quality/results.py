@@ -1,0 +1,79 @@
+"""`ops/quality_results`: what was judged, up to which version, and how it came out."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from generators.lake import CONFIGURATION, StorageOptions
+from schemas import quality_results
+
+Judged = dict[tuple[str, str], int]
+"""The last version judged, by suite and table."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of `ops/quality_results` without its run."""
+
+    suite: str
+    expectation: str
+    table: str
+    version_from: int | None
+    version_to: int | None
+    success: bool
+    observed: str
+    unexpected: int = 0
+    sample: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckSummary:
+    """How one run came out."""
+
+    run_ts: datetime
+    results: Sequence[Result]
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def failed(self) -> list[Result]:
+        return [result for result in self.results if not result.success]
+
+    def lines(self) -> list[str]:
+        """One line an expectation, the failed ones with a sample, and a last line that counts."""
+        width = max((len(f"{r.table} {r.expectation}") for r in self.results), default=0)
+        lines = [
+            f"{'ok    ' if r.success else 'FAILED'} {f'{r.table} {r.expectation}':{width}}  {r.observed}"
+            + (f"  e.g. {r.sample}" if r.sample else "")
+            for r in self.results
+        ]
+        return [*lines, f"{len(self.results)} expectations, {len(self.failed)} failed"]
+
+    def to_arrow(self) -> pa.Table:
+        """Rows in the schema of `ops/quality_results`."""
+        run = {"run_id": self.run_id, "run_ts": self.run_ts}
+        return pa.Table.from_pylist([{**run, **vars(r)} for r in self.results], schema=quality_results.ARROW)
+
+
+def judged(results: pa.Table) -> Judged:
+    """The version that the last run to judge each table came to, from the rows of `ops/quality_results`."""
+    rows = results.filter(results["version_to"].is_valid()).sort_by("run_ts")
+    names = zip(rows["suite"].to_pylist(), rows["table"].to_pylist(), strict=True)
+    return dict(zip(names, rows["version_to"].to_pylist(), strict=True))
+
+
+def append(lake: str, summary: CheckSummary, storage_options: StorageOptions | None = None) -> None:
+    """Adds the rows of one run in one commit."""
+    from deltalake import write_deltalake
+
+    write_deltalake(
+        f"{lake.rstrip('/')}/{quality_results.TABLE.path}",
+        summary.to_arrow(),
+        mode="append",
+        configuration=dict(CONFIGURATION),
+        storage_options=dict(storage_options or {}),
+    )
