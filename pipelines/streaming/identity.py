@@ -6,6 +6,7 @@ import json
 import uuid
 from dataclasses import asdict, dataclass
 
+from pipelines.replication import Rules
 from pipelines.streaming.tables import KINDS, Lake
 
 FOLDER = "_run"
@@ -23,45 +24,55 @@ class Query:
     query_id: str
     buckets: int
     shuffle_partitions: int
+    rules: dict[str, object]
     rebuild: bool
 
     def checkpoint(self, lake: str) -> str:
         return f"{lake.rstrip('/')}/{FOLDER}/{self.query_id}"
 
 
-def open_query(lake: Lake, buckets: int, shuffle_partitions: int, *, rebuild: bool) -> Query:
+def open_query(lake: Lake, rules: Rules, buckets: int, shuffle_partitions: int, *, rebuild: bool) -> Query:
     """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
 
-    Raises StateMismatch where silver has rows that the checkpoint at hand did not write.
+    Raises StateMismatch where silver has rows that the checkpoint at hand did not write, or its state was built
+    under other rules or another layout.
     """
-    known = None if rebuild else _read(lake)
-    if known:
-        _require_its_checkpoint(lake, known)
-        _require_its_layout(known, buckets, shuffle_partitions)
+    known = _read(lake)
+    if known and not rebuild and _begun(lake, known):
+        asked = Query(known.query_id, buckets, shuffle_partitions, asdict(rules), known.rebuild)
+        _require_its_settings(known, asked)
         return known
+    # A rebuild that was killed before its first commit is still to be done.
+    rebuild = rebuild or (known is not None and known.rebuild)
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
-    query = Query(uuid.uuid4().hex, buckets, shuffle_partitions, rebuild)
+    query = Query(uuid.uuid4().hex, buckets, shuffle_partitions, asdict(rules), rebuild)
     _write(lake, query)
     return query
 
 
-def _require_its_checkpoint(lake: Lake, query: Query) -> None:
+def _begun(lake: Lake, query: Query) -> bool:
+    """Whether the query has a checkpoint, which must be the one that wrote silver."""
     mine = any(lake.open(kind).transaction_version(query.query_id) is not None for kind in KINDS)
-    started = _has_checkpoint(lake, query)
-    if mine and not started:
+    begun = _has_checkpoint(lake, query)
+    if mine and not begun:
         raise _mismatch(lake, f"was written by query {query.query_id}, and its checkpoint is missing")
-    if not mine and not query.rebuild and _written_kinds(lake):
+    if begun and not mine and not query.rebuild and _written_kinds(lake):
         raise _mismatch(lake, f"was not written by query {query.query_id} of {RECORD}")
+    return begun
 
 
-def _require_its_layout(query: Query, buckets: int, shuffle_partitions: int) -> None:
-    asked = {"buckets": buckets, "shuffle_partitions": shuffle_partitions}
-    for name, value in asked.items():
-        if (fixed := getattr(query, name)) != value:
-            raise StateMismatch(
-                f"{name} is {value}, and this lake's state has {fixed}: set it to {fixed}, or `run --rebuild`"
-            )
+def _require_its_settings(known: Query, asked: Query) -> None:
+    for name, (before, now) in _differences(known, asked).items():
+        raise StateMismatch(
+            f"{name} is {now}, and this lake's state has {before}: set it to {before}, or `run --rebuild`"
+        )
+
+
+def _differences(known: Query, asked: Query) -> dict[str, tuple[object, object]]:
+    pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions")}
+    pairs |= {f"rules.{name}": (known.rules.get(name), value) for name, value in asked.rules.items()}
+    return {name: (before, now) for name, (before, now) in pairs.items() if before != now}
 
 
 def _mismatch(lake: Lake, why: str) -> StateMismatch:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,6 +16,7 @@ from generators.lake import bronze
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming.drain import close_sources
+from pipelines.streaming.follow import Batch, RunSummary, follow
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.tables import Lake
@@ -29,31 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-log = logging.getLogger("hwmark.run")
-
 PACKED = "key int, kind string, blob binary"
-POLL_S = 0.2
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One finished micro-batch; `versions_behind` commits of bronze were not yet read when it ended."""
-
-    batch_id: int
-    events: int
-    seconds: float
-    events_per_second: float
-    versions_behind: int
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """What one run did; `stopped`: it was asked to stop before the end of the data."""
-
-    batches: int = 0
-    events: int = 0
-    seconds: float = 0.0
-    stopped: bool = False
 
 
 def run(
@@ -89,7 +62,7 @@ def run(
     with hold(place.root, "run"), _stoppable(stop or threading.Event()) as stopping, _session_to_stop() as stop_later:
         bronze(place.root, place.storage_options)
         place.create()
-        query = open_query(place, buckets, shuffle_partitions, rebuild=rebuild)
+        query = open_query(place, rules, buckets, shuffle_partitions, rebuild=rebuild)
         if drain:
             close_sources(place.root, place.storage_options)
         spark = session(
@@ -105,7 +78,7 @@ def run(
         running = start(
             reconstruct(packed, rules, query, health_every), place, query, interval or 10.0 if continuous else None
         )
-        return _follow(running, place, on_batch or _log_batch, stopping)
+        return follow(running, place, on_batch, stopping)
 
 
 def source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
@@ -172,67 +145,6 @@ def _pack(batches: Iterator[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa
     from pipelines.streaming.packing import pack
 
     return pack(batches, keys)
-
-
-def _follow(
-    running: StreamingQuery, lake: Lake, on_batch: Callable[[Batch], None], stopping: threading.Event
-) -> RunSummary:
-    """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended."""
-    begun, summary, seen, last = time.monotonic(), RunSummary(), -1, None
-    while running.isActive or last != seen:
-        last = seen
-        for progress in _since(running, seen):
-            seen = progress["batchId"]
-            batch = _batch(progress, lake)
-            summary = replace(summary, batches=summary.batches + 1, events=summary.events + batch.events)
-            on_batch(batch)
-        if stopping.is_set() and (seen != last or not running.status["isTriggerActive"]):
-            running.stop()
-            summary = replace(summary, stopped=True)
-            break
-        stopping.wait(POLL_S)
-    if (failure := running.exception()) is not None:
-        raise RuntimeError(_cause(str(failure))) from failure
-    return replace(summary, seconds=time.monotonic() - begun)
-
-
-def _since(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
-    """Progress of the batches with an id above `seen` that did something."""
-    return [p for p in map(_as_dict, running.recentProgress) if p["batchId"] > seen and "addBatch" in p["durationMs"]]
-
-
-def _as_dict(progress: Any) -> dict[str, Any]:
-    return progress if isinstance(progress, dict) else json.loads(progress.json)
-
-
-def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:
-    events, seconds = int(progress["numInputRows"]), progress["durationMs"]["triggerExecution"] / 1000
-    return Batch(progress["batchId"], events, seconds, events / seconds if seconds else 0.0, _behind(progress, lake))
-
-
-def _behind(progress: Mapping[str, Any], lake: Lake) -> int:
-    offset = progress["sources"][0]["endOffset"]
-    offset = json.loads(offset) if isinstance(offset, str) else offset
-    # An offset (version, index -1) means: all versions before this one are read.
-    read = offset["reservoirVersion"] - (1 if offset["index"] < 0 else 0)
-    return max(0, int(lake.open("replication_events").version()) - int(read))
-
-
-def _log_batch(batch: Batch) -> None:
-    log.info(
-        "batch %d: %d events, %.0f events/s, %d commits of bronze behind",
-        batch.batch_id,
-        batch.events,
-        batch.events_per_second,
-        batch.versions_behind,
-    )
-
-
-def _cause(message: str) -> str:
-    """The last line of a Python worker's trace, or the first line of what Spark says."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception", "Mismatch"))]
-    return (errors or lines or ["the streaming query failed"])[-1 if errors else 0]
 
 
 def _absolute(lake: str) -> str:

@@ -64,8 +64,8 @@ def session(
     from pyspark.sql import SparkSession
 
     refuse_connect()
-    # A JVM that spark-submit has started has its own settings for all that concerns start-up.
-    started_here = SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
+    # Whoever started the context, spark-submit above all, has said where it runs and with which jars.
+    started_here = SparkContext._active_spark_context is None and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
     settings = {**CONF, "spark.sql.shuffle.partitions": str(shuffle_partitions), **(conf or {})}
     if started_here:

@@ -1,0 +1,109 @@
+"""Watching a running query: what each micro-batch did, when to stop, and why it failed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pipelines.streaming.tables import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger("hwmark.run")
+
+POLL_S = 0.2
+
+
+class RunFailed(RuntimeError):
+    """The streaming query ended by itself; the message is the innermost cause."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One finished micro-batch; `versions_behind` commits of bronze were not yet read when it ended."""
+
+    batch_id: int
+    events: int
+    seconds: float
+    events_per_second: float
+    versions_behind: int
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What one run did; `stopped`: it was asked to stop before the end of the data."""
+
+    batches: int = 0
+    events: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+
+
+def follow(
+    running: StreamingQuery, lake: Lake, on_batch: Callable[[Batch], None] | None, stopping: threading.Event
+) -> RunSummary:
+    """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended."""
+    begun, summary, seen = time.monotonic(), RunSummary(), -1
+    while True:
+        # Asked before the progress is read: the last batch's is there once the query is not active.
+        active, asked = running.isActive, stopping.is_set()
+        batches = [_batch(progress, lake) for progress in _progress(running, seen)]
+        for batch in batches:
+            seen = batch.batch_id
+            summary = replace(summary, batches=summary.batches + 1, events=summary.events + batch.events)
+            (on_batch or _log_batch)(batch)
+        if not active:
+            break
+        if asked and (batches or not running.status["isTriggerActive"]):
+            running.stop()
+            return replace(summary, seconds=time.monotonic() - begun, stopped=True)
+        time.sleep(POLL_S)
+    if (failure := running.exception()) is not None:
+        raise RunFailed(_cause(str(failure))) from failure
+    return replace(summary, seconds=time.monotonic() - begun)
+
+
+def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
+    """What Spark tells of the batches that ended after batch `seen`; in between it tells that it is idle."""
+    # pyspark's own properties fetch every field over the gateway, and we ask five times a second.
+    last = running._jsq.lastProgress()
+    if last is None or last.batchId() <= seen:
+        return []
+    told = [json.loads(progress.json()) for progress in running._jsq.recentProgress()]
+    return [p for p in told if p["batchId"] > seen and "addBatch" in p["durationMs"]]
+
+
+def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:
+    events, seconds = int(progress["numInputRows"]), progress["durationMs"]["triggerExecution"] / 1000
+    return Batch(progress["batchId"], events, seconds, events / seconds if seconds else 0.0, _behind(progress, lake))
+
+
+def _behind(progress: Mapping[str, Any], lake: Lake) -> int:
+    offset = progress["sources"][0]["endOffset"]
+    # An offset (version, index -1) means: all versions before this one are read.
+    read = offset["reservoirVersion"] - (1 if offset["index"] < 0 else 0)
+    return max(0, int(lake.open("replication_events").version()) - int(read))
+
+
+def _log_batch(batch: Batch) -> None:
+    log.info(
+        "batch %d: %d events, %.0f events/s, %d commits of bronze behind",
+        batch.batch_id,
+        batch.events,
+        batch.events_per_second,
+        batch.versions_behind,
+    )
+
+
+def _cause(message: str) -> str:
+    """The last error line of a Python worker's trace, or the first line of what Spark says."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Mismatch): ", line)]
+    return errors[-1] if errors else lines[0] if lines else "the streaming query failed"

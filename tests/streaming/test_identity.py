@@ -1,0 +1,92 @@
+"""Silver and the state that wrote it belong together, or the run is refused."""
+
+import pyarrow as pa
+import pytest
+
+from pipelines.replication import Rules
+from pipelines.streaming.identity import StateMismatch, open_query
+from pipelines.streaming.tables import Lake
+from tests.streaming.test_sink import HW, writer, written
+
+
+@pytest.fixture
+def lake(tmp_path):
+    lake = Lake(str(tmp_path), {})
+    lake.create()
+    return lake
+
+
+def opened(lake, rules=None, buckets=2, shuffle_partitions=2, rebuild=False):
+    return open_query(lake, rules or Rules(), buckets, shuffle_partitions, rebuild=rebuild)
+
+
+def begin(lake, query):
+    """What Spark does when a query starts."""
+    files = lake.files()
+    files.create_dir(f"_run/{query.query_id}")
+    with files.open_output_stream(f"_run/{query.query_id}/metadata") as stream:
+        stream.write(b"{}")
+
+
+def put(lake, query_id, table=HW):
+    out = writer(lake, query_id)
+    out.commit([written(out, partition_hw=table)], 0)
+
+
+def test_a_lake_goes_on_with_its_query(lake):
+    query = opened(lake)
+    begin(lake, query)
+    assert opened(lake) == query
+    put(lake, query.query_id)
+    assert opened(lake) == query
+    assert query.checkpoint(lake.root) == f"{lake.root}/_run/{query.query_id}"
+
+
+def test_rows_without_a_record_are_refused(lake):
+    put(lake, "somebody")
+    with pytest.raises(StateMismatch, match=r"no record of the query.*run --rebuild"):
+        opened(lake)
+
+
+def test_a_missing_checkpoint_is_refused(lake):
+    put(lake, opened(lake).query_id)
+    with pytest.raises(StateMismatch, match=r"its checkpoint is missing.*run --rebuild"):
+        opened(lake)
+
+
+def test_another_checkpoint_is_refused(lake):
+    begin(lake, opened(lake))
+    put(lake, "another")
+    with pytest.raises(StateMismatch, match=r"was not written by query.*run --rebuild"):
+        opened(lake)
+
+
+def test_rebuild_starts_a_new_query_and_survives_being_killed_before_its_first_commit(lake):
+    old = opened(lake)
+    put(lake, old.query_id)
+    new = opened(lake, rebuild=True)
+    assert (new.query_id != old.query_id, new.rebuild) == (True, True)
+    new = opened(lake)
+    assert (new.query_id != old.query_id, new.rebuild) == (True, True)
+    begin(lake, new)
+    assert opened(lake) == new
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"buckets": 4}, "buckets is 4, and this lake's state has 2"),
+        ({"shuffle_partitions": 3}, "shuffle_partitions is 3"),
+        ({"rules": Rules(lag_max_ms=6000)}, "rules.lag_max_ms is 6000, and this lake's state has 30000"),
+    ],
+)
+def test_other_rules_or_layout_need_a_rebuild(lake, asked, named):
+    begin(lake, opened(lake))
+    with pytest.raises(StateMismatch, match=f"{named}.*run --rebuild"):
+        opened(lake, **asked)
+    assert opened(lake, **asked, rebuild=True).rebuild
+
+
+def test_an_empty_silver_starts_without_words(lake):
+    put(lake, "somebody", pa.table(HW).slice(0, 0))
+    assert not opened(lake).rebuild
