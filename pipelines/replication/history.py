@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines.replication import state_codec
+from pipelines.replication.findings import Place, regression
+from pipelines.replication.identity import UNTOLD_US, TopicIdentity
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note, TermSeen
-from pipelines.replication.terms import KEPT_TERMS, Mark, Standing, Term, Terms
+from pipelines.replication.present import Present
+from pipelines.replication.starts import credit, raised
+from pipelines.replication.terms import KEPT_TERMS, Standing, Term, Terms
 from pipelines.replication.truncations import Cut, cut_of, judge_cut, moved_back
 from pipelines.replication.verdicts import Verdict, judge
 
 __all__ = ["Context", "Note", "PartitionHistory", "Present", "TermSeen"]
 
 VERSION = 1
-FORGOTTEN_IDS = 4
-CANDIDATES = 16
-# A broker named leader that does not serve yet is common right after a crash; only then is its start missing,
-# and only then is a topic id told by nobody but a controller more than the replay of an old topic.
-UNTOLD_US = 10_000_000
 EVER = 1 << 62
-
-
-@dataclass(slots=True)
-class Present:
-    """The partition as last told; `leaderless_since` in microseconds while nobody leads."""
-
-    leader_id: int | None = None
-    leader_epoch: int | None = None
-    partition_epoch: int | None = None
-    isr: tuple[int, ...] | None = None
-    replicas: tuple[int, ...] | None = None
-    topic_id: str | None = None
-    leaderless_since: int | None = None
-
-    def take(self, note: Note) -> None:
-        """What a row tells of the partition's state, unless it is older than what is known."""
-        epoch, mine = note.partition_epoch, self.partition_epoch
-        if epoch is not None and mine is not None and epoch < mine:
-            return
-        if note.leader_epoch is not None and note.leader_epoch < (self.leader_epoch or 0):
-            return
-        leader = note.broker_id if note.event_type == "leader" else note.leader_id
-        if leader is not None:
-            self.leaderless_since = None if leader >= 0 else (self.leaderless_since or note.ts)
-            self.leader_id = leader
-        self.leader_epoch = note.leader_epoch if note.leader_epoch is not None else self.leader_epoch
-        self.partition_epoch = epoch if epoch is not None else mine
-        self.isr = note.isr if note.isr is not None else self.isr
-        self.replicas = note.replicas or self.replicas
 
 
 @dataclass(slots=True)
@@ -69,8 +40,7 @@ class PartitionHistory:
     isr: IsrHistory = field(default_factory=IsrHistory)
     terms: Terms = field(default_factory=Terms)
     cuts: list[Cut] = field(default_factory=list)
-    forgotten: list[str] = field(default_factory=list)
-    candidates: list[Note] = field(default_factory=list)
+    identity: TopicIdentity = field(default_factory=TopicIdentity)
     judge_again: int | None = None
     now: int = 0
     race: int = 150_000
@@ -80,7 +50,10 @@ class PartitionHistory:
     def apply(self, note: Note, context: Context) -> None:
         """Takes in one note; `settle(its time)` comes first."""
         self.now, self.race = max(self.now, note.ts), context.race_window_us
-        if not self._of_this_topic(note, context):
+        belongs = self.identity.belongs(note, self.present)
+        if belongs is None:
+            self._recreate(str(note.topic_id), note, context)
+        elif not belongs:
             return
         if note.event_type == "leader":
             self._leader(note, context)
@@ -105,8 +78,7 @@ class PartitionHistory:
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
-        adopt = self.candidates[-1].ts + UNTOLD_US if self.candidates else None
-        waiting = [self.isr.due(), self.judge_again, adopt, *(c.due for c in self.cuts)]
+        waiting = [self.isr.due(), self.judge_again, self.identity.due(), *(c.due for c in self.cuts)]
         waiting.extend(t.due for t in self.terms.terms if t.due)
         return min((w for w in waiting if w is not None), default=None)
 
@@ -117,7 +89,7 @@ class PartitionHistory:
         if term is not None and term.seen is not None:
             term.seen = replace(term.seen, hmax=max(hw, term.seen.hmax or 0))
         elif folded is not None and (folded.broker_id, folded.start) == (broker_id, term_start_ts):
-            self.terms.base = _raised(self.terms.base, hw, "telemetry", folded)
+            self.terms.base = raised(self.terms.base, hw, "telemetry", folded)
         self.judge_again = self._due()
 
     def take_isr_changes(self) -> list[dict[str, Any]]:
@@ -141,42 +113,15 @@ class PartitionHistory:
     def _due(self) -> int:
         return self.now + self.race
 
-    def _of_this_topic(self, note: Note, context: Context) -> bool:
-        """Whether a note is about the topic that exists; a new id begins a new history.
-
-        Brokers act on the present metadata only; a restarted controller replays deleted topics too, so an id
-        that only a controller tells waits until the burst has shown whether the known one comes after it.
-        """
-        known, told = self.present.topic_id, note.topic_id
-        if told is None and self.candidates and (note.leader_epoch or 0) < (self.present.leader_epoch or 0):
-            self.candidates.append(note)
-            return False
-        if told is None or known is None or told == known:
-            self.present.topic_id = known or told
-            self.candidates = [] if told else self.candidates
-            return True
-        if told in self.forgotten:
-            return False
-        if (
-            note.event_type in ("leader", "follower")
-            or note.detail in ("alter_partition", "metadata")
-            or note.broker_id < 0
-        ):
-            self._recreate(told, note, context)
-            return True
-        self.candidates = [*self.candidates[1 - CANDIDATES :], note]
-        return False
-
     def _recreate(self, topic_id: str, note: Note, context: Context) -> None:
         """Closes the history of the old topic and begins that of the new one."""
         self._decide(EVER, self.now, context)
         _, marks = judge(self.terms, self.now, context)
         last, old = (marks or [self.terms.base])[-1], self.present
         before = self.terms.terms[-1] if self.terms.terms else self.terms.folded_term
-        waiting = [c for c in self.candidates if c.topic_id in (None, topic_id)]
-        self.forgotten = [*self.forgotten, old.topic_id or ""][-FORGOTTEN_IDS:]
+        waiting = self.identity.adopt(topic_id, old.topic_id)
         self.present, self.isr, self.terms = Present(topic_id=topic_id), IsrHistory(), Terms()
-        self.cuts, self.candidates, self.judge_again = [], [], None
+        self.cuts, self.judge_again = [], None
         evidence = {"topic_id": [old.topic_id, topic_id]}
         verdict = Verdict("topic_recreated", "proven", evidence, before, last.offset, note.hw, note.leo)
         self._tell(verdict, "recreated", note.ts, note.level)
@@ -209,29 +154,8 @@ class PartitionHistory:
         self.present.take(note)
 
     def _credit(self, note: Note, context: Context) -> tuple[int, int] | None:
-        """A start tells the HW of the last term its broker took part in, which is returned."""
-        standing = self.terms.standings.get(note.broker_id)
-        joined = self.isr.added_under(standing.epoch) if standing else frozenset()
-        part = self.terms.last_part(note, joined, context)
-        term, told, by = self.terms.at(part), note.hw, f"stored by broker {note.broker_id}"
-        if term is not None and standing is not None and standing.led and note.leo is not None:
-            term.returned = max(note.leo, term.returned or 0)
-            if self._alone(term, note.ts, context):
-                told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
-        if term is not None and told is not None and told > (-1 if term.stored is None else term.stored):
-            term.stored, term.stored_by = told, by
-        folded = self.terms.folded_term
-        if term is None and folded is not None and told is not None and self.terms.since.get(note.broker_id, 0) is None:
-            self.terms.base = _raised(self.terms.base, told, by, folded)
         self.judge_again = self._due()
-        return part
-
-    def _alone(self, term: Term, as_of: int, context: Context) -> bool:
-        """Whether a term ended with its leader alone in an ISR that satisfied min ISR."""
-        last = self.isr.last_of_epoch(term.epoch)
-        single = last is not None and set(last.isr) == {term.broker_id}
-        enough = context.min_isr(as_of) <= 1 or self.present.replicas == (term.broker_id,)
-        return term.known(as_of, context).alone or (single and enough)
+        return credit(note, self.terms, self.isr, self.present.replicas, context)
 
     def _lowered(self, note: Note, context: Context) -> None:
         """A follower whose HW is below its own earlier one."""
@@ -248,7 +172,7 @@ class PartitionHistory:
         replica = note.replica_id if note.replica_id is not None else note.broker_id
         evidence = {"broker": replica, "hw": [before, note.hw]}
         verdict = Verdict("follower_hw_lowered", "proven", evidence, None, before, note.hw)
-        self._tell(verdict, f"replica-{replica}-hw-{note.ts}-{note.hw}", note.ts, note.level, replica)
+        self._tell(verdict, f"replica-{replica}-{note.event_type}-{note.ts}-{note.hw}", note.ts, note.level, replica)
 
     def _hw_fell(self, note: Note, context: Context) -> None:
         replica = note.replica_id if note.replica_id is not None else note.broker_id
@@ -301,11 +225,12 @@ class PartitionHistory:
 
     def _decide(self, at: int, as_of: int, context: Context) -> None:
         """Takes every decision due at `at`, from what is known as of `as_of`."""
-        if self.candidates and self.candidates[-1].ts + UNTOLD_US <= at and at != EVER:
-            told = [c for c in self.candidates if c.topic_id]
-            return self._recreate(str(told[-1].topic_id), told[0], context)
+        adopted = self.identity.adopted(at) if at != EVER else None
+        if adopted is not None:
+            return self._recreate(str(adopted.topic_id), adopted, context)
         for row in self.isr.decide(at, as_of, context):
-            self.changes.append({**self._place(), **row, "level": self._level(row["leader_epoch"])})
+            place = self._place(row["leader_id"], row["leader_epoch"], self._level(row["leader_epoch"]))
+            self.changes.append({**place.columns(), **row})
         if any(t.due and t.due <= at for t in self.terms.terms) or (self.judge_again or EVER) <= at:
             self._judge(at, as_of, context)
         ripe, self.cuts = [c for c in self.cuts if c.due <= at], [c for c in self.cuts if c.due > at]
@@ -338,42 +263,23 @@ class PartitionHistory:
         if verdict is None and term.told is None:
             return
         verdict = verdict or Verdict("stale_leader_hw", "proven", {"withdrawn": True}, None, None, term.hw, term.offset)
-        content = repr(sorted(verdict.row().items()))
-        if content == term.told:
-            return
-        term.told, term.revision = content, term.revision + 1
-        row = self._regression(verdict, f"term-{term.epoch}.{term.ordinal}", term.ts, term.level)
-        row.update(leader_id=term.broker_id, leader_epoch=term.epoch, revision=term.revision, topic_id=term.topic_id)
-        self.regressions.append(row)
+        content = json.dumps(verdict.row(), sort_keys=True)
+        if content != term.told:
+            term.told, term.revision = content, term.revision + 1
+            place = replace(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
+            name = f"term-{term.epoch}.{term.ordinal}"
+            self.regressions.append(regression(place, verdict, name, term.ts, revision=term.revision))
 
     def _tell(self, verdict: Verdict, name: str, ts: int, level: int | None, replica: int | None = None) -> None:
-        self.regressions.append({**self._regression(verdict, name, ts, level), "replica_id": replica})
+        present = self.present
+        level = self._level(present.leader_epoch) if level is None else level
+        place = self._place(present.leader_id, present.leader_epoch, level)
+        self.regressions.append(regression(place, verdict, name, ts, replica))
 
-    def _regression(self, verdict: Verdict, name: str, ts: int, level: int | None) -> dict[str, Any]:
-        return {
-            **self._place(),
-            **verdict.row(),
-            "ts": ts,
-            "leader_id": self.present.leader_id,
-            "leader_epoch": self.present.leader_epoch,
-            "regression_id": f"{self.cluster}/{self.topic}-{self.partition}/{self.present.topic_id or '-'}/{name}",
-            "replica_id": None,
-            "level": self._level(self.present.leader_epoch) if level is None else level,
-            "revision": 1,
-        }
-
-    def _place(self) -> dict[str, Any]:
-        place = {"cluster": self.cluster, "topic": self.topic, "partition": self.partition}
-        return {**place, "topic_id": self.present.topic_id}
+    def _place(self, leader_id: int | None, leader_epoch: int | None, level: int) -> Place:
+        return Place(self.cluster, self.topic, self.partition, self.present.topic_id, leader_id, leader_epoch, level)
 
     def _level(self, leader_epoch: int | None) -> int:
         """The telemetry level at which this epoch's leader tells of its term."""
         term = self.terms.of_epoch(leader_epoch) if leader_epoch is not None else None
         return term.level if term else 0
-
-
-def _raised(mark: Mark, offset: int, by: str, term: Term) -> Mark:
-    if mark.offset is not None and offset <= mark.offset:
-        return mark
-    exact = mark.exact and by == "telemetry"
-    return replace(mark, offset=offset, exact=exact, by=by, epoch=term.epoch, broker_id=term.broker_id)

@@ -24,16 +24,18 @@ def decode(kind: type[T], blob: bytes, version: int) -> T:
     found, plain = json.loads(blob)
     if found != version:
         raise ValueError(f"state of {kind.__name__} has version {found}, this program reads {version}; rebuild it")
-    decoded: T = (_reader(kind) or _same)(plain)
+    wanted: Any = kind
+    decoded: T = (_reader(wanted) or _same)(plain)
     return decoded
 
 
 def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, frozenset) else _values(type(value))(value)
+    kind: Any = type(value)
+    return sorted(value) if kind is frozenset else _values(kind)(value)
 
 
 @cache
-def _values(kind: type) -> Callable[[Any], Any]:
+def _values(kind: Any) -> Callable[[Any], Any]:
     return attrgetter(*(f.name for f in fields(kind)))
 
 

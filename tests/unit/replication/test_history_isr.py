@@ -181,7 +181,7 @@ def test_an_isr_of_all_replicas_is_never_under_min_isr():
 def test_a_recreated_topic_begins_with_its_first_isr():
     story = [START, leader(5000, 2, 0, 0, 0, (2, 1), topic_id=T2), isr(6000, 9, (1, 2), 1, "controller")]
     history = told(story, Around())
-    assert (history.take_isr_changes(), history.present.topic_id, history.forgotten) == ([], T2, [T1])
+    assert (history.take_isr_changes(), history.present.topic_id, history.identity.forgotten) == ([], T2, [T1])
 
 
 def test_only_the_newest_commits_are_kept():

@@ -331,3 +331,17 @@ def test_what_was_committed_in_a_term_told_from_the_middle_counts(epoch):
 def test_a_gap_in_the_middle_of_a_term_begins_no_other():
     story = [leader(0, 1, 0, 0, 0, (1, 2)), Note(3_000_000, "midflight", 1, leader_epoch=0)]
     assert len(told(story, Around()).terms.terms) == 1
+
+
+def test_a_new_topic_that_only_the_controller_tells_of_is_adopted_when_the_old_one_stays_silent():
+    around = Around({(1, 0): seen(300)})
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        election(7000, 3, 0, topic_id=T2, isr=(3, 4), partition_epoch=0),
+        Note(40_000_000, "isr", 3, isr=(3,), partition_epoch=1, detail="controller", topic_id=T2),
+    ]
+    history = told(story, around)
+    assert [r["class"] for r in history.take_regressions()] == ["topic_recreated"]
+    assert [(r["topic_id"], r["isr_before"], r["isr_after"]) for r in history.take_isr_changes()] == [
+        (T2, [3, 4], [3]),
+    ]

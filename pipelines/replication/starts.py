@@ -1,0 +1,44 @@
+"""What a broker's start, as leader or follower, tells of the last term it took part in before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipelines.replication.isr_history import IsrHistory
+from pipelines.replication.notes import Context, Note
+from pipelines.replication.terms import Mark, Term, Terms
+
+
+def credit(
+    note: Note, terms: Terms, isr: IsrHistory, replicas: tuple[int, ...] | None, context: Context
+) -> tuple[int, int] | None:
+    """Counts the HW of a start for the last term its broker took part in, (epoch, ordinal), which is returned."""
+    standing = terms.standings.get(note.broker_id)
+    part = terms.last_part(note, isr.added_under(standing.epoch) if standing else frozenset(), context)
+    term, told, by = terms.at(part), note.hw, f"stored by broker {note.broker_id}"
+    if term is not None and standing is not None and standing.led and note.leo is not None:
+        term.returned = max(note.leo, term.returned or 0)
+        if alone(term, isr, replicas, note.ts, context):
+            told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
+    if term is not None and told is not None and told > (-1 if term.stored is None else term.stored):
+        term.stored, term.stored_by = told, by
+    folded = terms.folded_term
+    if term is None and folded is not None and told is not None and terms.since.get(note.broker_id, 0) is None:
+        terms.base = raised(terms.base, told, by, folded)
+    return part
+
+
+def alone(term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, context: Context) -> bool:
+    """Whether a term ended with its leader alone in an ISR that satisfied min ISR."""
+    last = isr.last_of_epoch(term.epoch)
+    single = last is not None and set(last.isr) == {term.broker_id}
+    enough = context.min_isr(as_of) <= 1 or replicas == (term.broker_id,)
+    return term.known(as_of, context).alone or (single and enough)
+
+
+def raised(mark: Mark, offset: int, by: str, term: Term) -> Mark:
+    """A mark after somebody told of a HW in one of the terms it stands for."""
+    if mark.offset is not None and offset <= mark.offset:
+        return mark
+    exact = mark.exact and by == "telemetry"
+    return replace(mark, offset=offset, exact=exact, by=by, epoch=term.epoch, broker_id=term.broker_id)
