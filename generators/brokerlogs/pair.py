@@ -16,6 +16,7 @@ from generators.brokerlogs.scan import (
     ALTER,
     BROKEN,
     CREATING,
+    LEADING,
     NOTED,
     PROPOSED,
     RECORDED,
@@ -34,7 +35,7 @@ LEVEL_MS, REOPEN_MS = 10_000, 1000
 HOLE_LINES, HOLE_MS = 1000, 5000
 """Numbers, or log time, after which a missing `%sn` is lost (threads displaced lines by up to 745)."""
 RESTART_MS = 1000
-"""A JVM needs longer than this to come back and number from 1 again."""
+"""A JVM needs longer than this to come back and number from 1 again; a displaced line is not so far from its like."""
 FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 
 DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")], align=True)
@@ -155,13 +156,13 @@ def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int
     top = number
     for j in range(i + 1, n):
         if missing == 0 or top >= number + HOLE_LINES or lines[j].ts > lines[i].ts + HOLE_MS:
-            return gone + missing
+            return int(gone + missing)
         other = lines[j].number
         if low <= other < number and not seen[other - low]:
             seen[other - low] = True
             missing -= 1
         top = max(top, other)
-    return gone + missing if last or missing == 0 else -1
+    return int(gone + missing) if last or missing == 0 else -1
 
 
 @compiled
@@ -187,7 +188,7 @@ def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bo
         elif line.ts >= 0 and (
             level == OPEN
             or (level == INFO and telling)
-            or (level > INFO and kind == CREATING and line.ts > opened + REOPEN_MS)
+            or (kind == (LEADING if level == INFO else CREATING) and line.ts > opened + REOPEN_MS)
         ):
             level, opened = _level_from(lines, n, i, last), line.ts
             if level == OPEN:
@@ -205,9 +206,8 @@ def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bo
             return decisions, i
         greatest = state.number
         if line.number >= 0:
-            behind = greatest - line.number
-            restarted = behind >= 0 and (behind > HOLE_LINES or line.ts - state.ts >= RESTART_MS)
-            greatest = 0 if restarted else greatest
+            if line.number <= greatest and line.ts - state.ts >= RESTART_MS:
+                greatest = 0
             if greatest >= 0 and line.number > greatest + 1:
                 decision.lost = _lost_before(lines, n, i, greatest, last)
                 if decision.lost < 0:

@@ -17,7 +17,7 @@ Table = tuple[Array, Array]
 
 CONTINUATION, BROKEN, IGNORED, REQUEST, NOTED = 0, 1, 2, 3, 4
 RECORDED, ADVANCED, SKIPPED, UNDER_MIN, FOLLOWER_HW = 5, 6, 7, 8, 9
-RARE, PROPOSED, ALTER, TRUNCATING, UNIFIED, CREATING, DUMPED = 10, 11, 12, 13, 14, 15, 16
+RARE, PROPOSED, ALTER, TRUNCATING, UNIFIED, CREATING, LEADING, DUMPED = 10, 11, 12, 13, 14, 15, 16, 17
 """Shapes. From RARE on a line is read one at a time, by regular expression, and may move what is known."""
 
 LINE = np.dtype(
@@ -87,6 +87,7 @@ _M_FOR_PARTITION = _bytes(" for partition ")
 _M_FOLLOWER_HAS = _bytes("Follower has replica log end offset")
 _M_TRUNCATING = _bytes("Truncating partition ")
 _M_CREATING = _bytes("Creating new partition ")
+_M_LEADER = _bytes("Leader ")
 _M_DUMPED = _bytes("| offset: ")
 _M_CREATE_TIME = _bytes("CreateTime: ")
 _M_BASE_OFFSET = _bytes("baseOffset: ")
@@ -146,7 +147,7 @@ def _hash(buf: Array, pos: int, end: int) -> int:
     h = np.int64(-3750763034362895579)
     for k in range(pos, end):
         h = (h ^ np.int64(buf[k])) * np.int64(1099511628211)
-    return h ^ (h >> 29)
+    return int(h ^ (h >> 29))
 
 
 @compiled
@@ -420,7 +421,6 @@ def scan(
         name, name_end = -1, end
         if kind == _PARTITION:
             if not _at(buf, message, end, _M_PARTITION):
-                line.kind = RARE if _is_text(buf, message, end) else BROKEN
                 continue
             name = message + _M_PARTITION.size
             name_end = _find_byte(buf, name, end, 32)
@@ -434,7 +434,8 @@ def scan(
             line.kind, name = _of_fetcher(buf, message, end, line)
         elif kind == _STATE:
             close = _find_byte(buf, message, end, 93)
-            line.kind = CREATING if _at(buf, close + 2, end, _M_CREATING) else RARE
+            creating, leading = _at(buf, close + 2, end, _M_CREATING), _at(buf, close + 2, end, _M_LEADER)
+            line.kind = CREATING if creating else LEADING if leading else RARE
         elif kind == _ALTER:
             line.kind = ALTER
         elif kind == _UNIFIED:

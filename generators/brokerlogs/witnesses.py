@@ -39,8 +39,7 @@ def shrink_witnesses(data: bytes) -> pa.Table:
         if (place := split(m[3].decode("utf-8", "replace")))
         for r in _REPLICA.finditer(m[7])
     ]
-    columns = list(zip(*rows, strict=True)) or [[] for _ in SHRINKS]
-    return pa.table([pa.array(c, field.type) for c, field in zip(columns, SHRINKS, strict=True)], schema=SHRINKS)
+    return pa.Table.from_pylist([dict(zip(SHRINKS.names, row, strict=True)) for row in rows], schema=SHRINKS)
 
 
 def _micros(line: re.Match[bytes]) -> int:

@@ -1,0 +1,82 @@
+"""Lines that are not what they should be: counted, never fatal, and what is lost by them is said."""
+
+import pytest
+
+from generators.brokerlogs.parser import SourceParser
+from log_lines import PARTITION, T0, advanced, leader, line, partition, plain, recorded, short, skipped
+
+
+def read(*parts, **settings):
+    parser = SourceParser("c", "s", **settings)
+    data = b"".join(p if isinstance(p, bytes) else p.encode() for p in parts)
+    return parser, plain(parser.feed(data, last=True))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(b"\x00" * 300 + b"\n", id="zeros"),
+        pytest.param(b"\xff\xfe\xfa\n", id="not UTF-8"),
+        pytest.param(recorded(2, 15)[:-9].encode() + b"\n", id="a fetch cut short"),
+        pytest.param(advanced(0, 15)[:-20].encode() + b"\n", id="a HW cut short"),
+        pytest.param(skipped({2: 1, 1: 1})[:-4].encode() + b"\n", id="LEOs cut short"),
+        pytest.param(b"9999999999999|t|INFO|kafka.cluster.Partition|x\n", id="a time beyond 2100"),
+        pytest.param(recorded(2, 1)[:60].encode() + recorded(2, 1).encode(), id="two lines in one"),
+    ],
+)
+def test_a_broken_line_is_counted_and_said_to_be_lost(broken):
+    parser, rows = read(leader(), recorded(2, 0), broken, broken, recorded(2, 7))
+    assert short(rows, "leo") == [("leader", 0), ("fetch", 0), ("lost", None), ("fetch", 7)]
+    assert (parser.report.broken, parser.report.lines, parser.report.lost) == (2, 5, 1)
+
+
+def test_a_stack_trace_belongs_to_the_line_before_it():
+    trace = "java.io.IOException: Connection to 3 failed.\n\tat a.B.c(D.scala:7) ~[kafka.jar:?]\n\n\t... 3 more\n"
+    parser, rows = read(recorded(2, 0), trace, recorded(2, 1))
+    assert [kind for kind, *_ in short(rows)] == ["fetch", "fetch"]
+    assert (parser.report.continuation, parser.report.broken) == (4, 0)
+
+
+def test_a_torn_last_line_is_left_out():
+    parser, rows = read(recorded(2, 0), recorded(2, 1)[:-1])
+    assert len(rows) == 1
+    assert parser.report.torn
+
+
+def test_a_line_of_no_end_does_not_fill_the_memory(monkeypatch):
+    parser = SourceParser("c", "s")
+    for _ in range(20):
+        parser.feed(b"x" * (1 << 20))
+    assert len(parser._waiting) <= (8 << 20) + 1
+    rows = plain(parser.feed(b"\n" + recorded(2, 1).encode(), last=True))
+    assert [kind for kind, *_ in short(rows)] == ["fetch"]
+    assert parser.report.broken == 1
+
+
+def test_lines_that_are_not_understood_are_counted_by_logger():
+    unknown = line("Something else", "kafka.log.LogCleaner") * 2 + line(partition("Never heard of"))
+    parser, rows = read(unknown, recorded(2, 1))
+    assert dict(parser.report.ignored) == {"kafka.log.LogCleaner": 2, PARTITION: 1}
+    assert (parser.report.understood, len(rows)) == (1, 1)
+
+
+def test_the_request_log_is_left_aside():
+    parser, rows = read(line('Completed request:{"isForwarded":false}', "kafka.request.logger") * 3)
+    assert (parser.report.requests, parser.report.ignored, rows) == (3, {}, [])
+
+
+def test_carriage_returns_are_taken_off():
+    assert short(read(recorded(2, 1).replace("\n", "\r\n"))[1], "leo") == [("fetch", 1)]
+
+
+def test_told_is_the_greatest_time_decided():
+    parser = SourceParser("c", "s")
+    assert parser.told == 0
+    parser.feed((leader() + recorded(2, 1, ms=30) + advanced(0, 1, ms=40)).encode())
+    assert parser.told == (T0 + 30) * 1000
+    parser.flush()
+    assert parser.told == (T0 + 40) * 1000
+
+
+def test_an_empty_log():
+    assert read(b"")[1] == []
