@@ -201,8 +201,7 @@ class IsrHistory:
 def cause(before: Commit, after: Commit, proposed: bool, as_of: int, context: Context) -> str:
     """What removed or added the replicas: the first of the contract's list that fits."""
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
-    moved = after.leader_id != before.leader_id or after.leader_epoch != before.leader_epoch
-    if moved and after.leader_id in added:
+    if after.leader_id in added:  # no leader adds itself
         return "election"
     named = sorted(filter(None, (_named(r, after.ts, as_of, context) for r in sorted(removed))))
     if named:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from history_cases import Around, brief, follower, isr, leader, regressions, seen, truncate
 
-from pipelines.replication.history import Note
+from pipelines.replication.history import Note, TermSeen
 
 FAILOVER = [
     leader(0, 1, 0, 0, 0, (1, 2)),
@@ -98,3 +98,16 @@ def test_a_gap_noted_in_a_term_leaves_its_loss_bounded():
     gap = Note(100_000, "gap", 1)
     story = [leader(0, 1, 0, 0, 0, (1, 2)), gap, leader(5000, 2, 1, 250, 250, (2,)), follower(5001, 1, 1, 300, 300, 2)]
     assert [r["proof"] for r in regressions(story, around)] == ["bounded"]
+
+
+class Rising(Around):
+    """The HW passes 250 only at 5.9 s on the leader's clock."""
+
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+        return seen(250 if as_of < 5_900_000 else 300)
+
+
+def test_a_cut_within_the_race_window_of_an_advance_is_not_below_the_hw():
+    assert regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 2, 250, before=300)], Rising())[0]["class"] == (
+        "uncommitted_truncation"
+    )

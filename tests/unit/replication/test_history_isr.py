@@ -196,3 +196,9 @@ def test_the_present_is_what_the_newest_row_told():
     present = told(story, Around()).present
     assert (present.leader_id, present.leader_epoch, present.leaderless_since) == (-1, 1, 1_000_000)
     assert (present.isr, present.replicas, present.partition_epoch) == ((1, 2, 3), (1, 2, 3), 1)
+
+
+def test_a_proposal_explains_one_commit_only():
+    story = [START, proposed(1000, 1, (1, 2)), isr(1010, 1, (1, 2), 1), isr(2000, 1, (1, 2, 3), 2)]
+    row = changes([*story, isr(9000, 1, (1, 2), 3)], Around())[-1]
+    assert (row["cause"], row["proposed_ts"], row["commit_ms"]) == ("unknown", None, None)

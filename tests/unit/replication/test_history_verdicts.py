@@ -143,6 +143,7 @@ def test_a_stored_hw_told_late_raises_the_range_in_a_higher_revision():
     ]
     rows = [r for r in told(story, around).take_regressions() if r["class"] == "unclean_loss"]
     assert [(r["revision"], r["lost_to"]) for r in rows] == [(1, 140), (2, 150)]
+    assert all("at_most" not in json.loads(r["evidence"]) for r in rows)  # a follower's end bounds nothing
 
 
 def test_a_stored_hw_of_a_follower_that_never_fetched_belongs_to_the_term_before():
