@@ -175,7 +175,7 @@ def _partition_change(log: ControllerLog, line: Line, m: re.Match[str], telling:
         numbers(new["isr"]) if "isr" in new else None,
         numbers(new["replicas"]) if "replicas" in new else None,
     )
-    recovering = _state(new.get("leaderRecoveryState")) or (True if m[1] else None)
+    recovering = True if m[1] else _state(new.get("leaderRecoveryState"))
     log.change(line, key, told, recovering, telling)
 
 

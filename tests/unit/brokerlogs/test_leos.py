@@ -21,7 +21,9 @@ def test_a_start_offset_is_no_append():
 
 
 def test_a_followers_leo_is_told_when_nothing_told_it_before():
-    assert told(skipped({2: 1, 3: 0, 1: 0}), skipped({2: 1, 3: 0, 1: 0}, ms=900), skipped({2: 2, 3: 0, 1: 0}, ms=999)) == [
+    assert told(
+        skipped({2: 1, 3: 0, 1: 0}), skipped({2: 1, 3: 0, 1: 0}, ms=900), skipped({2: 2, 3: 0, 1: 0}, ms=999)
+    ) == [
         ("replica_leo", 2, 1, None),
         ("replica_leo", 2, 2, None),
     ]
@@ -49,7 +51,11 @@ def test_after_a_gap_every_leo_is_told_again():
     before = leader() + recorded(2, 4, ms=1) + skipped({2: 4, 1: 4}, ms=2)
     parser.feed(before.encode())
     lost = plain(parser.lost("the rest of a.log.gz cannot be read"))[-1]
-    assert (lost["event_type"], lost["partition"], lost["detail"]) == ("lost", -1, "the rest of a.log.gz cannot be read")
+    assert (lost["event_type"], lost["partition"], lost["detail"]) == (
+        "lost",
+        -1,
+        "the rest of a.log.gz cannot be read",
+    )
     after = plain(parser.feed(skipped({2: 4, 1: 4}, ms=3).encode(), last=True))
     assert short(after, "replica_id", "leo", "leader_leo") == [("replica_leo", 1, 4, 4), ("replica_leo", 2, 4, None)]
 

@@ -43,7 +43,9 @@ def test_a_raised_level_is_seen_where_it_begins():
 
 
 def test_a_restart_at_a_lower_level_is_seen():
-    creating = line("[Broker id=1] Creating new partition orders-1 with topic id AAAAAAAAAAAAAAAAAAAAAA.", STATE, ms=20_000)
+    creating = line(
+        "[Broker id=1] Creating new partition orders-1 with topic id AAAAAAAAAAAAAAAAAAAAAA.", STATE, ms=20_000
+    )
     late = line("[Broker id=1] Transitioning 1 partition(s) to local leaders.", STATE, ms=60_000)
     assert levels(leader(), recorded(2, 0, ms=1), creating, leader(epoch=1, ms=20_001), late)[-1] == ("leader", 0)
 

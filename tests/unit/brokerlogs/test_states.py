@@ -53,7 +53,9 @@ def test_leader():
 
 
 def test_a_leader_marked_as_recovering_was_elected_uncleanly():
-    mark = "[Broker id=1] The topic partition orders-1 was marked as RECOVERING. Marking the topic partition as RECOVERED."
+    mark = (
+        "[Broker id=1] The topic partition orders-1 was marked as RECOVERING. Marking the topic partition as RECOVERED."
+    )
     rows = events(line(mark, STATE), leader(), leader(epoch=1, ms=5))
     assert short(rows, "unclean") == [("leader", True), ("leader", None)]
 
@@ -100,7 +102,12 @@ def test_an_isr_committed_through_metadata(role, hw):
 @pytest.mark.parametrize("words", ["3,1,2  and", "3,1,2 (under-min-isr) and"])
 def test_an_isr_committed_through_the_answer(words):
     row = one(line(partition(f"ISR updated to {words} version updated to 4")))
-    assert (row["event_type"], row["detail"], row["isr"], row["partition_epoch"]) == ("isr", "alter_partition", [3, 1, 2], 4)
+    assert (row["event_type"], row["detail"], row["isr"], row["partition_epoch"]) == (
+        "isr",
+        "alter_partition",
+        [3, 1, 2],
+        4,
+    )
 
 
 @pytest.mark.parametrize("logger", [ALTER, "org.apache.kafka.server.partition.DefaultAlterPartitionManager"])
@@ -112,7 +119,12 @@ def test_the_manager_is_a_third_witness_where_the_topic_is_known(logger):
     )
     assert events(handled, broker_id=1) == []
     row = events(leader(), handled)[1]
-    assert (row["detail"], row["isr"], row["partition_epoch"], row["topic"]) == ("alter_partition", [3, 1, 2], 4, "orders")
+    assert (row["detail"], row["isr"], row["partition_epoch"], row["topic"]) == (
+        "alter_partition",
+        [3, 1, 2],
+        4,
+        "orders",
+    )
 
 
 @pytest.mark.parametrize("brokers", [f"[{BROKERS}]", f"List({BROKERS})"])
@@ -123,7 +135,9 @@ def test_a_proposal(brokers, change, detail):
 
 
 def test_one_proposal_told_at_two_levels_counts_once():
-    debug = line(partition("Submitting ISR state change " + SHRINK.format("[BrokerState(brokerId=1), BrokerState(brokerId=2)]")))
+    debug = line(
+        partition("Submitting ISR state change " + SHRINK.format("[BrokerState(brokerId=1), BrokerState(brokerId=2)]"))
+    )
     rows = events(leader(leo=159, hw=158), recorded(3, 158), line(partition(SHRINKING), ms=9), debug)
     assert short(rows, "isr")[2:] == [("isr_proposed", [1, 2])]
     committed = line(partition("ISR updated to 1,2  and version updated to 4"))
@@ -163,14 +177,18 @@ def log(message, **at):
     return line(f"[UnifiedLog partition=orders-1, dir=/d] {message}", LOG, **at)
 
 
-CUT = fetcher("Truncating partition orders-1 with TruncationState(offset=120, completed=true) due to leader epoch and offset E")
+CUT = fetcher(
+    "Truncating partition orders-1 with TruncationState(offset=120, completed=true) due to leader epoch and offset E"
+)
 
 
 @pytest.mark.parametrize(
     ("lines", "at"),
     [
         pytest.param([CUT, log("Truncating to offset 120", ms=3)], [3], id="the log layer says that it cut"),
-        pytest.param([CUT, log("Truncating to 120 has no effect as the largest offset in the log is 99", ms=3)], [], id="no cut"),
+        pytest.param(
+            [CUT, log("Truncating to 120 has no effect as the largest offset in the log is 99", ms=3)], [], id="no cut"
+        ),
         pytest.param([CUT], [0], id="the log layer is not logged"),
         pytest.param([CUT, log("Truncating to offset 7", ms=600)], [0, 600], id="another cut later"),
     ],
@@ -183,7 +201,10 @@ def test_truncations(lines, at):
 
 
 def test_a_follower_hw_that_falls():
-    row = one(log("Non-monotonic update of high watermark from (offset=230, segment=[-1:-1]) to (offset=120, segment=[0:9])"), broker_id=4)
+    row = one(
+        log("Non-monotonic update of high watermark from (offset=230, segment=[-1:-1]) to (offset=120, segment=[0:9])"),
+        broker_id=4,
+    )
     assert (row["event_type"], row["replica_id"], row["hw"]) == ("hw", 4, 120)
 
 
@@ -196,7 +217,12 @@ def test_a_follower_hw_that_was_updated():
 
 @pytest.mark.parametrize(
     ("name", "topic", "number"),
-    [("a-b.c_d-12", "a-b.c_d", 12), ("1-2", "1", 2), ("__consumer_offsets-0", "__consumer_offsets", 0), ("x--3", "x-", 3)],
+    [
+        ("a-b.c_d-12", "a-b.c_d", 12),
+        ("1-2", "1", 2),
+        ("__consumer_offsets-0", "__consumer_offsets", 0),
+        ("x--3", "x-", 3),
+    ],
 )
 def test_the_partition_is_what_follows_the_last_hyphen(name, topic, number):
     row = one(recorded(2, 1, name=name))
