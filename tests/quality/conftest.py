@@ -1,10 +1,9 @@
-"""One Spark session for all quality suites, and small lakes made of rows."""
+"""One Spark session for all quality suites, and an empty lake for each test."""
 
 import os
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from lake_rows import Lake
 
 
 @pytest.fixture(scope="session")
@@ -17,16 +16,3 @@ def spark():
 @pytest.fixture
 def lake(tmp_path):
     return Lake(str(tmp_path / "lake"))
-
-
-class Lake:
-    """A lake that is written row by row; what a row leaves out is null."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def uri(self, module):
-        return f"{self.path}/{module.TABLE.path}"
-
-    def put(self, module, *rows, mode="append"):
-        write_deltalake(self.uri(module), pa.Table.from_pylist(list(rows), schema=module.ARROW), mode=mode)

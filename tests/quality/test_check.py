@@ -1,10 +1,12 @@
 """Every expectation fails on what it is for, and passes on what it is not; only what is new is judged."""
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from deltalake import DeltaTable
+from lake_rows import Lake
 
 from generators.lock import RoleHeld, hold
 from pipelines.quality.check import check
@@ -73,10 +75,18 @@ GOOD = {
 }
 
 
-@pytest.fixture
-def good(lake):
+@pytest.fixture(scope="module")
+def judged_once(tmp_path_factory, spark):
+    """A good lake that was checked, and how that came out."""
+    lake = Lake(str(tmp_path_factory.mktemp("good") / "lake"))
     for module, rows in GOOD.items():
         lake.put(module, *rows)
+    return lake, check(lake.path, now=at(1), spark=spark)
+
+
+@pytest.fixture
+def good(judged_once, lake):
+    shutil.copytree(judged_once[0].path, lake.path)
     return lake
 
 
@@ -84,85 +94,83 @@ def failed(summary):
     return sorted(r.expectation for r in summary.failed)
 
 
-def test_a_good_lake_passes_every_expectation(good, spark):
-    summary = check(good.path, now=at(1), spark=spark)
+def test_a_good_lake_passes_every_expectation(judged_once):
+    summary = judged_once[1]
     assert failed(summary) == []
     assert len({(r.table, r.expectation) for r in summary.results}) == len(summary.results) == 12
     assert summary.lines()[-1] == "12 expectations, 0 failed"
 
 
+def test_results_are_rows_that_remember_the_versions(judged_once):
+    lake, summary = judged_once
+    rows = DeltaTable(lake.uri(quality_results)).to_pyarrow_dataset(schema=quality_results.ARROW).to_table()
+    assert len(rows) == len(summary.results)
+    assert rows["run_id"].unique().to_pylist() == [summary.run_id]
+    assert judged(rows)["silver", partition_hw.TABLE.path] == 0
+
+
+BAD = [
+    (partition_hw, hw(5, 99), "hw_never_falls_within_a_term", {"hw": 99}),
+    (partition_hw, hw(6, 101, leo=100), "hw_at_most_leader_leo", {"hw": 101}),
+    (partition_hw, hw(7, 101, "report", 200, "disagree", reported_hw=98), "no_disagreement", {"reported_hw": 98}),
+    (hw_regressions, fall("committed_loss", regression_id="x"), "no_committed_loss", {"lost_from": 120}),
+    (hw_regressions, fall("unclean_loss", regression_id="y"), "no_unclean_loss", {"regression_id": "y"}),
+    (hw_regressions, fall("hw_moved_back", regression_id="z"), "no_hw_moved_back", {"topic": "orders"}),
+    (telemetry_gaps, gap("gap"), "no_gaps", {"seq_to": 8}),
+    (partition_health, health(isr=[1, 4]), "isr_within_ar", {"isr": [1, 4]}),
+    (partition_health, health(hw=8), "hw_at_most_leader_leo", {"hw": 8}),
+    (replication_events, event(2, kind="isr", isr=[4], replicas=[1]), "isr_within_ar", {"isr": [4]}),
+    (quarantine, bad(7), "quarantine_below_threshold", {"reasons": "leo is missing: 1", "quarantined": 1}),
+]
+
+
+@pytest.fixture(scope="module")
+def judged_bad(judged_once, tmp_path_factory, spark):
+    lake = Lake(str(tmp_path_factory.mktemp("bad") / "lake"))
+    shutil.copytree(judged_once[0].path, lake.path)
+    for module in dict.fromkeys(m for m, *_ in BAD):
+        lake.put(module, *(row for m, row, *_ in BAD if m is module))
+    return check(lake.path, now=at(2), spark=spark)
+
+
 @pytest.mark.parametrize(
-    ("module", "rows", "expectation", "sample"),
-    [
-        (partition_hw, [hw(5, 99)], "hw_never_falls_within_a_term", {"hw": 99}),
-        (partition_hw, [hw(5, 101, leo=100)], "hw_at_most_leader_leo", {"hw": 101}),
-        (partition_hw, [hw(5, 100, "report", agreement="disagree", reported_hw=98)], "no_disagreement", {"reported_hw": 98}),
-        (hw_regressions, [fall("committed_loss", regression_id="x")], "no_committed_loss", {"lost_from": 120}),
-        (hw_regressions, [fall("unclean_loss", regression_id="x")], "no_unclean_loss", {"regression_id": "x"}),
-        (hw_regressions, [fall("hw_moved_back", regression_id="x")], "no_hw_moved_back", {"topic": "orders"}),
-        (telemetry_gaps, [gap("gap")], "no_gaps", {"seq_to": 8}),
-        (partition_health, [health(isr=[1, 4])], "isr_within_ar", {"isr": [1, 4]}),
-        (partition_health, [health(hw=8)], "hw_at_most_leader_leo", {"hw": 8}),
-        (replication_events, [event(2, kind="isr", isr=[4], replicas=[1], partition=0, topic="orders")], "isr_within_ar", {"isr": [4]}),
-        (quarantine, [bad(7)], "quarantine_below_threshold", {"reasons": "leo is missing: 1", "quarantined": 1}),
-    ],
-)  # fmt: skip
-def test_an_expectation_fails_on_what_it_is_for(good, spark, module, rows, expectation, sample):
-    check(good.path, now=at(1), spark=spark)
-    good.put(module, *rows)
-    (result,) = check(good.path, now=at(2), spark=spark).failed
-    assert (result.expectation, result.table, result.version_from) == (expectation, module.TABLE.path, 1)
-    (row,) = json.loads(result.sample)
-    assert {name: row[name] for name in sample} == sample
-    assert result.unexpected == 1
+    ("module", "row", "expectation", "sample"), BAD, ids=[f"{b[0].TABLE.path}-{b[2]}" for b in BAD]
+)
+def test_an_expectation_fails_on_what_it_is_for(judged_bad, module, row, expectation, sample):
+    (result,) = (r for r in judged_bad.failed if (r.table, r.expectation) == (module.TABLE.path, expectation))
+    assert (result.version_from, result.version_to, result.unexpected) == (1, 1, 1)
+    (shown,) = json.loads(result.sample)
+    assert {name: shown[name] for name in sample} == sample
 
 
-def test_only_what_is_new_is_judged(good, spark):
-    good.put(telemetry_gaps, gap("gap"))
-    assert failed(check(good.path, now=at(1), spark=spark)) == ["no_gaps"]
-    again = check(good.path, now=at(2), spark=spark)
-    assert again.failed == []
-    told = {r.observed for r in again.results if r.suite != "sources"}
-    assert all(words.startswith("nothing new, still version") for words in told)
+def test_only_what_is_for_it_makes_an_expectation_fail(judged_bad):
+    assert len(judged_bad.failed) == len(BAD)
+
+
+def test_what_is_no_fault_passes(good, spark):
+    """A new or resumed term that starts lower, two leaders' clocks, a verdict taken back, a gap that is none."""
+    other = {"leader_epoch": 5, "leader_id": 2}
+    good.put(partition_hw, hw(5, 40, "term_start"), hw(6, 50), hw(3.5, 60, "term_start", **other), hw(5.5, 70, **other))
+    verdict = fall("committed_loss", regression_id="x")
+    good.put(hw_regressions, verdict, fall("stale_leader_hw", "info", "x", revision=2))
     good.put(telemetry_gaps, gap("late"))
-    assert failed(check(good.path, now=at(3), spark=spark)) == []
+    good.put(replication_events, event(2))
+    good.put(quarantine, bad(7))
+    assert failed(check(good.path, now=at(2), spark=spark, quarantine_share=1.0)) == []
 
 
-def test_a_new_term_may_start_lower_and_a_resumed_one_too(good, spark):
-    good.put(partition_hw, hw(5, 40, "term_start"), hw(6, 50), hw(7, 45, "term_start", leader_epoch=5, leader_id=2))
-    assert failed(check(good.path, now=at(1), spark=spark)) == []
-
-
-def test_clocks_of_two_leaders_do_not_make_a_fall(good, spark):
-    good.put(
-        partition_hw, hw(3.5, 60, "term_start", leader_epoch=5, leader_id=2), hw(4.5, 70, leader_epoch=5, leader_id=2)
-    )
-    assert failed(check(good.path, now=at(1), spark=spark)) == []
-
-
-def test_only_the_last_revision_of_a_verdict_is_judged(good, spark):
-    good.put(
-        hw_regressions, fall("committed_loss", regression_id="x"), fall("stale_leader_hw", "info", "x", revision=2)
-    )
-    assert failed(check(good.path, now=at(1), spark=spark)) == []
+def test_a_table_with_nothing_new_passes_and_says_so(good, spark):
+    """Sources alone are judged by the wall clock though nothing is new: that is what they are judged for."""
+    summary = check(good.path, now=at(301), spark=spark, stale_after_s=300)
+    assert {r.observed for r in summary.results if r.suite != "sources"} == {"nothing new, still version 0"}
+    (result,) = summary.failed
+    assert (result.expectation, result.observed) == ("sources_fresh", "1 of 1 source")
+    assert json.loads(result.sample)[0]["source_id"] == "broker-1/replication.log"
 
 
 def test_a_rebuilt_table_is_judged_anew(good, spark):
-    check(good.path, now=at(1), spark=spark)
     good.put(telemetry_gaps, gap("gap"), mode="overwrite")
     assert failed(check(good.path, now=at(2), spark=spark)) == ["no_gaps"]
-
-
-def test_few_quarantined_among_many_pass(good, spark):
-    good.put(quarantine, bad(7))
-    assert failed(check(good.path, now=at(1), spark=spark, quarantine_share=0.5)) == []
-
-
-def test_sources_are_judged_by_the_wall_clock_though_nothing_is_new(good, spark):
-    check(good.path, now=at(1), spark=spark)
-    (result,) = check(good.path, now=at(301), spark=spark, stale_after_s=300).failed
-    assert (result.expectation, result.observed) == ("sources_fresh", "1 of 1 source")
-    assert json.loads(result.sample)[0]["source_id"] == "broker-1/replication.log"
 
 
 def test_a_closed_cluster_is_fresh_for_ever(good, spark):
@@ -170,31 +178,18 @@ def test_a_closed_cluster_is_fresh_for_ever(good, spark):
     assert failed(check(good.path, now=at(86_400), spark=spark)) == []
 
 
-def test_a_missing_table_is_said_and_quarantine_may_be_missing(lake, spark):
-    lake.put(replication_events, *GOOD[replication_events])
-    summary = check(lake.path, now=at(1), spark=spark)
-    observed = {r.table: (r.success, r.observed) for r in summary.results}
+def test_a_missing_table_is_said_and_quarantine_may_be_missing(lake):
+    observed = {r.table: (r.success, r.observed) for r in check(lake.path, now=at(1), spark=not_started).results}
     assert observed[quarantine.TABLE.path] == (True, "no such table")
     success, words = observed[partition_hw.TABLE.path]
     assert not success
     assert words.startswith("no such table: run `hwmark run")
 
 
-def test_results_are_rows_that_remember_the_versions(good, spark):
-    summary = check(good.path, now=at(1), spark=spark)
-    rows = DeltaTable(good.uri(quality_results)).to_pyarrow_dataset(schema=quality_results.ARROW).to_table()
-    assert len(rows) == len(summary.results)
-    assert rows["run_id"].unique().to_pylist() == [summary.run_id]
-    assert judged(rows)["silver", partition_hw.TABLE.path] == 0
+def not_started():
+    pytest.fail("started Spark with nothing to judge")
 
 
-def test_one_process_checks_a_lake(good, spark):
-    with hold(good.path, "check"), pytest.raises(RoleHeld):
-        check(good.path, now=at(1), spark=spark)
-
-
-def test_spark_is_not_started_for_a_lake_with_nothing_new(lake):
-    def start():
-        pytest.fail("started Spark for nothing")
-
-    assert {r.observed.split(":")[0] for r in check(lake.path, now=at(1), spark=start).results} == {"no such table"}
+def test_one_process_checks_a_lake(lake):
+    with hold(lake.path, "check"), pytest.raises(RoleHeld):
+        check(lake.path, now=at(1), spark=not_started)

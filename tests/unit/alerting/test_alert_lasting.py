@@ -80,7 +80,10 @@ def test_replica_that_becomes_leader_is_out_of_sync_no_more():
         pytest.param([led(0, 1, 0), led(50, -1, 1)], 349, [], id="not yet five minutes"),
         pytest.param([led(0, 1, 0), led(50, -1, 1)], 350, [("firing", "broker 1", 50, 350)], id="five minutes"),
         pytest.param([led(50, -1, 1), led(90, 2, 2), led(0, 1, 0)], 900, [], id="led again, in any order of rows"),
-        pytest.param([led(0, 1, 0), led(50, -1, 1), led(400, 2, 2)], 900, [("resolved", "broker 1", 50, 400)], id="over"),
+        pytest.param(
+            [led(0, 1, 0), led(50, -1, 1), led(400, 2, 2)], 900, [("resolved", "broker 1", 50, 400)],
+            id="fired and over",
+        ),
         pytest.param(
             [led(0, 1, 0), led(50, -1, 1), led(90, 2, 2), led(700, -1, 1), led(710, 2, 2)], 1200, [],
             id="a controller that replays old changes with new times",
