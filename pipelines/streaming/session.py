@@ -106,11 +106,14 @@ def local_workers(master: str) -> None:
     """Makes workers of a local master use this interpreter, this package and a cache for compiled kernels."""
     import pipelines
 
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
     if not master.startswith("local"):
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    root = str(Path(pipelines.__file__).parents[1])
+    package = Path(pipelines.__file__).parent
+    # Compiled kernels lie beside their source, where `make setup` left them, unless that cannot be written to.
+    if not os.access(package / "replication", os.W_OK):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
+    root = str(package.parent)
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
