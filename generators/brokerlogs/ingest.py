@@ -16,7 +16,6 @@ import pyarrow as pa
 from generators.brokerlogs.ledger import Ledger
 from generators.brokerlogs.merge import Round, done, step
 from generators.brokerlogs.parser import SourceParser
-from generators.brokerlogs.progress import times
 from generators.brokerlogs.series import Discovery, Source, discover
 from generators.brokerlogs.summary import IngestSummary, SourceSummary, count_lines, count_rows
 from generators.brokerlogs.tail import CHUNK, Settings, Tail
@@ -47,11 +46,11 @@ class Reading:
         self._began = monotonic()
         self._sources = {tail.source.source_id: SourceSummary(tail.source.source_id) for tail in tails}
 
-    def rounds(self, size: int = ROUND_BYTES) -> Iterator[Round]:
+    def rounds(self) -> Iterator[Round]:
         """Rounds of rows until everything there is was given out."""
         while True:
             going = Round()
-            while going.bytes < size and not (finished := self._step(going)):
+            while going.bytes < ROUND_BYTES and not (finished := self._step(going)):
                 pass
             if going.rows:
                 yield going
@@ -68,8 +67,7 @@ class Reading:
         for tail in self.tails:
             tables = going.rows.get(tail.source.source_id, [])
             if tables:
-                ts = times(pa.concat_tables(tables))
-                count_rows(self._sources[tail.source.source_id], tail, len(ts), int(ts.min()), int(ts.max()))
+                count_rows(self._sources[tail.source.source_id], pa.concat_tables(tables))
 
     def summary(self) -> IngestSummary:
         """What was done so far."""
@@ -176,7 +174,6 @@ def _tails(
     parser: Callable[[Source], SourceParser],
     states: Mapping[str, Mapping[str, Any]] | None = None,
     follow: bool = False,
-    chunk: int = CHUNK,
 ) -> list[Tail]:
     settings = _settings(found.sources, cluster)
     return [
@@ -187,7 +184,7 @@ def _tails(
             settings=settings.get(source.source_id),
             state=(states or {}).get(source.source_id),
             follow=follow,
-            chunk=chunk,
+            chunk=CHUNK,
         )
         for source in found.sources
     ]

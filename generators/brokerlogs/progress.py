@@ -46,14 +46,16 @@ def interleave(rows: pa.Table, high: int, like: Mapping[str, object]) -> pa.Tabl
     return _insert(rows, progress(stamps, like, rows.schema), at)
 
 
-def quiet_seconds(high: int, to_come: pa.Table, horizon: int) -> np.ndarray:
-    """Starts of the seconds (us) that have passed between `high` and `horizon` with nothing in them.
-
-    `to_come` are the next rows of the source; the last second before the earliest of them is left out.
-    """
-    until = min(horizon, int(_steady(times(to_come), high).min())) // SECOND
+def quiet_seconds(high: int, until: int) -> np.ndarray:
+    """`high` (us) and the start of each second after it, but for the last before `until`: nothing happened in them."""
     first = high // SECOND + 1
-    return np.arange(first, min(until, first + LONGEST_FILL)) * SECOND
+    seconds = np.arange(first, min(until // SECOND, first + LONGEST_FILL)) * SECOND
+    return np.concatenate([[high], seconds])
+
+
+def earliest(rows: pa.Table, high: int) -> int:
+    """The least `ts` (us) of `rows` that follow `high`, but for lone ones far out."""
+    return int(_steady(times(rows), high).min())
 
 
 def _steady(ts: np.ndarray, high: int) -> np.ndarray:

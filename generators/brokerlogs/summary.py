@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from generators.brokerlogs.progress import times
 from generators.brokerlogs.tail import Tail
 
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
@@ -33,7 +37,9 @@ class SourceSummary:
 
     def line(self) -> str:
         """One line of words."""
-        told = f"{_clock(self.told_from)} to {_clock(self.told_to)}" if self.told_to else "nothing new"
+        if not self.told_from or not self.told_to:
+            return f"{self.source_id}: {self.lines:,} lines, nothing new"
+        told = f"{_clock(self.told_from)} to {_clock(self.told_to)}"
         return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {told}, {LEVELS[self.level]}"
 
 
@@ -82,19 +88,21 @@ class IngestSummary:
         return "\n".join(self.lines())
 
 
-def count_rows(summary: SourceSummary, tail: Tail, events: int, first: int, last: int) -> None:
-    """Add rows just committed: their number, and the first and last time (us) among them."""
-    summary.events += events
-    summary.source_epoch = tail.numbering.epoch
-    summary.told_from = first if summary.told_from is None else min(first, summary.told_from)
-    summary.told_to = max(last, summary.told_to or 0)
+def count_rows(summary: SourceSummary, rows: pa.Table) -> None:
+    """Add rows of the source that are in the lake now."""
+    ts = times(rows)
+    summary.events += rows.num_rows
+    summary.source_epoch = rows["source_epoch"][-1].as_py()
+    summary.told_from = min(int(ts.min()), summary.told_from or int(ts.min()))
+    summary.told_to = max(int(ts.max()), summary.told_to or 0)
+    summary.level = max(summary.level, pc.max(rows["level"]).as_py())
 
 
 def count_lines(summary: SourceSummary, tail: Tail) -> None:
     """Take over what the parser says of the lines it has read."""
     before, report = tail.report_before, tail.parser.report
     summary.lines, summary.understood = report.lines - before.lines, report.understood - before.understood
-    summary.level, summary.has_sn, summary.lost = report.level, report.has_sn, report.lost - before.lost
+    summary.has_sn, summary.lost = report.has_sn, report.lost - before.lost
     summary.not_understood = report.ignored - before.ignored
 
 
@@ -111,5 +119,5 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _clock(us: int | None) -> str:
-    return "?" if us is None else datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _clock(us: int) -> str:
+    return datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")

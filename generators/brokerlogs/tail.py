@@ -16,7 +16,7 @@ import pyarrow as pa
 from generators.brokerlogs.heartbeat import Heartbeat
 from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.parser import SourceParser
-from generators.brokerlogs.progress import interleave, progress, quiet_seconds, running_time
+from generators.brokerlogs.progress import earliest, interleave, progress, quiet_seconds, running_time
 from generators.brokerlogs.reader import Place, PlaceLost, SeriesReader, first_not_done
 from generators.brokerlogs.rows import EVENTS
 from generators.brokerlogs.series import Source
@@ -205,7 +205,12 @@ class Tail:
 
     def _pass_time(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
         """Progress rows for the quiet seconds up to `horizon`, before the next row."""
-        stamps = quiet_seconds(self.high or horizon, chunk.rows.slice(chunk.taken), horizon)
+        until = min(horizon, earliest(chunk.rows.slice(chunk.taken), self.high)) if self.high else 0
+        stamps = quiet_seconds(self.high, until)
+        return self._progress(stamps) if len(stamps) > 1 else []
+
+    def _progress(self, stamps: np.ndarray) -> list[pa.Table]:
+        stamps = stamps[stamps > self.progressed]
         if not len(stamps) or not self._like:
             return []
         self.high = self.progressed = int(stamps[-1])
@@ -223,12 +228,9 @@ class Tail:
         return [self.settings.events(max(ts, self.high))]
 
     def tell(self, ts: int = 0) -> list[pa.Table]:
-        """A progress row at `ts` (us) or where the source is told by now; none where that would say nothing new."""
+        """Progress rows up to `ts` (us), or to where the source is told by now; none where that is nothing new."""
         ts = max(ts, self.high, self.parser.told)
-        if ts <= self.progressed or not self._like:
-            return []
-        self.high = self.progressed = ts
-        return [self.numbering.number(progress(np.array([ts]), self._like, EVENTS))]
+        return self._progress(np.unique(np.append(quiet_seconds(self.high or ts, ts), ts)))
 
     def beat(self, allowed_us: int) -> list[pa.Table]:
         """What there is to say of a source that is silent at the end of its live log: what its parser held back, and

@@ -9,7 +9,13 @@ import pytest
 
 from generators.lock import NotLockable, RoleHeld, hold
 
-HOLD = "import sys\nfrom generators.lock import hold\nwith hold(sys.argv[1], 'run'):\n print('held', flush=True)\n sys.stdin.read()"
+HOLD = """
+import sys
+from generators.lock import hold
+with hold(sys.argv[1], "run"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_the_second_holder_is_refused_by_name(tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ START = 1_700_000_000_000
 
 
 def _tails(folder: Path, chunk: int) -> list[Tail]:
-    return [
-        Tail(source, partial(PlainParser, source.source_id), chunk=chunk) for source in discover([folder]).sources
-    ]
+    return [Tail(source, partial(PlainParser, source.source_id), chunk=chunk) for source in discover([folder]).sources]
 
 
 def _cluster(folder: Path) -> None:

@@ -21,7 +21,12 @@ CASES = [
     ("none within a second", 10_050_000, [10_100, 10_900], "10100 10900"),
     ("goes on from the time told before", 9_990_000, [10_100], "p9990 10100"),
     ("for quiet seconds too", 0, [10_100, 13_500], "10100 p10100 p11000 p12000 13500"),
-    ("lines that threads displaced hold nothing up", 0, [10_990, 11_005, 10_995, 12_001], "10990 p10990 11005 10995 p11005 12001"),
+    (
+        "lines that threads displaced hold nothing up",
+        0,
+        [10_990, 11_005, 10_995, 12_001],
+        "10990 p10990 11005 10995 p11005 12001",
+    ),
     ("not ahead of a row to come", 0, [10_100, 14_000, 11_900], "10100 p10100 14000 11900"),
     ("a lone row far ahead counts for nothing", 0, [10_100, DAY, 10_300, 11_100], f"10100 {DAY} 10300 p10300 11100"),
     ("a lone row far behind counts for nothing", 0, [DAY, 5, DAY + 1500], f"{DAY} 5 p{DAY} {DAY + 1500}"),
