@@ -49,6 +49,5 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/pip check
-	@echo "setup: Delta's jars"
 	@$(BIN)/python -m pipelines.setup
 	@touch $@

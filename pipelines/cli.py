@@ -349,6 +349,9 @@ def show(
 
 def main() -> None:
     """The console script."""
+    from pipelines.setup import share_compiled_kernels
+
+    share_compiled_kernels()
     app(prog_name="hwmark")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
-    from pipelines.streaming.job import Batch, RunSummary
+    from pipelines.streaming.follow import Batch, RunSummary
 
 Say = Callable[[str], None]
 

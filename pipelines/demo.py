@@ -65,7 +65,7 @@ def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
         echo(f"   {run_line(done)}")
         echo("\n3. Quality of telemetry and results, then alerts: hwmark check")
         for line in jobs.judge(settings).lines():
-            echo(f"   {line}")
+            echo(f"   {line.split('  e.g. ')[0]}")
     finally:
         spark.stop()
     alerts = jobs.alerts(settings)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
-    from pipelines.streaming.job import Batch, RunSummary
+    from pipelines.streaming.follow import Batch, RunSummary
 
 
 def spark_session(settings: Settings) -> SparkSession:

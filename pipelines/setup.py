@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,13 +17,25 @@ def jars_dir(chosen: str) -> str | None:
     return chosen or (str(JARS) if (JARS / MARK).is_file() else None)
 
 
-def main() -> None:
-    from pipelines.replication import replay
-    from pipelines.streaming.jars import fetch
-    from schemas import replication_events
+def share_compiled_kernels() -> None:
+    """One cache of compiled kernels for this process, Spark's workers and the set-up; call before numba is imported."""
+    from pipelines.streaming.session import cache_dir
 
-    print(f"{len(fetch(JARS))} jars in {JARS}")
-    replay(replication_events.ARROW.empty_table())
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
+
+
+def main() -> None:
+    share_compiled_kernels()
+    from generators import traces
+    from generators.brokerlogs.ingest import read_logs
+    from pipelines.replication import Reconstructor
+    from pipelines.streaming.jars import fetch
+
+    print(f"setup: {len(fetch(JARS))} jars in {JARS}")
+    reconstructor = Reconstructor()
+    reconstructor.update(read_logs([traces.path("unclean_election")], "setup"))
+    Reconstructor.restore(reconstructor.snapshot()).finish()
+    print(f"setup: kernels compiled into {os.environ['NUMBA_CACHE_DIR']}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 import pytest
 
+from pipelines.setup import share_compiled_kernels
+
+share_compiled_kernels()
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
