@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from generators.brokerlogs.compiled import Array, compiled
-from generators.brokerlogs.scan import (
+from generators.brokerlogs.lines import (
     ADVANCED,
     ALTER,
     BROKEN,

@@ -15,9 +15,7 @@ import pyarrow as pa
 
 from generators.brokerlogs.controllerlog import ControllerLog, Registration
 from generators.brokerlogs.known import Known, pack, unpack
-from generators.brokerlogs.pair import STATE, decide
-from generators.brokerlogs.rows import EVENTS
-from generators.brokerlogs.scan import (
+from generators.brokerlogs.lines import (
     BROKEN,
     CONTINUATION,
     DUMPED,
@@ -27,10 +25,11 @@ from generators.brokerlogs.scan import (
     RARE,
     REQUEST,
     TRUNCATING,
-    fill,
-    hashes,
-    scan,
 )
+from generators.brokerlogs.names import fill, hashes, table
+from generators.brokerlogs.pair import STATE, decide
+from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.scan import scan
 from generators.brokerlogs.statelog import Line, StateLog
 from generators.brokerlogs.tell import SOURCE, tell
 from generators.brokerlogs.telling import Telling
@@ -188,8 +187,7 @@ class SourceParser:
         """The lines of `data` that end at `ends`."""
         count, names = len(ends), self._known.names
         lines = np.empty(count, LINE)
-        size = 1 << (2 * (count + len(names)) + 16).bit_length()
-        threads, loggers, places = ((np.zeros(size, np.int64), np.full(size, -1, np.int32)) for _ in range(3))
+        threads, loggers, places = table(count), table(count), table(count + len(names))
         offsets = np.cumsum([0, *map(len, names)])
         fill(*places, hashes(np.frombuffer(b"".join(names), np.uint8), offsets))
         classes, new = np.zeros((count, 3), np.int64), np.zeros((count, 2), np.int64)

@@ -8,18 +8,10 @@ import numpy as np
 
 from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.known import REPLICAS
+from generators.brokerlogs.lines import ADVANCED, FOLLOWER_HW, PROPOSED, RECORDED, SKIPPED, UNDER_MIN
 from generators.brokerlogs.pair import FULL, LEAN
 from generators.brokerlogs.rows import APPEND, FETCH, HW, LOST, REPLICA_LEO, UNKNOWN
-from generators.brokerlogs.scan import (
-    ADVANCED,
-    FOLLOWER_HW,
-    PROPOSED,
-    RECORDED,
-    SKIPPED,
-    UNDER_MIN,
-    find,
-    integer,
-)
+from generators.brokerlogs.text import find, integer, words
 
 RACE_MS = 150
 """Threads print a little out of order: an older LEO within this of a newer one is the past, not a fall."""
@@ -29,8 +21,8 @@ SILENCE_MS = 10_000
 SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=True)
 """Of the source: time of its last RECORDED line, whether those have stopped, its broker (-1 not known yet)."""
 
-_REPLICA = np.frombuffer(b"replica ", np.uint8)
-_OFFSET = np.frombuffer(b"(offset=", np.uint8)
+_REPLICA = words("replica ")
+_OFFSET = words("(offset=")
 
 
 @compiled
