@@ -101,7 +101,7 @@ _PROGRESS = pa.schema(
 def _clock(health: pa.Table, minutes: pa.Table) -> pa.Table:
     """Up to when the reconstruction has come: what bronze holds beyond is not yet judged."""
     times = [health.select(["cluster", "last_event_ts"]), minutes]
-    both = pa.concat_tables([t.rename_columns(CLOCK.names).cast(CLOCK) for t in times])
+    both = pa.concat_tables([t.rename_columns(CLOCK.names).cast(CLOCK) for t in times]).drop_null()
     return both.group_by(["cluster"]).aggregate([("clock", "max")]).rename_columns(CLOCK.names).cast(CLOCK)
 
 

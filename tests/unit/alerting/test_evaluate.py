@@ -65,6 +65,12 @@ def test_a_second_evaluation_with_nothing_new_writes_nothing(lake):
     assert version(lake) == 0
 
 
+def test_a_loss_is_told_though_the_cluster_has_no_present_yet(lake):
+    put(lake, hw_regressions, LOSS)
+    put(lake, partition_health, PLACE | {"ar": [1, 2], "last_event_ts": None})
+    assert [(a.rule, a.state) for a in evaluate(lake, now=at(10))] == [("loss", "firing")]
+
+
 def test_the_same_silver_gives_the_same_rows(lake, tmp_path):
     other = str(tmp_path / "other")
     for place in (lake, other):
