@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64
 
 
@@ -67,9 +68,7 @@ def sort_segments(order: I64, bounds: I64, seq: I64) -> None:
 
 
 @njit(cache=True, nogil=True)
-def accept(
-    order: I64, series: I32, bounds: I64, seq: I64, ts: I64, next_seq: I64, source: I32, overdue: I64
-) -> Accepted:
+def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, overdue: I64) -> Accepted:
     """Reads each series up to its first hole; a hole before overdue[source] is declared and read across."""
     dropped = np.zeros(len(seq), dtype=np.int8)
     gap_before = np.zeros(len(seq), dtype=np.int8)
@@ -78,8 +77,8 @@ def accept(
     holes = np.empty((len(seq), 3), dtype=np.int64)
     twin_count = hole_count = 0
     for k in range(len(series)):
-        expected = next_seq[series[k]]
-        limit = overdue[source[series[k]]]
+        expected = S[series[k]].next_seq
+        limit = overdue[S[series[k]].source]
         last = -1
         for j in range(bounds[k], bounds[k + 1]):
             row = order[j]
@@ -105,28 +104,28 @@ def accept(
 
 
 @njit(cache=True, nogil=True)
-def read_on(a: Accepted, seq: I64, ts: I64, consumed: I8, next_seq: I64, last_ts: I64, clock: I64) -> None:
+def read_on(a: Accepted, seq: I64, ts: I64, marks: Records, S: Records, clock: I64) -> None:
     """Moves each series past what has been consumed of it; clock[row] is its running maximum of time."""
     for k in range(len(a.series)):
         s = a.series[k]
         for j in range(a.start[k], a.end[k]):
             row = a.order[j]
-            if consumed[row] and seq[row] >= next_seq[s]:
-                next_seq[s] = seq[row] + 1
-                last_ts[s] = max(last_ts[s], ts[row])
-                clock[row] = last_ts[s]
+            if marks[row].consumed and seq[row] >= S[s].next_seq:
+                S[s].next_seq = seq[row] + 1
+                S[s].last_ts = max(S[s].last_ts, ts[row])
+                clock[row] = S[s].last_ts
 
 
 @njit(cache=True, nogil=True)
-def falls(rows: I64, series: I32, hw: I64, known: I64, before: I64) -> int:
+def falls(rows: I64, series: I32, hw: I64, S: Records, before: I64) -> int:
     """Follower HWs that fell below that broker's own earlier one: rows (moved to the front) and the HW before."""
     count = 0
     for k in range(len(rows)):
         row = rows[k]
         s = series[row]
-        if hw[row] < known[s]:
+        if hw[row] < S[s].follower_hw:
             rows[count] = row
-            before[count] = known[s]
+            before[count] = S[s].follower_hw
             count += 1
-        known[s] = hw[row]
+        S[s].follower_hw = hw[row]
     return count

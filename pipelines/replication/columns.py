@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ RARE[[CODE[n] for n in ("leader", "follower", "election", "isr", "isr_proposed",
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 I8 = npt.NDArray[np.int8]
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class Columns(NamedTuple):
@@ -62,6 +63,12 @@ _NAMES = {"replica": "replica_id", "broker": "broker_id"}
 _QUIET_DETAILS = pa.array(["controller"])
 
 
+def frozen(array: Array) -> Array:
+    """The array, read-only: what Arrow lends is, and one type of array means one compiled kernel."""
+    array.flags.writeable = False
+    return array
+
+
 def plain(column: pa.ChunkedArray) -> pa.Array:
     """The column as one contiguous array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
@@ -77,18 +84,18 @@ def wide(column: pa.ChunkedArray) -> I64:
             else array.cast(pa.timestamp("us", "UTC")).view(pa.int64())
         )
     if array.null_count == len(array) and len(array):
-        return np.full(len(array), NULL, dtype=np.int64)
+        return frozen(np.full(len(array), NULL, dtype=np.int64))
     values: I64 = (array.fill_null(NULL) if array.null_count else array).to_numpy(zero_copy_only=False)
-    return values
+    return frozen(values)
 
 
 def narrow(column: pa.ChunkedArray) -> I32:
     """A 32-bit integer column with nulls as NULL32; no copy where nothing is null."""
     array = plain(column)
     if array.null_count == len(array) and len(array):
-        return np.full(len(array), NULL32, dtype=np.int32)
+        return frozen(np.full(len(array), NULL32, dtype=np.int32))
     values: I32 = (array.fill_null(NULL32) if array.null_count else array).to_numpy(zero_copy_only=False)
-    return values
+    return frozen(values)
 
 
 def lists(column: pa.ChunkedArray) -> tuple[I32, I32]:
@@ -96,7 +103,7 @@ def lists(column: pa.ChunkedArray) -> tuple[I32, I32]:
     array = plain(column)
     offsets: I32 = array.offsets.to_numpy()
     values: I32 = array.values.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return offsets, values
+    return frozen(offsets), frozen(values)
 
 
 def kinds(events: pa.Table) -> I8:
@@ -105,7 +112,7 @@ def kinds(events: pa.Table) -> I8:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = np.array([CODE.get(name, VOID) for name in column.dictionary.to_pylist()] or [VOID], dtype=np.int8)
-    return codes[column.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    return frozen(codes[column.indices.fill_null(0).to_numpy(zero_copy_only=False)])
 
 
 def columns(events: pa.Table, kind: I8, topic_id: I32) -> Columns:
@@ -120,7 +127,7 @@ def columns(events: pa.Table, kind: I8, topic_id: I32) -> Columns:
     isr_from, isr_ids = lists(events["isr"])
     replicas_from, replicas_ids = lists(events["replicas"])
     return Columns(
-        **read, kind=kind, topic_id=topic_id, isr_from=isr_from, isr_ids=isr_ids,
+        **read, kind=kind, topic_id=frozen(topic_id), isr_from=isr_from, isr_ids=isr_ids,
         replicas_from=replicas_from, replicas_ids=replicas_ids, isr_quiet=_told_by_controller(events, kind),
     )  # fmt: skip
 
@@ -132,4 +139,4 @@ def _told_by_controller(events: pa.Table, kind: I8) -> I8:
     if len(rows):
         detail = events["detail"].take(pa.array(rows))
         quiet[rows] = pc.is_in(detail, value_set=_QUIET_DETAILS).to_numpy(zero_copy_only=False)
-    return quiet
+    return frozen(quiet)

@@ -140,9 +140,7 @@ def _lead(state: State, c: Columns, series: I32, topic: I32, cluster: I32) -> No
 def _accept(state: State, c: Columns, series: I32, overdue: I64) -> Accepted:
     order, which, bounds = group(series, state.series.count)
     sort_segments(order, bounds, c.seq)
-    return accept(
-        order, which, bounds, c.seq, c.ts, state.series["next_seq"], state.series["source"], overdue
-    )  # fmt: skip
+    return accept(order, which, bounds, c.seq, c.ts, state.series.data, overdue)
 
 
 def settle_twins(batch: Batch) -> tuple[I64, list[str]]:

@@ -46,6 +46,8 @@ MATCHED = 6
 MS = 1000
 
 EVENTS, PARTITIONS, UNDER_REPLICATED, UNDER_MIN_ISR = 0, 1, 2, 3
+SLOTS_FULL, HW_FULL, KEEP_FULL, SYNC_FULL, ENDED_FULL = 1, 2, 3, 4, 5
+"""Why run_lanes stopped early."""
 COUNTS = ("events", "partitions_change", "under_replicated_change", "under_min_isr_change")
 
 
@@ -89,9 +91,13 @@ class Stats(NamedTuple):
     bounds_records: I64
 
 
-MARK_FIELDS = {"consumed": ("i1", 0), "predicted": ("i1", 0), "moved_back": ("i1", 0), "follower": ("i1", 0)}
+MARK_FIELDS = {
+    "before": ("i8", NULL), "consumed": ("i1", 0), "predicted": ("i1", 0), "moved_back": ("i1", 0),
+    "follower": ("i1", 0), "midflight": ("i1", 0),
+}  # fmt: skip
 """What the run leaves at each input row: consumed; for isr rows whether the lag rule foretold it (1 yes,
-2 no); the second successive low report; an HW that a broker tells as a follower."""
+2 no); the second successive low report, and the report `before` it that was higher; an HW that a broker
+tells as a follower; the row that showed a broker leading whose start was not told."""
 
 
 @njit(cache=True, nogil=True)
@@ -500,6 +506,7 @@ def on_report(
         L[lane].low_reports += 1
         if L[lane].low_reports == 2:
             M[row].moved_back = 1
+            M[row].before = L[lane].agreed
     else:
         L[lane].low_reports = 0
     mine = 1 << max(slot_of(L, R, width, lane, L[lane].broker), 0)
@@ -815,7 +822,7 @@ def run_lanes(
     carry: Records, carry_from: I64, O: Records, F: Records, K: Records, Y: Records, E: Records,
     at: I64,
 ) -> None:  # fmt: skip
-    """Runs the lanes of J from at[0] on; `at` = [job, final rows, kept rows, sync rows, ended terms, slots are full].
+    """Runs the lanes of J from at[0] on; `at` = [job, final rows, kept rows, sync rows, ended terms, what was full].
 
     Returns early, with at[0] at the lane that did not fit, when an output or a lane's slots are full.
     """
@@ -824,18 +831,26 @@ def run_lanes(
         lane = J[job].lane
         start, end = J[job].start, J[job].end
         rows = 3 * (end - start) + L[lane].carried + 4
-        if rows > len(O) or f + rows > len(F) or k + rows > len(K):
+        if f + rows > len(F):
+            at[5] = HW_FULL
             break
-        if y + 2 * (end - start + 2) * (L[lane].slots + 1) * 2 > len(Y) or e + (end - start) + 1 > len(E):
+        if k + rows > len(K):
+            at[5] = KEEP_FULL
+            break
+        if y + 4 * (end - start + 2) * (width + 1) > len(Y):
+            at[5] = SYNC_FULL
+            break
+        if e + (end - start) + 1 > len(E):
+            at[5] = ENDED_FULL
             break
         if not give_slots(L, R, width, lane, C, order, start, end):
-            at[5] = 1
+            at[5] = SLOTS_FULL
             break
         full = False
         for at_id in range(assigned_from[job], assigned_from[job + 1]):
             full = full or not give_slot(L, R, width, lane, assigned_ids[at_id])
         if full:
-            at[5] = 1
+            at[5] = SLOTS_FULL
             break
         o = 0
         for c in range(carry_from[lane], carry_from[lane] + L[lane].carried):
@@ -887,6 +902,7 @@ def run_lanes(
                 if kind == ISR or kind == REJECTED:
                     continue
                 begin_midflight(L, T, S, A, C, lane, i, now)
+                M[i].midflight = 1
             if kind == FETCH or kind == REPLICA_LEO:
                 o, y = on_leo(L, R, C, T, S, A, width, lane, i, now, O, o, 0, Y, y)
             elif kind == APPEND:

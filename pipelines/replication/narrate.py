@@ -14,10 +14,11 @@ from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import IDLE
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
-from pipelines.replication.run import Outcome
+from pipelines.replication.run import Holds, Outcome
 from pipelines.replication.state import OrderKey, State
 from pipelines.replication.timeline import State as BrokerState
 
+Queued = tuple[OrderKey, Note]
 _FIRST = {"leader", "follower", "isr", "config"}
 _ASSIGNED_KEPT = 4
 
@@ -36,30 +37,42 @@ def learn_assignments(state: State, batch: Batch) -> None:
             del told[:-_ASSIGNED_KEPT]
 
 
-def take_notes(state: State, batch: Batch, outcome: Outcome) -> I64:
-    """Queues the rare rows that were read, per partition; returns those rows."""
+def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
+    """Queues the rare rows that were read, and what the kernel found, per partition."""
     marks, dropped = outcome.marks, batch.accepted.dropped
     rows = batch.rare[(marks["consumed"][batch.rare] == 1) & (dropped[batch.rare] == 0)]
-    fell, before = _falls(state, batch, outcome)
+    said: list[tuple[int, dict[str, Any]]] = [
+        (int(r), {"event_type": "midflight"}) for r in np.flatnonzero(marks["midflight"])
+    ]
+    said += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if marks["consumed"][r]]
+    said += [(int(r), {}) for r in rows]
+    said += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
     backs = np.flatnonzero(marks["moved_back"])
-    extra = {int(r): {"before": int(b)} for r, b in zip(fell, before, strict=True)}
-    extra |= {int(r): {"detail": "reports_back", "before": int(batch.columns.hw[r])} for r in backs}
-    told = np.concatenate([rows, fell, backs])
-    predicted = marks["predicted"]
-    for row, event in zip(told, batch.events.take(pa.array(told)).to_pylist(), strict=True):
-        key, note = _note(int(row), event, int(outcome.clock[row]), extra.get(int(row), {}))
+    said += [(int(r), {"detail": "reports_back", "before": int(marks["before"][r])}) for r in backs]
+    events = batch.events.take(pa.array([r for r, _ in said], pa.int64())).to_pylist()
+    for (row, extra), event in zip(said, events, strict=True):
         partition = int(state.series["partition"][batch.series[row]])
-        if predicted[row]:
-            state.foretold[partition, event["partition_epoch"] or -1] = bool(predicted[row] == 1)
-        state.notes.setdefault(partition, []).append((key, note))
-    return rows
+        if marks["predicted"][row]:
+            state.foretold[partition, event["partition_epoch"] or -1] = bool(marks["predicted"][row] == 1)
+        state.notes.setdefault(partition, []).append(_note(event, int(outcome.clock[row]), extra))
+
+
+def note_holds(state: State, holds: Holds) -> None:
+    """Tells the partitions that a broker leads that telemetry of it is missing."""
+    lanes = np.flatnonzero(state.lanes["state"] != IDLE) if holds else []
+    for lane in lanes:
+        broker = int(state.lanes["broker"][lane])
+        for ts in holds.at(int(state.lanes["cluster"][lane]), broker):
+            key: OrderKey = (ts, broker, 1, "", 0, 0)
+            note = Note(ts, "lost", broker, leader_epoch=int(state.lanes["leader_epoch"][lane]))
+            state.notes.setdefault(int(state.lanes["partition"][lane]), []).append((key, note))
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
     a = batch.accepted
     mine = a.order[(outcome.marks["follower"][a.order] == 1) & (a.dropped[a.order] == 0)]
     before = np.empty(len(mine), dtype=np.int64)
-    count = falls(mine, batch.series, batch.columns.hw, state.series["follower_hw"], before)
+    count = falls(mine, batch.series, batch.columns.hw, state.series.data, before)
     return mine[:count], before[:count]
 
 
@@ -71,7 +84,7 @@ def _tuple(value: list[int] | None) -> tuple[int, ...] | None:
     return None if value is None else tuple(value)
 
 
-def _note(row: int, e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:
+def _note(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> Queued:
     kind = e["event_type"]
     values = {
         "ts": _micros(e["ts"]), "event_type": kind, "broker_id": e["broker_id"], "source_id": e["source_id"],
@@ -97,6 +110,7 @@ class Surroundings:
     outcome: Outcome
     race_window_us: int = 0
     partition: int = -1
+    _carry_from: I64 | None = field(default=None, repr=False)
     _ranges: dict[int, tuple[int, int]] | None = field(default=None, repr=False)
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
@@ -135,7 +149,9 @@ class Surroundings:
     def _as_of(self, lane: int, start_ts: int, as_of: int, seen: TermSeen) -> TermSeen:
         """The same with the HW it had at `as_of`, where the lane has been read further."""
         at = [self.outcome.hw[n][slice(*self._range(lane))] for n in ("ts", "hw")]
-        kept = slice(*(int(v) for v in self.state.carry_from()[lane : lane + 2]))
+        if self._carry_from is None:
+            self._carry_from = self.state.carry_from()
+        kept = slice(*(int(v) for v in self._carry_from[lane : lane + 2]))
         ts = np.concatenate([at[0], self.state.carry["ts"][kept]])
         hw = np.concatenate([at[1], self.state.carry["hw"][kept]])
         then = hw[(ts >= start_ts) & (ts <= as_of)]
@@ -191,7 +207,8 @@ def keep_ended(state: State, outcome: Outcome) -> None:
 def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tuple[list[Any], list[Any], list[Any]]:
     """Applies what is at or before the frontier (per cluster number); returns (ISR changes, regressions,
     changes of leader as (partition, old leader, ts))."""
-    touched = set(state.notes)
+    rises = _rises(state, context)
+    touched = set(state.notes) | set(rises)
     touched |= {p for p, due in state.due.items() if due <= frontier[_cluster_of(state, p)]}
     changes, regressions, moves = [], [], []
     for partition in sorted(touched):
@@ -206,6 +223,8 @@ def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tu
             if history.present.leader_id != before:
                 moves.append((partition, before, note.ts))
                 before = history.present.leader_id
+        for rise in rises.get(partition, ()):
+            history.zombie_rise(*rise)
         history.settle(upto, context)
         if rest:
             state.notes[partition] = rest
@@ -213,6 +232,18 @@ def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tu
         changes += history.take_isr_changes()
         regressions += history.take_regressions()
     return changes, regressions, moves
+
+
+def _rises(state: State, context: Surroundings) -> dict[int, list[tuple[int, int, int, int]]]:
+    """Deposed leaders whose HW rose all the same: (broker, term start, HW, ts) by partition."""
+    lanes, known = state.lanes, len(context.before["hw"])
+    same = lanes["term_start"][:known] == context.before["term_start"]
+    rose = same & (lanes["deposed"][:known] == 1) & (lanes["hw"][:known] > context.before["hw"])
+    found: dict[int, list[tuple[int, int, int, int]]] = {}
+    for lane in np.flatnonzero(rose):
+        rise = tuple(int(lanes[n][lane]) for n in ("broker", "term_start", "hw", "last_ts"))
+        found.setdefault(int(lanes["partition"][lane]), []).append(rise)  # type: ignore[arg-type]
+    return found
 
 
 def _cluster_of(state: State, partition: int) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, STATES
@@ -37,13 +38,13 @@ def words(codes: I8, vocabulary: tuple[str, ...]) -> pa.Array:
 
 
 @njit(cache=True, nogil=True)
-def _members(masks: I64, lanes: I32, ids: I32, width: int, offsets: I32, values: I32) -> None:
+def _members(masks: I64, lanes: I32, replicas: Records, width: int, offsets: I32, values: I32) -> None:
     at = 0
     for row in range(len(masks)):
         offsets[row] = at
         for k in range(width):
             if (masks[row] >> k) & 1:
-                values[at] = ids[lanes[row] * width + k]
+                values[at] = replicas[lanes[row] * width + k].id
                 at += 1
         values[offsets[row] : at].sort()
     offsets[len(masks)] = at
@@ -54,7 +55,7 @@ def members(state: State, masks: I64, lanes: I32) -> pa.Array:
     width = state.replicas.width
     count = int(np.bitwise_count(masks).sum())
     offsets, values = np.empty(len(masks) + 1, dtype=np.int32), np.empty(count, dtype=np.int32)
-    _members(masks, lanes, state.replicas.data["id"], width, offsets, values)
+    _members(masks, lanes, state.replicas.data, width, offsets, values)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 

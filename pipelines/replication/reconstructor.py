@@ -14,7 +14,7 @@ from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
 from pipelines.replication.intake import Batch, encode, read, settle_twins
 from pipelines.replication.minutes import Minutes
-from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, take_notes
+from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, note_holds, take_notes
 from pipelines.replication.output import listed, partition_hw, replica_sync
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
@@ -84,15 +84,14 @@ class Reconstructor:
         lost, reasons = settle_twins(batch)
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
-        before = {n: state.lanes[n].copy() for n in ("hw", "term_start")} if len(batch.rare) or state.due else {}
+        before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
         cluster = encode(partitioned["cluster"], lambda v: state.clusters.number(v))
         outcome = run(state, self.rules, batch, self._bounds(final), talk.holds, final, cluster)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
         take_notes(state, batch, outcome)
-        context = Surroundings(
-            state, self.rules, before or {"hw": np.empty(0)}, outcome, self.rules.race_window_ms * 1000
-        )
+        note_holds(state, talk.holds)
+        context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)
         changes, regressions = self._narrate(context, minutes, final)
         broadcast.say_gaps(state, talk, batch, outcome)
         broadcast.say_late(state, talk, batch, outcome, settled, told_before)
@@ -142,7 +141,7 @@ class Reconstructor:
 
     def _bounds(self, final: bool) -> Bounds:
         """How far each source has told, and how far everybody has, as seen from each lane's own source."""
-        state, grace = self.state, self.rules.reorder_grace_ms * 1000
+        state = self.state
         told = self._told()
         known = [state.sources.known.get(n) for n in state.source_names.all]  # type: ignore[call-overload]
         ceiling = np.array(

@@ -11,7 +11,19 @@ from pipelines.replication.acceptance import read_on
 from pipelines.replication.arrays import Arrays, Records, records
 from pipelines.replication.columns import CODE, I32, I64, NULL
 from pipelines.replication.intake import Batch
-from pipelines.replication.kernel import COUNTS, JOB_FIELDS, MARK_FIELDS, Settings, Stats, run_lanes
+from pipelines.replication.kernel import (
+    COUNTS,
+    ENDED_FULL,
+    HW_FULL,
+    JOB_FIELDS,
+    KEEP_FULL,
+    MARK_FIELDS,
+    SLOTS_FULL,
+    SYNC_FULL,
+    Settings,
+    Stats,
+    run_lanes,
+)
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
     HW_FIELDS,
@@ -130,13 +142,16 @@ class Holds:
     def add(self, cluster: int, broker: int, ts: int) -> None:
         self._at.setdefault((cluster, broker), []).append(ts)
 
+    def at(self, cluster: int, broker: int) -> list[int]:
+        return sorted(self._at.get((cluster, broker), ()))
+
     def __bool__(self) -> bool:
         return bool(self._at)
 
     def of(self, state: State, lanes: I32) -> tuple[I64, I64]:
         """(bounds, times) for these lanes."""
         cluster, broker = state.lanes["cluster"][lanes], state.lanes["broker"][lanes]
-        lists = [sorted(self._at.get((int(c), int(b)), ())) for c, b in zip(cluster, broker, strict=True)]
+        lists = [self.at(int(c), int(b)) for c, b in zip(cluster, broker, strict=True)]
         return np.cumsum([0, *(len(h) for h in lists)]), np.array([t for h in lists for t in h], dtype=np.int64)
 
 
@@ -168,9 +183,9 @@ def run(
         marks["consumed"][mine] = 1
         marks["follower"][mine[batch.columns.kind[mine] == CODE["hw"]]] = 1
     _count_unled(batch, marks, stats, led)
-    c, series = batch.columns, state.series
+    c = batch.columns
     clock = np.full(rows, NULL, dtype=np.int64)
-    read_on(a, c.seq, c.ts, marks["consumed"], series["next_seq"], series["last_ts"], clock)
+    read_on(a, c.seq, c.ts, marks, state.series.data, clock)
     return Outcome(marks, stats, stat_keys, hw, sync, ended, with_rows, clock)
 
 
@@ -237,16 +252,17 @@ def _run_all(
 
 
 def _make_room(state: State, hw: Arrays, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
-    """Doubles the outputs, and the slots per lane where a lane has more replicas than slots."""
-    if at[5]:
-        at[5] = 0
+    """Doubles what was full: an output, or the slots of every lane."""
+    if at[5] == SLOTS_FULL:
         if state.replicas.width >= 32:
             raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
         state.replicas.widen(state.replicas.width * 2)
         return
-    for arrays, used in ((hw, at[1]), (keep, at[2]), (sync, at[3]), (ended, at[4])):
-        arrays.count = int(used)
-        arrays.grow(2 * len(arrays.data) + longest)
+    full, used = {HW_FULL: (hw, at[1]), KEEP_FULL: (keep, at[2]), SYNC_FULL: (sync, at[3]), ENDED_FULL: (ended, at[4])}[
+        int(at[5])
+    ]
+    full.count = int(used)
+    full.grow(2 * len(full.data) + 8 * longest)
 
 
 def _first(arrays: Arrays, count: int) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
     state.packed = dict(zip(histories["partition"].to_pylist(), histories["history"].to_pylist(), strict=True))
     state.notes = {p: [(tuple(k), _to_note(n)) for k, n in notes] for p, notes in rest["notes"]}
     state.ended = {(lane, start): (end, _to_seen(seen)) for lane, start, end, seen in rest["ended"]}
-    state.due = {p: due for p, due in rest["due"]}
+    state.due = dict(rest["due"])
     state.gaps = {s: [tuple(g) for g in gaps] for s, gaps in rest["gaps"]}
     state.told_lost = {tuple(k) for k in rest["told_lost"]}
     state.foretold = {(p, e): v for p, e, v in rest["foretold"]}

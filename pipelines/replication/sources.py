@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numba import njit
 
 from pipelines.replication.columns import I64, plain, wide
 
@@ -18,11 +18,12 @@ COVERAGE = pa.schema([
     pa.field("cluster", pa.string(), nullable=False),
     pa.field("source_id", pa.string(), nullable=False),
     pa.field("source_epoch", pa.int32(), nullable=False),
+    pa.field("since", pa.int64(), nullable=False),
     pa.field("told", pa.int64(), nullable=False),
     pa.field("seq_from", pa.int64(), nullable=False),
     pa.field("seq_to", pa.int64(), nullable=False),
 ])  # fmt: skip
-"""Runs of numbers that a chunk of events holds, with the largest time (microseconds) in each."""
+"""Runs of numbers that a chunk of events holds, with the first and the largest time (microseconds) in each."""
 
 CLOCK_JUMP_US = 60_000_000
 """A row this far ahead of everything else told is a wrong clock until shown otherwise (contract, `clock`)."""
@@ -32,24 +33,21 @@ def coverage(events: pa.Table) -> pa.Table:
     """The runs of consecutive source_seq in `events`, per source; a jump of the clock starts a new run."""
     if not events.num_rows:
         return COVERAGE.empty_table()
-    source = source_codes(events)
-    seq, ts = wide(events["source_seq"]), wide(events["ts"])
-    if not _ordered(source, seq):
+    source, seq, ts = source_codes(events), wide(events["source_seq"]), wide(events["ts"])
+    if _in_runs(source, seq):
+        order = np.arange(len(seq))
+    else:
         order = np.lexsort((seq, source))
         source, seq, ts = source[order], seq[order], ts[order]
-        first_rows = order
-    else:
-        first_rows = np.arange(len(seq))
-    step = np.diff(seq)
-    breaks = (np.diff(source) != 0) | (step > 1) | (np.diff(ts) > CLOCK_JUMP_US) | (np.diff(ts) < -CLOCK_JUMP_US)
+    breaks = (np.diff(source) != 0) | (np.diff(seq) > 1) | (np.abs(np.diff(ts)) > CLOCK_JUMP_US)
     starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
     ends = np.concatenate([starts[1:], [len(seq)]]) - 1
-    names = events.select(["cluster", "source_id", "source_epoch"]).take(pa.array(first_rows[starts]))
-    return pa.table(
-        [*(c.cast(f.type) for c, f in zip(names.columns, COVERAGE, strict=False)),
-         pa.array(np.maximum.reduceat(ts, starts)), pa.array(seq[starts]), pa.array(seq[ends])],
-        schema=COVERAGE,
-    )  # fmt: skip
+    names = events.select(["cluster", "source_id", "source_epoch"]).take(pa.array(order[starts]))
+    made = [
+        *names.columns,
+        *(pa.array(a) for a in (ts[starts], np.maximum.reduceat(ts, starts), seq[starts], seq[ends])),
+    ]
+    return pa.table([c.cast(f.type) for c, f in zip(made, COVERAGE, strict=True)], schema=COVERAGE)
 
 
 def source_codes(events: pa.Table) -> I64:
@@ -64,10 +62,22 @@ def source_codes(events: pa.Table) -> I64:
     return code
 
 
-def _ordered(source: I64, seq: I64) -> bool:
-    """Rows already stand in runs: each source once, its numbers rising."""
-    change = np.diff(source) != 0
-    return bool(np.all(change | (np.diff(seq) >= 0)) and np.count_nonzero(change) == len(np.unique(source)) - 1)
+@njit(cache=True, nogil=True)
+def _in_runs(source: I64, seq: I64) -> bool:
+    """Rows already stand by source, each source once, its numbers rising."""
+    left = np.zeros(source.max() + 1, dtype=np.bool_)
+    for row in range(1, len(source)):
+        if source[row] != source[row - 1]:
+            left[source[row - 1]] = True
+            if left[source[row]]:
+                return False
+        elif seq[row] < seq[row - 1]:
+            return False
+    return True
+
+
+Run = tuple[int, int, int, int]
+"""(seq_from, seq_to, since, told)"""
 
 
 @dataclass
@@ -82,8 +92,8 @@ class Source:
     latest: int = -1
     """The largest time it told at all, holes or not, wrong clocks excepted."""
     next_seq: int = 0
-    ahead: list[tuple[int, int, int]] = field(default_factory=list)
-    """Runs beyond a hole: (seq_from, seq_to, told)."""
+    ahead: list[Run] = field(default_factory=list)
+    """Runs that are not joined to what it told: there is a hole before them."""
     clock_since: int | None = None
     """The first time of a stretch that ran ahead of everybody, while it lasts."""
     gone: bool = False
@@ -121,7 +131,7 @@ class Sources:
                 found += self._introduce(*key)
             source = self.known[key]
             if row["seq_to"] >= source.next_seq:
-                source.ahead.append((row["seq_from"], row["seq_to"], row["told"]))
+                source.ahead.append((row["seq_from"], row["seq_to"], row["since"], row["told"]))
         for source in self.known.values():
             if source.ahead:
                 found += self._join(source)
@@ -144,30 +154,29 @@ class Sources:
         """Moves the contiguous front of a source over the runs that continue it."""
         source.ahead.sort()
         found: list[Gap] = []
-        rest: list[tuple[int, int, int]] = []
-        for seq_from, seq_to, told in source.ahead:
-            clock = self._jumped(source, told)
+        rest: list[Run] = []
+        for seq_from, seq_to, since, told in source.ahead:
+            clock = self._jumped(source, since, told)
             if clock:
-                found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, told))
+                found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, since))
             else:
                 source.latest = max(source.latest, told)
             if seq_from > source.next_seq:
-                rest.append((seq_from, seq_to, told))
+                rest.append((seq_from, seq_to, since, told))
             elif seq_to >= source.next_seq:
                 source.next_seq = seq_to + 1
                 source.told = source.told if clock else max(source.told, told)
         source.ahead = rest
         return found
 
-    def _jumped(self, source: Source, told: int) -> bool:
-        """Whether a run is a wrong clock: far ahead of its own source and of everybody else."""
-        others = [s.latest for s in self.known.values() if s.cluster == source.cluster and s is not source]
-        near = max([source.latest, *others], default=-1)
-        if near < 0 or told <= near + CLOCK_JUMP_US or source.latest < 0:
+    def _jumped(self, source: Source, since: int, told: int) -> bool:
+        """Whether a run is a wrong clock: far ahead of its own source and of everything others say."""
+        others = [s for s in self.known.values() if s.cluster == source.cluster and s is not source]
+        near = max([source.latest, *(s.latest for s in others), *(r[3] for s in others for r in s.ahead)])
+        if source.latest < 0 or since <= near + CLOCK_JUMP_US:
             source.clock_since = None
             return False
-        if source.clock_since is None:
-            source.clock_since = told
+        source.clock_since = since if source.clock_since is None else source.clock_since
         return told - source.clock_since < self.grace_us
 
     def holes(self, cluster: str, everything: bool = False) -> list[Gap]:
@@ -175,7 +184,7 @@ class Sources:
         found = []
         for source in self.known.values():
             while source.cluster == cluster and source.ahead:
-                seq_from, seq_to, told = source.ahead[0]
+                seq_from, _, _, told = source.ahead[0]
                 if not everything and source.latest - max(source.told, 0) < self.grace_us and source.told >= 0:
                     break
                 if not everything and source.told < 0 and self.latest(cluster) - told < self.grace_us:
@@ -193,8 +202,3 @@ class Sources:
         """How far every source that still speaks has told, or the grace has given up on the silent."""
         alive = [s.told for s in self.known.values() if s.cluster == cluster and not s.gone]
         return max(min(alive, default=-1), self.latest(cluster) - self.grace_us, self.settled.get(cluster, -1))
-
-
-def names(events: pa.Table, column: str) -> list[str]:
-    """The distinct values of a column."""
-    return [str(v) for v in pc.unique(events[column]).to_pylist()]
