@@ -40,7 +40,7 @@ def stock_time(buf: Array, pos: int) -> int:
 
 @compiled
 def piped(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
-    """Read `ts|thread|level|logger|[number|]message`: (end of the thread, start, end of the logger), -1 if it is none."""
+    """Read `ts|thread|level|logger|[number|]message`: (thread's end, logger's start, its end), -1 if it is none."""
     ts = digits(buf, start, 13)
     thread_end = find_byte(buf, start + 14, end, 124)
     logger = find_byte(buf, thread_end + 1, end, 124) + 1

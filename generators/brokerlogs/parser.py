@@ -6,28 +6,26 @@ import json
 import re
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs import controller_shapes, shapes
 from generators.brokerlogs.controllerlog import ControllerLog, Registration
 from generators.brokerlogs.known import Known, pack, unpack
 from generators.brokerlogs.lines import (
-    BROKEN,
-    CONTINUATION,
     DUMPED,
-    IGNORED,
     LINE,
     LONGEST,
     RARE,
-    REQUEST,
     TRUNCATING,
 )
+from generators.brokerlogs.metadata_records import read_record
 from generators.brokerlogs.names import fill, hashes, table
 from generators.brokerlogs.pair import STATE, decide
+from generators.brokerlogs.report import ParseReport
 from generators.brokerlogs.rows import EVENTS
 from generators.brokerlogs.scan import scan
 from generators.brokerlogs.statelog import Line, StateLog
@@ -37,32 +35,11 @@ from generators.brokerlogs.telling import Telling
 VERSION = 1
 """Of the snapshot."""
 _PREFIX = re.compile(
-    r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)|BrokerLifecycleManager id=(?P<b5>\d+)"
+    r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
+    r"|BrokerLifecycleManager id=(?P<b5>\d+)"
     r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
 )
 _OF_CONTROLLER = re.compile(r"\.controller\.|BrokerLifecycleManager$")
-
-
-@dataclass
-class ParseReport:
-    """What became of the lines of one source."""
-
-    lines: int = 0
-    understood: int = 0
-    ignored: Counter[str] = field(default_factory=Counter)
-    """Lines that were not understood, by logger."""
-    continuation: int = 0
-    """Lines without a header: stack traces and the like."""
-    broken: int = 0
-    requests: int = 0
-    """Lines of the request log, recognised and left aside."""
-    torn: bool = False
-    """The last line has no end."""
-    has_sn: bool = False
-    """Lines are numbered (%sn); without it a loss before the reader cannot be seen."""
-    level: int = 0
-    lost: int = 0
-    """How often lines were found to be missing."""
 
 
 class SourceParser:
@@ -180,7 +157,8 @@ class SourceParser:
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:] if stop < len(lines) else data[rest : rest + LONGEST + 1]
         telling = self._tell(buf, lines, decisions, stop)
-        self._count(lines[:stop], decisions[:stop])
+        self.report.count(lines[:stop], decisions[:stop], self._loggers)
+        self.told = max(self.told, int(lines["ts"][:stop].max(initial=0)) * 1000)
         return telling.table(self.cluster, self.source_id) if telling.count else EVENTS.empty_table()
 
     def _scan(self, data: bytes, buf: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -253,7 +231,8 @@ class SourceParser:
     ) -> None:
         text = buf[start:end].tobytes().decode("utf-8", "replace")
         if kind == DUMPED:
-            self._understood(self._controller.read_record(Line(ts, 0, -1, -1, text), telling), "kafka-dump-log")
+            if not read_record(self._controller, Line(ts, 0, -1, -1, text), telling):
+                self.report.not_understood("kafka-dump-log")
             return
         match = _PREFIX.match(text)
         if match:
@@ -265,26 +244,11 @@ class SourceParser:
             text = text[match.end() :]
         broker, name = int(self._source["broker"][0]), self._loggers[logger]
         line = Line(ts, level, broker, place, text, decided if kind == TRUNCATING else -1)
-        log = self._controller if _OF_CONTROLLER.search(name) else self._states
-        self._understood(broker >= 0 and log.read(line, telling), name)
-
-    def _understood(self, understood: bool, logger: str) -> None:
+        if broker < 0:
+            understood = False
+        elif _OF_CONTROLLER.search(name):
+            understood = controller_shapes.read(self._controller, line, telling)
+        else:
+            understood = shapes.read(self._states, line, telling)
         if not understood:
-            self.report.ignored[logger] += 1
-            self.report.understood -= 1
-
-    def _count(self, lines: np.ndarray, decisions: np.ndarray) -> None:
-        report, kinds = self.report, np.bincount(lines["kind"], minlength=DUMPED + 1)
-        report.lines += len(lines)
-        report.continuation += int(kinds[CONTINUATION])
-        report.broken += int(kinds[BROKEN])
-        report.requests += int(kinds[REQUEST])
-        report.understood += int(kinds[REQUEST + 1 :].sum())
-        for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
-            if count:
-                report.ignored[self._loggers[logger]] += int(count)
-        if len(lines):
-            self.told = max(self.told, int(lines["ts"].max()) * 1000)
-            report.has_sn = report.has_sn or bool((lines["number"] >= 0).any())
-            report.lost += int(np.count_nonzero(decisions["lost"]))
-            report.level = int(decisions["level"][-1])
+            self.report.not_understood(name)

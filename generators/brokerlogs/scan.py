@@ -44,7 +44,7 @@ def scan(
     known: int,
     new: Array,
 ) -> tuple[int, int]:
-    """Fill `lines` from the lines of buf that end (at a newline) at `ends`; returns how many (loggers, places) are known.
+    """Fill `lines` from the lines of buf that end, at a newline, at `ends`; returns (loggers, places) known then.
 
     `known` places are in their table already, `new` gets (start, end) of each further one; `classes` gets
     (class, start, end) of each logger.

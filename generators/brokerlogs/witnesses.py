@@ -24,7 +24,8 @@ SHRINKS = pa.schema(
 )
 """One replica found out of sync: its LEO and when it was last caught up, beside the leader's HW and LEO."""
 _LINE = re.compile(
-    rb"^(?:(\d{13})\||\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]).*?\[Partition (\S+) broker=(\d+)\] Shrinking ISR from .*?"
+    rb"^(?:(\d{13})\||\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]).*?\[Partition (\S+) broker=(\d+)\] "
+    rb"Shrinking ISR from .*?"
     rb"\(highWatermark: (-?\d+), endOffset: (-?\d+)\)\. Out of sync replicas: (.*)",
     re.MULTILINE,
 )

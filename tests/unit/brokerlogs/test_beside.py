@@ -5,12 +5,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from log_lines import PARTITION, T0, partition, plain, short
 
 from generators import traces
 from generators.brokerlogs.parser import EVENTS, SourceParser
 from generators.brokerlogs.properties import node_id, server_properties_events
 from generators.brokerlogs.witnesses import shrink_witnesses
-from log_lines import PARTITION, T0, partition, plain, short
 
 CONF = Path(__file__).parents[3] / "conf"
 

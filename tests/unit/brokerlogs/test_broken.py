@@ -1,9 +1,9 @@
 """Lines that are not what they should be: counted, never fatal, and what is lost by them is said."""
 
 import pytest
+from log_lines import PARTITION, T0, advanced, leader, line, partition, plain, recorded, short, skipped
 
 from generators.brokerlogs.parser import SourceParser
-from log_lines import PARTITION, T0, advanced, leader, line, partition, plain, recorded, short, skipped
 
 
 def read(*parts, **settings):

@@ -5,10 +5,10 @@ import random
 
 import pyarrow as pa
 import pytest
+from log_lines import recorded
 
 from generators import traces
 from generators.brokerlogs.parser import SourceParser
-from log_lines import recorded
 
 SOURCES = [
     pytest.param("unclean_election", "broker-1/replication.log.gz", 400_000, id="replication"),

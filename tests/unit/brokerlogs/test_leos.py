@@ -1,7 +1,8 @@
 """LEOs out of "All current LEOs": what is new is told, once."""
 
-from generators.brokerlogs.parser import SourceParser
 from log_lines import advanced, events, leader, plain, recorded, short, skipped
+
+from generators.brokerlogs.parser import SourceParser
 
 
 def told(*lines):

@@ -3,10 +3,10 @@
 import gzip
 
 import pytest
+from log_lines import STATE, advanced, events, leader, line, recorded, skipped
 
 from generators import traces
 from generators.brokerlogs.parser import SourceParser
-from log_lines import STATE, advanced, events, leader, line, recorded, skipped
 
 
 def levels(*lines, **settings):

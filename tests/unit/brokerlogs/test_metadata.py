@@ -4,10 +4,10 @@ import gzip
 import json
 
 import pytest
+from log_lines import ID, T0, plain, short
 
 from generators import traces
 from generators.brokerlogs.parser import SourceParser
-from log_lines import ID, T0, plain, short
 
 TOPIC = ("TOPIC_RECORD", {"name": "or.d-ers", "topicId": ID})
 NEW = (

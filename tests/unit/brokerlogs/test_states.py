@@ -1,7 +1,6 @@
 """Terms, ISR changes and cuts, one shape at a time: a line in, its events out."""
 
 import pytest
-
 from log_lines import ALTER, FETCHER, ID, LOG, PARTITION, STATE, events, leader, line, partition, recorded, short
 
 FOLLOWER = (

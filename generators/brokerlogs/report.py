@@ -1,0 +1,54 @@
+"""What became of the lines of one source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from generators.brokerlogs.compiled import Array
+from generators.brokerlogs.lines import BROKEN, CONTINUATION, DUMPED, IGNORED, REQUEST
+
+
+@dataclass
+class ParseReport:
+    """What became of the lines of one source."""
+
+    lines: int = 0
+    understood: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Lines that were not understood, by logger."""
+    continuation: int = 0
+    """Lines without a header: stack traces and the like."""
+    broken: int = 0
+    requests: int = 0
+    """Lines of the request log, recognised and left aside."""
+    torn: bool = False
+    """The last line has no end."""
+    has_sn: bool = False
+    """Lines are numbered (%sn); without it a loss before the reader cannot be seen."""
+    level: int = 0
+    lost: int = 0
+    """How often lines were found to be missing."""
+
+    def count(self, lines: Array, decisions: Array, loggers: list[str]) -> None:
+        """Count decided lines; `loggers` are the names behind their numbers."""
+        kinds = np.bincount(lines["kind"], minlength=DUMPED + 1)
+        self.lines += len(lines)
+        self.continuation += int(kinds[CONTINUATION])
+        self.broken += int(kinds[BROKEN])
+        self.requests += int(kinds[REQUEST])
+        self.understood += int(kinds[REQUEST + 1 :].sum())
+        for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
+            if count:
+                self.ignored[loggers[logger]] += int(count)
+        if len(lines):
+            self.has_sn = self.has_sn or bool((lines["number"] >= 0).any())
+            self.lost += int(np.count_nonzero(decisions["lost"]))
+            self.level = int(decisions["level"][-1])
+
+    def not_understood(self, logger: str) -> None:
+        """A line taken for understood was not."""
+        self.ignored[logger] += 1
+        self.understood -= 1
