@@ -7,8 +7,8 @@ CLUSTER = "org.apache.kafka.controller.ClusterControlManager"
 HEARTBEAT = "org.apache.kafka.controller.BrokerHeartbeatManager"
 CONFIGURATION = "org.apache.kafka.controller.ConfigurationControlManager"
 NEW = (
-    f"Replayed PartitionRecord for new partition or.d-ers-1 with topic ID {ID} and PartitionRegistration(replicas=[3, 1, 2], "
-    "directories=[a, b, c], isr=[3, 1, 2], removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=3, "
+    f"Replayed PartitionRecord for new partition or.d-ers-1 with topic ID {ID} and "
+    "PartitionRegistration(replicas=[3, 1, 2], directories=[a, b, c], isr=[3, 1, 2], removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=3, "
     "leaderRecoveryState=RECOVERED, leaderEpoch=0, partitionEpoch=0)."
 )
 
@@ -145,7 +145,9 @@ def test_partition_changes(lines, expected):
 REGISTRATION = (
     "Replayed BrokerRegistrationChangeRecord modifying the registration for broker 3: BrokerRegistrationChangeRecord"
 )
-REGISTERED = "RegisterBrokerRecord(brokerId=3, isMigratingZkBroker=false, incarnationId=kAZ, brokerEpoch=96, endPoints=[], fenced=true)"
+REGISTERED = (
+    "RegisterBrokerRecord(brokerId=3, isMigratingZkBroker=false, incarnationId=kAZ, brokerEpoch=96, fenced=true)"
+)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +231,7 @@ def test_settings(resource, expected):
 
 
 def test_a_topic_is_not_mistaken_for_a_partition_of_its_name():
-    config = "Replayed ConfigRecord for ConfigResource(type=TOPIC, name='a-0') which set configuration min.insync.replicas to 2"
+    resource = "ConfigResource(type=TOPIC, name='a-0')"
+    config = f"Replayed ConfigRecord for {resource} which set configuration min.insync.replicas to 2"
     rows = events(recorded(2, 1, name="a-0"), said(config, CONFIGURATION))
     assert short(rows, "topic", "partition") == [("fetch", "a", 0), ("config", "a-0", -1)]

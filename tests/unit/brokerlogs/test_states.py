@@ -11,14 +11,17 @@ SKIPPED_CHANGE = (
     "[Broker id=1] Skipped the become-{role} state change for {tp} with topic id Some(" + ID + ") and partition state "
     "LeaderAndIsrPartitionState(topicName='x', partitionIndex=1, controllerEpoch=-1, leader=1, leaderEpoch=2, "
     "isr=[3, 1, 2], partitionEpoch=4, replicas=[1, 2, 3], addingReplicas=[], removingReplicas=[], isNew=false, "
-    "leaderRecoveryState=0) since it is already the {role} with leader epoch 2. Current high watermark 919, ISR [3,1,2]."
+    "leaderRecoveryState=0) since it is already the {role} with leader epoch 2. "
+    "Current high watermark 919, ISR [3,1,2]."
 )
 SENT = (
     "sentLeaderAndIsr=LeaderAndIsr(leader=1, leaderEpoch=2, isrWithBrokerEpoch={}, leaderRecoveryState=RECOVERED, "
     "partitionEpoch=3), leaderRecoveryState=RECOVERED, lastCommittedState=CommittedPartitionState(isr=Set(3, 1), "
     "leaderRecoveryState=RECOVERED))"
 )
-BROKERS = "BrokerState(brokerId=3, brokerEpoch=9), BrokerState(brokerId=1, brokerEpoch=96), BrokerState(brokerId=2, brokerEpoch=-1)"
+BROKERS = ", ".join(
+    f"BrokerState(brokerId={broker}, brokerEpoch={epoch})" for broker, epoch in ((3, 9), (1, 96), (2, -1))
+)
 EXPAND = "PendingExpandIsr(newInSyncReplicaId=2, " + SENT
 SHRINK = "PendingShrinkIsr(outOfSyncReplicaIds=Set(2), " + SENT
 SHRINKING = (
@@ -112,8 +115,8 @@ def test_an_isr_committed_through_the_answer(words):
 @pytest.mark.parametrize("logger", [ALTER, "org.apache.kafka.server.partition.DefaultAlterPartitionManager"])
 def test_the_manager_is_a_third_witness_where_the_topic_is_known(logger):
     handled = line(
-        f"Controller successfully handled AlterPartition request for {ID}:1: PartitionData(partitionIndex=1, errorCode=0, "
-        "leaderId=1, leaderEpoch=2, isr=[3, 1, 2], leaderRecoveryState=0, partitionEpoch=4)",
+        f"Controller successfully handled AlterPartition request for {ID}:1: PartitionData(partitionIndex=1, "
+        "errorCode=0, leaderId=1, leaderEpoch=2, isr=[3, 1, 2], leaderRecoveryState=0, partitionEpoch=4)",
         logger,
     )
     assert events(handled, broker_id=1) == []
@@ -155,8 +158,8 @@ def test_a_shrink_at_info_tells_the_offsets_that_nothing_else_told():
 
 def test_a_rejection_undoes_the_proposal():
     words = (
-        f"Failed to alter partition to {EXPAND.format('List(' + BROKERS + ')')} since the controller rejected the request "
-        "with INELIGIBLE_REPLICA. Partition state has been reset to the latest committed state "
+        f"Failed to alter partition to {EXPAND.format('List(' + BROKERS + ')')} since the controller rejected "
+        "the request with INELIGIBLE_REPLICA. Partition state has been reset to the latest committed state "
         "CommittedPartitionState(isr=Set(3, 1), leaderRecoveryState=RECOVERED)."
     )
     row = one(line(partition(words)))
