@@ -41,9 +41,11 @@ FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")], align=True)
 """Of a line: the RECORDED line whose fetch it opens (-1), that fetch's ADVANCED line (-1), line numbers lost before
 it, the level, and whether an earlier line of its fetch has told it."""
-STATE = np.dtype([("level", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")], align=True)
-"""Carried on: the level (-1 open) and when it was asked for, whether the last line was broken, the greatest `%sn` so
-far (-1 none) and the time of the last line (-1)."""
+STATE = np.dtype(
+    [("level", "i1"), ("full", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")], align=True
+)
+"""Carried on: the level (-1 open), whether fetches were ever printed, whether the last line was broken, when the level
+was asked for, the greatest `%sn` so far (-1 none) and the time of the last line (-1)."""
 UNREADABLE = -1
 """In place of a number of lost lines: a broken one, in a log that numbers none."""
 
@@ -193,6 +195,8 @@ def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bo
             level, opened = _level_from(lines, n, i, last), line.ts
             if level == OPEN:
                 return decisions, i
+            if level == LEAN and state.full:  # nobody fetched: that alone is no change of what is printed
+                level = FULL
         if forced >= 0:
             level = forced
         opens = (telling or kind == PROPOSED) and level == FULL and not decision.taken
@@ -221,5 +225,7 @@ def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bo
                 decisions[decision.hw].taken = 1
         decision.level = max(level, INFO)
         state.level, state.opened, state.number = level, opened, greatest
+        if kind == RECORDED:
+            state.full = 1
         state.broken, state.ts = kind == BROKEN, line.ts
     return decisions, n

@@ -73,7 +73,7 @@ class SourceParser:
         self._controller = ControllerLog(self._states)
         self._waiting = b""
         self._taken: list[int] = []
-        self._decided = np.array([(-1, 0, 0, -1, -1)], STATE)
+        self._decided = np.array([(-1, 0, 0, 0, -1, -1)], STATE)
         self._source = np.array([(0, 0, -1 if broker_id is None else broker_id)], SOURCE)
         self._loggers: list[str] = []
 

@@ -8,7 +8,8 @@ HEARTBEAT = "org.apache.kafka.controller.BrokerHeartbeatManager"
 CONFIGURATION = "org.apache.kafka.controller.ConfigurationControlManager"
 NEW = (
     f"Replayed PartitionRecord for new partition or.d-ers-1 with topic ID {ID} and "
-    "PartitionRegistration(replicas=[3, 1, 2], directories=[a, b, c], isr=[3, 1, 2], removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=3, "
+    "PartitionRegistration(replicas=[3, 1, 2], directories=[a, b, c], isr=[3, 1, 2], "
+    "removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=3, "
     "leaderRecoveryState=RECOVERED, leaderEpoch=0, partitionEpoch=0)."
 )
 

@@ -50,6 +50,15 @@ def test_a_restart_at_a_lower_level_is_seen():
     assert levels(leader(), recorded(2, 0, ms=1), creating, leader(epoch=1, ms=20_001), late)[-1] == ("leader", 0)
 
 
+def test_a_leader_whose_followers_are_gone_still_tells_all():
+    creating = line(
+        "[Broker id=1] Creating new partition orders-1 with topic id AAAAAAAAAAAAAAAAAAAAAA.", STATE, ms=20_000
+    )
+    alone = [advanced(n, n + 1, ms=21_000 + 5000 * n) for n in range(8)]
+    rows = levels(leader(), recorded(2, 0, ms=1), creating, leader(epoch=1, ms=20_001), *alone)
+    assert {level for _, level in rows} == {3}
+
+
 def test_fetches_that_are_denied_at_run_time_are_missed():
     moved = [skipped({2: n, 1: n}, ms=n * 1000) for n in (1, 5, 12)]
     assert levels(leader(), recorded(2, 0, ms=10), *moved)[2:] == [
