@@ -165,16 +165,16 @@ class SeriesReader:
     def _following(self) -> Path | None:
         """The file to read after the one at hand; None while there is none."""
         assert self._file is not None
-        stat = self._file.stat()
+        stat, name = self._file.stat(), self._file.path
         if self.growing and stat is not None and _same(self._file.path, stat):
             return None
         files = self.series.files()
-        at = next((i for i, path in enumerate(files) if stat is not None and _same(path, stat)), None)
+        at = next((i for i, path in enumerate(files) if _same(path, stat) or (stat is None and path == name)), None)
         if at is None:
             at = next((i for i, path in enumerate(files) if self._head and _begins(path, self._head)), None)
         if at is not None:
             return files[at + 1] if at + 1 < len(files) else None
-        return next((path for path in files if stat is None or written(path) >= stat.st_mtime_ns), None)
+        return next((path for path in files if stat is not None and written(path) >= stat.st_mtime_ns), None)
 
 
 def first_not_done(series: Series, place: Place | None) -> Series:
@@ -201,8 +201,8 @@ def _reaches(path: Path, position: int) -> bool:
         return False
 
 
-def _same(path: Path, stat: os.stat_result) -> bool:
+def _same(path: Path, stat: os.stat_result | None) -> bool:
     try:
-        return os.path.samestat(os.stat(path), stat)
+        return stat is not None and os.path.samestat(os.stat(path), stat)
     except FileNotFoundError:
         return False
