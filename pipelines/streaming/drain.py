@@ -21,7 +21,7 @@ def close_sources(lake: str, storage_options: Mapping[str, str] | None = None) -
         return 0
     told = told.append_column("closing", pc.cast(pc.equal(told["source_id"], SOURCE), pa.int64()))
     clusters = told.group_by("cluster").aggregate([("ts", "max"), ("closing", "sum")]).sort_by("cluster")
-    rows = [_closing_row(row["cluster"], row["ts_max"], row["closing_sum"]) for row in clusters.to_pylist()]
+    rows = [closing_row(row["cluster"], row["ts_max"], row["closing_sum"]) for row in clusters.to_pylist()]
     version = sum(row["source_seq"] for row in rows)
     append_events(
         lake,
@@ -33,7 +33,8 @@ def close_sources(lake: str, storage_options: Mapping[str, str] | None = None) -
     return len(rows)
 
 
-def _closing_row(cluster: str, ts: object, number: int) -> dict[str, Any]:
+def closing_row(cluster: str, ts: object, number: int) -> dict[str, Any]:
+    """The row that tells the reconstruction to make final what it was told until `ts`."""
     return {
         "cluster": cluster,
         "source_id": SOURCE,

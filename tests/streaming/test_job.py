@@ -1,0 +1,147 @@
+"""The streaming job on a small lake: once, resumed, replayed, stopped, rebuilt, refused."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from generators.lake import append_events, read_events
+from generators.lock import RoleHeld, hold
+from pipelines.replication import Rules, replay
+from pipelines.streaming.identity import RECORD, StateMismatch
+from pipelines.streaming.job import run
+from pipelines.streaming.numbering import _murmur3
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
+from tests.streaming.events import history
+from tests.streaming.shell import added_up, same_rows
+
+BUCKETS = 4
+EVENTS = history(partitions=6, rounds=40)
+
+
+def put(lake, version, begin, end):
+    append_events(str(lake), EVENTS.slice(begin, end - begin), app_id="test", version=version)
+
+
+def play(lake, **options):
+    return run(str(lake), Rules(), buckets=BUCKETS, **options)
+
+
+def assert_same_as_replay(lake):
+    place, expected = Lake(str(lake), {}), replay(read_events(str(lake)))
+    for kind in KINDS:
+        table, want = place.open(kind).to_pyarrow_table(), getattr(expected, kind)
+        if kind == "minute_stats":
+            assert added_up(table) == added_up(want)
+        else:
+            assert same_rows(table, but=["quarantined_at"]) == same_rows(want, but=["quarantined_at"]), kind
+
+
+def versions(lake):
+    return {kind: Lake(str(lake), {}).open(kind).version() for kind in (*KINDS, HEALTH, *MINUTES)}
+
+
+def contents(lake):
+    place = Lake(str(lake), {})
+    return {kind: same_rows(place.open(kind).to_pyarrow_table()) for kind in (*KINDS, HEALTH, *MINUTES)}
+
+
+@pytest.mark.spark
+def test_a_lake_through_its_life(spark, tmp_path):
+    lake, half = tmp_path / "lake", len(EVENTS) // 2
+
+    # Several commits, one run: what is final is there, and delta-spark reads every table.
+    put(lake, 0, 0, half // 2)
+    put(lake, 1, half // 2, half)
+    batches = []
+    summary = play(lake, on_batch=batches.append)
+    assert (summary.events, summary.stopped) == (half, False)
+    assert sum(b.events for b in batches) == half
+    assert batches[-1].versions_behind == 0
+    place = Lake(str(lake), {})
+    assert place.open("partition_hw").to_pyarrow_table().num_rows > 0
+    assert place.open(HEALTH).to_pyarrow_table().num_rows == 6
+    for kind, rows in contents(lake).items():
+        assert spark.read.format("delta").load(place.uri(kind)).count() == len(rows), kind
+
+    # The last batch again, as after a driver that died between the commits of the tables and of the checkpoint.
+    before = contents(lake), versions(lake)
+    commits = next((lake / "_run").glob("*/commits"))
+    newest = max((p for p in commits.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    play(lake)
+    assert newest.exists()
+    assert (contents(lake), versions(lake)) == before
+
+    # More data, drained: the same as a replay of everything.
+    put(lake, 2, half, len(EVENTS))
+    assert play(lake, drain=True).events == len(EVENTS) - half + 1
+    assert_same_as_replay(lake)
+
+    # A rebuild gives the same rows under a new query.
+    before = contents(lake)
+    play(lake, rebuild=True)
+    after = contents(lake)
+    assert {k: v for k, v in after.items() if k != "minute_stats"} == {
+        k: v for k, v in before.items() if k != "minute_stats"
+    }
+    assert_same_as_replay(lake)
+
+
+@pytest.mark.spark
+def test_sigterm_stops_after_the_batch_in_flight_and_the_next_run_goes_on(spark, tmp_path):
+    lake = tmp_path / "lake"
+    put(lake, 0, 0, 300)
+
+    def ask_to_stop(batch):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    summary = play(lake, once=False, interval=1, on_batch=ask_to_stop)
+    assert summary.stopped
+    assert summary.events == 300
+    put(lake, 1, 300, len(EVENTS))
+    play(lake, drain=True)
+    assert_same_as_replay(lake)
+
+
+@pytest.mark.spark
+def test_an_event_that_breaks_the_contract_is_set_aside_and_the_rest_goes_on(spark, tmp_path):
+    import pyarrow as pa
+
+    lake = tmp_path / "lake"
+    rows = EVENTS.to_pylist()
+    at = next(i for i, row in enumerate(rows) if row["event_type"] == "hw" and i > 100)
+    rows[at]["hw"] = -7
+    append_events(str(lake), pa.Table.from_pylist(rows, EVENTS.schema), app_id="test", version=0)
+    play(lake, drain=True)
+    (aside,) = Lake(str(lake), {}).open("quarantine").to_pyarrow_table().to_pylist()
+    assert aside["reasons"] == ["hw_below_-1: hw = -7"]
+    assert {k: v for k, v in aside.items() if k not in ("reasons", "quarantined_at")} == rows[at]
+    assert_same_as_replay(lake)
+
+
+@pytest.mark.spark
+def test_keys_are_hashed_as_spark_hashes_them(spark):
+    from pyspark.sql import functions as F
+
+    rows = spark.range(-50, 50).select(F.col("id").cast("int").alias("key")).select("key", F.hash("key").alias("hash"))
+    assert all(_murmur3(row.key) == row.hash for row in rows.collect())
+
+
+def test_a_second_run_is_refused_by_name(tmp_path):
+    with hold(str(tmp_path), "run"), pytest.raises(RoleHeld, match=f"process {os.getpid()}"):
+        play(tmp_path)
+
+
+def test_a_run_without_its_checkpoint_is_refused(tmp_path):
+    from tests.streaming.test_sink import HW, writer, written
+
+    place = Lake(str(tmp_path), {})
+    place.create()
+    out = writer(place)
+    out.commit([written(out, partition_hw=HW)], 0)
+    with pytest.raises(StateMismatch, match="run --rebuild"):
+        play(tmp_path)
+    assert not Path(tmp_path, RECORD).exists()
