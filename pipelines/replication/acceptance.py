@@ -9,6 +9,9 @@ from numba import njit
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64
+from pipelines.replication.lanes import SERIES
+
+OF = SERIES.at
 
 
 class Accepted(NamedTuple):
@@ -77,8 +80,8 @@ def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, 
     holes = np.empty((len(seq), 3), dtype=np.int64)
     twin_count = hole_count = 0
     for k in range(len(series)):
-        expected = S[series[k]].next_seq
-        limit = overdue[S[series[k]].source]
+        expected = S[series[k], OF.next_seq]
+        limit = overdue[S[series[k], OF.source]]
         last = -1
         for j in range(bounds[k], bounds[k + 1]):
             row = order[j]
@@ -104,16 +107,16 @@ def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, 
 
 
 @njit(cache=True, nogil=True)
-def read_on(a: Accepted, seq: I64, ts: I64, marks: Records, S: Records, clock: I64) -> None:
+def read_on(a: Accepted, seq: I64, ts: I64, consumed: I8, S: Records, clock: I64) -> None:
     """Moves each series past what has been consumed of it; clock[row] is its running maximum of time."""
     for k in range(len(a.series)):
         s = a.series[k]
         for j in range(a.start[k], a.end[k]):
             row = a.order[j]
-            if marks[row].consumed and seq[row] >= S[s].next_seq:
-                S[s].next_seq = seq[row] + 1
-                S[s].last_ts = max(S[s].last_ts, ts[row])
-                clock[row] = S[s].last_ts
+            if consumed[row] and seq[row] >= S[s, OF.next_seq]:
+                S[s, OF.next_seq] = seq[row] + 1
+                S[s, OF.last_ts] = max(S[s, OF.last_ts], ts[row])
+                clock[row] = S[s, OF.last_ts]
 
 
 @njit(cache=True, nogil=True)
@@ -123,9 +126,9 @@ def falls(rows: I64, series: I32, hw: I64, S: Records, before: I64) -> int:
     for k in range(len(rows)):
         row = rows[k]
         s = series[row]
-        if hw[row] < S[s].follower_hw:
+        if hw[row] < S[s, OF.follower_hw]:
             rows[count] = row
-            before[count] = S[s].follower_hw
+            before[count] = S[s, OF.follower_hw]
             count += 1
-        S[s].follower_hw = hw[row]
+        S[s, OF.follower_hw] = hw[row]
     return count

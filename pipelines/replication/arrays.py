@@ -1,61 +1,81 @@
-"""Records that grow: one structured numpy array, a record per lane, replica slot, series or row."""
+"""Numbers in rows and named columns that kernels read and write: one flat int64 array per structure."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections import namedtuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Records: TypeAlias = npt.NDArray[np.void]
-Fields: TypeAlias = dict[str, tuple[str, int]]
-"""Field name -> (dtype, default)"""
+Records: TypeAlias = npt.NDArray[np.int64]
+"""A row per lane, slot or output row; columns as a Shape names them."""
 
 
-def records(fields: Fields, count: int) -> Records:
-    """`count` records with their defaults."""
-    made = np.empty(count, dtype=np.dtype([(name, dtype) for name, (dtype, _) in fields.items()], align=True))
-    made[:] = tuple(default for _, default in fields.values())
+class Shape(NamedTuple):
+    """Columns by name: `at.name` is the column's index, a constant to a kernel."""
+
+    at: Any
+    defaults: tuple[int, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.at._fields)
+
+
+def shape(**defaults: int) -> Shape:
+    """Columns with the value that a new row has in each."""
+    columns = namedtuple("columns", defaults)  # type: ignore[misc]
+    return Shape(columns(*range(len(defaults))), tuple(defaults.values()))
+
+
+def records(of: Shape, count: int) -> Records:
+    """`count` rows with their defaults."""
+    made = np.empty((count, len(of.defaults)), dtype=np.int64)
+    made[:] = of.defaults
     return made
 
 
 class Arrays:
-    """Records of typed fields with a default each. `width` entries per row lie side by side:
-    entry k of row n stands at n * width + k. Kernels read and write `data`, which has room to spare.
+    """Rows that grow. `width` entries per row lie side by side: entry k of row n stands at n * width + k.
+
+    Kernels read and write `data`, which has room to spare; `blank=False` where they write whole rows.
     """
 
-    def __init__(self, fields: Fields, width: int = 1, count: int = 0) -> None:
-        self.fields, self.width, self.count = fields, width, 0
-        self.data = records(fields, 0)
+    def __init__(self, of: Shape, width: int = 1, count: int = 0, blank: bool = True) -> None:
+        self.shape, self.width, self.count, self.blank = of, width, 0, blank
+        self.data = records(of, 0)
         self.grow(count)
 
     def grow(self, count: int) -> None:
         """Makes room for rows up to `count`, new ones with their defaults."""
         if count * self.width > len(self.data):
-            grown = records(self.fields, max(64, count + count // 2) * self.width)
+            room = max(64, count + count // 2) * self.width
+            grown = records(self.shape, room) if self.blank else np.empty((room, len(self.shape.defaults)), np.int64)
             grown[: self.count * self.width] = self.data[: self.count * self.width]
             self.data = grown
         self.count = max(self.count, count)
 
     def widen(self, width: int) -> None:
         """Gives every row more entries, the new ones with their defaults."""
-        wider = records(self.fields, self.count * width).reshape(self.count, width)
-        wider[:, : self.width] = self.data[: self.count * self.width].reshape(self.count, self.width)
-        self.data, self.width = wider.reshape(-1), width
+        columns = len(self.shape.defaults)
+        wider = records(self.shape, self.count * width).reshape(self.count, width, columns)
+        wider[:, : self.width] = self.data[: self.count * self.width].reshape(self.count, self.width, columns)
+        self.data, self.width = wider.reshape(-1, columns), width
 
     def __getitem__(self, name: str) -> Any:
-        return self.data[name][: self.count * self.width]
+        return self.data[: self.count * self.width, getattr(self.shape.at, name)]
 
     def table(self) -> pa.Table:
-        """All rows, a column per field; entries of wide rows lie side by side."""
-        return pa.table({name: np.ascontiguousarray(self[name]) for name in self.fields})
+        """All rows, a column per name; entries of wide rows lie side by side."""
+        return pa.table({name: np.ascontiguousarray(self[name]) for name in self.shape.names})
 
     @classmethod
-    def of(cls, fields: Fields, table: pa.Table, width: int = 1) -> Arrays:
-        """The rows that `table` gave. A field it does not know gets its default."""
-        arrays = cls(fields, width, table.num_rows // width)
-        for name in fields:
+    def from_table(cls, of: Shape, table: pa.Table, width: int = 1) -> Arrays:
+        """The rows that `table` gave. A column it does not know gets its default."""
+        arrays = cls(of, width, table.num_rows // width)
+        for name in of.names:
             if name in table.column_names:
-                arrays.data[name][: table.num_rows] = table[name].to_numpy()
+                arrays[name][:] = table[name].to_numpy()
         return arrays

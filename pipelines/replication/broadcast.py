@@ -120,7 +120,7 @@ def _gap_row(
 def say_gaps(state: State, talk: Talk, batch: Batch, outcome: Outcome) -> None:
     """Holes in a partition's numbers that were read across."""
     for row, seq_from, seq_to in batch.accepted.holes:
-        if outcome.marks["consumed"][row]:
+        if outcome.consumed[row]:
             series = int(batch.series[row])
             state.gaps.setdefault(series, []).append((int(seq_from), int(seq_to)))
             event = batch.events.slice(int(row), 1).to_pylist()[0]
@@ -163,8 +163,7 @@ def _behind_rows(
         decided = settled.get(str(name[0]), -1)
         if told.get(name, -1) < decided:
             limit[number] = decided
-    marks = outcome.marks
-    behind = (batch.columns.ts <= limit[batch.source]) & (marks["consumed"] == 1) & (batch.accepted.dropped == 0)
+    behind = (batch.columns.ts <= limit[batch.source]) & (outcome.consumed == 1) & (batch.accepted.dropped == 0)
     return np.flatnonzero(behind)
 
 
@@ -187,12 +186,18 @@ def depose(state: State, moves: list[tuple[int, int | None, int]], minutes: Minu
 def count_changes(state: State, changes: list[Any], regressions: list[Any], minutes: Minutes) -> None:
     """ISR changes by cause and regressions by class; a revision takes back what it replaces."""
     for row in changes:
-        row["predicted"] = state.foretold.get((state.partition_of(row), row["partition_epoch"] or -1))
+        row["predicted"] = state.foretold.get(
+            (state.partition_of(row), NULL32 if row["partition_epoch"] is None else row["partition_epoch"])
+        )
         if row["change"] != "replace" and row["revision"] == 1:
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"{row['change']}:{row['cause']}")
     for row in regressions:
         if row["revision"] == 1:
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")
+
+
+def _number(value: int | None) -> int:
+    return NULL32 if value is None else value
 
 
 def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) -> None:
@@ -205,5 +210,4 @@ def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) 
     groups = counted.group_by(["cluster", "source_id", "broker_id", "ts"]).aggregate([([], "count_all")])
     for row in groups.to_pylist():
         if owner(row["source_id"], reconstructor.buckets) == reconstructor.bucket:
-            broker = NULL32 if row["broker_id"] is None else row["broker_id"]
-            minutes.add(row["cluster"], broker, row["ts"] * 60_000_000, "events", row["count_all"])
+            minutes.add(row["cluster"], row["broker_id"], row["ts"] * 60_000_000, "events", row["count_all"])

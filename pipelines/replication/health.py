@@ -20,17 +20,18 @@ def health(state: State, told: Any) -> pa.Table:
     if not count:
         return partition_health.ARROW.empty_table()
     p, keys = state.partitions, state.partition_keys.keys
-    lane = _leading_lanes(state)
-    led = lane >= 0
-    of = np.where(led, lane, 0)
+    last = _last_lanes(state)
+    leads = state.lanes["state"][last] != IDLE if state.lanes.count else np.zeros(count, dtype=np.bool_)
+    led = (last >= 0) & leads & (state.lanes["deposed"][last] == 0 if state.lanes.count else False)
+    lane, known, of = np.where(led, last, -1), last >= 0, np.maximum(last, 0)
     lanes = state.lanes if state.lanes.count else None
     topic = (keys >> 32).astype(np.int64)
 
-    def col(name: str, default: int) -> Any:
-        return np.where(led, lanes[name][of], default) if lanes is not None else np.full(count, default)
+    def col(name: str, default: int, where: Any = led) -> Any:
+        return np.where(where, lanes[name][of], default) if lanes is not None else np.full(count, default)
 
     isr, assigned = col("isr", 0), col("assigned", 0)
-    hw, leo, stalled = col("hw", NULL), col("leader_leo", NULL), col("stalled_since", NULL)
+    hw, leo, stalled = col("hw", NULL, known), col("leader_leo", NULL, known), col("stalled_since", NULL)
     home = col("home", -1)
     now = np.where(home < 0, NULL, told[home]) if len(told) else np.full(count, NULL)
     sizes = np.bitwise_count(isr.astype(np.int64)), np.bitwise_count(assigned.astype(np.int64))
@@ -61,22 +62,27 @@ def health(state: State, told: Any) -> pa.Table:
         "stalled_ms": pa.array(
             np.where(stalled == NULL, 0, (now - stalled) // 1000), mask=(~led) | (now == NULL)
         ),
-        "last_event_ts": times(np.maximum(p["last_ts"], col("last_ts", NULL)).astype(np.int64)),
+        "last_event_ts": times(_last_told(state)),
         "level": pa.array(col("level", 0).astype(np.int32)),
     }  # fmt: skip
     schema = partition_health.ARROW
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
 
 
-def _leading_lanes(state: State) -> Any:
-    """Per partition the lane that leads it now, -1 where none does: not deposed, its term the last to start."""
+def _last_lanes(state: State) -> Any:
+    """Per partition the lane whose term started last, -1 where nobody was seen leading: it may lead still."""
     lane_of = np.full(state.partition_keys.count, -1, dtype=np.int64)
-    if not state.lanes.count:
-        return lane_of
-    lanes = np.flatnonzero((state.lanes["state"] != IDLE) & (state.lanes["deposed"] == 0))
-    order = lanes[np.argsort(state.lanes["term_start"][lanes], kind="stable")]
+    begun = np.flatnonzero(state.lanes["term_start"] != NULL)
+    order = begun[np.argsort(state.lanes["term_start"][begun], kind="stable")]
     lane_of[state.lanes["partition"][order]] = order
     return lane_of
+
+
+def _last_told(state: State) -> Any:
+    """The time of the last event read of each partition."""
+    last = np.full(state.partition_keys.count, NULL, dtype=np.int64)
+    np.maximum.at(last, state.series["partition"], state.series["last_ts"])
+    return last
 
 
 def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:

@@ -5,6 +5,7 @@ Sets of replicas are bit masks over the lane's slots; a slot is given to a repli
 
 from __future__ import annotations
 
+from pipelines.replication.arrays import shape
 from pipelines.replication.columns import NULL, NULL32
 
 IDLE, LEADING, MIDFLIGHT = 0, 1, 2
@@ -15,75 +16,68 @@ NEVER = 1 << 62
 SLOTS = 4
 """Replica slots per lane to begin with; doubled for all lanes when one needs more."""
 
-LANE_FIELDS: dict[str, tuple[str, int]] = {
-    "partition": ("i4", -1),
-    "broker": ("i4", -1),
-    "topic": ("i4", -1),
-    "cluster": ("i4", -1),
-    "home": ("i4", -1),
-    "state": ("i1", IDLE),
-    "level": ("i1", 0),
-    "frozen": ("i1", 0),
-    "leader_epoch": ("i4", NULL32),
-    "partition_epoch": ("i4", NULL32),
-    "topic_id": ("i4", -1),
-    "deposed": ("i1", 0),
-    "term_start": ("i8", NULL),
-    "start_offset": ("i8", NULL),
-    "hw": ("i8", NULL),
-    "leader_leo": ("i8", NULL),
-    "reported": ("i8", NULL),
-    "agreed": ("i8", NULL),
-    "low_reports": ("i4", 0),
-    "isr": ("i8", 0),
-    "isr_known": ("i1", 0),
-    "joining": ("i8", 0),
-    "assigned": ("i8", 0),
-    "assigned_count": ("i4", 0),
-    "held": ("i8", 0),
-    "told_min_isr": ("i4", NULL32),
-    "min_isr": ("i4", NULL32),
-    "lag_max": ("i8", NULL),
-    "deadline": ("i8", NEVER),
-    "last_ts": ("i8", -1),
-    "witness": ("i8", NULL),
-    "witness_ts": ("i8", NULL),
-    "append_ts": ("i8", NULL),
-    "append_leo": ("i8", NULL),
-    "stalled_since": ("i8", NULL),
-    "carried": ("i4", 0),
-    "carried_reports": ("i4", 0),
-    "slots": ("i1", 0),
-}
+LANES = shape(
+    partition=-1,
+    broker=-1,
+    topic=-1,
+    cluster=-1,
+    home=-1,
+    state=IDLE,
+    level=0,
+    frozen=0,
+    leader_epoch=NULL32,
+    partition_epoch=NULL32,
+    topic_id=-1,
+    deposed=0,
+    term_start=NULL,
+    start_offset=NULL,
+    hw=NULL,
+    leader_leo=NULL,
+    reported=NULL,
+    agreed=NULL,
+    low_reports=0,
+    isr=0,
+    isr_known=0,
+    joining=0,
+    assigned=0,
+    assigned_count=0,
+    held=0,
+    told_min_isr=NULL32,
+    min_isr=NULL32,
+    lag_max=NULL,
+    deadline=NEVER,
+    last_ts=-1,
+    witness=NULL,
+    witness_ts=NULL,
+    append_ts=NULL,
+    append_leo=NULL,
+    stalled_since=NULL,
+    carried=0,
+    carried_reports=0,
+    slots=0,
+)
 
 
-REPLICA_FIELDS: dict[str, tuple[str, int]] = {
-    "id": ("i4", NULL32),
-    "leo": ("i8", -1),
-    "last_fetch_leader_leo": ("i8", 0),
-    "last_fetch": ("i8", 0),
-    "caught_up": ("i8", NULL),
-    "broker_epoch": ("i8", NULL),
-    "sync": ("i1", IN_SYNC),
-    "due": ("i8", NEVER),
-}
+REPLICAS = shape(
+    id=NULL32, leo=-1, last_fetch_leader_leo=0, last_fetch=0, caught_up=NULL, broker_epoch=NULL, sync=IN_SYNC, due=NEVER
+)
 
 
-HW_FIELDS: dict[str, tuple[str, int]] = {
-    "lane": ("i4", -1),
-    "ts": ("i8", NULL),
-    "kind": ("i1", 0),
-    "hw": ("i8", NULL),
-    "reported": ("i8", NULL),
-    "leader_leo": ("i8", NULL),
-    "isr": ("i8", 0),
-    "holding": ("i8", 0),
-    "frozen": ("i1", 0),
-    "agreement": ("i1", 0),
-    "leader_epoch": ("i4", NULL32),
-    "topic_id": ("i4", -1),
-    "level": ("i1", 0),
-}
+HW_ROWS = shape(
+    lane=-1,
+    ts=NULL,
+    kind=0,
+    hw=NULL,
+    reported=NULL,
+    leader_leo=NULL,
+    isr=0,
+    holding=0,
+    frozen=0,
+    agreement=0,
+    leader_epoch=NULL32,
+    topic_id=-1,
+    level=0,
+)
 
 
 ADVANCE, TERM_START, REPORT, FREEZE, THAW = 0, 1, 2, 3, 4
@@ -91,55 +85,54 @@ KINDS = ("advance", "term_start", "report", "freeze", "thaw")
 EXACT, RACE, DISAGREE, UNREPORTED, ONLY_WITNESS, OPEN = 0, 1, 2, 3, 4, 5
 AGREEMENTS = ("exact", "race", "disagree", "unreported", "only_witness")
 
-SYNC_FIELDS: dict[str, tuple[str, int]] = {
-    "lane": ("i4", -1),
-    "ts": ("i8", NULL),
-    "replica": ("i4", -1),
-    "state": ("i1", 0),
-    "previous": ("i1", -1),
-    "in_isr": ("i1", 0),
-    "caught_up": ("i8", NULL),
-    "leo": ("i8", NULL),
-    "leader_leo": ("i8", NULL),
-    "reason": ("i1", 0),
-    "leader_epoch": ("i4", NULL32),
-    "topic_id": ("i4", -1),
-    "level": ("i1", 0),
-}
+SYNC_ROWS = shape(
+    lane=-1,
+    ts=NULL,
+    replica=-1,
+    state=0,
+    previous=-1,
+    in_isr=0,
+    caught_up=NULL,
+    leo=NULL,
+    leader_leo=NULL,
+    reason=0,
+    leader_epoch=NULL32,
+    topic_id=-1,
+    level=0,
+)
 
 
 STATES = ("in_sync", "lagging", "out_of_sync")
 SILENT, BEHIND, NO_STATE, RECOVERED = 0, 1, 2, 3
 REASONS = ("silent", "behind", "no_state", "recovered")
 
-TERM_FIELDS: dict[str, tuple[str, int]] = {
-    "lane": ("i4", -1),
-    "start": ("i8", NULL),
-    "end": ("i8", NULL),
-    "hw": ("i8", NULL),
-    "leader_leo": ("i8", NULL),
-    "fetchers": ("i8", 0),
-    "alone": ("i1", 0),
-    "held": ("i1", 0),
-}
+TERMS = shape(
+    lane=-1,
+    start=NULL,
+    end=NULL,
+    hw=NULL,
+    leader_leo=NULL,
+    fetchers=0,
+    alone=0,
+    held=0,
+)
 
 
-SERIES_FIELDS: dict[str, tuple[str, int]] = {
-    "partition": ("i4", -1),
-    "source": ("i4", -1),
-    "broker": ("i4", -1),
-    "lane": ("i4", -1),
-    "next_seq": ("i8", 0),
-    "last_ts": ("i8", NULL),
-    "follower_hw": ("i8", NULL),
-}
+SERIES = shape(
+    partition=-1,
+    source=-1,
+    broker=-1,
+    lane=-1,
+    next_seq=0,
+    last_ts=NULL,
+    follower_hw=NULL,
+)
 """One source's rows of one partition."""
 
-PARTITION_FIELDS: dict[str, tuple[str, int]] = {
-    "leader_id": ("i4", NULL32),
-    "leader_epoch": ("i4", NULL32),
-    "partition_epoch": ("i4", NULL32),
-    "topic_id": ("i4", -1),
-    "last_ts": ("i8", NULL),
-}
+PARTITIONS = shape(
+    leader_id=NULL32,
+    leader_epoch=NULL32,
+    partition_epoch=NULL32,
+    topic_id=-1,
+)
 """The present of one partition, as its history has it."""

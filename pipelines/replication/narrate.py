@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import I64, NULL, NULL32
 from pipelines.replication.intake import Batch
+from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, MOVED_BACK, NOT_FORETOLD
 from pipelines.replication.lanes import IDLE
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
@@ -39,22 +40,32 @@ def learn_assignments(state: State, batch: Batch) -> None:
 
 def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     """Queues the rare rows that were read, and what the kernel found, per partition."""
-    marks, dropped = outcome.marks, batch.accepted.dropped
-    rows = batch.rare[(marks["consumed"][batch.rare] == 1) & (dropped[batch.rare] == 0)]
-    said: list[tuple[int, dict[str, Any]]] = [
-        (int(r), {"event_type": "midflight"}) for r in np.flatnonzero(marks["midflight"])
-    ]
-    said += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if marks["consumed"][r]]
-    said += [(int(r), {}) for r in rows]
+    read = (outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)
+    said: list[tuple[int, dict[str, Any]]] = []
+    said += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
+    said += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if outcome.consumed[r]]
+    said += [(int(r), {}) for r in batch.rare[read]]
     said += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
-    backs = np.flatnonzero(marks["moved_back"])
-    said += [(int(r), {"detail": "reports_back", "before": int(marks["before"][r])}) for r in backs]
+    backs = outcome.marked(MOVED_BACK)
+    said += [(int(r), {"detail": "reports_back", "before": _agreed(state, batch, r)}) for r in backs]
+    _keep_foretold(state, batch, outcome)
     events = batch.events.take(pa.array([r for r, _ in said], pa.int64())).to_pylist()
     for (row, extra), event in zip(said, events, strict=True):
         partition = int(state.series["partition"][batch.series[row]])
-        if marks["predicted"][row]:
-            state.foretold[partition, event["partition_epoch"] or -1] = bool(marks["predicted"][row] == 1)
         state.notes.setdefault(partition, []).append(_note(event, int(outcome.clock[row]), extra))
+
+
+def _keep_foretold(state: State, batch: Batch, outcome: Outcome) -> None:
+    """Remembers which ISR commits the lag rule foretold, until their row is written."""
+    for mark in (FORETOLD, NOT_FORETOLD):
+        for row in outcome.marked(mark):
+            epoch = int(batch.columns.partition_epoch[row])
+            state.foretold[int(state.series["partition"][batch.series[row]]), epoch] = mark == FORETOLD
+
+
+def _agreed(state: State, batch: Batch, row: int) -> int:
+    """The largest report of the term that was not `disagree`."""
+    return int(state.lanes["agreed"][state.series["lane"][batch.series[row]]])
 
 
 def note_holds(state: State, holds: Holds) -> None:
@@ -69,8 +80,7 @@ def note_holds(state: State, holds: Holds) -> None:
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
-    a = batch.accepted
-    mine = a.order[(outcome.marks["follower"][a.order] == 1) & (a.dropped[a.order] == 0)]
+    mine = outcome.follower_rows
     before = np.empty(len(mine), dtype=np.int64)
     count = falls(mine, batch.series, batch.columns.hw, state.series.data, before)
     return mine[:count], before[:count]

@@ -11,10 +11,11 @@ from numba import njit
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
 from pipelines.replication.facts import SCHEMAS
-from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, STATES
+from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, REPLICAS, STATES
 from pipelines.replication.state import State
 
 Rows = dict[str, Any]
+ID = REPLICAS.at.id
 
 
 def bigints(values: I64) -> pa.Array:
@@ -34,7 +35,9 @@ def times(values: I64) -> pa.Array:
 
 def words(codes: I8, vocabulary: tuple[str, ...]) -> pa.Array:
     """Codes as words; a negative code is null."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(vocabulary)).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes.astype(np.int32, copy=False), mask=codes < 0), pa.array(vocabulary)
+    ).cast(pa.string())
 
 
 @njit(cache=True, nogil=True)
@@ -44,9 +47,13 @@ def _members(masks: I64, lanes: I32, replicas: Records, width: int, offsets: I32
         offsets[row] = at
         for k in range(width):
             if (masks[row] >> k) & 1:
-                values[at] = replicas[lanes[row] * width + k].id
+                replica = replicas[lanes[row] * width + k, ID]
+                to = at
+                while to > offsets[row] and values[to - 1] > replica:
+                    values[to] = values[to - 1]
+                    to -= 1
+                values[to] = replica
                 at += 1
-        values[offsets[row] : at].sort()
     offsets[len(masks)] = at
 
 
@@ -74,7 +81,7 @@ def places(state: State, lanes: I32, topic_id: I32) -> dict[str, pa.Array]:
             pa.string()
         ),
         "topic_id": pa.DictionaryArray.from_arrays(pa.array(known, mask=topic_id < 0), ids).cast(pa.string()),
-        "partition": pa.array((state.partition_keys.keys[partition] & 0xFFFFFFFF).astype(np.int32)),
+        "partition": pa.array(state.partition_keys.keys[partition] & 0xFFFFFFFF),
         "leader_id": ints(state.lanes["broker"][lanes]),
     }
 
@@ -94,7 +101,7 @@ def partition_hw(state: State, rows: Rows) -> pa.Table:
         "holding_replicas": members(state, rows["holding"], lanes),
         "frozen": pa.array(rows["frozen"]).cast(pa.bool_()),
         "agreement": words(rows["agreement"], AGREEMENTS),
-        "level": pa.array(rows["level"].astype(np.int32)),
+        "level": pa.array(rows["level"]),
     })  # fmt: skip
 
 
@@ -117,13 +124,13 @@ def replica_sync(state: State, rows: Rows) -> pa.Table:
         "lag_records": pa.array(np.where(unknown, 0, leader_leo - leo), mask=unknown),
         "lag_ms": pa.array(np.where(never, 0, (rows["ts"] - rows["caught_up"]) // 1000), mask=never),
         "reason": words(rows["reason"], REASONS),
-        "level": pa.array(rows["level"].astype(np.int32)),
+        "level": pa.array(rows["level"]),
     })  # fmt: skip
 
 
 def _table(name: str, made: dict[str, pa.Array]) -> pa.Table:
     schema = SCHEMAS[name]
-    return pa.table([made[field.name] for field in schema], schema=schema)
+    return pa.table([made[field.name].cast(field.type) for field in schema], schema=schema)
 
 
 def listed(name: str, rows: list[Rows]) -> pa.Table:

@@ -155,7 +155,7 @@ class Reconstructor:
 
     def _wait(self, batch: Batch, outcome: Outcome) -> None:
         """Sets aside the rows that were not read."""
-        left = np.flatnonzero(outcome.marks["consumed"] == 0)
+        left = np.flatnonzero(outcome.consumed == 0)
         ready = replication_events.ARROW
         self.state.waiting = (
             batch.events.take(pa.array(left)).select(ready.names).cast(ready) if len(left) else ready.empty_table()
@@ -217,7 +217,7 @@ def _quarantine(rejected: pa.Table, batch: Batch, outcome: Outcome, lost: I64, r
     from schemas import quarantine
 
     parts = []
-    read = outcome.marks["consumed"][lost] == 1 if len(lost) else lost
+    read = outcome.consumed[lost] == 1 if len(lost) else lost
     if len(lost) and read.any():
         rows = batch.events.take(pa.array(lost[read]))
         parts.append(rows.append_column("reasons", pa.array([[r] for r, k in zip(reasons, read, strict=True) if k])))

@@ -8,27 +8,31 @@ from typing import Any
 import numpy as np
 
 from pipelines.replication.acceptance import read_on
-from pipelines.replication.arrays import Arrays, Records, records
-from pipelines.replication.columns import CODE, I32, I64, NULL
+from pipelines.replication.arrays import Arrays, Records
+from pipelines.replication.columns import CODE, I8, I32, I64, NULL
 from pipelines.replication.intake import Batch
 from pipelines.replication.kernel import (
+    CONSUMED,
     COUNTS,
     ENDED_FULL,
     HW_FULL,
-    JOB_FIELDS,
+    JOBS,
     KEEP_FULL,
-    MARK_FIELDS,
+    OF_FOLLOWER,
+    PACKED,
     SLOTS_FULL,
     SYNC_FULL,
+    Marks,
     Settings,
     Stats,
+    pack,
     run_lanes,
 )
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
-    HW_FIELDS,
-    SYNC_FIELDS,
-    TERM_FIELDS,
+    HW_ROWS,
+    SYNC_ROWS,
+    TERMS,
 )
 from pipelines.replication.rules import Rules
 from pipelines.replication.state import State
@@ -50,16 +54,25 @@ class Bounds:
 class Outcome:
     """What one run of the lanes gave."""
 
-    marks: Records
+    marks: Marks
+    """By position in `order`."""
+    order: I64
+    consumed: I8
+    """By row of the micro-batch."""
+    clock: I64
+    """Per consumed row the running maximum of time in its series."""
+    follower_rows: I64
+    """HWs that brokers told as followers."""
     stats: Stats
     stat_keys: I64
     hw: dict[str, Any]
     sync: dict[str, Any]
     ended: dict[str, Any]
-    lanes: I32
-    """Lanes that had rows."""
-    clock: I64
-    """Per consumed row the running maximum of time in its series."""
+
+    def marked(self, mark: int) -> I64:
+        """Rows that bear a mark."""
+        rows: I64 = self.order[np.flatnonzero(self.marks & mark)]
+        return rows
 
 
 def settings(rules: Rules) -> Settings:
@@ -74,22 +87,21 @@ def settings(rules: Rules) -> Settings:
     )
 
 
-def stats_of(batch: Batch, cluster: I32) -> tuple[Stats, I64]:
-    """Empty statistics for every (cluster, broker, minute) of the batch, and their keys."""
+def stats_of(batch: Batch, cluster: I32) -> tuple[Stats, I64, I32]:
+    """Empty statistics for every (cluster, broker, minute) of the batch, their keys, and the one of each row."""
     c = batch.columns
     minute = c.ts // MINUTE_US
     keys = Keys()
     key = (minute << 32) | (cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
     row = keys.number(key)
     stats = Stats(
-        row=row,
         counts=np.zeros((keys.count, len(COUNTS)), dtype=np.int64),
         append_to_hw=np.zeros((keys.count, len(BOUNDS_MS) + 1), dtype=np.int64),
         lag=np.zeros((keys.count, len(BOUNDS_RECORDS) + 1), dtype=np.int64),
         bounds_us=(np.array(BOUNDS_MS) * 1000).astype(np.int64),
         bounds_records=np.array(BOUNDS_RECORDS, dtype=np.int64),
     )
-    return stats, keys.keys.copy()
+    return stats, keys.keys.copy(), row
 
 
 def stat_place(key: int) -> tuple[int, int, int]:
@@ -160,42 +172,41 @@ def run(
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
     lanes, start, end, order = lane_rows(state, batch)
-    with_rows = lanes
     lanes, start, end = _idle_too(state, bounds, holds, lanes, start, end)
     home = _homes(state, batch, lanes, start, end, order)
     holds_from, hold_times = (
         holds.of(state, lanes) if holds else (np.zeros(len(lanes) + 1, dtype=np.int64), np.empty(0, np.int64))
     )
-    jobs = records(JOB_FIELDS, len(lanes))
-    jobs["lane"], jobs["start"], jobs["end"], jobs["final"] = lanes, start, end, int(final)
-    jobs["told"] = np.where(home < 0, -1, bounds.told[home])
-    jobs["ceiling"] = np.where(home < 0, 1 << 62, bounds.ceiling[home])
-    jobs["everybody"] = bounds.everybody[lanes]
-    jobs["holds_from"], jobs["holds_to"] = holds_from[:-1], holds_from[1:]
-    stats, stat_keys = stats_of(batch, cluster)
-    rows = len(batch.columns.ts)
-    marks = records(MARK_FIELDS, rows)
-    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, order, stats, marks)
-    led = state.series["lane"][batch.accepted.series] >= 0
-    a = batch.accepted
-    for k in np.flatnonzero(~led):
-        mine = a.order[a.start[k] : a.end[k]]
-        marks["consumed"][mine] = 1
-        marks["follower"][mine[batch.columns.kind[mine] == CODE["hw"]]] = 1
-    _count_unled(batch, marks, stats, led)
-    c = batch.columns
-    clock = np.full(rows, NULL, dtype=np.int64)
-    read_on(a, c.seq, c.ts, marks, state.series.data, clock)
-    return Outcome(marks, stats, stat_keys, hw, sync, ended, with_rows, clock)
+    jobs = np.stack([
+        lanes, start, end, np.where(home < 0, -1, bounds.told[home]), bounds.everybody[lanes],
+        np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
+        np.full(len(lanes), int(final)),
+    ], axis=1).astype(np.int64)  # fmt: skip
+    stats, stat_keys, stat = stats_of(batch, cluster)
+    marks = np.zeros(len(order), dtype=np.int8)
+    packed = np.empty((len(order), len(PACKED)), dtype=np.int64)
+    a, c = batch.accepted, batch.columns
+    pack(c, order, a.dropped, a.gap_before, stat, packed)
+    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, packed, stats, marks)
+    consumed = np.zeros(len(c.ts), dtype=np.int8)
+    consumed[order[(marks & CONSUMED) != 0]] = 1
+    unled = _read_unled(state, batch, consumed, stats, stat)
+    clock = np.full(len(c.ts), NULL, dtype=np.int64)
+    read_on(a, c.seq, c.ts, consumed, state.series.data, clock)
+    follower_rows = np.concatenate([order[(marks & OF_FOLLOWER) != 0], unled[c.kind[unled] == CODE["hw"]]])
+    return Outcome(marks, order, consumed, clock, follower_rows, stats, stat_keys, hw, sync, ended)
 
 
-def _count_unled(batch: Batch, marks: Records, stats: Stats, led: Any) -> None:
-    """Rows that no lane reads count as events all the same."""
+def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats, stat: I32) -> I64:
+    """Reads the rows that no lane reads: they count as events, and their rare ones go to the histories."""
     a = batch.accepted
-    picked = [a.order[a.start[k] : a.end[k]] for k in np.flatnonzero(~led)]
-    if picked:
-        rows = np.concatenate(picked)
-        np.add.at(stats.counts[:, 0], stats.row[rows[a.dropped[rows] == 0]], 1)
+    series = np.flatnonzero(state.series["lane"][a.series] < 0)
+    rows = [a.order[a.start[k] : a.end[k]] for k in series]
+    read = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+    consumed[read] = 1
+    counted: I64 = read[a.dropped[read] == 0]
+    np.add.at(stats.counts[:, 0], stat[counted], 1)
+    return counted
 
 
 def _idle_too(state: State, bounds: Bounds, holds: Holds, lanes: I32, start: I64, end: I64) -> tuple[I32, I64, I64]:
@@ -221,24 +232,24 @@ def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64, order: 
 
 
 def _run_all(
-    state: State, rules: Rules, batch: Batch, jobs: Records, holds: I64, order: I64, stats: Stats, marks: Records
+    state: State, rules: Rules, batch: Batch, jobs: Records, holds: I64, packed: Records, stats: Stats, marks: Marks
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
-    rows, longest = len(batch.columns.ts), int(np.max(jobs["end"] - jobs["start"], initial=0))
+    rows, longest = len(batch.columns.ts), int(np.max(jobs[:, JOBS.at.end] - jobs[:, JOBS.at.start], initial=0))
     carried = int(state.lanes["carried"].sum())
-    hw, keep, scratch = Arrays(HW_FIELDS), Arrays(HW_FIELDS), Arrays(HW_FIELDS)
-    sync, ended = Arrays(SYNC_FIELDS), Arrays(TERM_FIELDS)
+    hw, keep, scratch = (Arrays(HW_ROWS, blank=False) for _ in range(3))
+    sync, ended = Arrays(SYNC_ROWS, blank=False), Arrays(TERMS, blank=False)
     scratch.grow(3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8)
     hw.grow(rows + carried + 3 * longest + 64)
     keep.grow(carried + 3 * longest + 1024)
     sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs))
     ended.grow(longest + 64)
-    assigned_from, assigned = _assigned(state, batch, jobs, order)
+    assigned_from, assigned = _assigned(state, batch, jobs)
     carry_from = state.carry_from()
     at = np.zeros(6, dtype=np.int64)
     while True:
         run_lanes(
-            jobs, holds, order, assigned_from, assigned, batch.accepted.gap_before, batch.accepted.dropped,
+            jobs, holds, packed, assigned_from, assigned,
             batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
             state.timeline.arrays(), settings(rules), stats, marks,
             state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
@@ -266,27 +277,27 @@ def _make_room(state: State, hw: Arrays, keep: Arrays, sync: Arrays, ended: Arra
 
 
 def _first(arrays: Arrays, count: int) -> dict[str, Any]:
-    return {name: np.ascontiguousarray(arrays.data[name][:count]) for name in arrays.fields}
+    return {name: np.ascontiguousarray(arrays.data[:count, k]) for k, name in enumerate(arrays.shape.names)}
 
 
 def _by_lane(state: State, keep: Arrays) -> Arrays:
     """Rows that stay, in the order of their lanes."""
     order = np.argsort(keep["lane"], kind="stable")
-    carry = Arrays(HW_FIELDS)
+    carry = Arrays(HW_ROWS)
     carry.grow(keep.count)
     carry.data[: keep.count] = keep.data[order]
     return carry
 
 
-def _assigned(state: State, batch: Batch, jobs: Records, order: I64) -> tuple[I64, I32]:
+def _assigned(state: State, batch: Batch, jobs: Records) -> tuple[I64, I32]:
     """The assigned replicas known at the first `leader` row of each job."""
     lists: list[tuple[int, ...]] = [()] * len(jobs)
     if state.assigned:
         kind = batch.columns.kind
-        partition = state.lanes["partition"][jobs["lane"]]
+        partition = state.lanes["partition"][jobs[:, JOBS.at.lane]]
         leaders = np.flatnonzero(kind == 0)
         if len(leaders):
-            of_lane = {int(lane): k for k, lane in enumerate(jobs["lane"])}
+            of_lane = {int(lane): k for k, lane in enumerate(jobs[:, JOBS.at.lane])}
             for row in leaders:
                 k = of_lane.get(int(state.series["lane"][batch.series[row]]), -1)
                 if k >= 0 and not lists[k]:

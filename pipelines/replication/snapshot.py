@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.arrays import Arrays
 from pipelines.replication.keys import Keys
-from pipelines.replication.lanes import HW_FIELDS, LANE_FIELDS, PARTITION_FIELDS, REPLICA_FIELDS, SERIES_FIELDS
+from pipelines.replication.lanes import HW_ROWS, LANES, PARTITIONS, REPLICAS, SERIES
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
 from pipelines.replication.sources import Source, Sources
@@ -19,8 +19,8 @@ from pipelines.replication.timeline import Timeline
 
 MAGIC, VERSION = b"hwmark-state", 1
 _ARRAYS = {
-    "series": SERIES_FIELDS, "partitions": PARTITION_FIELDS, "lanes": LANE_FIELDS,
-    "replicas": REPLICA_FIELDS, "carry": HW_FIELDS,
+    "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
+    "replicas": REPLICAS, "carry": HW_ROWS,
 }  # fmt: skip
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
@@ -110,7 +110,7 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
     sources.settled = rest["settled"]
     state = State(sources)
     for name, shape in _ARRAYS.items():
-        setattr(state, name, Arrays.of(shape, tables[name], rest["width"] if name == "replicas" else 1))
+        setattr(state, name, Arrays.from_table(shape, tables[name], rest["width"] if name == "replicas" else 1))
     for name in _KEYS:
         setattr(state, name, Keys(tables[name]["key"].to_numpy()))
     for name in _NAMES:

@@ -13,11 +13,11 @@ from pipelines.replication.columns import I64
 from pipelines.replication.history import PartitionHistory
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
-    HW_FIELDS,
-    LANE_FIELDS,
-    PARTITION_FIELDS,
-    REPLICA_FIELDS,
-    SERIES_FIELDS,
+    HW_ROWS,
+    LANES,
+    PARTITIONS,
+    REPLICAS,
+    SERIES,
     SLOTS,
 )
 from pipelines.replication.notes import Note, TermSeen
@@ -58,11 +58,11 @@ class State:
     series_keys: Keys = field(default_factory=Keys)
     partition_keys: Keys = field(default_factory=Keys)
     lane_keys: Keys = field(default_factory=Keys)
-    series: Arrays = field(default_factory=lambda: Arrays(SERIES_FIELDS))
-    partitions: Arrays = field(default_factory=lambda: Arrays(PARTITION_FIELDS))
-    lanes: Arrays = field(default_factory=lambda: Arrays(LANE_FIELDS))
-    replicas: Arrays = field(default_factory=lambda: Arrays(REPLICA_FIELDS, SLOTS))
-    carry: Arrays = field(default_factory=lambda: Arrays(HW_FIELDS))
+    series: Arrays = field(default_factory=lambda: Arrays(SERIES))
+    partitions: Arrays = field(default_factory=lambda: Arrays(PARTITIONS))
+    lanes: Arrays = field(default_factory=lambda: Arrays(LANES))
+    replicas: Arrays = field(default_factory=lambda: Arrays(REPLICAS, SLOTS))
+    carry: Arrays = field(default_factory=lambda: Arrays(HW_ROWS))
     timeline: Timeline = field(default_factory=Timeline)
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import insort
 from dataclasses import dataclass, field
 
-from pipelines.replication.arrays import Fields, Records, records
+import numpy as np
+
+from pipelines.replication.arrays import Records, Shape
 from pipelines.replication.columns import NULL, NULL32
-from pipelines.replication.kernel import BROKER_FIELDS, CONFIG_FIELDS, MS
+from pipelines.replication.kernel import BROKERS, CONFIGS, MS
 from pipelines.replication.kernel import Timeline as Arrays
 
 State = tuple[int, str, int | None]
@@ -88,11 +90,8 @@ class Timeline:
                 lag = lag if told_lag is None else told_lag * MS
                 configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag))
         configs.sort(key=lambda e: (e[0], e[1]))
-        return Arrays(_records(BROKER_FIELDS, brokers), _records(CONFIG_FIELDS, configs))
+        return Arrays(_records(BROKERS, brokers), _records(CONFIGS, configs))
 
 
-def _records(fields: Fields, rows: list[tuple[int, ...]]) -> Records:
-    made = records(fields, len(rows))
-    for at, row in enumerate(rows):
-        made[at] = row
-    return made
+def _records(of: Shape, rows: list[tuple[int, ...]]) -> Records:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(of.defaults))
