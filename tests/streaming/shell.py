@@ -24,7 +24,7 @@ def reconstruct(batches, rules, buckets):
     return Facts.concat(facts)
 
 
-def cut(events, seed, *, window_ms=4000, repeated=0.01):
+def cut(events, seed, *, repeated, window_ms=20_000):
     """Micro-batches as they could come: windows of time of random length, in any order within, some rows told twice."""
     random = np.random.default_rng(seed)
     ts = events["ts"].cast(pa.int64()).to_numpy()
