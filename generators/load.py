@@ -79,10 +79,13 @@ def _table(c: dict[str, np.ndarray], told: np.ndarray, seq: np.ndarray, brokers:
     starts = c["kind"] == _LEADER
     fetches = c["kind"] == _FETCH
     none = pa.nulls(count)
+    topics = pa.array([f"topic-{t}" for t in range(int(c["partition"].max()) // 1000 + 1)])
     first = np.where(starts, c["broker"], 0)
     isr = np.stack([first, (first + 1) % brokers, (first + 2) % brokers], axis=1)[starts].reshape(-1)
     offsets = np.concatenate([[0], np.cumsum(np.where(starts, REPLICAS, 0))])
-    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(isr.astype(np.int32)), mask=pa.array(~starts))
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32)), pa.array(isr.astype(np.int32)), mask=pa.array(~starts)
+    )
     made = {
         "cluster": _words(np.zeros(count), pa.array(["bench"])),
         "source_id": _words(c["broker"], pa.array([f"broker-{b}/replication.log" for b in range(brokers)])),
@@ -92,7 +95,7 @@ def _table(c: dict[str, np.ndarray], told: np.ndarray, seq: np.ndarray, brokers:
         "ts": pa.array(c["ts"]),
         "broker_id": c["broker"],
         "event_type": _words(c["kind"], _TYPES),
-        "topic": _words(c["partition"] // 1000, pa.array([f"topic-{t}" for t in range(int(c["partition"].max()) // 1000 + 1)])),
+        "topic": _words(c["partition"] // 1000, topics),
         "partition": c["partition"] % 1000,
         "leader_id": c["broker"],
         "leader_epoch": pa.array(np.zeros(count, dtype=np.int32), mask=~starts),

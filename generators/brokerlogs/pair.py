@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from generators.brokerlogs.compiled import Array, compiled
+from generators.brokerlogs.leos import leo_of
 from generators.brokerlogs.lines import (
     ADVANCED,
     ALTER,
@@ -87,7 +88,17 @@ def _follower(lines: Array, following: Array, n: int, i: int, kind: int, last: b
 
 
 @compiled
-def _fetch_of_thread(lines: Array, following: Array, n: int, i: int, last: bool) -> tuple[int, int]:
+def _same_fetch(buf: Array, lines: Array, hw: int, skipped: int, recorded: int) -> bool:
+    """Whether a RECORDED line fits what the attempt to raise the HW printed: a fetch at or above the HW it
+    moved, or the very LEO that the attempt saw (an append prints LEOs too)."""
+    line = lines[recorded]
+    if skipped >= 0:
+        return bool(leo_of(buf, lines[skipped], line.replica) == line.a)
+    return bool(hw < 0 or line.a >= lines[hw].b)
+
+
+@compiled
+def _fetch_of_thread(buf: Array, lines: Array, following: Array, n: int, i: int, last: bool) -> tuple[int, int]:
     """(RECORDED line, ADVANCED line) of the fetch that line i opens.
 
     A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it completed
@@ -95,6 +106,7 @@ def _fetch_of_thread(lines: Array, following: Array, n: int, i: int, last: bool)
     """
     place, limit = lines[i].place, lines[i].ts + FETCH_MS
     hw = i if lines[i].kind == ADVANCED else -1
+    skipped = i if lines[i].kind == SKIPPED else -1
     tried = lines[i].kind != PROPOSED
     j = following[i]
     while True:
@@ -103,7 +115,7 @@ def _fetch_of_thread(lines: Array, following: Array, n: int, i: int, last: bool)
         kind = lines[j].kind
         same = lines[j].place == place
         if kind == RECORDED:
-            fits = same and (hw < 0 or lines[j].a >= lines[hw].b) and not _passed(lines, i + 1, j + 1, limit)
+            fits = same and _same_fetch(buf, lines, hw, skipped, j) and not _passed(lines, i + 1, j + 1, limit)
             return (j, hw) if fits else (-1, -1)
         if kind == NOTED:
             j = following[j]
@@ -112,20 +124,22 @@ def _fetch_of_thread(lines: Array, following: Array, n: int, i: int, last: bool)
             return -1, -1
         tried = kind != ALTER
         hw = j if kind == ADVANCED else hw
+        skipped = j if kind == SKIPPED else skipped
         j = following[j]
 
 
 @compiled
-def _fetch_nearby(lines: Array, decisions: Array, n: int, i: int, last: bool) -> tuple[int, int]:
+def _fetch_nearby(buf: Array, lines: Array, decisions: Array, n: int, i: int, last: bool) -> tuple[int, int]:
     """The same without threads: the next fetch of the partition at or above the HW, as well as can be told."""
     hw = i if lines[i].kind == ADVANCED else -1
+    skipped = i if lines[i].kind == SKIPPED else -1
     for j in range(i + 1, min(n, i + 1 + STOCK_LINES)):
         if lines[j].ts > lines[i].ts + STOCK_MS:
             return -1, -1
         if lines[j].place != lines[i].place:
             continue
         kind = lines[j].kind
-        if kind == RECORDED and not decisions[j].taken and (hw < 0 or lines[j].a >= lines[hw].b):
+        if kind == RECORDED and not decisions[j].taken and _same_fetch(buf, lines, hw, skipped, j):
             return j, hw
         if kind in (ADVANCED, SKIPPED, PROPOSED):
             return -1, -1
@@ -168,7 +182,7 @@ def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int
 
 
 @compiled
-def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bool) -> tuple[Array, int]:
+def decide(buf: Array, lines: Array, n: int, taken: Array, state: Any, forced: int, last: bool) -> tuple[Array, int]:
     """Decisions for a prefix of the lines: (decisions, length of the prefix). `state` moves on to its end.
 
     `taken` are the lines that a decision of an earlier call already took.
@@ -201,9 +215,9 @@ def decide(lines: Array, n: int, taken: Array, state: Any, forced: int, last: bo
             level = forced
         opens = (telling or kind == PROPOSED) and level == FULL and not decision.taken
         if opens and line.thread >= 0:
-            decision.fetch, decision.hw = _fetch_of_thread(lines, following, n, i, last)
+            decision.fetch, decision.hw = _fetch_of_thread(buf, lines, following, n, i, last)
         elif opens:
-            decision.fetch, decision.hw = _fetch_nearby(lines, decisions, n, i, last)
+            decision.fetch, decision.hw = _fetch_nearby(buf, lines, decisions, n, i, last)
         elif kind == TRUNCATING and line.thread >= 0:
             decision.fetch = _follower(lines, following, n, i, UNIFIED, last)
         if decision.fetch == -2:

@@ -8,10 +8,11 @@ import numpy as np
 
 from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.known import REPLICAS
+from generators.brokerlogs.leos import OFFSET, REPLICA, leo_of
 from generators.brokerlogs.lines import ADVANCED, FOLLOWER_HW, PROPOSED, RECORDED, SKIPPED, UNDER_MIN
 from generators.brokerlogs.pair import FULL, LEAN
 from generators.brokerlogs.rows import APPEND, FETCH, HW, LOST, REPLICA_LEO, UNKNOWN
-from generators.brokerlogs.text import find, integer, words
+from generators.brokerlogs.text import find, integer
 
 RACE_MS = 150
 """Threads print a little out of order: an older LEO within this of a newer one is the past, not a fall."""
@@ -20,9 +21,6 @@ SILENCE_MS = 10_000
 
 SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=True)
 """Of the source: time of its last RECORDED line, whether those have stopped, its broker (-1 not known yet)."""
-
-_REPLICA = words("replica ")
-_OFFSET = words("(offset=")
 
 
 @compiled
@@ -58,22 +56,6 @@ def _remember(told: Array, replica: int, leo: int, ts: int) -> None:
 
 
 @compiled
-def _leader_leo(buf: Array, pos: int, end: int, leader: int) -> int:
-    """LEO of the leader in `replica n: (offset=o, …), …`, UNKNOWN if it is not among them."""
-    pos = find(buf, pos, end, _REPLICA)
-    while pos >= 0:
-        replica, pos = integer(buf, pos, end)
-        at = find(buf, pos, end, _OFFSET) if pos >= 0 else -1
-        if at < 0:
-            break
-        if replica == leader:
-            leo, _ = integer(buf, at, end)
-            return leo
-        pos = find(buf, at, end, _REPLICA)
-    return UNKNOWN
-
-
-@compiled
 def _append(rows: Array, n: int, line: Any, level: int, state: Array, leo: int) -> int:
     """The leader's LEO: told when it grew, or again after a gap."""
     place = state[line.place]
@@ -92,10 +74,10 @@ def _append(rows: Array, n: int, line: Any, level: int, state: Array, leo: int) 
 def _replicas(buf: Array, rows: Array, n: int, line: Any, level: int, state: Array, told: Array, source: Any) -> int:
     """The followers' LEOs of a SKIPPED line that differ from what was told."""
     known = told[line.place]
-    pos = find(buf, line.a, line.end, _REPLICA)
+    pos = find(buf, line.a, line.end, REPLICA)
     while pos >= 0:
         replica, pos = integer(buf, pos, line.end)
-        at = find(buf, pos, line.end, _OFFSET) if pos >= 0 else -1
+        at = find(buf, pos, line.end, OFFSET) if pos >= 0 else -1
         if at < 0:
             break
         leo, pos = integer(buf, at, line.end)
@@ -111,7 +93,7 @@ def _replicas(buf: Array, rows: Array, n: int, line: Any, level: int, state: Arr
             slot.replica, slot.leo, slot.ts = replica, leo, line.ts
             if before >= 0 and line.ts - source.recorded > SILENCE_MS:
                 source.lean = 1
-        pos = find(buf, pos, line.end, _REPLICA)
+        pos = find(buf, pos, line.end, REPLICA)
     return n
 
 
@@ -175,7 +157,7 @@ def tell(
         if place < 0 or not state[place].wanted:
             continue
         level = LEAN if source.lean and decision.level == FULL else decision.level
-        leader_leo = _leader_leo(buf, line.a, line.end, line.broker) if kind == SKIPPED else UNKNOWN
+        leader_leo = leo_of(buf, line, line.broker) if kind == SKIPPED else UNKNOWN
         if decision.fetch >= 0 and (kind in (ADVANCED, SKIPPED, UNDER_MIN, PROPOSED)):
             n = _fetch(rows, n, lines[decision.fetch], line, level, state, told, leader_leo)
             if decision.hw >= 0:

@@ -84,3 +84,12 @@ def test_the_stock_pattern_pairs_by_nearness():
 
 def test_no_append_is_invented_while_the_leader_is_alone():
     assert rows(advanced(0, 5, ms=10)) == [("hw", 10, 1, None, None, 5)]
+
+
+def test_leos_printed_by_an_append_do_not_belong_to_a_later_fetch_of_the_same_thread():
+    """Seen on a real cluster: the next fetch of that thread came 212 ms and two records later."""
+    told = rows(skipped({2: 8, 3: 5, 1: 9}, ms=10), recorded(2, 11, ms=222))
+    assert [row for row in told if row[0] in ("append", "fetch")] == [
+        ("append", 10, None, None, 9, None),
+        ("fetch", 222, 2, 11, None, None),
+    ]
