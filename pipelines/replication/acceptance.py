@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64
+from pipelines.replication.compiled import compiled
 from pipelines.replication.lanes import SERIES
 
 OF = SERIES.at
@@ -31,7 +31,7 @@ class Accepted(NamedTuple):
     holes: I64
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def group(series: I32, count: int) -> tuple[I64, I32, I64]:
     """Rows by series (stable counting sort): (order, series that occur, their bounds)."""
     size = np.zeros(count + 1, dtype=np.int64)
@@ -58,7 +58,7 @@ def group(series: I32, count: int) -> tuple[I64, I32, I64]:
     return order, which, bounds
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sort_segments(order: I64, bounds: I64, seq: I64) -> None:
     """Puts each segment into the order of its numbers, where it is not yet."""
     for k in range(len(bounds) - 1):
@@ -70,7 +70,7 @@ def sort_segments(order: I64, bounds: I64, seq: I64) -> None:
                 break
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, overdue: I64) -> Accepted:
     """Reads each series up to its first hole; a hole before overdue[source] is declared and read across."""
     dropped = np.zeros(len(seq), dtype=np.int8)
@@ -106,7 +106,7 @@ def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, 
     return Accepted(order, series, bounds[:-1], end, dropped, gap_before, twins[:twin_count], holes[:hole_count])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def read_on(a: Accepted, seq: I64, ts: I64, consumed: I8, S: Records, clock: I64) -> None:
     """Moves each series past what has been consumed of it; clock[row] is its running maximum of time."""
     for k in range(len(a.series)):
@@ -119,7 +119,7 @@ def read_on(a: Accepted, seq: I64, ts: I64, consumed: I8, S: Records, clock: I64
                 clock[row] = S[s, OF.last_ts]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def falls(rows: I64, series: I32, hw: I64, S: Records, before: I64) -> int:
     """Follower HWs that fell below that broker's own earlier one: rows (moved to the front) and the HW before."""
     count = 0

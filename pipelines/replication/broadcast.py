@@ -13,10 +13,10 @@ from pipelines.replication.buckets import owner
 from pipelines.replication.columns import I64, NULL32, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
-from pipelines.replication.lanes import IDLE
 from pipelines.replication.minutes import Minutes
+from pipelines.replication.narrate import Standing
 from pipelines.replication.run import Holds, Outcome
-from pipelines.replication.sources import Gap
+from pipelines.replication.sources import Gap, source_codes
 from pipelines.replication.state import State
 from pipelines.replication.timeline import CLUSTER_WIDE
 
@@ -88,13 +88,14 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
 
 def _hear_gap(state: State, talk: Talk, gap: Gap) -> None:
     source = gap.source
+    broker = _broker_of(state, source.cluster, source.source_id)
     row = {
         "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
-        "broker_id": _broker_of(state, source.cluster, source.source_id), "level": None,
+        "broker_id": broker, "level": None,
     }  # fmt: skip
     talk.source_rows.append(_gap_row(row, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
-    if gap.kind == "gap" and row["broker_id"] is not None:
-        talk.holds.add(state.clusters.number(source.cluster), row["broker_id"], gap.ts)
+    if gap.kind == "gap" and broker is not None:
+        talk.holds.add(state.clusters.number(source.cluster), broker, gap.ts)
 
 
 def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
@@ -167,20 +168,31 @@ def _behind_rows(
     return np.flatnonzero(behind)
 
 
-def depose(state: State, moves: list[tuple[int, int | None, int]], minutes: Minutes) -> None:
-    """A partition has another leader, or none: the lane of the one before leads nothing any more."""
-    lanes = state.lanes
-    for partition, before, ts in moves:
-        lane = -1 if before is None or before < 0 else state.lane_of(partition, before)
-        now = int(state.partitions["leader_id"][partition])
-        if lane < 0 or now == before or lanes["state"][lane] == IDLE or lanes["deposed"][lane]:
-            continue
-        lanes["deposed"][lane] = 1
-        place = state.place(partition)[0], before, ts
-        minutes.add(*place, "partitions_change", -1)
-        if lanes["isr_known"][lane] and int(lanes["isr"][lane]).bit_count() < lanes["assigned_count"][lane]:
-            minutes.add(*place, "under_replicated_change", -1)
-        minutes.add(*place, "under_min_isr_change", -int(lanes["frozen"][lane]))
+def move(state: State, moves: list[tuple[int, int, Standing, Standing]], minutes: Minutes) -> None:
+    """Partitions that stand otherwise than before: gauges follow, and a lane whose broker leads no more is deposed."""
+    for partition, ts, before, now in moves:
+        cluster = state.place(partition)[0]
+        for standing, sign in ((before, -1), (now, 1)):
+            for name in Standing._fields[1:]:
+                if count := getattr(standing, name):
+                    minutes.add(cluster, standing.leader_id, ts, name, sign * count)
+        lane = -1 if before.leader_id is None or before.leader_id < 0 else state.lane_of(partition, before.leader_id)
+        if lane >= 0 and state.partitions["leader_id"][partition] != before.leader_id:
+            state.lanes["deposed"][lane] = 1
+
+
+def unheard(state: State, broad: pa.Table) -> pa.Table:
+    """Broker-wide events without those told before: each number of a source counts once."""
+    if not broad.num_rows:
+        return broad
+    keys = zip(*(broad[n].to_pylist() for n in ("cluster", "source_id", "source_epoch")), strict=True)
+    told = zip(keys, broad["source_seq"].to_pylist(), strict=True)
+    heard = np.array([state.sources.heard(key, seq) for key, seq in told])
+    source, seq = source_codes(broad), wide(broad["source_seq"])
+    order = np.lexsort((seq, source))
+    twin = np.zeros(len(seq), dtype=np.bool_)
+    twin[order[1:]] = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)
+    return broad.filter(pa.array(~heard & ~twin))
 
 
 def count_changes(state: State, changes: list[Any], regressions: list[Any], minutes: Minutes) -> None:

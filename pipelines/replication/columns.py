@@ -117,7 +117,7 @@ def kinds(events: pa.Table) -> I8:
 
 def columns(events: pa.Table, kind: I8, topic_id: I32) -> Columns:
     """The columns of `events` that the kernels read; `topic_id` as numbers, where a row is rare."""
-    read = {}
+    read: dict[str, Any] = {}
     for name in Columns._fields[:-6]:
         source = _NAMES.get(name, name)
         if name in ("ts", *_WIDE):

@@ -105,7 +105,7 @@ def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:
 
 def _absent_members(state: State, partitions: Any) -> dict[int, tuple[list[int], list[int], list[int], list[int]]]:
     """(ISR, assigned, OSR, nobody) of partitions that no lane leads, as their history has it."""
-    found = {}
+    found: dict[int, tuple[list[int], list[int], list[int], list[int]]] = {}
     for partition in partitions:
         present = state.history(int(partition)).present
         isr, assigned = sorted(present.isr or ()), sorted(present.replicas or ())

@@ -25,6 +25,7 @@ class Batch:
 
     events: pa.Table
     columns: Columns
+    cluster: I32
     series: I32
     source: I32
     accepted: Accepted
@@ -40,7 +41,8 @@ def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
     numbers = np.array([*(name(v) for v in array.dictionary.to_pylist()), -1], dtype=np.int32)
     indices = array.indices
     plain_indices = indices.fill_null(len(numbers) - 1) if indices.null_count else indices
-    return numbers[plain_indices.to_numpy(zero_copy_only=False)]
+    encoded: I32 = numbers[plain_indices.to_numpy(zero_copy_only=False)]
+    return encoded
 
 
 def pairs(first: I32, second: I32, name: Callable[[int, int], int]) -> I32:
@@ -52,7 +54,8 @@ def pairs(first: I32, second: I32, name: Callable[[int, int], int]) -> I32:
     numbers = np.full(int(combined.max(initial=0)) + 1, -1, dtype=np.int32)
     for value in np.flatnonzero(np.bincount(combined)):
         numbers[value] = name(int(value) // wide, int(value) % wide - 1)
-    return numbers[combined]
+    paired: I32 = numbers[combined]
+    return paired
 
 
 def source_numbers(state: State, events: pa.Table) -> tuple[I32, I32]:
@@ -85,7 +88,7 @@ def read(state: State, events: pa.Table, overdue: Callable[[], I64]) -> Batch:
     )  # fmt: skip
     read_columns = columns(events, kind, _rare_topic_ids(state, events, rare))
     series = _series(state, read_columns, topic, source, cluster)
-    return Batch(events, read_columns, series, source, _accept(state, read_columns, series, overdue()), rare)
+    return Batch(events, read_columns, cluster, series, source, _accept(state, read_columns, series, overdue()), rare)
 
 
 def _rare_topic_ids(state: State, events: pa.Table, rare: I64) -> I32:

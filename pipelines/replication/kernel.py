@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from pipelines.replication.arrays import Records, shape
 from pipelines.replication.columns import CODE, I8, I32, I64, NULL, NULL32, Columns
+from pipelines.replication.compiled import kernel
 from pipelines.replication.lanes import (
     ADVANCE,
     BEHIND,
@@ -52,14 +52,8 @@ MATCHED = 6
 """A report that found its reconstructed value: its row is dropped."""
 MS = 1000
 
-kernel = njit(cache=True, nogil=True, _nrt=False)
-hot = njit(cache=True, nogil=True, _nrt=False)
-"""For what runs at every row: a call that hands over a dozen arrays costs more than the work in it."""
-
-EVENTS, PARTITIONS, UNDER_REPLICATED, UNDER_MIN_ISR = 0, 1, 2, 3
 SLOTS_FULL, HW_FULL, KEEP_FULL, SYNC_FULL, ENDED_FULL = 1, 2, 3, 4, 5
 """Why run_lanes stopped early."""
-COUNTS = ("events", "partitions_change", "under_replicated_change", "under_min_isr_change")
 
 
 class Settings(NamedTuple):
@@ -92,9 +86,9 @@ Marks = npt.NDArray[np.int8]
 
 
 class Stats(NamedTuple):
-    """Per (broker, minute): counts, append to HW and lag histograms."""
+    """Per (broker, minute): events, append to HW and lag histograms."""
 
-    counts: I64
+    events: I64
     append_to_hw: I64
     lag: I64
     bounds_us: I64
@@ -114,19 +108,19 @@ LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, T
 BROKER, CONFIG, JOB = BROKERS.at, CONFIGS.at, JOBS.at
 
 
-@hot
+@kernel
 def copy_row(source: Records, at: int, target: Records, to: int) -> None:
     for column in range(source.shape[1]):
         target[to, column] = source[at, column]
 
 
-@hot
+@kernel
 def kind_of(what: int) -> int:
     kind = what & 0xFF
     return kind if kind < 128 else -1
 
 
-@hot
+@kernel
 def replica_of(who: int) -> int:
     return (who << 32) >> 32
 
@@ -147,7 +141,7 @@ def pack(C: Columns, order: I64, dropped: I8, gap_before: I8, stat: I32, P: Reco
         P[j, PACKED.row] = i
 
 
-@hot
+@kernel
 def popcount(mask: int) -> int:
     count = 0
     while mask:
@@ -156,7 +150,7 @@ def popcount(mask: int) -> int:
     return count
 
 
-@hot
+@kernel
 def slot_of(L: Records, R: Records, width: int, lane: int, replica: int) -> int:
     """The slot of a replica in this lane, -1 where it has none."""
     for k in range(L[lane, LANE.slots]):
@@ -254,7 +248,7 @@ def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_
         L[lane, LANE.lag_max] = topic_lag if topic_lag != NULL else (cluster_lag if cluster_lag != NULL else S.lag_max)
 
 
-@hot
+@kernel
 def put_hw(
     L: Records,
     O: Records,
@@ -311,7 +305,7 @@ def put_sync(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slo
     return y + 1
 
 
-@hot
+@kernel
 def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     earliest = NEVER
     for k in range(L[lane, LANE.slots]):
@@ -319,16 +313,16 @@ def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     L[lane, LANE.deadline] = earliest
 
 
-@hot
+@kernel
 def threshold(L: Records, R: Records, lane: int, at: int, since: int) -> int:
     """When this replica's state changes next if nothing is heard: strictly more than half the lag, or the lag."""
     if R[at, SLOT.caught_up] == NULL or R[at, SLOT.sync] == OUT_OF_SYNC:
         return NEVER
     patience = L[lane, LANE.lag_max] // 2 if R[at, SLOT.sync] == IN_SYNC else L[lane, LANE.lag_max]
-    return max(R[at, SLOT.caught_up] + patience + MS, since)
+    return int(max(R[at, SLOT.caught_up] + patience + MS, since))
 
 
-@hot
+@kernel
 def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, Y: Records, y: int) -> int:
     """Replicas that nobody heard of in time: lagging after half the lag, out of sync after all of it."""
     while L[lane, LANE.deadline] < now:
@@ -342,7 +336,7 @@ def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, Y: R
     return y
 
 
-@hot
+@kernel
 def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """The state of one replica after something of it was told."""
     at = lane * width + slot
@@ -377,7 +371,7 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
     return y
 
 
-@hot
+@kernel
 def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """The leader's log grew: replicas that stood at its end are behind from now on."""
     if leo <= L[lane, LANE.leader_leo] or leo < 0:
@@ -405,7 +399,7 @@ def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, 
     return y
 
 
-@hot
+@kernel
 def count_in(bounds: I64, value: int) -> int:
     """The histogram bucket of a value: the first bound that is not below it."""
     low, high = 0, len(bounds)
@@ -418,7 +412,7 @@ def count_in(bounds: I64, value: int) -> int:
     return low
 
 
-@hot
+@kernel
 def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
     """Bookkeeping of a higher HW: how long the append waited, since when the HW stands below the LEO."""
     if L[lane, LANE.append_ts] != NULL and L[lane, LANE.hw] >= L[lane, LANE.append_leo]:
@@ -428,7 +422,7 @@ def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
     L[lane, LANE.stalled_since] = NULL if L[lane, LANE.hw] >= L[lane, LANE.leader_leo] else now
 
 
-@hot
+@kernel
 def match_report(O: Records, o: int, first: int, hw: int, ts: int, race: int) -> int:
     """An open report of this value within the race window, else -1."""
     at = o - 1
@@ -439,7 +433,7 @@ def match_report(O: Records, o: int, first: int, hw: int, ts: int, race: int) ->
     return -1
 
 
-@hot
+@kernel
 def match_advance(O: Records, o: int, first: int, hw: int, ts: int, race: int) -> int:
     """An unreported value of the reconstruction within the race window, else -1."""
     at = o - 1
@@ -450,7 +444,7 @@ def match_advance(O: Records, o: int, first: int, hw: int, ts: int, race: int) -
     return -1
 
 
-@hot
+@kernel
 def counting(L: Records, R: Records, T: Timeline, width: int, lane: int, slot: int, now: int) -> bool:
     """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
     if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1:
@@ -459,10 +453,10 @@ def counting(L: Records, R: Records, T: Timeline, width: int, lane: int, slot: i
     if R[at, SLOT.leo] < 0 or R[at, SLOT.caught_up] == NULL:
         return False
     caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
-    return caught_up and eligible(T, L[lane, LANE.cluster], R[at, SLOT.id], now)
+    return bool(caught_up and eligible(T, L[lane, LANE.cluster], R[at, SLOT.id], now))
 
 
-@hot
+@kernel
 def lowest(L: Records, R: Records, T: Timeline, width: int, lane: int, now: int) -> tuple[int, int]:
     """(min LEO over the replicas that count, which of them stand there); -1 where one is unknown."""
     low, holding = L[lane, LANE.leader_leo], 0
@@ -480,7 +474,7 @@ def lowest(L: Records, R: Records, T: Timeline, width: int, lane: int, now: int)
     return low, holding
 
 
-@hot
+@kernel
 def try_advance(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, now: int, stat: int,
     O: Records, o: int, first: int, agreement: int,
@@ -538,7 +532,7 @@ def raise_to(L: Records, R: Records, width: int, lane: int, hw: int, now: int, S
     return y
 
 
-@hot
+@kernel
 def fetched(
     L: Records, R: Records, width: int, lane: int, slot: int, leo: int, leader_leo: int, now: int, S: Settings,
     Y: Records, y: int,
@@ -555,7 +549,7 @@ def fetched(
     return judge(L, R, width, lane, slot, now, S, Y, y)
 
 
-@hot
+@kernel
 def on_report(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, hw: int, now: int, stat: int,
     O: Records, o: int, first: int, Y: Records, y: int, M: Marks, j: int,
@@ -602,7 +596,7 @@ def on_report(
 
 
 @kernel
-def weigh_isr(L: Records, S: Settings, A: Stats, lane: int, stat: int, O: Records, o: int, now: int) -> int:
+def weigh_isr(L: Records, S: Settings, lane: int, O: Records, o: int, now: int) -> int:
     """Under min ISR: the committed ISR is smaller than min(min.insync.replicas, replicas) (rule 1.3)."""
     size = popcount(L[lane, LANE.isr])
     effective = min(L[lane, LANE.min_isr], max(L[lane, LANE.assigned_count], 1))
@@ -610,28 +604,24 @@ def weigh_isr(L: Records, S: Settings, A: Stats, lane: int, stat: int, O: Record
     if under == L[lane, LANE.frozen]:
         return o
     L[lane, LANE.frozen] = under
-    A.counts[stat, UNDER_MIN_ISR] += 1 if under else -1
     if S.strict == 1:
         return put_hw(L, O, o, lane, now, FREEZE if under else THAW, NULL, 0, UNREPORTED, S)
     return o
 
 
 @kernel
-def set_isr(L: Records, A: Stats, lane: int, isr: int, stat: int) -> None:
+def set_isr(L: Records, lane: int, isr: int) -> None:
     """The committed ISR; nothing is in flight any more."""
-    before = popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count] and L[lane, LANE.isr_known] == 1
     L[lane, LANE.isr] = isr
     L[lane, LANE.isr_known] = 1
     L[lane, LANE.joining] = 0
     L[lane, LANE.held] &= isr
     L[lane, LANE.assigned] |= isr
     L[lane, LANE.assigned_count] = popcount(L[lane, LANE.assigned])
-    after = popcount(isr) < L[lane, LANE.assigned_count]
-    A.counts[stat, UNDER_REPLICATED] += int(after) - int(before)
 
 
 @kernel
-def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records, e: int, A: Stats, stat: int) -> int:
+def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records, e: int) -> int:
     """Keeps what later verdicts ask of a term that is over."""
     if L[lane, LANE.state] == IDLE:
         return e
@@ -650,11 +640,8 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
     )
     E[e, TERM.held] = 1 if L[lane, LANE.held] != 0 else 0
     if L[lane, LANE.deposed] == 0:
-        A.counts[stat, PARTITIONS] -= 1
         if L[lane, LANE.isr_known] == 1 and popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]:
-            A.counts[stat, UNDER_REPLICATED] -= 1
-        A.counts[stat, UNDER_MIN_ISR] -= L[lane, LANE.frozen]
-    L[lane, LANE.frozen] = 0
+            L[lane, LANE.frozen] = 0
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.state] = IDLE
     return e + 1
@@ -701,8 +688,7 @@ def start_term(
     led_before = (
         L[lane, LANE.state] == LEADING and C.leader_epoch[i] > L[lane, LANE.leader_epoch] and _alive(L, T, lane, now)
     )
-    e = end_term(L, R, width, lane, now, E, e, A, stat)
-    A.counts[stat, PARTITIONS] += 1
+    e = end_term(L, R, width, lane, now, E, e)
     L[lane, LANE.state] = LEADING
     L[lane, LANE.level] = C.level[i]
     L[lane, LANE.leader_epoch] = C.leader_epoch[i]
@@ -725,10 +711,10 @@ def start_term(
     settle_config(L, T, S, lane, now, True)
     if C.lag_max_ms[i] != NULL32:
         L[lane, LANE.lag_max] = C.lag_max_ms[i] * MS
-    set_isr(L, A, lane, mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1]), stat)
+    set_isr(L, lane, mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1]))
     y = reset_replicas(L, R, width, lane, led_before, now, Y, y)
     o = put_hw(L, O, o, lane, C.ts[i], TERM_START, NULL, 0, UNREPORTED, S)
-    o = weigh_isr(L, S, A, lane, stat, O, o, now)
+    o = weigh_isr(L, S, lane, O, o, now)
     o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
     return o, y, e
 
@@ -741,11 +727,8 @@ def _alive(L: Records, T: Timeline, lane: int, now: int) -> bool:
 
 
 @kernel
-def begin_midflight(
-    L: Records, T: Timeline, S: Settings, A: Stats, C: Columns, lane: int, i: int, now: int, stat: int
-) -> None:
+def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int, i: int, now: int) -> None:
     """A broker seen leading whose `leader` event was not told: term, HW and ISR are unknown until told."""
-    A.counts[stat, PARTITIONS] += 1
     L[lane, LANE.state] = MIDFLIGHT
     L[lane, LANE.level] = C.level[i]
     L[lane, LANE.leader_epoch] = C.leader_epoch[i]
@@ -782,9 +765,9 @@ def on_isr(
     M[j] |= _foretold(L, R, width, lane, L[lane, LANE.isr] & ~isr)
     if C.partition_epoch[i] != NULL32:
         L[lane, LANE.partition_epoch] = C.partition_epoch[i]
-    set_isr(L, A, lane, isr, stat)
+    set_isr(L, lane, isr)
     settle_config(L, T, S, lane, now, False)
-    o = weigh_isr(L, S, A, lane, stat, O, o, now)
+    o = weigh_isr(L, S, lane, O, o, now)
     return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
 
 
@@ -799,7 +782,7 @@ def _foretold(L: Records, R: Records, width: int, lane: int, removed: int) -> in
     return FORETOLD
 
 
-@hot
+@kernel
 def on_leo(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, replica: int,
     leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int,
@@ -829,7 +812,7 @@ def on_leo(
     return o, y
 
 
-@hot
+@kernel
 def own_report(L: Records, lane: int, replica: int, leader_id: int) -> bool:
     """An `hw` row that tells the leader's HW, not that of this broker as a follower."""
     if replica != L[lane, LANE.broker]:
@@ -845,7 +828,7 @@ def hold(L: Records, lane: int) -> None:
         L[lane, LANE.append_ts] = NULL
 
 
-@hot
+@kernel
 def finish_rows(
     S: Settings, told: int, final: bool, O: Records, first: int, o: int, F: Records, f: int, K: Records, k: int
 ) -> tuple[int, int]:
@@ -942,7 +925,7 @@ def run_lanes(
                 hold(L, lane)
                 next_hold += 1
             L[lane, LANE.last_ts] = clock
-            A.counts[stat, EVENTS] += 1
+            A.events[stat] += 1
             if kind < 0:
                 hold(L, lane)
                 continue
@@ -950,13 +933,13 @@ def run_lanes(
                 y = pass_deadlines(L, R, width, lane, clock, Y, y)
                 if waits and kind != LEADER:
                     settle_config(L, T, S, lane, now, False)
-                    o = weigh_isr(L, S, A, lane, stat, O, o, now)
+                    o = weigh_isr(L, S, lane, O, o, now)
             if kind == LEADER:
                 assigned = mask_of(L, R, width, lane, assigned_ids, assigned_from[job], assigned_from[job + 1])
                 o, y, e = start_term(L, R, C, T, S, A, width, lane, i, now, stat, assigned, O, o, 0, Y, y, E, e)
                 continue
             if kind == FOLLOWER:
-                e = end_term(L, R, width, lane, now, E, e, A, stat)
+                e = end_term(L, R, width, lane, now, E, e)
                 L[lane, LANE.deadline] = NEVER
                 continue
             if kind == HW and not own_report(L, lane, replica_of(who), who >> 32):
@@ -967,7 +950,7 @@ def run_lanes(
             if L[lane, LANE.state] == IDLE:
                 if kind == ISR or kind == REJECTED:
                     continue
-                begin_midflight(L, T, S, A, C, lane, i, now, stat)
+                begin_midflight(L, T, S, C, lane, i, now)
                 M[j] |= BEGAN_MIDFLIGHT
             if kind == FETCH or kind == REPLICA_LEO or kind == APPEND:
                 leader_leo = P[j, PACKED.leader_leo]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from pipelines.replication.columns import I32, I64
+from pipelines.replication.compiled import compiled
 
 _EMPTY = np.int64(-1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _slot(table: I64, key: int, bits: int) -> int:
     mask = (1 << bits) - 1
     at = np.int64((np.uint64(key) * _MIX) >> np.uint64(64 - bits))
     while table[2 * at] != _EMPTY and table[2 * at] != key:
         at = (at + 1) & mask
-    return at
+    return int(at)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32, first: int) -> tuple[int, int]:
     """Numbers for wanted[first:]; returns (rows done, keys known), early when the table is half full."""
     limit = 1 << (bits - 1)
@@ -38,7 +38,7 @@ def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: 
     return len(wanted), count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _fill(table: I64, bits: int, keys: I64, count: int) -> None:
     for number in range(count):
         at = _slot(table, keys[number], bits)

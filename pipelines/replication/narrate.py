@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,17 @@ from pipelines.replication.state import OrderKey, State
 from pipelines.replication.timeline import State as BrokerState
 
 Queued = tuple[OrderKey, Note]
+
+
+class Standing(NamedTuple):
+    """The leader of a partition, and 0 or 1 for each gauge it counts in."""
+
+    leader_id: int | None
+    partitions_change: int
+    under_replicated_change: int
+    under_min_isr_change: int
+
+
 _FIRST = {"leader", "follower", "isr", "config"}
 _ASSIGNED_KEPT = 4
 
@@ -70,8 +81,7 @@ def _agreed(state: State, batch: Batch, row: int) -> int:
 
 def note_holds(state: State, holds: Holds) -> None:
     """Tells the partitions that a broker leads that telemetry of it is missing."""
-    lanes = np.flatnonzero(state.lanes["state"] != IDLE) if holds else []
-    for lane in lanes:
+    for lane in np.flatnonzero(state.lanes["state"] != IDLE) if holds else ():
         broker = int(state.lanes["broker"][lane])
         for ts in holds.at(int(state.lanes["cluster"][lane]), broker):
             key: OrderKey = (ts, broker, 1, "", 0, 0)
@@ -87,7 +97,8 @@ def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
 
 
 def _micros(value: Any) -> int:
-    return round(value.timestamp() * 1_000_000)
+    micros: int = round(value.timestamp() * 1_000_000)
+    return micros
 
 
 def _tuple(value: list[int] | None) -> tuple[int, ...] | None:
@@ -216,7 +227,7 @@ def keep_ended(state: State, outcome: Outcome) -> None:
 
 def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tuple[list[Any], list[Any], list[Any]]:
     """Applies what is at or before the frontier (per cluster number); returns (ISR changes, regressions,
-    changes of leader as (partition, old leader, ts))."""
+    changes of what is present as (partition, ts, standing before, standing now))."""
     rises = _rises(state, context)
     touched = set(state.notes) | set(rises)
     touched |= {p for p, due in state.due.items() if due <= frontier[_cluster_of(state, p)]}
@@ -225,14 +236,15 @@ def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tu
         upto = frontier[_cluster_of(state, partition)]
         context.partition = partition
         history = state.history(partition)
-        before = history.present.leader_id
+        before = _standing(context, history.present, 0)
         ready, rest = _ready(state.notes.pop(partition, []), upto)
         for key, note in ready:
             history.settle(key[0], context)
             history.apply(note, context)
-            if history.present.leader_id != before:
-                moves.append((partition, before, note.ts))
-                before = history.present.leader_id
+            now = _standing(context, history.present, note.ts)
+            if now != before:
+                moves.append((partition, note.ts, before, now))
+                before = now
         for rise in rises.get(partition, ()):
             history.zombie_rise(*rise)
         history.settle(upto, context)
@@ -242,6 +254,14 @@ def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tu
         changes += history.take_isr_changes()
         regressions += history.take_regressions()
     return changes, regressions, moves
+
+
+def _standing(context: Surroundings, present: Any, ts: int) -> Standing:
+    """How a partition stands: who leads it, and what it counts for in that broker's gauges."""
+    isr, replicas = present.isr or (), present.replicas or present.isr or ()
+    led = present.leader_id is not None and present.leader_id >= 0
+    under_min = len(isr) < min(context.min_isr(ts), len(replicas))
+    return Standing(present.leader_id, int(led), int(led and len(isr) < len(replicas)), int(led and under_min))
 
 
 def _rises(state: State, context: Surroundings) -> dict[int, list[tuple[int, int, int, int]]]:

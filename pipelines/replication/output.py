@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
+from pipelines.replication.compiled import compiled
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, REPLICAS, STATES
 from pipelines.replication.state import State
@@ -40,7 +40,7 @@ def words(codes: I8, vocabulary: tuple[str, ...]) -> pa.Array:
     ).cast(pa.string())
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _members(masks: I64, lanes: I32, replicas: Records, width: int, offsets: I32, values: I32) -> None:
     at = 0
     for row in range(len(masks)):

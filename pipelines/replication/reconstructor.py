@@ -12,7 +12,7 @@ from pipelines.replication import broadcast, row_rules, snapshot
 from pipelines.replication.columns import I64
 from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
-from pipelines.replication.intake import Batch, encode, read, settle_twins
+from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, note_holds, take_notes
 from pipelines.replication.output import listed, partition_hw, replica_sync
@@ -77,6 +77,7 @@ class Reconstructor:
         partitioned, wide, rejected = self._sort_out(events)
         settled = dict(state.sources.settled)
         told_before = {key: s.told for key, s in state.sources.known.items()}
+        wide = broadcast.unheard(state, wide)
         gaps = state.sources.tell(runs)
         for cluster in {s.cluster for s in state.sources.known.values()}:
             gaps += state.sources.holes(cluster, everything=final)
@@ -85,8 +86,7 @@ class Reconstructor:
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
-        cluster = encode(partitioned["cluster"], lambda v: state.clusters.number(v))
-        outcome = run(state, self.rules, batch, self._bounds(final), talk.holds, final, cluster)
+        outcome = run(state, self.rules, batch, self._bounds(final), talk.holds, final)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
         take_notes(state, batch, outcome)
@@ -124,7 +124,7 @@ class Reconstructor:
 
     def _told(self) -> I64:
         known, names = self.state.sources.known, self.state.source_names.all
-        return np.array([known[name].told if name in known else -1 for name in names], dtype=np.int64)  # type: ignore[index]
+        return np.array([known[name].told if name in known else -1 for name in names], dtype=np.int64)
 
     def _overdue(self, final: bool) -> I64:
         """Per source, the time up to which a hole has been waited for long enough."""
@@ -133,7 +133,7 @@ class Reconstructor:
             return np.full(len(names), EVERYTHING, dtype=np.int64)
         overdue = []
         for name in names:
-            source = sources.known.get(name)  # type: ignore[arg-type]
+            source = sources.known.get(name)
             newest = sources.latest(str(name[0]))
             own = source.latest if source is not None else -1
             overdue.append((own if newest - own < grace else newest) - grace)
@@ -143,7 +143,7 @@ class Reconstructor:
         """How far each source has told, and how far everybody has, as seen from each lane's own source."""
         state = self.state
         told = self._told()
-        known = [state.sources.known.get(n) for n in state.source_names.all]  # type: ignore[call-overload]
+        known = [state.sources.known.get(n) for n in state.source_names.all]
         ceiling = np.array(
             [EVERYTHING if s is None or s.clock_since is None else s.latest for s in known], dtype=np.int64
         )
@@ -171,7 +171,7 @@ class Reconstructor:
         for name in state.clusters.all:
             if not final:
                 state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]
-        broadcast.depose(state, moves, minutes)
+        broadcast.move(state, moves, minutes)
         broadcast.count_changes(state, changes, regressions, minutes)
         self._forget(frontier)
         return changes, regressions

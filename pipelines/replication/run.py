@@ -13,7 +13,6 @@ from pipelines.replication.columns import CODE, I8, I32, I64, NULL
 from pipelines.replication.intake import Batch
 from pipelines.replication.kernel import (
     CONSUMED,
-    COUNTS,
     ENDED_FULL,
     HW_FULL,
     JOBS,
@@ -87,15 +86,15 @@ def settings(rules: Rules) -> Settings:
     )
 
 
-def stats_of(batch: Batch, cluster: I32) -> tuple[Stats, I64, I32]:
+def stats_of(batch: Batch) -> tuple[Stats, I64, I32]:
     """Empty statistics for every (cluster, broker, minute) of the batch, their keys, and the one of each row."""
     c = batch.columns
     minute = c.ts // MINUTE_US
     keys = Keys()
-    key = (minute << 32) | (cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
+    key = (minute << 32) | (batch.cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
     row = keys.number(key)
     stats = Stats(
-        counts=np.zeros((keys.count, len(COUNTS)), dtype=np.int64),
+        events=np.zeros(keys.count, dtype=np.int64),
         append_to_hw=np.zeros((keys.count, len(BOUNDS_MS) + 1), dtype=np.int64),
         lag=np.zeros((keys.count, len(BOUNDS_RECORDS) + 1), dtype=np.int64),
         bounds_us=(np.array(BOUNDS_MS) * 1000).astype(np.int64),
@@ -140,7 +139,7 @@ def _canonical_order(state: State, batch: Batch, rows: I64) -> I64:
     clock = c.ts[rows].copy()
     for s in np.unique(source):
         clock[source == s] = np.maximum.accumulate(clock[source == s])
-    rank = {int(s): k for k, s in enumerate(sorted(np.unique(source), key=lambda s: state.source_names.all[s]))}  # type: ignore[arg-type,return-value]
+    rank = {int(s): k for k, s in enumerate(sorted(np.unique(source), key=lambda s: state.source_names.all[s]))}
     ranks = np.array([rank[int(s)] for s in source])
     return np.lexsort((c.seq[rows], ranks, clock))
 
@@ -168,7 +167,7 @@ class Holds:
 
 
 def run(
-    state: State, rules: Rules, batch: Batch, bounds: Bounds, holds: Holds, final: bool, cluster: I32
+    state: State, rules: Rules, batch: Batch, bounds: Bounds, holds: Holds, final: bool
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
     lanes, start, end, order = lane_rows(state, batch)
@@ -182,7 +181,7 @@ def run(
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
-    stats, stat_keys, stat = stats_of(batch, cluster)
+    stats, stat_keys, stat = stats_of(batch)
     marks = np.zeros(len(order), dtype=np.int8)
     packed = np.empty((len(order), len(PACKED)), dtype=np.int64)
     a, c = batch.accepted, batch.columns
@@ -205,7 +204,7 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats, stat: I3
     read = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
     consumed[read] = 1
     counted: I64 = read[a.dropped[read] == 0]
-    np.add.at(stats.counts[:, 0], stat[counted], 1)
+    np.add.at(stats.events, stat[counted], 1)
     return counted
 
 

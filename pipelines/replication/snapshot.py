@@ -105,7 +105,7 @@ def _read(view: memoryview) -> dict[str, pa.Table]:
 def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> State:
     sources = Sources(rules.reorder_grace_ms * 1000)
     for row in rest["sources"]:
-        row["ahead"] = [tuple(run) for run in row["ahead"]]
+        row["ahead"], row["lost"] = ([tuple(run) for run in row[name]] for name in ("ahead", "lost"))
         sources.known[row["cluster"], row["source_id"], row["source_epoch"]] = Source(**row)
     sources.settled = rest["settled"]
     state = State(sources)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from pipelines.replication.columns import I64, plain, wide
+from pipelines.replication.compiled import compiled
 
 COVERAGE = pa.schema([
     pa.field("cluster", pa.string(), nullable=False),
@@ -62,7 +62,7 @@ def source_codes(events: pa.Table) -> I64:
     return code
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _in_runs(source: I64, seq: I64) -> bool:
     """Rows already stand by source, each source once, its numbers rising."""
     left = np.zeros(source.max() + 1, dtype=np.bool_)
@@ -94,6 +94,8 @@ class Source:
     next_seq: int = 0
     ahead: list[Run] = field(default_factory=list)
     """Runs that are not joined to what it told: there is a hole before them."""
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """Numbers declared lost: what comes of them later is late, not a repeat."""
     clock_since: int | None = None
     """The first time of a stretch that ran ahead of everybody, while it lasts."""
     gone: bool = False
@@ -190,9 +192,15 @@ class Sources:
                 if not everything and source.told < 0 and self.latest(cluster) - told < self.grace_us:
                     break
                 found.append(Gap(source, "gap", source.next_seq, seq_from - 1, told))
+                source.lost.append((source.next_seq, seq_from - 1))
                 source.next_seq = seq_from
                 found += [g for g in self._join(source) if g.kind != "clock"]
         return found
+
+    def heard(self, source: tuple[str, str, int], seq: int) -> bool:
+        """Whether this number was told before."""
+        known = self.known.get(source)
+        return known is not None and seq < known.next_seq and not any(a <= seq <= b for a, b in known.lost)
 
     def latest(self, cluster: str) -> int:
         """The largest time any source of the cluster told."""

@@ -32,11 +32,11 @@ OrderKey = tuple[int, int, int, str, int, int]
 class Names:
     """Numbers for names, in the order of their first appearance."""
 
-    def __init__(self, names: list[tuple[object, ...]] | None = None) -> None:
+    def __init__(self, names: list[tuple[Any, ...]] | None = None) -> None:
         self.all = names or []
         self._number = {name: k for k, name in enumerate(self.all)}
 
-    def number(self, *name: object) -> int:
+    def number(self, *name: Any) -> int:
         known = self._number.get(name)
         if known is None:
             known = self._number[name] = len(self.all)

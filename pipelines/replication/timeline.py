@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,5 +94,5 @@ class Timeline:
         return Arrays(_records(BROKERS, brokers), _records(CONFIGS, configs))
 
 
-def _records(of: Shape, rows: list[tuple[int, ...]]) -> Records:
+def _records(of: Shape, rows: Sequence[tuple[int, ...]]) -> Records:
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(of.defaults))

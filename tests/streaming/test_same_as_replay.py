@@ -59,19 +59,11 @@ def test_any_cut_order_and_number_of_buckets(events_of, scenario, buckets, seed)
     assert_same_silver(streamed(events_of(scenario), buckets, seed), expected)
 
 
-GAUGES = pytest.mark.xfail(
-    strict=True, reason="led partitions of a leader deposed soon after are counted in one cut only"
-)
-
-
-@pytest.mark.parametrize(
-    "scenario", [pytest.param(s, marks=GAUGES if s == "unclean_election" else ()) for s in SCENARIOS]
-)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_any_cut_gives_the_same_minutes(events_of, scenario):
     assert_same_minutes(streamed(events_of(scenario), 4, 2), replayed(events_of(scenario)))
 
 
-@pytest.mark.xfail(strict=True, reason="a repeated broker-wide row is told late, and minutes count repeats as events")
 def test_repeats_change_nothing(events_of):
     facts, expected = streamed(events_of("leader_crash"), 1, 1, repeated=0.01), replayed(events_of("leader_crash"))
     assert_same_silver(facts, expected)
