@@ -1,17 +1,13 @@
-"""numba's `njit` for functions that keep their types."""
+"""Arrays and the decorator of what is compiled here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import njit
+
+from pipelines.replication.compiled import compiled
+
+__all__ = ["Array", "compiled"]
 
 Array = np.ndarray[Any, Any]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def compiled(function: _Function) -> _Function:
-    """The function compiled at its first call, and kept for the next process."""
-    return cast(_Function, njit(cache=True)(function))

@@ -43,7 +43,6 @@ class Columns(NamedTuple):
     leader_epoch: I32
     partition_epoch: I32
     replica: I32
-    broker_epoch: I64
     leo: I64
     leader_leo: I64
     hw: I64
@@ -58,7 +57,7 @@ class Columns(NamedTuple):
     isr_quiet: I8
 
 
-_WIDE = {"seq", "broker_epoch", "leo", "leader_leo", "hw"}
+_WIDE = {"seq", "leo", "leader_leo", "hw"}
 _NAMES = {"replica": "replica_id", "broker": "broker_id"}
 _QUIET_DETAILS = pa.array(["controller"])
 
@@ -69,8 +68,23 @@ def frozen(array: Array) -> Array:
     return array
 
 
+NAMED = ("cluster", "source_id", "event_type", "topic")
+"""Columns that hold few distinct names."""
+
+
+def with_dictionaries(events: pa.Table) -> pa.Table:
+    """The same events with their names as dictionaries, so that each name is hashed once for all who ask."""
+    for name in NAMED:
+        if not pa.types.is_dictionary(events.schema.field(name).type):
+            at = events.schema.get_field_index(name)
+            events = events.set_column(at, name, events[name].dictionary_encode())
+    return events
+
+
 def plain(column: pa.ChunkedArray) -> pa.Array:
     """The column as one contiguous array."""
+    if column.num_chunks > 1 and pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 

@@ -1,17 +1,47 @@
-"""Functions that numba compiles, with the types that mypy knows."""
+"""Functions that numba compiles, with the types that mypy knows, kept under a digest of all their sources.
+
+numba itself looks at the file a function stands in, not at the constants and functions it takes from
+others: after an edit elsewhere it would run what was compiled before.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, TypeVar
 
-from numba import njit
+from numba import config, njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_ROOT = Path(__file__).parents[2]
+_SOURCES = ("pipelines/replication", "generators/brokerlogs")
+
+
+def _digest() -> str:
+    digest = blake2b(digest_size=8)
+    for folder in _SOURCES:
+        for source in sorted((_ROOT / folder).glob("*.py")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _cache() -> Path:
+    """NUMBA_CACHE_DIR, else beside the sources, else where this user may write."""
+    beside = Path(__file__).parent / "__pycache__"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    writable = os.access(beside if beside.exists() else beside.parent, os.W_OK)
+    base = Path(chosen) if chosen else beside if writable else Path(gettempdir()) / f"hwmark-numba-{os.getuid()}"
+    return base / _digest()
+
+
+config.CACHE_DIR = str(_cache())
 
 
 def compiled(function: Function) -> Function:
-    """Compiled when first called, kept beside the source."""
+    """Compiled when first called, kept for the next process."""
     made: Function = njit(cache=True, nogil=True)(function)
     return made
 

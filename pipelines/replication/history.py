@@ -242,6 +242,8 @@ class PartitionHistory:
 
     def _judge(self, at: int, as_of: int, context: Context) -> None:
         self.judge_again = None if (self.judge_again or EVER) <= at else self.judge_again
+        if self._first_term_only():
+            return
         for place, term in enumerate(self.terms.terms):
             if term.due and term.due <= at:
                 term.due = 0
@@ -257,6 +259,16 @@ class PartitionHistory:
                 self._tell_term(term, verdict)
         while len(self.terms.terms) > KEPT_TERMS and not any(t.due for t in self.terms.terms[:2]):
             self.terms.fold(marks.pop(0), as_of, context)
+
+    def _first_term_only(self) -> bool:
+        """The first term ever told has nothing before it to be measured against: most partitions at a start."""
+        terms = self.terms
+        if len(terms.terms) != 1 or terms.folded_term is not None or terms.terms[0].held or terms.terms[0].told:
+            return False
+        first = terms.terms[0]
+        first.due = 0
+        first.unclean = True if first.unclean is None and self.isr.replaced_under(first.epoch) else first.unclean
+        return True
 
     def _tell_term(self, term: Term, verdict: Verdict | None) -> None:
         """Tells a term's verdict when it is new or another than the last one told."""

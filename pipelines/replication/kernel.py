@@ -35,6 +35,7 @@ from pipelines.replication.lanes import (
     OUT_OF_SYNC,
     RACE,
     RECOVERED,
+    REPLICA_HW,
     REPLICAS,
     REPORT,
     SILENT,
@@ -65,6 +66,7 @@ class Settings(NamedTuple):
     min_isr: int
     max_messages: int
     resolution: int
+    replica_hw: int
 
 
 class Timeline(NamedTuple):
@@ -126,13 +128,21 @@ def replica_of(who: int) -> int:
 
 
 @kernel
-def pack(C: Columns, order: I64, dropped: I8, gap_before: I8, stat: I32, P: Records) -> None:
-    """Copies the columns that every row needs into lines, in the order in which lanes read them."""
+def pack(
+    C: Columns, order: I64, dropped: I8, gap_before: I8, stat: I32, place: I64, P: Records
+) -> None:  # fmt: skip
+    """Copies the columns that every row needs into lines, in the order in which lanes read them.
+
+    Columns are read as they stand and whole lines written: reading them in lane order would miss the
+    cache once per column.
+    """
     for j in range(len(order)):
-        i = order[j]
+        place[order[j]] = j
+    for i in range(len(place)):
+        j = place[i]
+        flags = (np.int64(gap_before[i]) << 9) | (np.int64(dropped[i]) << 8) | (np.int64(C.kind[i]) & 0xFF)
         P[j, PACKED.ts] = C.ts[i]
         P[j, PACKED.seq] = C.seq[i]
-        flags = (np.int64(gap_before[i]) << 9) | (np.int64(dropped[i]) << 8) | (np.int64(C.kind[i]) & 0xFF)
         P[j, PACKED.what] = (np.int64(stat[i]) << 16) | flags
         P[j, PACKED.who] = (np.int64(C.leader_id[i]) << 32) | (np.int64(C.replica[i]) & 0xFFFFFFFF)
         P[j, PACKED.leo] = C.leo[i]
@@ -306,6 +316,12 @@ def put_sync(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slo
 
 
 @kernel
+def lean(L: Records, lane: int) -> bool:
+    """Levels 2 and 0 tell no fetches: silence says nothing, and a report is the only witness of LEOs."""
+    return bool(L[lane, LANE.level] % 2 == 0)
+
+
+@kernel
 def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     earliest = NEVER
     for k in range(L[lane, LANE.slots]):
@@ -314,16 +330,16 @@ def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
 
 
 @kernel
-def threshold(L: Records, R: Records, lane: int, at: int, since: int) -> int:
+def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Settings) -> int:
     """When this replica's state changes next if nothing is heard: strictly more than half the lag, or the lag."""
-    if R[at, SLOT.caught_up] == NULL or R[at, SLOT.sync] == OUT_OF_SYNC:
+    if R[at, SLOT.caught_up] == NULL or R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0:
         return NEVER
     patience = L[lane, LANE.lag_max] // 2 if R[at, SLOT.sync] == IN_SYNC else L[lane, LANE.lag_max]
     return int(max(R[at, SLOT.caught_up] + patience + MS, since))
 
 
 @kernel
-def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, Y: Records, y: int) -> int:
+def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """Replicas that nobody heard of in time: lagging after half the lag, out of sync after all of it."""
     while L[lane, LANE.deadline] < now:
         due = L[lane, LANE.deadline]
@@ -331,7 +347,7 @@ def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, Y: R
             at = lane * width + k
             if R[at, SLOT.due] == due:
                 y = put_sync(L, R, Y, y, lane, at, k, due, LAGGING if R[at, SLOT.sync] == IN_SYNC else OUT_OF_SYNC)
-                R[at, SLOT.due] = threshold(L, R, lane, at, due)
+                R[at, SLOT.due] = threshold(L, R, lane, at, due, S)
         renew_deadline(L, R, width, lane)
     return y
 
@@ -361,9 +377,8 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
                 y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
         elif waited <= L[lane, LANE.lag_max] and R[at, SLOT.sync] == OUT_OF_SYNC:
             y = put_sync(L, R, Y, y, lane, at, slot, now, LAGGING)
-        R[at, SLOT.due] = threshold(
-            L, R, lane, at, now if waited > 0 and R[at, SLOT.due] == NEVER else R[at, SLOT.caught_up]
-        )
+        since = now if waited > 0 and R[at, SLOT.due] == NEVER else R[at, SLOT.caught_up]
+        R[at, SLOT.due] = threshold(L, R, lane, at, since, S)
     if R[at, SLOT.due] < L[lane, LANE.deadline]:
         L[lane, LANE.deadline] = R[at, SLOT.due]
     else:
@@ -381,10 +396,10 @@ def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, 
         if R[at, SLOT.id] == L[lane, LANE.broker]:
             R[at, SLOT.leo] = leo
             continue
-        if L[lane, LANE.level] == 2 and R[at, SLOT.leo] >= 0 and R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
+        if lean(L, lane) and R[at, SLOT.leo] >= 0 and R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
             R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], now)
         if S.max_messages < 0 and R[at, SLOT.due] == NEVER:
-            R[at, SLOT.due] = threshold(L, R, lane, at, now)
+            R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
             L[lane, LANE.deadline] = min(L[lane, LANE.deadline], R[at, SLOT.due])
     L[lane, LANE.leader_leo] = leo
     L[lane, LANE.held] &= ~(1 << max(slot_of(L, R, width, lane, L[lane, LANE.broker]), 0))
@@ -585,7 +600,7 @@ def on_report(
         O[at, ROW.reported] = hw
         L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
         return o, y
-    if L[lane, LANE.level] == 2 and hw > L[lane, LANE.hw]:
+    if lean(L, lane) and hw > L[lane, LANE.hw]:
         y = raise_to(L, R, width, lane, hw, now, S, Y, y)
         L[lane, LANE.witness] = hw
         L[lane, LANE.witness_ts] = now
@@ -649,21 +664,21 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
 
 @kernel
 def reset_replicas(
-    L: Records, R: Records, width: int, lane: int, led_before: bool, now: int, Y: Records, y: int
+    L: Records, R: Records, width: int, lane: int, led_before: bool, now: int, S: Settings, Y: Records, y: int
 ) -> int:
     """What a new leader epoch does to the leader's record of its followers (rule 2.3)."""
     for k in range(L[lane, LANE.slots]):
         at = lane * width + k
         in_isr = (L[lane, LANE.isr] >> k) & 1
-        told = L[lane, LANE.level] != 2
+        told = not lean(L, lane)
         if led_before:
             R[at, SLOT.last_fetch_leader_leo] = L[lane, LANE.leader_leo]
             R[at, SLOT.last_fetch] = now if in_isr else 0
         else:
             R[at, SLOT.leo] = -1
+            R[at, SLOT.answered] = NULL
             R[at, SLOT.last_fetch_leader_leo] = 0
             R[at, SLOT.last_fetch] = 0
-            R[at, SLOT.broker_epoch] = NULL
         R[at, SLOT.caught_up] = now if in_isr and told else NULL
         R[at, SLOT.due] = NEVER
         if R[at, SLOT.id] == L[lane, LANE.broker]:
@@ -672,7 +687,7 @@ def reset_replicas(
         if in_isr:
             if R[at, SLOT.sync] != IN_SYNC:
                 y = put_sync(L, R, Y, y, lane, at, k, now, IN_SYNC)
-            R[at, SLOT.due] = threshold(L, R, lane, at, now)
+            R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
         elif told and (L[lane, LANE.assigned] >> k) & 1 and R[at, SLOT.sync] != OUT_OF_SYNC:
             y = put_sync(L, R, Y, y, lane, at, k, now, OUT_OF_SYNC)
     renew_deadline(L, R, width, lane)
@@ -712,7 +727,7 @@ def start_term(
     if C.lag_max_ms[i] != NULL32:
         L[lane, LANE.lag_max] = C.lag_max_ms[i] * MS
     set_isr(L, lane, mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1]))
-    y = reset_replicas(L, R, width, lane, led_before, now, Y, y)
+    y = reset_replicas(L, R, width, lane, led_before, now, S, Y, y)
     o = put_hw(L, O, o, lane, C.ts[i], TERM_START, NULL, 0, UNREPORTED, S)
     o = weigh_isr(L, S, lane, O, o, now)
     o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
@@ -803,13 +818,29 @@ def on_leo(
         y = fetched(L, R, width, lane, slot, leo, end, now, S, Y, y)
         if L[lane, LANE.leader_leo] != NULL:
             A.lag[stat, count_in(A.bounds_records, max(L[lane, LANE.leader_leo] - leo, 0))] += 1
-    elif L[lane, LANE.level] == 2 and changed:
+    elif lean(L, lane) and changed:
         y = fetched(L, R, width, lane, slot, leo, L[lane, LANE.leader_leo], now, S, Y, y)
     elif changed:
         y = judge(L, R, width, lane, slot, now, S, Y, y)
     if changed:
         o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
+    if S.replica_hw == 1 and kind == FETCH:
+        y = follow_hw(L, R, lane, at, slot, now, Y, y)
     return o, y
+
+
+@kernel
+def follow_hw(L: Records, R: Records, lane: int, at: int, slot: int, now: int, Y: Records, y: int) -> int:
+    """The follower's HW once it took in the last answer: min(HW in it, own LEO) (rule 1.5); it may fall."""
+    hw = min(R[at, SLOT.answered], R[at, SLOT.leo])
+    if R[at, SLOT.answered] != NULL and hw != R[at, SLOT.hw]:
+        sync = R[at, SLOT.sync]
+        y = put_sync(L, R, Y, y, lane, at, slot, now, REPLICA_HW)
+        R[at, SLOT.sync] = sync
+        R[at, SLOT.hw] = hw
+        Y[y - 1, SYNC.leo] = hw
+    R[at, SLOT.answered] = L[lane, LANE.hw]
+    return y
 
 
 @kernel
@@ -930,7 +961,7 @@ def run_lanes(
                 hold(L, lane)
                 continue
             if L[lane, LANE.state] != IDLE:
-                y = pass_deadlines(L, R, width, lane, clock, Y, y)
+                y = pass_deadlines(L, R, width, lane, clock, S, Y, y)
                 if waits and kind != LEADER:
                     settle_config(L, T, S, lane, now, False)
                     o = weigh_isr(L, S, lane, O, o, now)
@@ -975,7 +1006,7 @@ def run_lanes(
         if next_hold < J[job, JOB.holds_to]:
             hold(L, lane)
         if L[lane, LANE.state] != IDLE:
-            y = pass_deadlines(L, R, width, lane, bound, Y, y)
+            y = pass_deadlines(L, R, width, lane, bound, S, Y, y)
         before = k
         f, k = finish_rows(S, bound, J[job, JOB.final] == 1, O, 0, o, F, f, K, k)
         L[lane, LANE.carried] = k - before

@@ -10,7 +10,8 @@ from pipelines.replication.columns import NULL, NULL32
 
 IDLE, LEADING, MIDFLIGHT = 0, 1, 2
 """Not leading; leading since a told `leader` event; seen leading, but its start was not told."""
-IN_SYNC, LAGGING, OUT_OF_SYNC = 0, 1, 2
+IN_SYNC, LAGGING, OUT_OF_SYNC, REPLICA_HW = 0, 1, 2, 3
+"""States of a replica; and what marks a row of silver/replica_hw among its rows (its `leo` is the HW)."""
 NEVER = 1 << 62
 """A deadline that does not come."""
 SLOTS = 4
@@ -53,13 +54,20 @@ LANES = shape(
     append_leo=NULL,
     stalled_since=NULL,
     carried=0,
-    carried_reports=0,
     slots=0,
 )
 
 
 REPLICAS = shape(
-    id=NULL32, leo=-1, last_fetch_leader_leo=0, last_fetch=0, caught_up=NULL, broker_epoch=NULL, sync=IN_SYNC, due=NEVER
+    id=NULL32,
+    leo=-1,
+    last_fetch_leader_leo=0,
+    last_fetch=0,
+    caught_up=NULL,
+    sync=IN_SYNC,
+    due=NEVER,
+    answered=NULL,
+    hw=NULL,
 )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipelines.replication.columns import I32, I64
 from pipelines.replication.facts import SCHEMAS
-from pipelines.replication.lanes import ADVANCE, AGREEMENTS, KINDS, OUT_OF_SYNC, REPORT
+from pipelines.replication.lanes import ADVANCE, AGREEMENTS, KINDS, OUT_OF_SYNC, REPLICA_HW, REPORT
 from pipelines.replication.run import MINUTE_US, Outcome, stat_place
 from pipelines.replication.state import State
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
@@ -52,6 +52,7 @@ class Minutes:
 
     def add_sync(self, state: State, rows: dict[str, Any]) -> None:
         """The change in the number of replicas out of sync."""
+        rows = {n: v[rows["state"] != REPLICA_HW] for n, v in rows.items()}
         came = (rows["state"] == OUT_OF_SYNC).astype(np.int8) - (rows["previous"] == OUT_OF_SYNC)
         for step in (1, -1):
             at = came == step

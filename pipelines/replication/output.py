@@ -11,7 +11,8 @@ from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
 from pipelines.replication.compiled import compiled
 from pipelines.replication.facts import SCHEMAS
-from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, REPLICAS, STATES
+from pipelines.replication.intake import Batch
+from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, REPLICA_HW, REPLICAS, STATES
 from pipelines.replication.state import State
 
 Rows = dict[str, Any]
@@ -105,8 +106,27 @@ def partition_hw(state: State, rows: Rows) -> pa.Table:
     })  # fmt: skip
 
 
+def replica_hw(state: State, rows: Rows) -> pa.Table:
+    """silver/replica_hw: what the kernel computed of the followers' HWs."""
+    rows = _where(rows, rows["state"] == REPLICA_HW)
+    return _table("replica_hw", {
+        **places(state, rows["lane"], rows["topic_id"]),
+        "ts": times(rows["ts"]),
+        "leader_epoch": ints(rows["leader_epoch"]),
+        "replica_id": pa.array(rows["replica"]),
+        "hw": bigints(rows["leo"]),
+        "reported_hw": pa.nulls(len(rows["lane"])),
+        "level": pa.array(rows["level"]),
+    })  # fmt: skip
+
+
+def _where(rows: Rows, mask: Any) -> Rows:
+    return rows if mask.all() else {name: values[mask] for name, values in rows.items()}
+
+
 def replica_sync(state: State, rows: Rows) -> pa.Table:
     """silver/replica_sync from the kernel's rows."""
+    rows = _where(rows, rows["state"] != REPLICA_HW)
     lanes, leo, leader_leo = rows["lane"], rows["leo"], rows["leader_leo"]
     unknown = (leo < 0) | (leader_leo == NULL)
     never = rows["caught_up"] == NULL
@@ -131,6 +151,15 @@ def replica_sync(state: State, rows: Rows) -> pa.Table:
 def _table(name: str, made: dict[str, pa.Array]) -> pa.Table:
     schema = SCHEMAS[name]
     return pa.table([made[field.name].cast(field.type) for field in schema], schema=schema)
+
+
+def reported_hws(batch: Batch, rows: I64) -> pa.Table:
+    """silver/replica_hw: what brokers told of their HW as followers (`rows` of the micro-batch)."""
+    told = batch.events.take(pa.array(rows))
+    schema = SCHEMAS["replica_hw"]
+    made = {f.name: told[f.name] for f in schema if f.name in told.column_names}
+    made |= {"hw": pa.nulls(len(rows)), "reported_hw": told["hw"]}
+    return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
 
 
 def listed(name: str, rows: list[Rows]) -> pa.Table:

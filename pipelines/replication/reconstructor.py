@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication import broadcast, row_rules, snapshot
-from pipelines.replication.columns import I64
+from pipelines.replication.columns import I64, with_dictionaries
 from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
 from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, note_holds, take_notes
-from pipelines.replication.output import listed, partition_hw, replica_sync
+from pipelines.replication.output import listed, partition_hw, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
 from pipelines.replication.sources import Sources
@@ -46,6 +46,7 @@ class Reconstructor:
         `coverage` says what each source has told, over all shards (`sources.coverage` of the whole
         micro-batch); without it, it is computed from `events`.
         """
+        events = with_dictionaries(events)
         runs = told(events) if coverage is None else coverage
         facts = self._step(events, runs, batch_id, final=False)
         if not broadcast.closes(events):
@@ -54,7 +55,7 @@ class Reconstructor:
 
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has told so far."""
-        empty = replication_events.ARROW.empty_table()
+        empty = with_dictionaries(replication_events.ARROW.empty_table())
         return self._step(empty, told(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
@@ -98,6 +99,7 @@ class Reconstructor:
         return Facts.of(
             partition_hw=partition_hw(state, outcome.hw),
             replica_sync=replica_sync(state, outcome.sync),
+            replica_hw=self._replica_hw(batch, outcome),
             isr_changes=listed("isr_changes", changes),
             hw_regressions=listed("hw_regressions", regressions),
             telemetry_gaps=talk.table(self, minutes),
@@ -117,8 +119,8 @@ class Reconstructor:
         broad = events.slice(0, 0)
         if pc.any(wide).as_py():
             events, broad = events.filter(pc.invert(wide)), events.filter(wide)
-        waiting = self.state.waiting
-        if waiting.num_rows:
+        if self.state.waiting.num_rows:
+            waiting = with_dictionaries(self.state.waiting)
             events = pa.concat_tables([waiting, events.select(waiting.column_names).cast(waiting.schema)])
         return events, broad.filter(pc.not_equal(broad["event_type"], REJECTED)), rejected
 
@@ -186,6 +188,13 @@ class Reconstructor:
         if len(state.foretold) > 4096:
             state.foretold = dict(list(state.foretold.items())[-1024:])
 
+    def _replica_hw(self, batch: Batch, outcome: Outcome) -> pa.Table:
+        computed = replica_hw(self.state, outcome.sync)
+        if not self.rules.replica_hw:
+            return computed
+        read = outcome.follower_rows[batch.accepted.dropped[outcome.follower_rows] == 0]
+        return pa.concat_tables([computed, reported_hws(batch, read)])
+
     def _minutes(self, minutes: Minutes, outcome: Outcome, wide: pa.Table, batch_id: int) -> pa.Table:
         minutes.add_outcome(self.state, outcome)
         minutes.add_hw(self.state, outcome.hw)
@@ -225,14 +234,10 @@ def _quarantine(rejected: pa.Table, batch: Batch, outcome: Outcome, lost: I64, r
         parts.append(rejected)
     if not parts:
         return quarantine.ARROW.empty_table()
-    rows = pa.concat_tables(
-        [p.select([*replication_events.ARROW.names, "reasons"]) for p in parts], promote_options="permissive"
-    )
-    return (
-        rows.append_column("quarantined_at", pc.fill_null(rows["ts"], 0))
-        .select(quarantine.ARROW.names)
-        .cast(quarantine.ARROW)
-    )
+    plain = pa.schema([pa.field(f.name, f.type) for f in quarantine.ARROW if f.name != "quarantined_at"])
+    rows = pa.concat_tables([p.select(plain.names).cast(plain) for p in parts])
+    noticed = pc.fill_null(rows["ts"], pa.scalar(0, quarantine.ARROW.field("ts").type))
+    return rows.append_column("quarantined_at", noticed).select(quarantine.ARROW.names).cast(quarantine.ARROW)
 
 
 def replay(events: pa.Table, rules: Rules | None = None) -> Facts:

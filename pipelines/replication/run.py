@@ -83,6 +83,7 @@ def settings(rules: Rules) -> Settings:
         min_isr=rules.min_isr,
         max_messages=-1 if rules.lag_max_messages is None else rules.lag_max_messages,
         resolution=rules.hw_resolution_ms * 1000,
+        replica_hw=int(rules.replica_hw),
     )
 
 
@@ -185,7 +186,7 @@ def run(
     marks = np.zeros(len(order), dtype=np.int8)
     packed = np.empty((len(order), len(PACKED)), dtype=np.int64)
     a, c = batch.accepted, batch.columns
-    pack(c, order, a.dropped, a.gap_before, stat, packed)
+    pack(c, order, a.dropped, a.gap_before, stat, np.empty(len(c.ts), dtype=np.int64), packed)
     hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, packed, stats, marks)
     consumed = np.zeros(len(c.ts), dtype=np.int8)
     consumed[order[(marks & CONSUMED) != 0]] = 1
