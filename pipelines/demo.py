@@ -26,6 +26,13 @@ STORIES = {
     "unclean_election": "of clicks the follower dies, the leader goes on alone and dies, the stale follower is elected",
 }
 
+SHORT_LIVED = {
+    # Half of a short job's CPU goes into compiling what then hardly runs.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.memory": "1g",
+}
+
 
 def new_lake(lake: str | None) -> str:
     """A folder with nothing in it: the one named, or a temporary one. Raises UsageError."""
@@ -59,7 +66,7 @@ def _ingest(name: str, settings: Settings, echo: Echo) -> str:
 def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
     """Reconstruction, checks and alerts around one Spark session; returns the alerts."""
     echo("\n2. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
-    spark = jobs.spark_session(settings)
+    spark = jobs.spark_session(_short_lived(settings))
     try:
         done = jobs.reconstruct(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
         echo(f"   {run_line(done)}")
@@ -74,28 +81,41 @@ def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
     return alerts
 
 
+def _short_lived(settings: Settings) -> Settings:
+    conf = SHORT_LIVED | settings.run.spark_conf
+    return settings.model_copy(update={"run": settings.run.model_copy(update={"spark_conf": conf})})
+
+
 def _summary(lake: Lake, cluster: str, alerts: Sequence[AlertState]) -> list[str]:
     """What became of one cluster."""
     wanted = Filter(cluster=cluster)
     partitions = sum(row["rows"] for row in tally(lake, "health", wanted, "cluster"))
-    agreement = _counts(tally(lake, "hw", wanted, "agreement"), "agreement")
-    causes = _counts(tally(lake, "isr", wanted, "change, cause"), "change", "cause")
     losses, _ = rows(lake, "serious", wanted, 100)
     mine = sum(state.firing and state.labels.get("cluster") == cluster for state in alerts)
     return [
         f"{cluster}: {STORIES.get(cluster, 'a recorded scenario')}",
-        f"   {sentences.count(partitions, 'partition')}; HW changes by agreement with the broker: {agreement}",
-        f"   ISR changes by cause: {causes}",
-        *(f"   {sentences.regression(row)}" for row in losses),
-        *(["   nothing committed was lost"] if not losses else []),
+        f"   {sentences.count(partitions, 'partition')}, {_agreement(tally(lake, 'hw', wanted, 'agreement'))}",
+        f"   ISR changes: {_causes(tally(lake, 'isr', wanted, 'change, cause'))}",
+        *(f"   {sentences.regression(row)}" for row in reversed(losses)),
+        *(["   nothing that was committed is lost"] if not losses else []),
         f"   {sentences.count(mine, 'alert')} firing",
     ]
 
 
-def _counts(found: Sequence[Row], *columns: str) -> str:
-    """`exact 2741, race 20`."""
-    ordered = sorted(found, key=lambda row: -row["rows"])
-    return ", ".join(f"{' '.join(str(row[c]) for c in columns)} {row['rows']:,}" for row in ordered) or "none"
+def _agreement(found: Sequence[Row]) -> str:
+    """How the HW changes that brokers reported compare with those computed."""
+    number = {row["agreement"]: row["rows"] for row in found}
+    exact, race, witness, wrong = (number.get(name, 0) for name in ("exact", "race", "only_witness", "disagree"))
+    return (
+        f"{exact + race + witness + wrong:,} HW changes reported by the brokers: {exact:,} computed exactly so, "
+        f"{race:,} by a race of threads apart, {witness:,} on the report's word alone, {wrong:,} in disagreement"
+    )
+
+
+def _causes(found: Sequence[Row]) -> str:
+    """`24 shrink (controlled shutdown), 12 expand (caught up)`."""
+    ordered = sorted(found, key=lambda row: (-row["rows"], row["change"], row["cause"]))
+    return ", ".join(f"{row['rows']:,} {row['change']} ({row['cause'].replace('_', ' ')})" for row in ordered) or "none"
 
 
 def _next(root: str) -> list[str]:

@@ -41,8 +41,8 @@ def name(row: Row, several_clusters: bool = False) -> str:
 
 
 def clock(ts: datetime | None) -> str:
-    """A time of day with its date, UTC."""
-    return "an unknown time" if ts is None else f"{ts:%Y-%m-%d %H:%M:%S}"
+    """A date and time of day, UTC."""
+    return "an unknown time" if ts is None else f"{ts:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def count(number: int, thing: str) -> str:

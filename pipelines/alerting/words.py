@@ -36,16 +36,23 @@ def _loss(told: Sequence[Condition]) -> str:
     counts = [c.facts["lost_records"] for c in told]
     least = "at least " if any(c.facts["proof"] != "proven" for c in told) else ""
     lost = f"{least}{sum(n or 0 for n in counts)} offsets lost" if any(counts) else "the HW fell"
-    return f"{lost} in {_partitions(told)}, {told[0].subject}: {_listed([_fall(c) for c in told], NAMED)}"
+    return f"{lost} in {_partitions(told)}, {told[0].subject}: {_falls(told)}"
 
 
 def _unproven_loss(told: Sequence[Condition]) -> str:
-    falls = _listed([_fall(c) for c in told], NAMED)
-    return f"possible loss, unproven, in {_partitions(told)}, {told[0].subject}: {falls}"
+    return f"possible loss, unproven, in {_partitions(told)}, {told[0].subject}: {_falls(told)}"
+
+
+def _falls(told: Sequence[Condition]) -> str:
+    ordered = sorted(told, key=lambda c: (len(c.item), c.item))
+    return _listed([_fall(c) for c in ordered], NAMED)
 
 
 def _fall(condition: Condition) -> str:
-    return _range(condition) or f"{condition.item} HW {condition.facts['hw_before']} to {condition.facts['hw_after']}"
+    facts = condition.facts
+    if _range(condition):
+        return f"{condition.item} offsets {facts['lost_from']}..{facts['lost_to'] - 1}"
+    return f"{condition.item} HW {facts['hw_before']} to {facts['hw_after']}"
 
 
 def _range(condition: Condition) -> str:

@@ -142,8 +142,8 @@ class _Run:
 
 
 def _result(suite: Suite, change: Change, outcome: Outcome) -> Result:
-    rows = f"{change.rows} {suite.counted}{'' if change.rows == 1 else 's'}"
-    observed = rows if outcome.success else f"{outcome.unexpected} of {rows}"
+    rows = f"{change.rows:,} {suite.counted}{'' if change.rows == 1 else 's'}"
+    observed = rows if outcome.success else f"{outcome.unexpected:,} of {rows}"
     return Result(
         suite.name, outcome.expectation, suite.table.path, change.version_from, change.version_to, outcome.success,
         observed, outcome.unexpected, outcome.sample,

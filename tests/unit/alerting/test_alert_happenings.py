@@ -22,7 +22,7 @@ def test_loss_is_told_at_once_with_its_range():
     assert (alert.rule, alert.severity, alert.state) == ("loss", "critical", "firing")
     assert alert.summary == (
         "180 offsets lost in 1 partition, unclean election of broker 2 after broker 1 at 2026-11-21T12:00:00Z: "
-        "clicks-0 [120, 300)"
+        "clicks-0 offsets 120..299"
     )
     assert alert.labels["range"] == "clicks-0 [120, 300)"
     assert (alert.labels["topic"], alert.labels["partition"]) == ("clicks", "0")

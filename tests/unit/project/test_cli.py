@@ -154,7 +154,7 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     assert done.exit_code == 3
     assert told == {"once": True, "drain": True, "rebuild": False, "lake": "here", "interval": 10.0, "buckets": 7}
     assert "run: batch 0: 9 events, 3 events/s, 2 commits of bronze behind\n" in done.output
-    assert "9 events in 1 batches, 3 s\n" in done.output
+    assert "9 events in 1 batch, 3 s\n" in done.output
 
 
 def test_demo_wants_a_new_folder(tmp_path):

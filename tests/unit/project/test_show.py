@@ -33,7 +33,7 @@ def test_regressions_name_the_range_that_is_gone(lake):
     assert show(lake, "regressions") == (
         0,
         "LOST: 180 offsets in 1 partition.\n"
-        "clicks-0: offsets 120..299 (180) are gone, critical, unclean election of broker 2 at 2026-09-01 12:00:45",
+        "clicks-0: offsets 120..299 (180) are gone, critical, unclean election of broker 2 at 2026-09-01 12:00:45 UTC",
     )
 
 
@@ -66,7 +66,7 @@ def test_regressions_name_the_range_that_is_gone(lake):
 )
 def test_each_verdict_is_one_sentence(lake, row, sentence):
     write(lake, "hw_regressions", row)
-    assert show(lake, "regressions")[1].splitlines()[-1] == sentence + " at 2026-09-01 12:00:00"
+    assert show(lake, "regressions")[1].splitlines()[-1] == sentence + " at 2026-09-01 12:00:00 UTC"
 
 
 def test_only_the_latest_revision_of_a_verdict_counts(lake):
@@ -87,7 +87,7 @@ def test_harmless_findings_do_not_hide_a_loss(lake):
     assert text.splitlines() == [
         "LOST: 180 offsets in 1 partition.",
         "Harmless: 50 follower_hw_lowered.",
-        "clicks-0: offsets 120..299 (180) are gone, critical, unclean election of broker 2 at 2026-09-01 12:00:01",
+        "clicks-0: offsets 120..299 (180) are gone, critical, unclean election of broker 2 at 2026-09-01 12:00:01 UTC",
     ]
 
 
@@ -96,7 +96,7 @@ def test_no_finding_at_all_says_so(lake):
 
 
 def test_health_of_a_sound_cluster_is_one_sentence(lake):
-    assert show(lake, "health") == (0, "prod: 3 partitions, all in sync; last heard 2026-09-01 12:01:00")
+    assert show(lake, "health") == (0, "prod: 3 partitions, all in sync; last heard 2026-09-01 12:01:00 UTC")
 
 
 def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path):
@@ -112,7 +112,7 @@ def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path
     write(lake, "hw_regressions", loss())
     assert show(lake, "health")[1].splitlines() == [
         "prod: 4 partitions, 1 offline, 1 under min ISR, 1 under-replicated; LOST 180 offsets "
-        "(hwmark show regressions); last heard 2026-09-01 12:01:00",
+        "(hwmark show regressions); last heard 2026-09-01 12:01:00 UTC",
         "orders-1: broker 1 leads (epoch 4), HW 100, in sync 1 of 1,2,3, "
         "UNDER MIN ISR: writes with acks=all are refused",
         "orders-2: nobody leads (epoch 4), HW 100, in sync 2 of 1,2,3, OFFLINE",
@@ -145,7 +145,7 @@ def test_since_leaves_out_what_is_older_and_says_when_the_newest_was(lake):
     _, text = show(lake, "hw", "--since", "2026-09-01T12:00:03", "--format", "json")
     assert [row["hw"] for row in json.loads(text)] == [3, 4]
     assert show(lake, "hw", "--since", "2026-09-01T13:00:00+00:00")[1] == (
-        "Nothing since 2026-09-01 13:00:00; the newest row is of 2026-09-01 12:00:04."
+        "Nothing since 2026-09-01 13:00:00 UTC; the newest row is of 2026-09-01 12:00:04 UTC."
     )
 
 
