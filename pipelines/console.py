@@ -47,7 +47,8 @@ def batch_line(batch: Batch) -> str:
 def run_line(summary: RunSummary) -> str:
     """What a run did."""
     end = ", stopped before the end of the data" if summary.stopped else ""
-    return f"{summary.events:,} events in {summary.batches} {'batch' if summary.batches == 1 else 'batches'}, {summary.seconds:.0f} s{end}"
+    batches = "1 batch" if summary.batches == 1 else f"{summary.batches} batches"
+    return f"{summary.events:,} events in {batches}, {summary.seconds:.0f} s{end}"
 
 
 def alert_line(state: AlertState) -> str:
