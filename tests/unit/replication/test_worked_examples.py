@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from bronze import Told, advances, controller, last_rows, said, table
 
 from pipelines.replication import Reconstructor, Rules, replay
@@ -52,12 +51,34 @@ def test_example_3_every_record_takes_two_rounds():
     assert advances(replay(table(told))) == [(30, 1)]
 
 
-@pytest.mark.xfail(strict=True, reason="silver/replica_hw (Rules.replica_hw) is declared and not computed")
-def test_example_4_a_follower_high_watermark_is_that_of_the_leader_or_its_own_end():
+def follower_hws(told):
+    """The HW of each follower at the end: what it told by its last fetch that it made of the answer before."""
+    facts = replay(table(told), Rules(replica_hw=True))
+    return dict(said(facts.replica_hw, "replica_id", "hw"))
+
+
+def test_example_4_in_example_2_both_followers_end_at_1():
+    told = Told("broker-1/replication.log").leader(0, 0, leo=0, hw=0, isr=[1, 2, 3])
+    told.append(10, 2).fetch(20, replica=2, leo=0).fetch(21, replica=3, leo=0)
+    told.append(30, 3).fetch(40, replica=2, leo=2).fetch(41, replica=3, leo=1)
+    assert follower_hws(told) == {2: 0, 3: 0}
+    assert follower_hws(told.fetch(50, replica=2, leo=3).fetch(51, replica=3, leo=2).fetch(60, replica=2, leo=3)) == {
+        2: 1,
+        3: 1,
+    }
+
+
+def test_example_4_in_example_3_the_answer_brings_1():
     told = Told("broker-1/replication.log").leader(0, 0, leo=0, hw=0, isr=[1, 2])
     told.append(10, 1).fetch(20, replica=2, leo=0).fetch(30, replica=2, leo=1)
-    facts = replay(table(told), Rules(replica_hw=True))
-    assert said(facts.replica_hw, "replica_id", "hw")[-1] == (2, 1)
+    assert follower_hws(told) == {2: 0}
+    assert follower_hws(told.fetch(40, replica=2, leo=1)) == {2: 1}
+
+
+def test_example_4_the_high_watermark_of_a_follower_far_behind_is_its_own_end():
+    told = Told("broker-1/replication.log").leader(0, 0, leo=100, hw=90, isr=[1], replicas=[1, 2])
+    told.fetch(10, replica=2, leo=3).fetch(20, replica=2, leo=7)
+    assert follower_hws(told) == {2: 7}
 
 
 def test_example_5_a_leader_alone_in_the_isr_commits_at_once():
@@ -106,7 +127,6 @@ def test_example_8_a_slow_follower_leaves_by_time_and_returns():
     assert changes == [(31_600, [1], "lag", True), (40_100, [1, 2], "caught_up", None)]
 
 
-@pytest.mark.xfail(strict=True, reason="the deadlines of the rule by time, set at the start of a term, still pass")
 def test_example_8_a_slow_follower_leaves_by_messages_and_returns():
     told = Told("broker-1/replication.log").leader(0, 0, leo=0, hw=0, isr=[1, 2], replicas=[1, 2])
     told.fetch(10, replica=2, leo=0).append(20, 4).append(30, 5)

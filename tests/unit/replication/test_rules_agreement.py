@@ -1,0 +1,140 @@
+"""Reports of the broker and values of the reconstruction, matched one to one by value within a term."""
+
+from __future__ import annotations
+
+import pytest
+from bronze import Told, last_rows, said, table
+
+from pipelines.replication import Rules, replay
+
+
+def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, **more):
+    return Told("broker-1/replication.log").leader(0, 0, leo, hw, list(isr), replicas=list(replicas), **more)
+
+
+def agreed(told, rules=None):
+    """(kind, hw, reported, agreement) of every row after the start of the term."""
+    facts = replay(table(told.progress(60_000)), rules)
+    return said(facts.partition_hw, "kind", "hw", "reported_hw", "agreement")[1:]
+
+
+def up_to(*leos):
+    """Broker 2 fetches at these offsets at 100, 200, …; the leader's log ends at 100."""
+    told = led().append(10, 100)
+    for k, leo in enumerate(leos, 1):
+        told.fetch(100 * k, 2, leo)
+    return told
+
+
+def test_exact_right_after_the_event_that_carried_the_report():
+    assert agreed(up_to(4).hw(100, 4)) == [("advance", 4, 4, "exact")]
+
+
+def test_race_when_the_value_moved_on_before_the_report():
+    assert agreed(up_to(4).fetch(105, 2, 6).hw(110, 4)) == [
+        ("advance", 4, 4, "race"),
+        ("advance", 6, None, "unreported"),
+    ]
+
+
+def test_race_when_the_report_came_first():
+    assert agreed(led().append(10, 100).hw(90, 4).fetch(100, 2, 4)) == [("advance", 4, 4, "race")]
+
+
+@pytest.mark.parametrize(("late", "agreement"), [(150, "exact"), (151, "unreported")])
+def test_the_race_window_bounds_the_match(late, agreement):
+    assert agreed(up_to(4).hw(100 + late, 4))[0] == ("advance", 4, 4 if agreement == "exact" else None, agreement)
+
+
+@pytest.mark.parametrize(("early", "matched"), [(150, True), (151, False)])
+def test_the_race_window_bounds_the_match_before_the_value(early, matched):
+    told = led().append(10, 100).hw(1000 - early, 4).fetch(1000, 2, 4)
+    found = (
+        [("advance", 4, 4, "race")] if matched else [("report", 0, 4, "disagree"), ("advance", 4, None, "unreported")]
+    )
+    assert agreed(told) == found
+
+
+def test_disagree_is_a_report_left_over():
+    assert agreed(up_to(4).hw(100, 5)) == [("advance", 4, None, "unreported"), ("report", 4, 5, "disagree")]
+
+
+def test_unreported_is_a_value_that_nothing_reported():
+    assert agreed(up_to(4)) == [("advance", 4, None, "unreported")]
+
+
+def test_one_report_answers_for_one_value_only():
+    assert agreed(up_to(4, 6).hw(200, 6).hw(201, 4)) == [
+        ("advance", 4, 4, "race"),
+        ("advance", 6, 6, "exact"),
+    ]
+
+
+def test_a_value_that_was_reported_cannot_be_reported_again():
+    """Once matched, 4 is taken: the second report of 4 after 6 is left over."""
+    told = up_to(4).hw(100, 4).fetch(110, 2, 6).hw(111, 6).hw(112, 4)
+    assert agreed(told) == [("advance", 4, 4, "exact"), ("advance", 6, 6, "exact"), ("report", 6, 4, "disagree")]
+
+
+def test_a_report_repeated_is_one_report():
+    assert agreed(up_to(4).hw(100, 4).hw(105, 4)) == [("advance", 4, 4, "exact")]
+
+
+@pytest.mark.xfail(strict=True, reason="open reports of the term before are still matched")
+def test_reports_of_one_term_do_not_match_values_of_the_next():
+    told = led().append(10, 5).hw(15, 4).leader(20, 1, 5, 0, [1, 2], replicas=[1, 2]).fetch(30, 2, 4)
+    found = agreed(told)
+    assert ("report", 0, 4, "disagree") in found
+    assert ("advance", 4, None, "unreported") in found
+
+
+def test_only_witness_when_nothing_else_tells_the_end_of_a_lone_leader():
+    assert agreed(led(isr=[1]).hw(20, 7)) == [("advance", 7, 7, "only_witness")]
+
+
+def test_only_witness_while_held_after_a_gap():
+    told = led().append(10, 100).fetch(20, 2, 4).lost(30).hw(40, 6).fetch(50, 2, 8).append(60, 101)
+    assert agreed(told) == [
+        ("advance", 4, None, "unreported"),
+        ("advance", 6, 6, "only_witness"),
+        ("advance", 8, None, "unreported"),
+    ]
+
+
+def test_a_report_is_no_input_to_the_high_watermark():
+    told = up_to(4).hw(100, 50).fetch(2000, 2, 5)
+    assert [row[1] for row in agreed(told) if row[0] == "advance"] == [4, 5]
+
+
+def critical(told):
+    rows = last_rows(replay(table(told.progress(60_000))).hw_regressions, "regression_id")
+    return [(row["class"], row["hw_before"], row["hw_after"]) for row in rows if row["severity"] == "critical"]
+
+
+def test_one_low_report_is_only_disagree():
+    told = up_to(4).hw(100, 4).hw(1000, 2)
+    assert agreed(told)[-1] == ("report", 4, 2, "disagree")
+    assert critical(told) == []
+
+
+def test_two_successive_low_reports_are_a_high_watermark_that_moved_back():
+    assert critical(up_to(4).hw(100, 4).hw(1000, 2).hw(2000, 3)) == [("hw_moved_back", 4, 3)]
+
+
+def test_two_low_reports_apart_are_not_successive():
+    told = up_to(4).hw(100, 4).hw(1000, 2).fetch(2000, 2, 5).hw(2000, 5).hw(3000, 3)
+    assert critical(told) == []
+
+
+def test_low_reports_against_one_that_disagreed_are_nothing():
+    assert critical(up_to(4).hw(100, 4).hw(1000, 50).hw(2000, 5).hw(3000, 6)) == []
+
+
+def test_reports_cut_off_by_the_end_are_no_disagreement():
+    told = led().append(10, 100).hw(20, 4)
+    facts = replay(table(told))
+    assert said(facts.partition_hw, "kind", "agreement")[1:] == [("report", "only_witness")]
+
+
+def test_a_wider_race_window_matches_more():
+    assert agreed(up_to(4).hw(400, 4), Rules(race_window_ms=500)) == [("advance", 4, 4, "exact")]

@@ -1,0 +1,291 @@
+"""What is missing, late, repeated, conflicting or broken in the telemetry, and what is then claimed no more."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from bronze import BASE_MS, Told, advances, controller, events_of, said, table
+
+from pipelines.replication import Reconstructor, replay
+from pipelines.replication.facts import Facts
+from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
+
+GAP = ("ms", "series", "kind", "seq_from", "seq_to")
+
+
+def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, source="broker-1/replication.log", epoch=0, **more):
+    return Told(source, epoch).leader(0, 0, leo, hw, list(isr), replicas=list(replicas), **more)
+
+
+def agreed(*sources):
+    facts = replay(table(*sources))
+    return said(facts.partition_hw, "ms", "hw", "agreement", kind="advance")
+
+
+def gaps(*batches, rules=None):
+    """The gaps told of these batches of events, closed at the end."""
+    reconstructor = Reconstructor(rules)
+    facts = Facts.concat([*(reconstructor.update(batch) for batch in batches), reconstructor.finish()])
+    return sorted(said(facts.telemetry_gaps, *GAP))
+
+
+def test_a_hole_in_the_numbers_of_a_partition_holds_it_until_every_member_is_told():
+    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
+    told.fetch(30, 2, 8).hw(31, 7).fetch(40, 3, 8).append(50, 10).fetch(60, 2, 10)
+    assert agreed(told) == [(21, 4, "unreported"), (31, 7, "only_witness"), (50, 8, "unreported")]
+
+
+@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
+def test_a_hold_does_not_wait_for_those_outside_the_isr():
+    told = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).skip().fetch(30, 2, 8).append(40, 10)
+    assert agreed(told) == [(20, 4, "unreported"), (40, 8, "unreported")]
+
+
+@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
+def test_a_hold_ends_for_a_member_that_leaves_the_isr():
+    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
+    told.append(30, 10).fetch(40, 2, 8).isr(50, [1, 2], epoch=1, detail="metadata")
+    fenced = controller().broker_state(45, 3, "fenced", epoch=7)
+    assert agreed(told, fenced) == [(21, 4, "unreported"), (50, 8, "unreported")]
+
+
+@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
+def test_a_replica_leo_told_again_after_a_gap_ends_the_hold():
+    told = led().append(10, 9).fetch(20, 2, 4).skip().replica_leo(30, 2, 4).append(40, 10).fetch(50, 2, 6)
+    assert agreed(told) == [(20, 4, "unreported"), (50, 6, "unreported")]
+
+
+@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
+def test_a_new_term_ends_the_hold():
+    told = led().append(10, 9).fetch(20, 2, 4).skip().leader(30, 1, 9, 4, [1, 2], replicas=[1, 2]).fetch(40, 2, 6)
+    assert agreed(told) == [(20, 4, "unreported"), (40, 6, "unreported")]
+
+
+def test_a_lost_row_holds_every_partition_that_the_broker_leads():
+    told = led().append(10, 9).on(partition=1).leader(11, 0, 0, 0, [1, 2], replicas=[1, 2]).append(12, 9).lost(20)
+    told.on(partition=0).fetch(30, 2, 5).on(partition=1).fetch(31, 2, 6)
+    assert advances(replay(table(told))) == []
+    told.on(partition=0).append(40, 10).on(partition=1).append(41, 10)
+    assert advances(replay(table(told))) == [(40, 5), (41, 6)]
+
+
+def test_a_lost_row_of_another_broker_holds_nothing():
+    told, other = led().append(10, 9), Told("broker-2/replication.log").lost(20)
+    assert agreed(told.fetch(30, 2, 5), other) == [(30, 5, "unreported")]
+
+
+@pytest.mark.xfail(strict=True, reason="the partition is read past the hole before the hole is declared")
+def test_a_hole_in_the_numbers_of_a_source_holds_every_partition_that_the_broker_leads():
+    told = led().append(10, 9).on(partition=1).skip().on(partition=0).progress(20)
+    assert agreed(told.fetch(30, 2, 5).progress(40)) == []
+    assert agreed(told.append(50, 10)) == [(50, 5, "unreported")]
+
+
+@pytest.mark.xfail(strict=True, reason="an end of the log that did not grow is not taken for told")
+def test_a_fetch_that_repeats_the_end_of_the_leader_ends_its_hold():
+    told = led().append(10, 9).fetch(20, 2, 4).lost(25).fetch(30, 2, 5, leader_leo=9)
+    assert agreed(told) == [(20, 4, "unreported"), (30, 5, "unreported")]
+
+
+def test_gap_rows_name_the_missing_numbers():
+    told = led().append(10, 9).skip(3).fetch(30, 2, 4)
+    assert gaps(table(told)) == [(30, "partition", "gap", 2, 4), (30, "source", "gap", 2, 4)]
+
+
+@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
+def test_a_gap_is_dated_at_the_first_row_after_it():
+    told = led().append(10, 9).on(partition=1).skip().on(partition=0).fetch(30, 2, 4).progress(5000)
+    assert gaps(table(told)) == [(30, "source", "gap", 2, 2)]
+
+
+def test_a_first_number_above_0_is_a_gap():
+    told = Told("broker-1/replication.log").skip(2).leader(10, 0, 0, 0, [1, 2], replicas=[1, 2])
+    assert ("partition", "gap", 0, 1) in [g[1:] for g in gaps(table(told))]
+
+
+def test_a_lost_row_is_a_gap_of_its_source():
+    facts = replay(table(led().append(10, 9).lost(20, "7 lines: rotated away")))
+    assert said(facts.telemetry_gaps, "ms", "kind", "series", "detail") == [
+        (20, "gap", "source", "7 lines: rotated away")
+    ]
+
+
+@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
+def test_a_row_that_comes_after_its_number_was_given_up_is_late():
+    told = led().append(10, 9).fetch(20, 2, 4).fetch(30, 2, 6).progress(40_000)
+    rows = told.rows
+    found = gaps(events_of(rows[:2] + rows[3:]), events_of(rows[2:3]))
+    assert found == [(20, "partition", "late", 2, 2), (30, "partition", "gap", 2, 2), (30, "source", "gap", 2, 2)]
+
+
+@pytest.mark.xfail(strict=True, reason="both incarnations in one batch: the old one is reset before it is read")
+def test_a_source_that_comes_back_with_a_greater_epoch_is_a_reset():
+    first = led().append(10, 9)
+    second = led(epoch=1)
+    for row in second.rows:
+        row["ts"] += 1_000_000
+    assert gaps(table(first, second)) == [(10, "source", "reset", 1, 1)]
+
+
+def test_a_row_a_minute_ahead_of_everybody_is_a_wrong_clock_and_moves_nobodys():
+    told = led().append(10, 9).fetch(20, 2, 4).progress(90_000)
+    other = Told("broker-2/replication.log").progress(5).progress(1000)
+    facts = replay(table(told, other))
+    assert said(facts.telemetry_gaps, "ms", "kind", "seq_from", "seq_to") == [(90_000, "clock", 3, 3)]
+    assert facts.replica_sync.num_rows == 0, "nobody is out of sync by a wrong clock"
+
+
+def test_a_jump_of_the_clock_that_others_follow_is_none():
+    told = led().append(10, 9).fetch(20, 2, 9).progress(90_000)
+    other = Told("broker-2/replication.log").progress(5).progress(91_000)
+    assert [g for g in gaps(table(told, other)) if g[2] == "clock"] == []
+
+
+def test_a_broken_row_goes_to_quarantine_and_fills_its_number():
+    told = led().append(10, 9).event(15, "gossip").fetch(20, 2, 4)
+    facts = replay(table(told))
+    (row,) = facts.quarantine.to_pylist()
+    assert (row["event_type"], row["reasons"]) == ("gossip", ["unknown_event_type: event_type = gossip"])
+    assert facts.telemetry_gaps.num_rows == 0
+
+
+def test_a_broken_row_holds_its_partition_like_a_missing_one():
+    told = led().append(10, 9).fetch(20, 2, 4).event(25, "fetch", replica_id=2, leo=-7).fetch(30, 2, 6)
+    assert agreed(told) == [(20, 4, "unreported")]
+    assert agreed(told.append(40, 10)) == [(20, 4, "unreported"), (40, 6, "unreported")]
+
+
+def twins():
+    """Two different rows under one number: the fetch at 20 says 4 or 6."""
+    told = led().append(10, 9).fetch(20, 2, 4)
+    return told.rows, told.rows[2] | {"leo": 6}
+
+
+def test_of_conflicting_twins_the_smaller_counts_and_the_other_is_quarantined():
+    rows, twin = twins()
+    for order in ([*rows, twin], [twin, *rows]):
+        facts = replay(events_of(order))
+        assert advances(facts) == [(20, 4)]
+        (aside,) = facts.quarantine.to_pylist()
+        assert aside["leo"] == 6
+        assert aside["reasons"][0].startswith("conflict")
+
+
+def test_of_conflicting_twins_the_earlier_counts():
+    rows, twin = twins()
+    facts = replay(events_of([*rows, twin | {"ts": (BASE_MS + 19) * 1000}]))
+    assert advances(facts) == [(19, 6)]
+
+
+@pytest.mark.xfail(strict=True, reason="each pair of twins is settled by itself: two of three rows are read")
+def test_of_three_rows_with_one_number_the_smallest_counts():
+    rows, twin = twins()
+    facts = replay(events_of([twin, *rows, twin | {"leo": 5}]))
+    assert advances(facts) == [(20, 4)]
+    assert sorted(facts.quarantine["leo"].to_pylist()) == [5, 6]
+
+
+def test_one_number_on_two_partitions_counts_on_both():
+    rows = led().append(10, 9).fetch(20, 2, 4).rows
+    rows += [row | {"partition": 1} for row in rows]
+    facts = replay(events_of(rows))
+    assert said(facts.partition_hw, "partition", "hw", kind="advance") == [(0, 4), (1, 4)]
+    assert facts.quarantine.num_rows == 0
+
+
+def test_repeats_are_dropped():
+    rows = led().append(10, 9).fetch(20, 2, 4).rows
+    once, thrice = replay(events_of(rows)), replay(events_of(rows * 3))
+    assert once.partition_hw.equals(thrice.partition_hw)
+    assert thrice.quarantine.num_rows == 0
+    assert counts(thrice) == counts(once)
+
+
+def test_a_number_already_passed_is_a_repeat():
+    rows, twin = twins()
+    reconstructor = Reconstructor()
+    reconstructor.update(events_of(rows))
+    facts = reconstructor.update(events_of([twin]))
+    assert facts.quarantine.num_rows == 0
+    assert advances(Facts.concat([facts, reconstructor.finish()])) == [(20, 4)]
+
+
+def closing(seq=0):
+    told = Told("hwmark-0/drain").progress(0)
+    (row,) = told.rows
+    return events_of(
+        [row | {"source_id": "hwmark/drain", "detail": "closed", "source_seq": seq, "seq": seq, "broker_id": -1}]
+    )
+
+
+def test_the_closing_row_makes_final_what_was_told():
+    rows = table(led().append(10, 9).fetch(20, 2, 4))
+    reconstructor = Reconstructor()
+    assert advances(reconstructor.update(rows)) == []
+    assert advances(reconstructor.update(closing())) == [(20, 4)]
+
+
+def test_the_closing_row_advances_no_clock():
+    """What comes after a drain is not late: the sources go on where they were."""
+    told = led().append(10, 9).fetch(20, 2, 4)
+    reconstructor = Reconstructor()
+    reconstructor.update(table(told))
+    reconstructor.update(closing())
+    more = events_of(told.fetch(30, 2, 6).progress(1000).rows[3:])
+    facts = reconstructor.update(more)
+    assert advances(facts) == [(30, 6)]
+    assert facts.telemetry_gaps.num_rows == 0
+
+
+def test_a_fact_is_final_once_its_source_is_past_it_by_the_race_window():
+    told = led().append(10, 9).fetch(20, 2, 4)
+    early, late = Reconstructor(), Reconstructor()
+    assert advances(early.update(table(told.progress(169)))) == []
+    assert advances(late.update(table(told.progress(170)))) == [(20, 4)]
+
+
+def counts(facts):
+    total = Counter()
+    for row in facts.minute_stats.to_pylist():
+        total.update(dict(row["counts"]))
+    return {name: count for name, count in total.items() if count}
+
+
+def histogram(told, name):
+    """The buckets of one histogram that hold anything, added up over all partials."""
+    total = Counter()
+    for row in replay(table(told)).minute_stats.to_pylist():
+        total.update({k: count for k, count in enumerate(row[name]) if count})
+    return dict(total)
+
+
+def test_minute_stats_count_what_the_other_tables_hold():
+    told = (
+        led(min_isr=2).append(10, 9).fetch(20, 2, 4).hw(20, 4).hw(500, 7).isr(600, [1], epoch=1).skip().progress(50_000)
+    )
+    facts = replay(table(told))
+    found = counts(facts)
+    agreement = Counter(said(facts.partition_hw, "agreement", kind="advance"))
+    assert {k: found[k] for k in agreement} == dict(agreement)
+    assert found["freeze"] == 1
+    assert found["events"] == len(told.rows)
+    assert (found["term_start"], found["disagree"]) == (1, 1)
+
+
+def test_minute_stats_are_partials_that_add_up():
+    rows = led().append(10, 9).fetch(20, 2, 4).hw(20, 4).append(61_000, 12).fetch(62_000, 2, 12).progress(90_000).rows
+    whole, reconstructor = replay(events_of(rows)), Reconstructor()
+    parts = [reconstructor.update(events_of([row]), batch_id=k) for k, row in enumerate(rows)]
+    assert counts(Facts.concat([*parts, reconstructor.finish(99)])) == counts(whole)
+
+
+def test_append_to_high_watermark_is_a_histogram_of_milliseconds():
+    told = led().append(10, 9).fetch(110, 2, 9).append(200, 10).fetch(900, 2, 10)
+    buckets = [next(k for k, bound in enumerate(BOUNDS_MS) if bound >= ms) for ms in (100, 700)]
+    assert histogram(told, "append_to_hw") == dict.fromkeys(buckets, 1)
+
+
+def test_lag_is_a_histogram_of_records_at_each_fetch():
+    told = led().append(10, 9).fetch(20, 2, 9).fetch(30, 2, 9).append(40, 14).fetch(50, 2, 11)
+    assert {BOUNDS_RECORDS[k]: count for k, count in histogram(told, "lag").items()} == {0: 2, 4: 1}
