@@ -9,8 +9,6 @@ from tests.kafka.conftest import millis
 from tests.kafka.test_traces_isr import changes
 from tests.kafka.test_traces_loss import LOST, verdicts, worse_than_info
 
-SHRINK_LINE = pytest.mark.xfail(strict=True, reason="at INFO the HW of a Shrinking ISR line is called a disagreement")
-SILENCE = pytest.mark.xfail(strict=True, reason="at INFO followers of which nothing is told are called out of sync")
 LEVELS = [(scenario, level) for level in ("lean", "info") for scenario in traces.scenarios()]
 
 
@@ -91,15 +89,13 @@ def test_info_loses_the_hw_between_term_starts(facts_of, facts_of_cut, scenario)
     assert sum(row["kind"] == "advance" for row in rows) <= 5
 
 
-@pytest.mark.parametrize(
-    "scenario", [pytest.param(s, marks=SHRINK_LINE if s == "slow_follower" else ()) for s in traces.scenarios()]
-)
+@pytest.mark.parametrize("scenario", traces.scenarios())
 def test_info_never_disagrees_with_what_it_cannot_check(facts_of_cut, scenario):
     rows = facts_of_cut(scenario, "info").partition_hw.to_pylist()
     assert [row for row in rows if row["agreement"] == "disagree"] == []
 
 
-@pytest.mark.parametrize("scenario", [pytest.param(s, marks=SILENCE) for s in traces.scenarios()])
+@pytest.mark.parametrize("scenario", traces.scenarios())
 def test_info_calls_nobody_out_of_sync_whom_no_line_names(facts_of_cut, printed_shrinks, scenario):
     rows = facts_of_cut(scenario, "info").replica_sync.to_pylist()
     named = {(shrink["topic"], shrink["partition"], shrink["replica_id"]) for shrink in printed_shrinks(scenario)}

@@ -110,14 +110,8 @@ def disagreements(facts):
     return [row for row in rows if row["agreement"] == "disagree"]
 
 
-ONE_TO_ONE = pytest.mark.xfail(strict=True, reason="a report that repeats another is swallowed, or called exact")
-NOT_FOUND = {(s, by) for s in traces.scenarios() for by in (1, -1)} | {("leader_crash", 100), ("unclean_election", 100)}
-CASES = [
-    pytest.param(s, by, marks=ONE_TO_ONE if (s, by) in NOT_FOUND else ()) for s in traces.scenarios() for by in WRONG_BY
-]
-
-
-@pytest.mark.parametrize(("scenario", "by"), CASES)
+@pytest.mark.parametrize("by", WRONG_BY)
+@pytest.mark.parametrize("scenario", traces.scenarios())
 def test_a_wrong_report_is_found_out_and_moves_nothing(events_of, facts_of, scenario, by):
     """One disagreement for each, at its time; the computed HW stays, and nothing is called lost that was not."""
     events, facts = events_of(scenario), facts_of(scenario)
