@@ -71,8 +71,11 @@ def sort_segments(order: I64, bounds: I64, seq: I64) -> None:
 
 
 @compiled
-def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, overdue: I64) -> Accepted:
-    """Reads each series up to its first hole; a hole before overdue[source] is declared and read across."""
+def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, overdue: I64, hole: I64) -> Accepted:
+    """Reads each series up to its first hole; a hole before overdue[source] is declared and read across.
+
+    Nothing of a source is read after hole[source], where numbers of other partitions or of its own are missing.
+    """
     dropped = np.zeros(len(seq), dtype=np.int8)
     gap_before = np.zeros(len(seq), dtype=np.int8)
     end = bounds[1:].copy()
@@ -82,9 +85,13 @@ def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, 
     for k in range(len(series)):
         expected = S[series[k], OF.next_seq]
         limit = overdue[S[series[k], OF.source]]
+        behind = hole[S[series[k], OF.source]]
         last = -1
         for j in range(bounds[k], bounds[k + 1]):
             row = order[j]
+            if seq[row] >= expected and ts[row] > behind:
+                end[k] = j
+                break
             if seq[row] < expected:
                 dropped[row] = 1
                 if last >= 0 and seq[row] == seq[last]:

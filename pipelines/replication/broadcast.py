@@ -15,7 +15,7 @@ from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Standing
-from pipelines.replication.run import Holds, Outcome
+from pipelines.replication.run import Outcome
 from pipelines.replication.sources import Gap, source_codes
 from pipelines.replication.state import State
 from pipelines.replication.timeline import CLUSTER_WIDE
@@ -30,7 +30,8 @@ DRAIN = "hwmark/drain"
 class Talk:
     """What one micro-batch says beyond its partitions."""
 
-    holds: Holds = field(default_factory=Holds)
+    holds: list[tuple[int, int, int]] = field(default_factory=list)
+    """(cluster, broker, ts) at which telemetry of a broker went missing."""
     source_rows: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/telemetry_gaps about whole sources: their owner bucket says them."""
     partition_rows: list[dict[str, Any]] = field(default_factory=list)
@@ -80,7 +81,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         key = (state.source_names.number(row["cluster"], row["source_id"], row["source_epoch"]), row["source_seq"])
         if key not in state.told_lost:
             state.told_lost.add(key)
-            talk.holds.add(cluster, row["broker_id"], ts)
+            state.hold(cluster, row["broker_id"], ts)
+            talk.holds.append((cluster, row["broker_id"], ts))
             talk.source_rows.append(
                 _gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "gap", row["detail"])
             )
@@ -95,7 +97,8 @@ def _hear_gap(state: State, talk: Talk, gap: Gap) -> None:
     }  # fmt: skip
     talk.source_rows.append(_gap_row(row, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
     if gap.kind == "gap" and broker is not None:
-        talk.holds.add(state.clusters.number(source.cluster), broker, gap.ts)
+        state.hold(state.clusters.number(source.cluster), broker, gap.ts)
+        talk.holds.append((state.clusters.number(source.cluster), broker, gap.ts))
 
 
 def _broker_of(state: State, cluster: str, source_id: str) -> int | None:

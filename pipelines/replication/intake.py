@@ -73,10 +73,11 @@ def source_numbers(state: State, events: pa.Table) -> tuple[I32, I32]:
     return cluster, pairs(named, epoch, numbered)
 
 
-def read(state: State, events: pa.Table, overdue: Callable[[], I64]) -> Batch:
+def read(state: State, events: pa.Table, overdue: Callable[[], tuple[I64, I64]]) -> Batch:
     """Numbers the rows of `events` (partition events only) and decides which may be read now.
 
-    `overdue` gives, per source number, the time at or before which a hole has been waited for long enough.
+    `overdue` gives, per source number, the time at or before which a hole has been waited for long enough,
+    and the time after which its rows stand behind a hole of the whole source.
     """
     kind = kinds(events)
     rare = np.flatnonzero(RARE[kind])
@@ -88,7 +89,7 @@ def read(state: State, events: pa.Table, overdue: Callable[[], I64]) -> Batch:
     )  # fmt: skip
     read_columns = columns(events, kind, _rare_topic_ids(state, events, rare))
     series = _series(state, read_columns, topic, source, cluster)
-    return Batch(events, read_columns, cluster, series, source, _accept(state, read_columns, series, overdue()), rare)
+    return Batch(events, read_columns, cluster, series, source, _accept(state, read_columns, series, *overdue()), rare)
 
 
 def _rare_topic_ids(state: State, events: pa.Table, rare: I64) -> I32:
@@ -140,10 +141,10 @@ def _lead(state: State, c: Columns, series: I32, topic: I32, cluster: I32) -> No
         state.lanes[name][lane[fresh]] = values[fresh]
 
 
-def _accept(state: State, c: Columns, series: I32, overdue: I64) -> Accepted:
+def _accept(state: State, c: Columns, series: I32, overdue: I64, hole: I64) -> Accepted:
     order, which, bounds = group(series, state.series.count)
     sort_segments(order, bounds, c.seq)
-    return accept(order, which, bounds, c.seq, c.ts, state.series.data, overdue)
+    return accept(order, which, bounds, c.seq, c.ts, state.series.data, overdue, hole)
 
 
 def settle_twins(batch: Batch) -> tuple[I64, list[str]]:
@@ -152,12 +153,15 @@ def settle_twins(batch: Batch) -> tuple[I64, list[str]]:
     Returns the rows that lost, with the reason; identical twins are plain repeats.
     """
     twins, lost, reasons = batch.accepted.twins, [], []
-    for kept, other in twins[_different(batch.events, twins)]:
+    winner: dict[int, int] = {}
+    for first, other in twins[_different(batch.events, twins)].tolist():
+        kept = winner.get(first, first)
         if _canonical(batch.events, other) < _canonical(batch.events, kept):
             batch.accepted.dropped[kept], batch.accepted.dropped[other] = 1, 0
             batch.accepted.gap_before[other] = batch.accepted.gap_before[kept]
+            winner[first] = other
             kept, other = other, kept
-        lost.append(int(other))
+        lost.append(other)
         reasons.append(f"conflict: number {batch.columns.seq[other]} of its series names another row too")
     return np.array(lost, dtype=np.int64), reasons
 

@@ -182,7 +182,23 @@ def give_slot(L: Records, R: Records, width: int, lane: int, replica: int) -> bo
 
 
 @kernel
-def give_slots(L: Records, R: Records, width: int, lane: int, C: Columns, P: Records, start: int, end: int) -> bool:
+def place_of(rows: I64, row: int) -> int:
+    """Where a row stands among sorted rows."""
+    low, high = 0, len(rows)
+    while low < high:
+        middle = (low + high) >> 1
+        if rows[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def give_slots(
+    L: Records, R: Records, width: int, lane: int, C: Columns, P: Records, start: int, end: int,
+    leader_rows: I64, assigned_from: I64, assigned_ids: I32,
+) -> bool:  # fmt: skip
     """Slots for every replica that these rows name; False when the lane has no room."""
     room = give_slot(L, R, width, lane, L[lane, LANE.broker])
     for j in range(start, end):
@@ -195,6 +211,10 @@ def give_slots(L: Records, R: Records, width: int, lane: int, C: Columns, P: Rec
                 room = give_slot(L, R, width, lane, C.isr_ids[k]) and room
             for k in range(C.replicas_from[i], C.replicas_from[i + 1]):
                 room = give_slot(L, R, width, lane, C.replicas_ids[k]) and room
+            if kind == LEADER:
+                at_row = place_of(leader_rows, i)
+                for k in range(assigned_from[at_row], assigned_from[at_row + 1]):
+                    room = give_slot(L, R, width, lane, assigned_ids[k]) and room
         if not room:
             return False
     return room
@@ -346,7 +366,8 @@ def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: S
         for k in range(L[lane, LANE.slots]):
             at = lane * width + k
             if R[at, SLOT.due] == due:
-                y = put_sync(L, R, Y, y, lane, at, k, due, LAGGING if R[at, SLOT.sync] == IN_SYNC else OUT_OF_SYNC)
+                late = due - R[at, SLOT.caught_up] > L[lane, LANE.lag_max]
+                y = put_sync(L, R, Y, y, lane, at, k, due, OUT_OF_SYNC if late else LAGGING)
                 R[at, SLOT.due] = threshold(L, R, lane, at, due, S)
         renew_deadline(L, R, width, lane)
     return y
@@ -441,7 +462,7 @@ def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
 def match_report(O: Records, o: int, first: int, hw: int, ts: int, race: int) -> int:
     """An open report of this value within the race window, else -1."""
     at = o - 1
-    while at >= first and O[at, ROW.ts] >= ts - race:
+    while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
         if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == REPORT and O[at, ROW.reported] == hw:
             return at
         at -= 1
@@ -452,8 +473,19 @@ def match_report(O: Records, o: int, first: int, hw: int, ts: int, race: int) ->
 def match_advance(O: Records, o: int, first: int, hw: int, ts: int, race: int) -> int:
     """An unreported value of the reconstruction within the race window, else -1."""
     at = o - 1
-    while at >= first and O[at, ROW.ts] >= ts - race:
+    while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
         if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == ADVANCE and O[at, ROW.hw] == hw:
+            return at
+        at -= 1
+    return -1
+
+
+@kernel
+def last_open(O: Records, o: int, first: int, ts: int, race: int) -> int:
+    """The last value of the reconstruction within the race window that no report has matched yet, else -1."""
+    at = o - 1
+    while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
+        if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == ADVANCE:
             return at
         at -= 1
     return -1
@@ -570,9 +602,6 @@ def on_report(
     O: Records, o: int, first: int, Y: Records, y: int, M: Marks, j: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The broker says its HW became `hw`: compare, or believe it where nothing else tells."""
-    if hw == L[lane, LANE.reported]:
-        return o, y
-    L[lane, LANE.reported] = hw
     if L[lane, LANE.agreed] != NULL and hw < L[lane, LANE.agreed]:
         L[lane, LANE.low_reports] += 1
         if L[lane, LANE.low_reports] == 2:
@@ -584,29 +613,30 @@ def on_report(
         if L[lane, LANE.leader_leo] != NULL:
             y = leo_grew(L, R, width, lane, hw, now, S, Y, y)
         return believe(L, R, S, A, width, lane, hw, now, stat, O, o), y
-    alone = (L[lane, LANE.isr] | L[lane, LANE.joining]) == mine and (
-        L[lane, LANE.leader_leo] == NULL or hw > L[lane, LANE.leader_leo]
-    )
-    if alone and not (S.strict == 1 and L[lane, LANE.frozen] == 1):
-        y = leo_grew(L, R, width, lane, hw, now, S, Y, y)
-        low, _ = lowest(L, R, T, width, lane, now)
-        if low == hw:
-            o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, ONLY_WITNESS)
-            L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
-            return o, y
     at = match_advance(O, o, first, hw, now, S.race)
     if at >= 0:
         O[at, ROW.agreement] = EXACT if hw == L[lane, LANE.hw] else RACE
         O[at, ROW.reported] = hw
         L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
         return o, y
+    if (L[lane, LANE.isr] | L[lane, LANE.joining]) == mine:
+        awaited = last_open(O, o, first, now, S.race)
+        if awaited >= 0:  # this is the report of that value, and says another
+            O[awaited, ROW.agreement] = UNREPORTED
+            return put_hw(L, O, o, lane, now, REPORT, hw, 0, DISAGREE, S), y
+        told = L[lane, LANE.leader_leo] != NULL and hw <= L[lane, LANE.leader_leo]
+        if not told and not (S.strict == 1 and L[lane, LANE.frozen] == 1):
+            y = leo_grew(L, R, width, lane, hw, now, S, Y, y)
+            low, _ = lowest(L, R, T, width, lane, now)
+            if low == hw:
+                o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, ONLY_WITNESS)
+                L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
+                return o, y
     if lean(L, lane) and hw > L[lane, LANE.hw]:
         y = raise_to(L, R, width, lane, hw, now, S, Y, y)
         L[lane, LANE.witness] = hw
         L[lane, LANE.witness_ts] = now
         return believe(L, R, S, A, width, lane, hw, now, stat, O, o), y
-    if hw == L[lane, LANE.hw]:
-        return put_hw(L, O, o, lane, now, REPORT, hw, 0, EXACT, S), y
     return put_hw(L, O, o, lane, now, REPORT, hw, 0, ONLY_WITNESS if L[lane, LANE.held] != 0 else OPEN, S), y
 
 
@@ -714,7 +744,6 @@ def start_term(
     L[lane, LANE.start_offset] = C.leo[i]
     L[lane, LANE.hw] = C.hw[i]
     L[lane, LANE.leader_leo] = C.leo[i]
-    L[lane, LANE.reported] = C.hw[i]
     L[lane, LANE.agreed] = C.hw[i]
     L[lane, LANE.low_reports] = 0
     L[lane, LANE.held] = 0
@@ -752,7 +781,6 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int,
     L[lane, LANE.start_offset] = NULL
     L[lane, LANE.hw] = NULL
     L[lane, LANE.leader_leo] = NULL
-    L[lane, LANE.reported] = NULL
     L[lane, LANE.agreed] = NULL
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.isr] = 0
@@ -808,6 +836,8 @@ def on_leo(
     y = leo_grew(L, R, width, lane, max(leader_leo, leo), now, S, Y, y)
     changed = leo != R[at, SLOT.leo]
     L[lane, LANE.held] &= ~(1 << slot)
+    if leader_leo != NULL:
+        L[lane, LANE.held] &= ~(1 << slot_of(L, R, width, lane, L[lane, LANE.broker]))
     if kind == REPLICA_LEO and L[lane, LANE.witness] != NULL and leo < L[lane, LANE.witness]:
         if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 and now - L[lane, LANE.witness_ts] > S.race:
             o = put_hw(L, O, o, lane, now, REPORT, L[lane, LANE.witness], 0, DISAGREE, S)
@@ -860,6 +890,17 @@ def hold(L: Records, lane: int) -> None:
 
 
 @kernel
+def pass_holds(L: Records, lane: int, holds: I64, pending: int, end: int, now: int) -> int:
+    """Applies the holds that came up to `now`, each once; returns the first that is still to come."""
+    while pending < end and holds[pending] <= now:
+        if holds[pending] > L[lane, LANE.held_at]:
+            hold(L, lane)
+            L[lane, LANE.held_at] = holds[pending]
+        pending += 1
+    return pending
+
+
+@kernel
 def finish_rows(
     S: Settings, told: int, final: bool, O: Records, first: int, o: int, F: Records, f: int, K: Records, k: int
 ) -> tuple[int, int]:
@@ -896,7 +937,7 @@ def finish_rows(
 
 @kernel
 def run_lanes(
-    J: Records, holds: I64, P: Records, assigned_from: I64, assigned_ids: I32,
+    J: Records, holds: I64, P: Records, leader_rows: I64, assigned_from: I64, assigned_ids: I32,
     C: Columns, L: Records, R: Records, width: int, T: Timeline, S: Settings, A: Stats, M: Marks,
     carry: Records, carry_from: I64, O: Records, F: Records, K: Records, Y: Records, E: Records,
     at: I64,
@@ -922,20 +963,14 @@ def run_lanes(
         if e + (end - start) + 1 > len(E):
             at[5] = ENDED_FULL
             break
-        if not give_slots(L, R, width, lane, C, P, start, end):
-            at[5] = SLOTS_FULL
-            break
-        full = False
-        for at_id in range(assigned_from[job], assigned_from[job + 1]):
-            full = full or not give_slot(L, R, width, lane, assigned_ids[at_id])
-        if full:
+        if not give_slots(L, R, width, lane, C, P, start, end, leader_rows, assigned_from, assigned_ids):
             at[5] = SLOTS_FULL
             break
         o = 0
         for c in range(carry_from[lane], carry_from[lane] + L[lane, LANE.carried]):
             copy_row(carry, c, O, o)
             o += 1
-        next_hold = J[job, JOB.holds_from]
+        pending = J[job, JOB.holds_from]
         bound = J[job, JOB.told]
         for j in range(start, end):
             what, who = P[j, PACKED.what], P[j, PACKED.who]
@@ -952,9 +987,7 @@ def run_lanes(
                 continue
             if what & 0x200:
                 hold(L, lane)
-            while next_hold < J[job, JOB.holds_to] and holds[next_hold] <= clock:
-                hold(L, lane)
-                next_hold += 1
+            pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
             L[lane, LANE.last_ts] = clock
             A.events[stat] += 1
             if kind < 0:
@@ -966,7 +999,8 @@ def run_lanes(
                     settle_config(L, T, S, lane, now, False)
                     o = weigh_isr(L, S, lane, O, o, now)
             if kind == LEADER:
-                assigned = mask_of(L, R, width, lane, assigned_ids, assigned_from[job], assigned_from[job + 1])
+                at_row = place_of(leader_rows, i)
+                assigned = mask_of(L, R, width, lane, assigned_ids, assigned_from[at_row], assigned_from[at_row + 1])
                 o, y, e = start_term(L, R, C, T, S, A, width, lane, i, now, stat, assigned, O, o, 0, Y, y, E, e)
                 continue
             if kind == FOLLOWER:
@@ -1003,8 +1037,7 @@ def run_lanes(
                 L[lane, LANE.joining] = asked & ~L[lane, LANE.isr]
             elif kind == REJECTED:
                 L[lane, LANE.joining] = 0
-        if next_hold < J[job, JOB.holds_to]:
-            hold(L, lane)
+        pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], bound)
         if L[lane, LANE.state] != IDLE:
             y = pass_deadlines(L, R, width, lane, bound, S, Y, y)
         before = k

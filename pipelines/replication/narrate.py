@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, MOVED_BACK, 
 from pipelines.replication.lanes import IDLE
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
-from pipelines.replication.run import Holds, Outcome
+from pipelines.replication.run import Outcome
 from pipelines.replication.state import OrderKey, State
 from pipelines.replication.timeline import State as BrokerState
 
@@ -32,7 +33,7 @@ class Standing(NamedTuple):
 
 
 _FIRST = {"leader", "follower", "isr", "config"}
-_ASSIGNED_KEPT = 4
+_ASSIGNED_KEPT = 16
 
 
 def learn_assignments(state: State, batch: Batch) -> None:
@@ -42,11 +43,8 @@ def learn_assignments(state: State, batch: Batch) -> None:
     for row in rows:
         replicas = tuple(int(r) for r in c.replicas_ids[c.replicas_from[row] : c.replicas_from[row + 1]])
         told = state.assigned.setdefault(int(state.series["partition"][batch.series[row]]), [])
-        entry = (int(c.ts[row]), replicas)
-        if not any(e[1] == replicas and e[0] <= entry[0] for e in told[-1:]):
-            told.append(entry)
-            told.sort()
-            del told[:-_ASSIGNED_KEPT]
+        insort(told, (int(c.ts[row]), replicas))
+        told[:] = [e for k, e in enumerate(told) if k == 0 or e[1] != told[k - 1][1]][-_ASSIGNED_KEPT:]
 
 
 def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
@@ -79,14 +77,14 @@ def _agreed(state: State, batch: Batch, row: int) -> int:
     return int(state.lanes["agreed"][state.series["lane"][batch.series[row]]])
 
 
-def note_holds(state: State, holds: Holds) -> None:
+def note_holds(state: State, holds: list[tuple[int, int, int]]) -> None:
     """Tells the partitions that a broker leads that telemetry of it is missing."""
-    for lane in np.flatnonzero(state.lanes["state"] != IDLE) if holds else ():
-        broker = int(state.lanes["broker"][lane])
-        for ts in holds.at(int(state.lanes["cluster"][lane]), broker):
-            key: OrderKey = (ts, broker, 1, "", 0, 0)
+    for cluster, broker, ts in holds:
+        led = (state.lanes["cluster"] == cluster) & (state.lanes["broker"] == broker) & (state.lanes["state"] != IDLE)
+        for lane in np.flatnonzero(led):
             note = Note(ts, "lost", broker, leader_epoch=int(state.lanes["leader_epoch"][lane]))
-            state.notes.setdefault(int(state.lanes["partition"][lane]), []).append((key, note))
+            partition = int(state.lanes["partition"][lane])
+            state.notes.setdefault(partition, []).append(((ts, broker, 1, "", 0, 0), note))
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
@@ -236,7 +234,7 @@ def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tu
         upto = frontier[_cluster_of(state, partition)]
         context.partition = partition
         history = state.history(partition)
-        before = _standing(context, history.present, 0)
+        before = _standing(context, history.present, history.now)
         ready, rest = _ready(state.notes.pop(partition, []), upto)
         for key, note in ready:
             history.settle(key[0], context)

@@ -87,7 +87,7 @@ class Reconstructor:
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
-        outcome = run(state, self.rules, batch, self._bounds(final), talk.holds, final)
+        outcome = run(state, self.rules, batch, self._bounds(final), final)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
         take_notes(state, batch, outcome)
@@ -128,18 +128,18 @@ class Reconstructor:
         known, names = self.state.sources.known, self.state.source_names.all
         return np.array([known[name].told if name in known else -1 for name in names], dtype=np.int64)
 
-    def _overdue(self, final: bool) -> I64:
-        """Per source, the time up to which a hole has been waited for long enough."""
+    def _overdue(self, final: bool) -> tuple[I64, I64]:
+        """Per source: the time up to which a hole has been waited for long enough; the time after which
+        its rows stand behind a hole in its own numbers."""
         names, sources, grace = self.state.source_names.all, self.state.sources, self.rules.reorder_grace_ms * 1000
-        if final:
-            return np.full(len(names), EVERYTHING, dtype=np.int64)
-        overdue = []
-        for name in names:
-            source = sources.known.get(name)
-            newest = sources.latest(str(name[0]))
+        overdue, hole = np.full((2, len(names)), EVERYTHING, dtype=np.int64)
+        for k, name in enumerate(() if final else names):
+            source, newest = sources.known.get(name), sources.latest(str(name[0]))
             own = source.latest if source is not None else -1
-            overdue.append((own if newest - own < grace else newest) - grace)
-        return np.array(overdue, dtype=np.int64)
+            overdue[k] = (own if newest - own < grace else newest) - grace
+            if source is not None and source.ahead:
+                hole[k] = source.told
+        return overdue, hole
 
     def _bounds(self, final: bool) -> Bounds:
         """How far each source has told, and how far everybody has, as seen from each lane's own source."""
@@ -185,6 +185,8 @@ class Reconstructor:
             grace = 6 * self.rules.reorder_grace_ms * 1000
             cluster = state.lanes["cluster"]
             state.ended = {k: v for k, v in state.ended.items() if v[0] >= frontier[int(cluster[k[0]])] - grace}
+        oldest = min(frontier.values(), default=-1) - 60 * self.rules.reorder_grace_ms * 1000
+        state.holds = {k: kept for k, v in state.holds.items() if (kept := [t for t in v if t > oldest])}
         if len(state.foretold) > 4096:
             state.foretold = dict(list(state.foretold.items())[-1024:])
 

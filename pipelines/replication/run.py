@@ -145,38 +145,24 @@ def _canonical_order(state: State, batch: Batch, rows: I64) -> I64:
     return np.lexsort((c.seq[rows], ranks, clock))
 
 
-class Holds:
-    """Times at which telemetry of a (cluster, broker) went missing, handed to each of its lanes once."""
-
-    def __init__(self) -> None:
-        self._at: dict[tuple[int, int], list[int]] = {}
-
-    def add(self, cluster: int, broker: int, ts: int) -> None:
-        self._at.setdefault((cluster, broker), []).append(ts)
-
-    def at(self, cluster: int, broker: int) -> list[int]:
-        return sorted(self._at.get((cluster, broker), ()))
-
-    def __bool__(self) -> bool:
-        return bool(self._at)
-
-    def of(self, state: State, lanes: I32) -> tuple[I64, I64]:
-        """(bounds, times) for these lanes."""
-        cluster, broker = state.lanes["cluster"][lanes], state.lanes["broker"][lanes]
-        lists = [self.at(int(c), int(b)) for c, b in zip(cluster, broker, strict=True)]
-        return np.cumsum([0, *(len(h) for h in lists)]), np.array([t for h in lists for t in h], dtype=np.int64)
+def holds_of(state: State, lanes: I32) -> tuple[I64, I64]:
+    """(bounds, times): when telemetry went missing of the broker of each of these lanes."""
+    if not state.holds:
+        return np.zeros(len(lanes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
+    brokers = zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True)
+    lists = [state.holds.get(key, []) for key in brokers]
+    bounds = np.cumsum([0, *(len(h) for h in lists)], dtype=np.int64)
+    return bounds, np.array([t for h in lists for t in h], dtype=np.int64)
 
 
 def run(
-    state: State, rules: Rules, batch: Batch, bounds: Bounds, holds: Holds, final: bool
+    state: State, rules: Rules, batch: Batch, bounds: Bounds, final: bool
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
     lanes, start, end, order = lane_rows(state, batch)
-    lanes, start, end = _idle_too(state, bounds, holds, lanes, start, end)
+    lanes, start, end = _idle_too(state, bounds, lanes, start, end)
     home = _homes(state, batch, lanes, start, end, order)
-    holds_from, hold_times = (
-        holds.of(state, lanes) if holds else (np.zeros(len(lanes) + 1, dtype=np.int64), np.empty(0, np.int64))
-    )
+    holds_from, hold_times = holds_of(state, lanes)
     jobs = np.stack([
         lanes, start, end, np.where(home < 0, -1, bounds.told[home]), bounds.everybody[lanes],
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
@@ -209,12 +195,12 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats, stat: I3
     return counted
 
 
-def _idle_too(state: State, bounds: Bounds, holds: Holds, lanes: I32, start: I64, end: I64) -> tuple[I32, I64, I64]:
+def _idle_too(state: State, bounds: Bounds, lanes: I32, start: I64, end: I64) -> tuple[I32, I64, I64]:
     """Adds the lanes without rows that have something to say: carried rows, a deadline passed, a hold."""
     home = state.lanes["home"]
     told = np.where(home < 0, -1, bounds.told[home]) if len(bounds.told) else np.full(len(home), -1)
     wanted = (state.lanes["carried"] > 0) | (state.lanes["deadline"] < told)
-    if holds:
+    if state.holds:
         wanted |= state.lanes["state"] != 0
     wanted[lanes] = False
     idle = np.flatnonzero(wanted).astype(np.int32)
@@ -244,12 +230,12 @@ def _run_all(
     keep.grow(carried + 3 * longest + 1024)
     sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs))
     ended.grow(longest + 64)
-    assigned_from, assigned = _assigned(state, batch, jobs)
+    leader_rows, assigned_from, assigned = _assigned(state, batch)
     carry_from = state.carry_from()
     at = np.zeros(6, dtype=np.int64)
     while True:
         run_lanes(
-            jobs, holds, packed, assigned_from, assigned,
+            jobs, holds, packed, leader_rows, assigned_from, assigned,
             batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
             state.timeline.arrays(), settings(rules), stats, marks,
             state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
@@ -289,19 +275,13 @@ def _by_lane(state: State, keep: Arrays) -> Arrays:
     return carry
 
 
-def _assigned(state: State, batch: Batch, jobs: Records) -> tuple[I64, I32]:
-    """The assigned replicas known at the first `leader` row of each job."""
-    lists: list[tuple[int, ...]] = [()] * len(jobs)
-    if state.assigned:
-        kind = batch.columns.kind
-        partition = state.lanes["partition"][jobs[:, JOBS.at.lane]]
-        leaders = np.flatnonzero(kind == 0)
-        if len(leaders):
-            of_lane = {int(lane): k for k, lane in enumerate(jobs[:, JOBS.at.lane])}
-            for row in leaders:
-                k = of_lane.get(int(state.series["lane"][batch.series[row]]), -1)
-                if k >= 0 and not lists[k]:
-                    told = [r for ts, r in state.assigned.get(int(partition[k]), ()) if ts <= batch.columns.ts[row]]
-                    lists[k] = told[-1] if told else ()
-    bounds = np.cumsum([0, *(len(r) for r in lists)])
-    return bounds, np.array([r for replicas in lists for r in replicas], dtype=np.int32)
+def _assigned(state: State, batch: Batch) -> tuple[I64, I64, I32]:
+    """(`leader` rows in their order, bounds, replicas): who was assigned as of each, where told."""
+    rows: I64 = np.flatnonzero(batch.columns.kind == CODE["leader"])
+    lists: list[tuple[int, ...]] = []
+    for row in rows:
+        partition = int(state.series["partition"][batch.series[row]])
+        told = [r for ts, r in state.assigned.get(partition, ()) if ts <= batch.columns.ts[row]]
+        lists.append(told[-1] if told else ())
+    bounds = np.cumsum([0, *(len(r) for r in lists)], dtype=np.int64)
+    return rows, bounds, np.array([r for replicas in lists for r in replicas], dtype=np.int32)

@@ -63,6 +63,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> dict[str, An
         "notes": [[p, [[list(k), _note(n)] for k, n in notes]] for p, notes in state.notes.items()],
         "ended": [[*k, end, _seen(seen)] for k, (end, seen) in state.ended.items()],
         "due": list(state.due.items()), "gaps": list(state.gaps.items()), "told_lost": sorted(state.told_lost),
+        "holds": [[*k, v] for k, v in state.holds.items()],
         "foretold": [[*k, v] for k, v in state.foretold.items()],
         "assigned": list(state.assigned.items()),
     }  # fmt: skip
@@ -127,6 +128,7 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
     state.due = dict(rest["due"])
     state.gaps = {s: [tuple(g) for g in gaps] for s, gaps in rest["gaps"]}
     state.told_lost = {tuple(k) for k in rest["told_lost"]}
+    state.holds = {(c, b): v for c, b, v in rest["holds"]}
     state.foretold = {(p, e): v for p, e, v in rest["foretold"]}
     state.assigned = {p: [(ts, tuple(r)) for ts, r in told] for p, told in rest["assigned"]}
     return state

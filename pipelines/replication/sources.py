@@ -31,6 +31,9 @@ CLOCK_JUMP_US = 60_000_000
 
 def coverage(events: pa.Table) -> pa.Table:
     """The runs of consecutive source_seq in `events`, per source; a jump of the clock starts a new run."""
+    for name in ("cluster", "source_id", "source_epoch", "source_seq", "ts"):
+        if events[name].null_count:
+            events = events.filter(events[name].is_valid())
     if not events.num_rows:
         return COVERAGE.empty_table()
     source, seq, ts = source_codes(events), wide(events["source_seq"]), wide(events["ts"])
@@ -126,31 +129,34 @@ class Sources:
     def tell(self, runs: pa.Table) -> list[Gap]:
         """Takes in coverage of one micro-batch; returns resets and wrong clocks it shows."""
         found: list[Gap] = []
+        new: set[tuple[str, str, int]] = set()
         ordered = runs.sort_by([(n, "ascending") for n in ("cluster", "source_id", "source_epoch", "seq_from")])
         for row in ordered.to_pylist():
             key = (row["cluster"], row["source_id"], row["source_epoch"])
             if key not in self.known:
-                found += self._introduce(*key)
-            source = self.known[key]
-            if row["seq_to"] >= source.next_seq:
-                source.ahead.append((row["seq_from"], row["seq_to"], row["since"], row["told"]))
-        for source in self.known.values():
-            if source.ahead:
-                found += self._join(source)
+                self.known[key] = Source(*key)
+                new.add(key)
+            if row["seq_to"] >= self.known[key].next_seq:
+                self.known[key].ahead.append((row["seq_from"], row["seq_to"], row["since"], row["told"]))
+        for key in sorted(self.known):
+            if key in new:
+                found += self._introduce(self.known[key])
+            if self.known[key].ahead:
+                found += self._join(self.known[key])
         return found
 
-    def _introduce(self, cluster: str, source_id: str, epoch: int) -> list[Gap]:
-        self.known[cluster, source_id, epoch] = Source(cluster, source_id, epoch)
-        found = []
-        for other in self.known.values():
-            if (
-                (other.cluster, other.source_id) == (cluster, source_id)
-                and other.source_epoch < epoch
-                and not other.gone
-            ):
-                other.gone = True
-                found.append(Gap(other, "reset", other.next_seq - 1, other.next_seq - 1, max(other.latest, 0)))
-        return found
+    def _introduce(self, new: Source) -> list[Gap]:
+        """Earlier incarnations of a source end when a later one speaks."""
+        ended = [
+            s
+            for s in self.known.values()
+            if (s.cluster, s.source_id) == (new.cluster, new.source_id)
+            and s.source_epoch < new.source_epoch
+            and not s.gone
+        ]
+        for source in ended:
+            source.gone = True
+        return [Gap(s, "reset", s.next_seq - 1, s.next_seq - 1, max(s.latest, 0)) for s in ended]
 
     def _join(self, source: Source) -> list[Gap]:
         """Moves the contiguous front of a source over the runs that continue it."""
@@ -186,12 +192,12 @@ class Sources:
         found = []
         for source in self.known.values():
             while source.cluster == cluster and source.ahead:
-                seq_from, _, _, told = source.ahead[0]
+                seq_from, _, since, told = source.ahead[0]
                 if not everything and source.latest - max(source.told, 0) < self.grace_us and source.told >= 0:
                     break
                 if not everything and source.told < 0 and self.latest(cluster) - told < self.grace_us:
                     break
-                found.append(Gap(source, "gap", source.next_seq, seq_from - 1, told))
+                found.append(Gap(source, "gap", source.next_seq, seq_from - 1, since))
                 source.lost.append((source.next_seq, seq_from - 1))
                 source.next_seq = seq_from
                 found += [g for g in self._join(source) if g.kind != "clock"]
@@ -200,7 +206,9 @@ class Sources:
     def heard(self, source: tuple[str, str, int], seq: int) -> bool:
         """Whether this number was told before."""
         known = self.known.get(source)
-        return known is not None and seq < known.next_seq and not any(a <= seq <= b for a, b in known.lost)
+        if known is None or any(a <= seq <= b for a, b in known.lost):
+            return False
+        return seq < known.next_seq or any(run[0] <= seq <= run[1] for run in known.ahead)
 
     def latest(self, cluster: str) -> int:
         """The largest time any source of the cluster told."""

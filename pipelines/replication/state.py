@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,8 @@ class State:
     """Series with numbers declared lost: what comes of them later is late, not a repeat."""
     foretold: dict[tuple[int, int], bool] = field(default_factory=dict)
     """(partition, partition epoch) -> whether the lag rule held before that shrink was committed."""
+    holds: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """(cluster, broker) -> times at which telemetry of it went missing, until every lane has passed them."""
     told_lost: set[tuple[int, int]] = field(default_factory=set)
     assigned: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict)
     """Partitions whose assigned replicas were told: (ts, replicas) in time order."""
@@ -88,6 +91,12 @@ class State:
         key = int(self.partition_keys.keys[partition])
         cluster, topic = self.topics.all[key >> 32]
         return str(cluster), str(topic), key & 0xFFFFFFFF
+
+    def hold(self, cluster: int, broker: int, ts: int) -> None:
+        """From `ts` on telemetry of a broker is missing."""
+        times = self.holds.setdefault((cluster, broker), [])
+        if ts not in times:
+            insort(times, ts)
 
     def partition_of(self, row: dict[str, Any]) -> int:
         """The number of the partition that a fact names."""
