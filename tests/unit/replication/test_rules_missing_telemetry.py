@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from bronze import BASE_MS, Told, advances, controller, events_of, said, table
 
 from pipelines.replication import Reconstructor, replay
@@ -36,13 +35,11 @@ def test_a_hole_in_the_numbers_of_a_partition_holds_it_until_every_member_is_tol
     assert agreed(told) == [(21, 4, "unreported"), (31, 7, "only_witness"), (50, 8, "unreported")]
 
 
-@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
 def test_a_hold_does_not_wait_for_those_outside_the_isr():
     told = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).skip().fetch(30, 2, 8).append(40, 10)
     assert agreed(told) == [(20, 4, "unreported"), (40, 8, "unreported")]
 
 
-@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
 def test_a_hold_ends_for_a_member_that_leaves_the_isr():
     told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
     told.append(30, 10).fetch(40, 2, 8).isr(50, [1, 2], epoch=1, detail="metadata")
@@ -50,13 +47,11 @@ def test_a_hold_ends_for_a_member_that_leaves_the_isr():
     assert agreed(told, fenced) == [(21, 4, "unreported"), (50, 8, "unreported")]
 
 
-@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
 def test_a_replica_leo_told_again_after_a_gap_ends_the_hold():
     told = led().append(10, 9).fetch(20, 2, 4).skip().replica_leo(30, 2, 4).append(40, 10).fetch(50, 2, 6)
     assert agreed(told) == [(20, 4, "unreported"), (50, 6, "unreported")]
 
 
-@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
 def test_a_new_term_ends_the_hold():
     told = led().append(10, 9).fetch(20, 2, 4).skip().leader(30, 1, 9, 4, [1, 2], replicas=[1, 2]).fetch(40, 2, 6)
     assert agreed(told) == [(20, 4, "unreported"), (40, 6, "unreported")]
@@ -75,14 +70,12 @@ def test_a_lost_row_of_another_broker_holds_nothing():
     assert agreed(told.fetch(30, 2, 5), other) == [(30, 5, "unreported")]
 
 
-@pytest.mark.xfail(strict=True, reason="the partition is read past the hole before the hole is declared")
 def test_a_hole_in_the_numbers_of_a_source_holds_every_partition_that_the_broker_leads():
     told = led().append(10, 9).on(partition=1).skip().on(partition=0).progress(20)
     assert agreed(told.fetch(30, 2, 5).progress(40)) == []
     assert agreed(told.append(50, 10)) == [(50, 5, "unreported")]
 
 
-@pytest.mark.xfail(strict=True, reason="an end of the log that did not grow is not taken for told")
 def test_a_fetch_that_repeats_the_end_of_the_leader_ends_its_hold():
     told = led().append(10, 9).fetch(20, 2, 4).lost(25).fetch(30, 2, 5, leader_leo=9)
     assert agreed(told) == [(20, 4, "unreported"), (30, 5, "unreported")]
@@ -93,7 +86,6 @@ def test_gap_rows_name_the_missing_numbers():
     assert gaps(table(told)) == [(30, "partition", "gap", 2, 4), (30, "source", "gap", 2, 4)]
 
 
-@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
 def test_a_gap_is_dated_at_the_first_row_after_it():
     told = led().append(10, 9).on(partition=1).skip().on(partition=0).fetch(30, 2, 4).progress(5000)
     assert gaps(table(told)) == [(30, "source", "gap", 2, 2)]
@@ -111,7 +103,6 @@ def test_a_lost_row_is_a_gap_of_its_source():
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="a hole of a source is dated and held at the end of the batch")
 def test_a_row_that_comes_after_its_number_was_given_up_is_late():
     told = led().append(10, 9).fetch(20, 2, 4).fetch(30, 2, 6).progress(40_000)
     rows = told.rows
@@ -119,7 +110,6 @@ def test_a_row_that_comes_after_its_number_was_given_up_is_late():
     assert found == [(20, "partition", "late", 2, 2), (30, "partition", "gap", 2, 2), (30, "source", "gap", 2, 2)]
 
 
-@pytest.mark.xfail(strict=True, reason="both incarnations in one batch: the old one is reset before it is read")
 def test_a_source_that_comes_back_with_a_greater_epoch_is_a_reset():
     first = led().append(10, 9)
     second = led(epoch=1)
@@ -178,7 +168,6 @@ def test_of_conflicting_twins_the_earlier_counts():
     assert advances(facts) == [(19, 6)]
 
 
-@pytest.mark.xfail(strict=True, reason="each pair of twins is settled by itself: two of three rows are read")
 def test_of_three_rows_with_one_number_the_smallest_counts():
     rows, twin = twins()
     facts = replay(events_of([twin, *rows, twin | {"leo": 5}]))

@@ -86,10 +86,7 @@ def differences(one, other):
     return {name: kinds for name, kinds in found.items() if any(kinds.values())}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="assigned replicas are looked up by the first `leader` row of the batch, in its order"
-)
-@known_to_fail
+@examples
 @given(HISTORIES, st.integers(0, 1000))
 def test_the_order_of_rows_does_not_matter(cluster, seed):
     shuffled = Random(seed).sample(cluster.rows, len(cluster.rows))
@@ -109,8 +106,7 @@ def test_how_events_are_cut_into_batches_does_not_matter(cluster, seed, batches)
     assert differences(whole(cluster), run(deliver(cluster.rows, Random(seed), batches, repeats=0))) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="a broker-wide row repeated in a later batch is counted again")
-@known_to_fail
+@examples
 @given(HISTORIES, st.integers(0, 1000), st.integers(2, 9))
 def test_restarts_and_late_repeats_do_not_matter(cluster, seed, batches):
     parts = deliver(cluster.rows, Random(seed), batches, repeats=20)
@@ -134,8 +130,7 @@ def test_lost_telemetry_is_missed_at_the_same_place_however_it_is_cut(cluster, s
     assert differences(whole(cluster), run(parts, restart=True)) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="gauges are counted anew in each batch, with the min ISR of time 0")
-@known_to_fail
+@examples
 @given(st.builds(Cluster, **SIZE, configs=st.just(True)), st.integers(0, 1000), st.integers(2, 9))
 def test_changed_settings_hold_from_the_same_time_however_they_are_cut(cluster, seed, batches):
     parts = deliver(cluster.rows, Random(seed), batches, repeats=0)
