@@ -15,7 +15,8 @@ demo: $(READY) ## the whole job on recorded logs of a real Kafka
 	@$(BIN)/hwmark demo
 
 test: $(READY) ## all tests
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not spark"
+	@$(BIN)/pytest -m spark
 
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .

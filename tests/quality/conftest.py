@@ -5,12 +5,14 @@ import os
 import pytest
 from lake_rows import Lake
 
+from pipelines.setup import jars_dir
+
 
 @pytest.fixture(scope="session")
 def spark():
     from pipelines.streaming.session import session
 
-    return session(master="local[2]", jars_dir=os.environ.get("HWMARK_RUN__JARS_DIR"))
+    return session(master="local[2]", jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")))
 
 
 @pytest.fixture
