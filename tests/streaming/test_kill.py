@@ -1,0 +1,70 @@
+"""`hwmark run` killed at any moment while bronze grows, resumed, and drained: silver is that of `replay`."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from generators import traces
+from generators.brokerlogs.ingest import read_logs
+from generators.lake import append_events, read_events
+from pipelines.replication import replay
+from pipelines.setup import jars_dir
+from pipelines.streaming.tables import KINDS, Lake
+from tests.streaming.shell import added_up, same_rows
+
+COMMITS = 6
+KILLS = 3
+
+
+def command(lake, *options):
+    environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""}
+    words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", str(lake), "--buckets", "4", *options]
+    return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def in_commits(events, number):
+    """The events in order of time, cut into so many commits."""
+    order = np.argsort(events["ts"].cast(pa.int64()).to_numpy(), kind="stable")
+    return [events.take(pa.array(rows)) for rows in np.array_split(order, number)]
+
+
+def batches_done(lake):
+    return sum(1 for entry in lake.glob("_run/*/offsets/*") if entry.name.isdigit())
+
+
+def killed(lake, chance):
+    """Starts the job, waits for a new batch to begin, and kills it at some moment after that."""
+    before, job = batches_done(lake), command(lake, "--interval", "1s")
+    while batches_done(lake) == before and job.poll() is None:
+        time.sleep(0.05)
+    assert job.poll() is None, job.stderr.read().decode()
+    time.sleep(chance.uniform(0, 4))
+    job.kill()
+    job.wait()
+    job.stderr.close()
+
+
+@pytest.mark.spark
+def test_killed_at_any_moment_and_resumed(tmp_path):
+    chance, lake = random.Random(1), tmp_path / "lake"
+    commits = in_commits(read_logs([traces.path("slow_follower")], "slow_follower"), COMMITS)
+    for version, events in enumerate(commits):
+        append_events(str(lake), events, app_id="test", version=version)
+        if version % 2 == 0 and version // 2 < KILLS:
+            killed(lake, chance)
+    last = command(lake, "--once", "--drain")
+    _, said = last.communicate()
+    assert last.returncode == 0, said.decode()
+    expected = replay(read_events(str(lake)))
+    for kind in KINDS:
+        told, want = Lake(str(lake), {}).open(kind).to_pyarrow_table(), getattr(expected, kind)
+        if kind == "minute_stats":
+            assert added_up(told) == added_up(want)
+        else:
+            assert same_rows(told, but=["quarantined_at"]) == same_rows(want, but=["quarantined_at"]), kind
