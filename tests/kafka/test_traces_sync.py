@@ -45,12 +45,7 @@ def test_out_of_sync_is_strictly_more_than_the_lag_of_server_properties(facts_of
         assert row["lag_records"] == row["leader_leo"] - row["leo"]
 
 
-TWO_AT_ONCE = pytest.mark.xfail(strict=True, reason="lagging and out_of_sync at one moment when an append tells both")
-
-
-@pytest.mark.parametrize(
-    "scenario", [pytest.param(s, marks=TWO_AT_ONCE if s == "slow_follower" else ()) for s in traces.scenarios()]
-)
+@pytest.mark.parametrize("scenario", traces.scenarios())
 def test_a_replica_has_one_state_at_a_time(facts_of, scenario):
     rows = facts_of(scenario).replica_sync.to_pylist()
     moments = Counter((row["topic"], row["partition"], row["replica_id"], row["ts"]) for row in rows)
