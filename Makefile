@@ -15,7 +15,7 @@ demo: $(READY) ## the whole job on recorded logs of a real Kafka
 	@$(BIN)/hwmark demo
 
 test: $(READY) ## all tests
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not spark"
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not spark"
 	@$(BIN)/pytest -m spark
 
 lint: $(READY) ## ruff and mypy
