@@ -22,7 +22,8 @@ _BEHIND = 0.1
 def rounds(partitions: int, seconds: int, *, brokers: int = 12, seed: int = 1, step: int = 10) -> Iterator[pa.Table]:
     """Tables of events, `step` seconds each: every partition appends once a second and both followers fetch.
 
-    Leaders spread over `brokers`; each broker is one source, which tells its progress at the end of each second.
+    Leaders spread over `brokers`; each broker is one source, which tells its progress at the end of each second
+    and, so that all of it can be final, one second after the last.
     The first table begins with a `leader` event per partition. Three events per partition and second.
     """
     random = np.random.default_rng(seed)
@@ -37,6 +38,8 @@ def rounds(partitions: int, seconds: int, *, brokers: int = 12, seed: int = 1, s
             grown = leo + random.integers(1, 20, partitions)
             parts += _second(second, random, leader, leo, grown, brokers)
             leo = grown
+        if first + step >= seconds:
+            parts.append(_progress(seconds, brokers))
         columns = {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
         order = np.lexsort((columns["ts"], columns["broker"]))
         yield _table({n: c[order] for n, c in columns.items()}, told, seq, brokers)
@@ -62,10 +65,16 @@ def _second(
         left = np.where(random.random(count) < _BEHIND, random.integers(0, 20, count), 0)
         took = {"ts": at + 5_000 * k, "kind": np.full(count, _FETCH), "leo": np.maximum(leo, grown - left)}
         parts.append(base | took | {"replica": (leader + k) % brokers})
-    told = np.arange(brokers)
+    return [*parts, _progress(second, brokers)]
+
+
+def _progress(second: int, brokers: int) -> dict[str, np.ndarray]:
+    """A row of each broker at the last moment of a second."""
     none = np.full(brokers, -1)
-    past = {"ts": np.full(brokers, begun + SECOND_US - 1), "kind": np.full(brokers, _PROGRESS), "partition": none}
-    return [*parts, past | {"broker": told, "replica": none, "leo": none, "leader_leo": none}]
+    return {
+        "ts": np.full(brokers, START_US + (second + 2) * SECOND_US - 1), "broker": np.arange(brokers),
+        "partition": none, "kind": np.full(brokers, _PROGRESS), "replica": none, "leo": none, "leader_leo": none,
+    }  # fmt: skip
 
 
 def _numbers(of: np.ndarray, last: np.ndarray) -> np.ndarray:

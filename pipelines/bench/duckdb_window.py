@@ -47,6 +47,7 @@ class DuckDBWindow:
         import duckdb
 
         self._duckdb = duckdb.connect()
+        self._duckdb.execute("SET enable_progress_bar = false")
         self._duckdb.register("events", read_events(lake, columns=COLUMNS))
 
     def prepare(self) -> None:

@@ -106,7 +106,7 @@ def test_the_load_is_the_same_for_a_seed_and_however_it_is_cut():
 
 def test_the_load_keeps_the_contract(tmp_path):
     events = pa.concat_tables(rounds(20, 12, brokers=4))
-    assert len(events) == 20 + 20 * 12 * 3 + 4 * 12
+    assert len(events) == 20 + 20 * 12 * 3 + 4 * 13
     assert row_rules.split(events)[1].num_rows == 0
     for series, number in ((["source_id"], "source_seq"), (["source_id", "topic", "partition"], "seq")):
         told = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
