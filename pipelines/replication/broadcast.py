@@ -30,8 +30,6 @@ DRAIN = "hwmark/drain"
 class Talk:
     """What one micro-batch says beyond its partitions."""
 
-    holds: list[tuple[int, int, int]] = field(default_factory=list)
-    """(cluster, broker, ts) at which telemetry of a broker went missing."""
     source_rows: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/telemetry_gaps about whole sources: their owner bucket says them."""
     partition_rows: list[dict[str, Any]] = field(default_factory=list)
@@ -82,7 +80,6 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         if key not in state.told_lost:
             state.told_lost.add(key)
             state.hold(cluster, row["broker_id"], ts)
-            talk.holds.append((cluster, row["broker_id"], ts))
             talk.source_rows.append(
                 _gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "gap", row["detail"])
             )
@@ -98,7 +95,6 @@ def _hear_gap(state: State, talk: Talk, gap: Gap) -> None:
     talk.source_rows.append(_gap_row(row, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
     if gap.kind == "gap" and broker is not None:
         state.hold(state.clusters.number(source.cluster), broker, gap.ts)
-        talk.holds.append((state.clusters.number(source.cluster), broker, gap.ts))
 
 
 def _broker_of(state: State, cluster: str, source_id: str) -> int | None:

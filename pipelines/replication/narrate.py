@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,10 @@ from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import I64, NULL, NULL32
 from pipelines.replication.intake import Batch
 from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, MOVED_BACK, NOT_FORETOLD
-from pipelines.replication.lanes import IDLE
+from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
-from pipelines.replication.run import Outcome
+from pipelines.replication.run import Outcome, behind_holes
 from pipelines.replication.state import OrderKey, State
 from pipelines.replication.timeline import State as BrokerState
 
@@ -77,16 +77,6 @@ def _agreed(state: State, batch: Batch, row: int) -> int:
     return int(state.lanes["agreed"][state.series["lane"][batch.series[row]]])
 
 
-def note_holds(state: State, holds: list[tuple[int, int, int]]) -> None:
-    """Tells the partitions that a broker leads that telemetry of it is missing."""
-    for cluster, broker, ts in holds:
-        led = (state.lanes["cluster"] == cluster) & (state.lanes["broker"] == broker) & (state.lanes["state"] != IDLE)
-        for lane in np.flatnonzero(led):
-            note = Note(ts, "lost", broker, leader_epoch=int(state.lanes["leader_epoch"][lane]))
-            partition = int(state.lanes["partition"][lane])
-            state.notes.setdefault(partition, []).append(((ts, broker, 1, "", 0, 0), note))
-
-
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
     mine = outcome.follower_rows
     before = np.empty(len(mine), dtype=np.int64)
@@ -134,8 +124,11 @@ class Surroundings:
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         lane = self.state.lane_of(self.partition, broker_id)
-        if lane < 0:
-            return TermSeen()
+        seen = TermSeen() if lane < 0 else self._seen(lane, start_ts, as_of)
+        missing = self.state.holds.get((self._cluster(), broker_id), ())
+        return replace(seen, held=any(start_ts <= ts <= as_of for ts in missing)) if missing else seen
+
+    def _seen(self, lane: int, start_ts: int, as_of: int) -> TermSeen:
         ended = self.state.ended.get((lane, start_ts))
         if ended is not None:
             end, seen = ended
@@ -161,7 +154,6 @@ class Surroundings:
             alone=bool(
                 lanes["isr_known"][lane] and int(lanes["isr"][lane]).bit_count() == 1 and not lanes["frozen"][lane]
             ),
-            held=bool(lanes["held"][lane]),
             level=int(lanes["level"][lane]),
         )
 
@@ -177,7 +169,7 @@ class Surroundings:
         hmax = _known(then.max(initial=NULL))
         if hmax is None and lane < len(self.before["hw"]) and self.before["term_start"][lane] == start_ts:
             hmax = _known(self.before["hw"][lane])
-        return TermSeen(hmax, seen.leader_leo, seen.fetchers, seen.alone, seen.held, seen.level)
+        return replace(seen, hmax=hmax)
 
     def _range(self, lane: int) -> tuple[int, int]:
         if self._ranges is None:
@@ -217,21 +209,25 @@ def keep_ended(state: State, outcome: Outcome) -> None:
         lane = int(e["lane"][k])
         fetchers = frozenset(int(ids[lane * width + s]) for s in range(width) if (int(e["fetchers"][k]) >> s) & 1)
         seen = TermSeen(
-            _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, bool(e["alone"][k]), bool(e["held"][k]),
+            _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, bool(e["alone"][k]), False,
             int(state.lanes["level"][lane]),
         )  # fmt: skip
         state.ended[lane, int(e["start"][k])] = (int(e["end"][k]), seen)
 
 
-def narrate(state: State, context: Surroundings, frontier: dict[int, int]) -> tuple[list[Any], list[Any], list[Any]]:
+def narrate(
+    state: State, context: Surroundings, frontier: dict[int, int], batch: Batch
+) -> tuple[list[Any], list[Any], list[Any]]:
     """Applies what is at or before the frontier (per cluster number); returns (ISR changes, regressions,
     changes of what is present as (partition, ts, standing before, standing now))."""
     rises = _rises(state, context)
+    series, times = behind_holes(batch)
+    held_up = dict(zip(state.series["partition"][series].tolist(), times.tolist(), strict=True))
     touched = set(state.notes) | set(rises)
     touched |= {p for p, due in state.due.items() if due <= frontier[_cluster_of(state, p)]}
     changes, regressions, moves = [], [], []
     for partition in sorted(touched):
-        upto = frontier[_cluster_of(state, partition)]
+        upto = min(frontier[_cluster_of(state, partition)], held_up.get(partition, NEVER) - 1)
         context.partition = partition
         history = state.history(partition)
         before = _standing(context, history.present, history.now)

@@ -14,7 +14,7 @@ from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
 from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
-from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, note_holds, take_notes
+from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, take_notes
 from pipelines.replication.output import listed, partition_hw, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
@@ -91,9 +91,8 @@ class Reconstructor:
         self._wait(batch, outcome)
         keep_ended(state, outcome)
         take_notes(state, batch, outcome)
-        note_holds(state, talk.holds)
         context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)
-        changes, regressions = self._narrate(context, minutes, final)
+        changes, regressions = self._narrate(context, minutes, batch, final)
         broadcast.say_gaps(state, talk, batch, outcome)
         broadcast.say_late(state, talk, batch, outcome, settled, told_before)
         return Facts.of(
@@ -163,13 +162,15 @@ class Reconstructor:
             batch.events.take(pa.array(left)).select(ready.names).cast(ready) if len(left) else ready.empty_table()
         )
 
-    def _narrate(self, context: Surroundings, minutes: Minutes, final: bool) -> tuple[list[Any], list[Any]]:
+    def _narrate(
+        self, context: Surroundings, minutes: Minutes, batch: Batch, final: bool
+    ) -> tuple[list[Any], list[Any]]:
         state = self.state
         frontier = {
             k: EVERYTHING if final else state.sources.frontier(str(name[0]))
             for k, name in enumerate(state.clusters.all)
         }
-        changes, regressions, moves = narrate(state, context, frontier)
+        changes, regressions, moves = narrate(state, context, frontier, batch)
         for name in state.clusters.all:
             if not final:
                 state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]

@@ -30,6 +30,7 @@ from pipelines.replication.kernel import (
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
     HW_ROWS,
+    NEVER,
     SYNC_ROWS,
     TERMS,
 )
@@ -163,8 +164,9 @@ def run(
     lanes, start, end = _idle_too(state, bounds, lanes, start, end)
     home = _homes(state, batch, lanes, start, end, order)
     holds_from, hold_times = holds_of(state, lanes)
+    told = np.minimum(np.where(home < 0, -1, bounds.told[home]), _first_unread(state, batch)[lanes])
     jobs = np.stack([
-        lanes, start, end, np.where(home < 0, -1, bounds.told[home]), bounds.everybody[lanes],
+        lanes, start, end, told, bounds.everybody[lanes],
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
@@ -181,6 +183,22 @@ def run(
     read_on(a, c.seq, c.ts, consumed, state.series.data, clock)
     follower_rows = np.concatenate([order[(marks & OF_FOLLOWER) != 0], unled[c.kind[unled] == CODE["hw"]]])
     return Outcome(marks, order, consumed, clock, follower_rows, stats, stat_keys, hw, sync, ended)
+
+
+def _first_unread(state: State, batch: Batch) -> I64:
+    """Per lane the time of its first row behind a hole: what comes then is not known, however far others have told."""
+    first = np.full(state.lanes.count, NEVER, dtype=np.int64)
+    series, ts = behind_holes(batch)
+    lane = state.series["lane"][series]
+    np.minimum.at(first, lane[lane >= 0], ts[lane >= 0])
+    return first
+
+
+def behind_holes(batch: Batch) -> tuple[I32, I64]:
+    """(series, time of the first row) of what waits behind a hole in its numbers."""
+    a = batch.accepted
+    waits = a.end < np.append(a.start[1:], len(batch.columns.ts))
+    return a.series[waits], batch.columns.ts[a.order[a.end[waits]]]
 
 
 def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats, stat: I32) -> I64:

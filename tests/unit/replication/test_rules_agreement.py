@@ -76,11 +76,10 @@ def test_a_value_that_was_reported_cannot_be_reported_again():
     assert agreed(told) == [("advance", 4, 4, "exact"), ("advance", 6, 6, "exact"), ("report", 6, 4, "disagree")]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Kafka says an equal HW again after a segment roll; that is counted as a report left over"
-)
-def test_a_report_repeated_is_one_report():
-    assert agreed(up_to(4).hw(100, 4).hw(105, 4)) == [("advance", 4, 4, "exact")]
+def test_a_report_repeated_is_left_over():
+    """One to one, or a wrong report could hide behind its neighbour: readers of logs drop Kafka's equal lines (1.4)."""
+    told = up_to(4).hw(100, 4).hw(105, 4)
+    assert agreed(told) == [("advance", 4, 4, "exact"), ("report", 4, 4, "disagree")]
 
 
 def test_reports_of_one_term_do_not_match_values_of_the_next():

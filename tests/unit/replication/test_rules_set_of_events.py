@@ -6,7 +6,6 @@ from collections import Counter
 from random import Random
 
 import pyarrow as pa
-import pytest
 from bronze import events_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -23,7 +22,6 @@ HISTORIES = st.builds(Cluster, **SIZE)
 examples = settings(
     max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate, Phase.shrink]
 )
-known_to_fail = settings(examples, phases=[Phase.generate])
 
 
 def comparable(facts):
@@ -120,10 +118,7 @@ def test_the_number_of_buckets_does_not_matter(cluster, seed, batches):
     assert differences(whole(cluster), run_in_buckets(parts, 3)) == {}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a source's hole is dated and held where its batch ends, a `lost` row on arrival"
-)
-@known_to_fail
+@examples
 @given(st.builds(Cluster, **SIZE, losses=st.just(True)), st.integers(0, 1000), st.integers(2, 9))
 def test_lost_telemetry_is_missed_at_the_same_place_however_it_is_cut(cluster, seed, batches):
     parts = deliver(cluster.rows, Random(seed), batches, repeats=0)
