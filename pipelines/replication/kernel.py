@@ -182,12 +182,12 @@ def give_slot(L: Records, R: Records, width: int, lane: int, replica: int) -> bo
 
 
 @kernel
-def place_of(rows: I64, row: int) -> int:
-    """Where a row stands among sorted rows."""
-    low, high = 0, len(rows)
+def first_not_below(ordered: I64, value: int) -> int:
+    """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
+    low, high = 0, len(ordered)
     while low < high:
         middle = (low + high) >> 1
-        if rows[middle] < row:
+        if ordered[middle] < value:
             low = middle + 1
         else:
             high = middle
@@ -212,7 +212,7 @@ def give_slots(
             for k in range(C.replicas_from[i], C.replicas_from[i + 1]):
                 room = give_slot(L, R, width, lane, C.replicas_ids[k]) and room
             if kind == LEADER:
-                at_row = place_of(leader_rows, i)
+                at_row = first_not_below(leader_rows, i)
                 for k in range(assigned_from[at_row], assigned_from[at_row + 1]):
                     room = give_slot(L, R, width, lane, assigned_ids[k]) and room
         if not room:
@@ -436,56 +436,23 @@ def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, 
 
 
 @kernel
-def count_in(bounds: I64, value: int) -> int:
-    """The histogram bucket of a value: the first bound that is not below it."""
-    low, high = 0, len(bounds)
-    while low < high:
-        middle = (low + high) >> 1
-        if bounds[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
 def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
     """Bookkeeping of a higher HW: how long the append waited, since when the HW stands below the LEO."""
     if L[lane, LANE.append_ts] != NULL and L[lane, LANE.hw] >= L[lane, LANE.append_leo]:
         if stat >= 0:
-            A.append_to_hw[stat, count_in(A.bounds_us, now - L[lane, LANE.append_ts])] += 1
+            A.append_to_hw[stat, first_not_below(A.bounds_us, now - L[lane, LANE.append_ts])] += 1
         L[lane, LANE.append_ts] = NULL
     L[lane, LANE.stalled_since] = NULL if L[lane, LANE.hw] >= L[lane, LANE.leader_leo] else now
 
 
 @kernel
-def match_report(O: Records, o: int, first: int, hw: int, ts: int, race: int) -> int:
-    """An open report of this value within the race window, else -1."""
+def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, race: int) -> int:
+    """The last report (kind REPORT) or reconstructed value (ADVANCE) of this term within the race window
+    that has no pair yet; of this value, or of any where it is NULL; else -1."""
+    column = ROW.reported if kind == REPORT else ROW.hw
     at = o - 1
     while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
-        if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == REPORT and O[at, ROW.reported] == hw:
-            return at
-        at -= 1
-    return -1
-
-
-@kernel
-def match_advance(O: Records, o: int, first: int, hw: int, ts: int, race: int) -> int:
-    """An unreported value of the reconstruction within the race window, else -1."""
-    at = o - 1
-    while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
-        if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == ADVANCE and O[at, ROW.hw] == hw:
-            return at
-        at -= 1
-    return -1
-
-
-@kernel
-def last_open(O: Records, o: int, first: int, ts: int, race: int) -> int:
-    """The last value of the reconstruction within the race window that no report has matched yet, else -1."""
-    at = o - 1
-    while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
-        if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == ADVANCE:
+        if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == kind and (value == NULL or O[at, column] == value):
             return at
         at -= 1
     return -1
@@ -543,7 +510,7 @@ def try_advance(
     hw_rose(L, lane, now, stat, A)
     reported = NULL
     if agreement == OPEN:
-        open_report = match_report(O, o, first, low, now, S.race)
+        open_report = last_open(O, o, first, REPORT, low, now, S.race)
         if open_report >= 0:
             O[open_report, ROW.agreement] = MATCHED
             agreement, reported = RACE, low
@@ -613,14 +580,14 @@ def on_report(
         if L[lane, LANE.leader_leo] != NULL:
             y = leo_grew(L, R, width, lane, hw, now, S, Y, y)
         return believe(L, R, S, A, width, lane, hw, now, stat, O, o), y
-    at = match_advance(O, o, first, hw, now, S.race)
+    at = last_open(O, o, first, ADVANCE, hw, now, S.race)
     if at >= 0:
         O[at, ROW.agreement] = EXACT if hw == L[lane, LANE.hw] else RACE
         O[at, ROW.reported] = hw
         L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
         return o, y
     if (L[lane, LANE.isr] | L[lane, LANE.joining]) == mine:
-        awaited = last_open(O, o, first, now, S.race)
+        awaited = last_open(O, o, first, ADVANCE, NULL, now, S.race)
         if awaited >= 0:  # this is the report of that value, and says another
             O[awaited, ROW.agreement] = UNREPORTED
             return put_hw(L, O, o, lane, now, REPORT, hw, 0, DISAGREE, S), y
@@ -683,7 +650,6 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
     E[e, TERM.alone] = (
         1 if L[lane, LANE.isr_known] == 1 and popcount(L[lane, LANE.isr]) == 1 and L[lane, LANE.frozen] == 0 else 0
     )
-    E[e, TERM.held] = 1 if L[lane, LANE.held] != 0 else 0
     if L[lane, LANE.deposed] == 0:
         if L[lane, LANE.isr_known] == 1 and popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]:
             L[lane, LANE.frozen] = 0
@@ -847,7 +813,7 @@ def on_leo(
         end = leader_leo if leader_leo != NULL else L[lane, LANE.leader_leo]
         y = fetched(L, R, width, lane, slot, leo, end, now, S, Y, y)
         if L[lane, LANE.leader_leo] != NULL:
-            A.lag[stat, count_in(A.bounds_records, max(L[lane, LANE.leader_leo] - leo, 0))] += 1
+            A.lag[stat, first_not_below(A.bounds_records, max(L[lane, LANE.leader_leo] - leo, 0))] += 1
     elif lean(L, lane) and changed:
         y = fetched(L, R, width, lane, slot, leo, L[lane, LANE.leader_leo], now, S, Y, y)
     elif changed:
@@ -999,7 +965,7 @@ def run_lanes(
                     settle_config(L, T, S, lane, now, False)
                     o = weigh_isr(L, S, lane, O, o, now)
             if kind == LEADER:
-                at_row = place_of(leader_rows, i)
+                at_row = first_not_below(leader_rows, i)
                 assigned = mask_of(L, R, width, lane, assigned_ids, assigned_from[at_row], assigned_from[at_row + 1])
                 o, y, e = start_term(L, R, C, T, S, A, width, lane, i, now, stat, assigned, O, o, 0, Y, y, E, e)
                 continue

@@ -122,7 +122,6 @@ TERMS = shape(
     leader_leo=NULL,
     fetchers=0,
     alone=0,
-    held=0,
 )
 
 

@@ -93,7 +93,7 @@ def stats_of(batch: Batch) -> tuple[Stats, I64, I32]:
     c = batch.columns
     minute = c.ts // MINUTE_US
     keys = Keys()
-    key = (minute << 32) | (batch.cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
+    key = (minute << 36) | (batch.cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
     row = keys.number(key)
     stats = Stats(
         events=np.zeros(keys.count, dtype=np.int64),
@@ -107,7 +107,7 @@ def stats_of(batch: Batch) -> tuple[Stats, I64, I32]:
 
 def stat_place(key: int) -> tuple[int, int, int]:
     """(cluster number, broker, minute in microseconds) of a key of `stats_of`."""
-    return (key >> 24) & 0xFF, (key & 0xFFFFFF) - 1, (key >> 32) * MINUTE_US
+    return (key >> 24) & 0xFFF, (key & 0xFFFFFF) - 1, (key >> 36) * MINUTE_US
 
 
 def lane_rows(state: State, batch: Batch) -> tuple[I32, I64, I64, I64]:

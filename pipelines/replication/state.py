@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.arrays import Arrays
@@ -120,6 +121,4 @@ class State:
 
     def carry_from(self) -> I64:
         """Where each lane's carried rows begin."""
-        import numpy as np
-
         return np.concatenate([[0], np.cumsum(self.lanes["carried"], dtype=np.int64)])

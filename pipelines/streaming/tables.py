@@ -10,22 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.replication.facts import SCHEMAS
 from schemas import tables
 from schemas.declaration import Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-KINDS = (
-    "partition_hw",
-    "isr_changes",
-    "replica_sync",
-    "hw_regressions",
-    "replica_hw",
-    "minute_stats",
-    "telemetry_gaps",
-    "quarantine",
-)
+KINDS = tuple(SCHEMAS)
 """What the reconstruction emits; each kind is a table of the same name."""
 HEALTH = "partition_health"
 MINUTES = ("cluster_minute", "broker_minute")

@@ -1,0 +1,21 @@
+"""Statistics per minute: each broker of each cluster by itself."""
+
+import pyarrow as pa
+
+from pipelines.replication import replay
+from schemas import replication_events
+
+
+def test_minutes_of_many_clusters_do_not_mix():
+    """More clusters than one byte can number."""
+    row = {
+        "source_id": "broker-1/replication.log", "source_epoch": 0, "source_seq": 0, "seq": 0,
+        "ts": 1_795_000_000_000_000,
+        "broker_id": 1, "event_type": "leader", "topic": "orders", "partition": 0, "leader_epoch": 0, "leo": 0, "hw": 0,
+        "isr": [1], "level": 3,
+    }  # fmt: skip
+    clusters = [f"cluster-{k}" for k in range(300)]
+    events = pa.Table.from_pylist([row | {"cluster": name} for name in clusters], schema=replication_events.ARROW)
+    told = [r for r in replay(events).minute_stats.to_pylist() if dict(r["counts"]).get("events")]
+    assert sorted(r["cluster"] for r in told) == sorted(clusters)
+    assert {(dict(r["counts"])["events"], r["minute"].timestamp()) for r in told} == {(1, 1_795_000_000 // 60 * 60)}
