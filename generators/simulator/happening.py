@@ -1,0 +1,52 @@
+"""What the simulated cluster does, one happening after the other: its only output.
+
+Telemetry, Kafka's log lines, the truth and the told story are all made from happenings, so that none of them
+can know what the others do not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+REPLICATION = "replication"
+"""The broker's own replication telemetry."""
+CONTROLLER = "controller"
+"""What a controller tells."""
+
+
+class Happening(NamedTuple):
+    """One thing that one broker, or the controller, saw happen.
+
+    `at` is true time, `ts` the clock of `broker`, both microseconds since 1970. `kind` and the fields after `partition`
+    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them.
+    """
+
+    at: int
+    ts: int
+    broker: int
+    source: str
+    kind: str
+    topic: str | None = None
+    topic_id: str | None = None
+    partition: int = -1
+    leader: int | None = None
+    leader_epoch: int | None = None
+    partition_epoch: int | None = None
+    replica: int | None = None
+    broker_epoch: int | None = None
+    leo: int | None = None
+    leader_leo: int | None = None
+    hw: int | None = None
+    log_start: int | None = None
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    min_isr: int | None = None
+    lag_max_ms: int | None = None
+    unclean: bool | None = None
+    detail: str | None = None
+
+
+class Observer(Protocol):
+    """Sees every happening at once, in order of true time; the simulation stands at that moment."""
+
+    def observe(self, happening: Happening) -> None: ...

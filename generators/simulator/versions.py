@@ -1,0 +1,38 @@
+"""What changed between Kafka's versions, as named behaviours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Version:
+    """How the brokers of one Kafka version behave, as far as versions differ in replication."""
+
+    name: str
+    lag_by_messages: bool = False
+    """A replica falls out of sync by messages behind (until 0.8), not by time."""
+    truncates_to_high_watermark: bool = False
+    """A follower cuts its log at its own HW (before 0.11, KIP-101), not where leader epochs part."""
+    strict_min_isr: bool = True
+    """The HW stands still under min ISR (since 3.7)."""
+    admits_ineligible: bool = False
+    """Fenced brokers and old incarnations may join an ISR (before 3.5, KIP-841 and KIP-903)."""
+    eligible_leader_replicas: bool = False
+    """Who was in the ISR before it fell under min ISR may still lead (KIP-966; on by default in new 4.1 clusters)."""
+
+
+VERSIONS: dict[str, Version] = {
+    v.name: v
+    for v in (
+        Version(
+            "0.8", lag_by_messages=True, truncates_to_high_watermark=True, strict_min_isr=False, admits_ineligible=True
+        ),
+        Version("0.10", truncates_to_high_watermark=True, strict_min_isr=False, admits_ineligible=True),
+        Version("2.8", strict_min_isr=False, admits_ineligible=True),
+        Version("3.6", strict_min_isr=False),
+        Version("3.9"),
+        Version("4.0"),
+        Version("4.1", eligible_leader_replicas=True),
+    )
+}
