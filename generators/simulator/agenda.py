@@ -10,7 +10,7 @@ from generators.simulator.settings import MS, Clock
 
 
 class Agenda:
-    """A heap of (time, number, action): what is due at one moment runs in the order it was planned in, never by luck."""
+    """A heap of (time, number, action): what is due at one moment runs in the order of its planning."""
 
     def __init__(self, start: int) -> None:
         self.now = start

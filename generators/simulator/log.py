@@ -145,7 +145,7 @@ class ReplicaLog:
         return self.runs[at] if at >= 0 and offset < self.runs[at].end else None
 
     def _assign(self, epoch: int, start: int) -> None:
-        """A newer epoch; one that began at the same offset wrote nothing and is replaced (LeaderEpochFileCache.assign)."""
+        """A newer epoch; one that began at the same offset is empty and goes (LeaderEpochFileCache.assign)."""
         if self.epochs and self.epochs[-1][0] >= epoch:
             return
         self.epochs = [(e, s) for e, s in self.epochs if s < start] + [(epoch, start)]
