@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from generators.simulator.log import Batch, Run
+from generators.simulator.log import Batch, ReplicaLog
 
 REMEMBERED = 5
 """Batches that a leader can tell a repeat of: as many as a producer may have in flight (ProducerStateEntry)."""
@@ -57,12 +56,12 @@ class ProducerStates:
         self.entries: dict[int, Entry] = {}
 
     @classmethod
-    def of(cls, runs: Iterable[Run]) -> ProducerStates:
+    def of(cls, log: ReplicaLog) -> ProducerStates:
         """As a new leader finds them in its log."""
         states = cls()
-        for run in runs:
+        for run in log.runs:
             if run.batch is not None:
-                states.append(run.batch, run.start, run.end - 1)
+                states.appended(run.batch, run.start, run.end - run.start)
         return states
 
     def check(self, batch: Batch, count: int) -> Duplicate | Rejected | None:
@@ -82,11 +81,12 @@ class ProducerStates:
             return None
         return Rejected("OUT_OF_ORDER_SEQUENCE_NUMBER")
 
-    def append(self, batch: Batch, first: int, last: int) -> None:
-        """The batch is in the log at these offsets; what replication brings is not checked, only remembered."""
+    def appended(self, batch: Batch, first: int, count: int) -> None:
+        """The batch is in the log from offset `first`; what replication brings is not checked, only remembered."""
         if batch.producer == NO_PRODUCER:
             return
-        stored = Stored(batch.first_sequence, sequence_after(batch.first_sequence, last - first), first, last)
+        last_sequence = sequence_after(batch.first_sequence, count - 1)
+        stored = Stored(batch.first_sequence, last_sequence, first, first + count - 1)
         entry = self.entries.get(batch.producer)
         before = entry.batches if entry and entry.epoch == batch.producer_epoch else ()
         self.entries[batch.producer] = Entry(batch.producer_epoch, (*before, stored)[-REMEMBERED:])

@@ -19,7 +19,7 @@ def stored(*counts, epoch=0, start=0):
     """States after batches of so many records each, one after the other from sequence 0 and offset `start`."""
     states, at = ProducerStates(), 0
     for count in counts:
-        states.append(batch(at, epoch), start + at, start + at + count - 1)
+        states.appended(batch(at, epoch), start + at, count)
         at += count
     return states
 
@@ -51,14 +51,14 @@ def test_a_skipped_sequence_is_out_of_order():
 
 def test_zero_follows_the_largest_sequence():
     states = ProducerStates()
-    states.append(batch(LARGEST - 1), 0, 1)
+    states.appended(batch(LARGEST - 1), 0, 2)
     assert states.check(batch(0), 1) is None
     assert states.check(batch(1), 1) == OUT_OF_ORDER
 
 
 def test_a_batch_may_run_over_the_largest_sequence():
     states = ProducerStates()
-    states.append(batch(LARGEST), 0, 2)
+    states.appended(batch(LARGEST), 0, 3)
     assert sequence_after(LARGEST, 2) == 1
     assert states.check(batch(LARGEST), 3) == Duplicate(0, 2)
     assert states.check(batch(2), 1) is None
@@ -71,7 +71,7 @@ def test_a_new_epoch_starts_at_sequence_zero():
 
 def test_a_new_epoch_forgets_the_batches_of_the_old_one():
     states = stored(1)
-    states.append(batch(0, epoch=1), 1, 1)
+    states.appended(batch(0, epoch=1), 1, 1)
     assert states.check(batch(0, epoch=1), 1) == Duplicate(1, 1)
     assert states.check(batch(1, epoch=1), 1) is None
 
@@ -92,14 +92,14 @@ def test_a_restarted_producer_is_another_one():
 
 def test_producers_do_not_meet():
     states = stored(3)
-    states.append(batch(0, producer=1001), 3, 3)
+    states.appended(batch(0, producer=1001), 3, 1)
     assert states.check(batch(3), 1) is None
     assert states.check(batch(1, producer=1001), 1) is None
 
 
 def test_without_a_producer_id_nothing_is_checked_or_remembered():
     states = ProducerStates()
-    states.append(Batch(values=("a",)), 0, 0)
+    states.appended(Batch(values=("a",)), 0, 1)
     assert states.check(Batch(values=("a",)), 1) is None
     assert states.entries == {}
 
@@ -109,7 +109,7 @@ def test_a_new_leader_rebuilds_its_state_from_its_log():
     log.append(4, epoch=0, term=1)
     log.append(3, epoch=0, term=1, batch=batch(0))
     log.append(2, epoch=1, term=2, batch=batch(3))
-    states = ProducerStates.of(log.runs)
+    states = ProducerStates.of(log)
     assert states.check(batch(3), 2) == Duplicate(7, 8)
     assert states.check(batch(5), 1) is None
 
@@ -119,4 +119,4 @@ def test_what_a_leader_cut_it_does_not_know():
     log.append(1, epoch=0, term=1, batch=batch(0))
     log.append(1, epoch=0, term=1, batch=batch(1))
     log.truncate(1)
-    assert ProducerStates.of(log.runs).check(batch(1), 1) is None
+    assert ProducerStates.of(log).check(batch(1), 1) is None
