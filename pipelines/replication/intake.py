@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import Accepted, accept, group, sort_segments
-from pipelines.replication.columns import CODE, I32, I64, NULL32, RARE, Columns, columns, kinds, plain
+from pipelines.replication.arrays import Records
+from pipelines.replication.columns import CODE, I8, I32, I64, NULL32, RARE, Columns, columns, kinds, plain
+from pipelines.replication.compiled import compiled
+from pipelines.replication.lanes import SERIES
 from pipelines.replication.state import Names, State
 
 _LEADS = np.zeros(len(CODE) + 1, dtype=np.bool_)
 _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_proposed", "isr_rejected")]] = True
 """Event types that only a leading broker tells of itself."""
+HW = CODE["hw"]
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,26 @@ def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
 def pairs(first: I32, second: I32, name: Callable[[int, int], int]) -> I32:
     """Numbers for pairs of small numbers; `name` numbers each distinct pair once."""
     wide = int(second.max(initial=0)) + 2
-    combined = first.astype(np.int64) * wide + (second + 1)
-    if len(combined) and combined[0] == combined[-1] and combined.min() == combined.max():
-        return np.full(len(first), name(int(first[0]), int(second[0])), dtype=np.int32)
-    numbers = np.full(int(combined.max(initial=0)) + 1, -1, dtype=np.int32)
-    for value in np.flatnonzero(np.bincount(combined)):
+    seen = np.zeros((int(first.max(initial=0)) + 1) * wide, dtype=np.bool_)
+    _see(first, second, wide, seen)
+    numbers = np.full(len(seen), -1, dtype=np.int32)
+    for value in np.flatnonzero(seen):
         numbers[value] = name(int(value) // wide, int(value) % wide - 1)
-    paired: I32 = numbers[combined]
+    paired = np.empty(len(first), dtype=np.int32)
+    _renumber(first, second, wide, numbers, paired)
     return paired
+
+
+@compiled
+def _see(first: I32, second: I32, wide: int, seen: npt.NDArray[np.bool_]) -> None:
+    for row in range(len(first)):
+        seen[first[row] * wide + second[row] + 1] = True
+
+
+@compiled
+def _renumber(first: I32, second: I32, wide: int, numbers: I32, paired: I32) -> None:
+    for row in range(len(first)):
+        paired[row] = numbers[first[row] * wide + second[row] + 1]
 
 
 def source_numbers(state: State, events: pa.Table) -> tuple[I32, I32]:
@@ -117,14 +134,27 @@ def _series(state: State, c: Columns, topic: I32, source: I32, cluster: I32) -> 
     return series
 
 
+@compiled
+def _first_leading(series: I32, kind: I8, broker: I32, leader_id: I32, S: Records, rows: I64) -> bool:
+    """Per series without a lane its first row that shows its broker leading; whether there is one."""
+    some = False
+    for row in range(len(series)):
+        s = series[row]
+        if rows[s] < 0 and S[s, SERIES.at.lane] < 0:
+            own = kind[row] == HW and leader_id[row] == broker[row] and leader_id[row] != NULL32
+            if own or _LEADS[kind[row]]:
+                rows[s] = row
+                some = True
+    return some
+
+
 def _lead(state: State, c: Columns, series: I32, topic: I32, cluster: I32) -> None:
     """Gives a lane to series that show their broker leading for the first time."""
-    own = (c.kind == CODE["hw"]) & (c.leader_id == c.broker) & (c.leader_id != NULL32)
-    rows = np.flatnonzero((_LEADS[c.kind] | own) & (state.series["lane"][series] < 0))
-    if not len(rows):
+    rows = np.full(state.series.count, -1, dtype=np.int64)
+    if not _first_leading(series, c.kind, c.broker, c.leader_id, state.series.data, rows):
         return
-    which, at = np.unique(series[rows], return_index=True)
-    rows = rows[at]
+    which = np.flatnonzero(rows >= 0)
+    rows = rows[which]
     partition, broker = state.series["partition"][which].astype(np.int64), c.broker[rows]
     known = state.lane_keys.count
     lane = state.lane_keys.number((partition << 32) | (broker.astype(np.int64) & 0xFFFFFFFF))

@@ -141,5 +141,6 @@ PARTITIONS = shape(
     leader_epoch=NULL32,
     partition_epoch=NULL32,
     topic_id=-1,
+    noted=0,
 )
-"""The present of one partition, as its history has it."""
+"""The present of one partition, as its history has it; `noted`: something rare was told of it."""

@@ -59,11 +59,17 @@ class Minutes:
             code = np.zeros(int(at.sum()), dtype=np.int64)
             self._add_coded(state, rows["lane"][at], rows["ts"][at], code, {0: "out_of_sync_change"}, step)
 
-    def _add_coded(
-        self, state: State, lanes: I32, ts: I64, code: Any, words: dict[int, str], step: int = 1
-    ) -> None:  # fmt: skip
-        cluster, broker = state.lanes["cluster"][lanes].astype(np.int64), state.lanes["broker"][lanes].astype(np.int64)
-        place = np.stack([cluster, broker, ts // MINUTE_US, code.astype(np.int64)])
+    def add_at(self, state: State, cluster: I32, broker: I32, ts: I64, name: str) -> None:
+        """Adds to one named count of the minute of each `ts`."""
+        self._add_places(state, cluster, broker, ts, np.zeros(len(ts)), {0: name})
+
+    def _add_coded(self, state: State, lanes: I32, ts: I64, code: Any, words: dict[int, str], step: int = 1) -> None:
+        self._add_places(state, state.lanes["cluster"][lanes], state.lanes["broker"][lanes], ts, code, words, step)
+
+    def _add_places(
+        self, state: State, cluster: Any, broker: Any, ts: I64, code: Any, words: dict[int, str], step: int = 1
+    ) -> None:
+        place = np.stack([v.astype(np.int64) for v in (cluster, broker, ts // MINUTE_US, code)])
         if not place.shape[1]:
             return
         low = place.min(axis=1)

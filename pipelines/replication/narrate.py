@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import I64, NULL, NULL32
 from pipelines.replication.intake import Batch
-from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, MOVED_BACK, NOT_FORETOLD
 from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Outcome, behind_holes
 from pipelines.replication.state import OrderKey, State
 from pipelines.replication.timeline import State as BrokerState
-
-Queued = tuple[OrderKey, Note]
 
 
 class Standing(NamedTuple):
@@ -30,82 +24,6 @@ class Standing(NamedTuple):
     partitions_change: int
     under_replicated_change: int
     under_min_isr_change: int
-
-
-_FIRST = {"leader", "follower", "isr", "config"}
-_ASSIGNED_KEPT = 16
-
-
-def learn_assignments(state: State, batch: Batch) -> None:
-    """Notes which replicas are assigned, where a row names them."""
-    c, a = batch.columns, batch.accepted
-    rows = batch.rare[(np.diff(c.replicas_from)[batch.rare] > 0) & (a.dropped[batch.rare] == 0)]
-    for row in rows:
-        replicas = tuple(int(r) for r in c.replicas_ids[c.replicas_from[row] : c.replicas_from[row + 1]])
-        told = state.assigned.setdefault(int(state.series["partition"][batch.series[row]]), [])
-        insort(told, (int(c.ts[row]), replicas))
-        told[:] = [e for k, e in enumerate(told) if k == 0 or e[1] != told[k - 1][1]][-_ASSIGNED_KEPT:]
-
-
-def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
-    """Queues the rare rows that were read, and what the kernel found, per partition."""
-    read = (outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)
-    said: list[tuple[int, dict[str, Any]]] = []
-    said += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
-    said += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if outcome.consumed[r]]
-    said += [(int(r), {}) for r in batch.rare[read]]
-    said += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
-    backs = outcome.marked(MOVED_BACK)
-    said += [(int(r), {"detail": "reports_back", "before": _agreed(state, batch, r)}) for r in backs]
-    _keep_foretold(state, batch, outcome)
-    events = batch.events.take(pa.array([r for r, _ in said], pa.int64())).to_pylist()
-    for (row, extra), event in zip(said, events, strict=True):
-        partition = int(state.series["partition"][batch.series[row]])
-        state.notes.setdefault(partition, []).append(_note(event, int(outcome.clock[row]), extra))
-
-
-def _keep_foretold(state: State, batch: Batch, outcome: Outcome) -> None:
-    """Remembers which ISR commits the lag rule foretold, until their row is written."""
-    for mark in (FORETOLD, NOT_FORETOLD):
-        for row in outcome.marked(mark):
-            epoch = int(batch.columns.partition_epoch[row])
-            state.foretold[int(state.series["partition"][batch.series[row]]), epoch] = mark == FORETOLD
-
-
-def _agreed(state: State, batch: Batch, row: int) -> int:
-    """The largest report of the term that was not `disagree`."""
-    return int(state.lanes["agreed"][state.series["lane"][batch.series[row]]])
-
-
-def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
-    mine = outcome.follower_rows
-    before = np.empty(len(mine), dtype=np.int64)
-    count = falls(mine, batch.series, batch.columns.hw, state.series.data, before)
-    return mine[:count], before[:count]
-
-
-def _micros(value: Any) -> int:
-    micros: int = round(value.timestamp() * 1_000_000)
-    return micros
-
-
-def _tuple(value: list[int] | None) -> tuple[int, ...] | None:
-    return None if value is None else tuple(value)
-
-
-def _note(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> Queued:
-    kind = e["event_type"]
-    values = {
-        "ts": _micros(e["ts"]), "event_type": kind, "broker_id": e["broker_id"], "source_id": e["source_id"],
-        "level": e["level"], "isr": _tuple(e["isr"]), "replicas": _tuple(e["replicas"]),
-        **{n: e[n] for n in (
-            "leader_id", "leader_epoch", "partition_epoch", "replica_id", "broker_epoch", "leo", "leader_leo", "hw",
-            "log_start", "unclean", "topic_id", "detail",
-        )},
-        **extra,
-    }  # fmt: skip
-    key = (clock, e["broker_id"], int(kind not in _FIRST), e["source_id"], e["source_epoch"], e["seq"])
-    return key, Note(**values)
 
 
 @dataclass
@@ -223,8 +141,10 @@ def narrate(
     rises = _rises(state, context)
     series, times = behind_holes(batch)
     held_up = dict(zip(state.series["partition"][series].tolist(), times.tolist(), strict=True))
+    _decide_first_terms(state, frontier, held_up)
     touched = set(state.notes) | set(rises)
     touched |= {p for p, due in state.due.items() if due <= frontier[_cluster_of(state, p)]}
+    state.histories |= state.first_terms.take(touched, state.place)
     changes, regressions, moves = [], [], []
     for partition in sorted(touched):
         upto = min(frontier[_cluster_of(state, partition)], held_up.get(partition, NEVER) - 1)
@@ -248,6 +168,15 @@ def narrate(
         changes += history.take_isr_changes()
         regressions += history.take_regressions()
     return changes, regressions, moves
+
+
+def _decide_first_terms(state: State, frontier: dict[int, int], held_up: dict[int, int]) -> None:
+    rows, partition, due = state.first_terms.undecided()
+    if len(rows):
+        of_topic = np.array([frontier[state.clusters.number(t[0])] for t in state.topics.all])
+        upto = of_topic[state.partition_keys.keys[partition] >> 32]
+        first_waiting = np.array([held_up.get(p, NEVER) for p in partition.tolist()]) if held_up else NEVER
+        state.first_terms.decide(rows[due < np.minimum(upto, first_waiting - 1)])
 
 
 def _standing(context: Surroundings, present: Any, ts: int) -> Standing:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+EVENT_COLUMNS = (
+    "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
+    "broker_epoch", "leo", "leader_leo", "hw", "log_start", "isr", "replicas", "unclean", "topic_id", "detail",
+)  # fmt: skip
+"""The columns of an event that a note has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,15 @@ class Note:
     topic_id: str | None = None
     detail: str | None = None
     before: int | None = None
+
+
+def note_of(event: dict[str, Any], **found: Any) -> Note:
+    """The note of an event row; `found` is what the kernel knows of it."""
+    values = {name: event[name] for name in EVENT_COLUMNS}
+    values["ts"] = round(event["ts"].timestamp() * 1_000_000)
+    for name in ("isr", "replicas"):
+        values[name] = None if event[name] is None else tuple(event[name])
+    return Note(**values | found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
 from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
-from pipelines.replication.narrate import Surroundings, keep_ended, learn_assignments, narrate, take_notes
+from pipelines.replication.narrate import Surroundings, keep_ended, narrate
+from pipelines.replication.noting import begin, learn_assignments, take_notes
 from pipelines.replication.output import listed, partition_hw, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
@@ -90,7 +91,6 @@ class Reconstructor:
         outcome = run(state, self.rules, batch, self._bounds(final), final)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
-        take_notes(state, batch, outcome)
         context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)
         changes, regressions = self._narrate(context, minutes, batch, final)
         broadcast.say_gaps(state, talk, batch, outcome)
@@ -170,6 +170,7 @@ class Reconstructor:
             k: EVERYTHING if final else state.sources.frontier(str(name[0]))
             for k, name in enumerate(state.clusters.all)
         }
+        begin(state, context, batch, take_notes(state, batch, context.outcome, frontier), minutes)
         changes, regressions, moves = narrate(state, context, frontier, batch)
         for name in state.clusters.all:
             if not final:

@@ -296,10 +296,5 @@ def _by_lane(state: State, keep: Arrays) -> Arrays:
 def _assigned(state: State, batch: Batch) -> tuple[I64, I64, I32]:
     """(`leader` rows in their order, bounds, replicas): who was assigned as of each, where told."""
     rows: I64 = np.flatnonzero(batch.columns.kind == CODE["leader"])
-    lists: list[tuple[int, ...]] = []
-    for row in rows:
-        partition = int(state.series["partition"][batch.series[row]])
-        told = [r for ts, r in state.assigned.get(partition, ()) if ts <= batch.columns.ts[row]]
-        lists.append(told[-1] if told else ())
-    bounds = np.cumsum([0, *(len(r) for r in lists)], dtype=np.int64)
-    return rows, bounds, np.array([r for replicas in lists for r in replicas], dtype=np.int32)
+    bounds, replicas = state.assigned.as_of(state.series["partition"][batch.series[rows]], batch.columns.ts[rows])
+    return rows, bounds, replicas

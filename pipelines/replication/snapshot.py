@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.replication.arrays import Arrays
+from pipelines.replication.assignments import Assignments
+from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import HW_ROWS, LANES, PARTITIONS, REPLICAS, SERIES
 from pipelines.replication.notes import Note, TermSeen
@@ -17,7 +19,7 @@ from pipelines.replication.sources import Source, Sources
 from pipelines.replication.state import Names, State
 from pipelines.replication.timeline import Timeline
 
-MAGIC, VERSION = b"hwmark-state", 1
+MAGIC, VERSION = b"hwmark-state", 2
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS,
@@ -30,7 +32,7 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     """The state as bytes."""
     tables: dict[str, pa.Table] = {name: getattr(state, name).table() for name in _ARRAYS}
     tables |= {name: pa.table({"key": getattr(state, name).keys}) for name in _KEYS}
-    tables["waiting"] = state.waiting
+    tables |= {"waiting": state.waiting, "assigned": state.assigned.table(), "first_terms": state.first_terms.table()}
     packed = {p: h.to_bytes() for p, h in state.histories.items()} | state.packed
     tables["histories"] = pa.table(
         {"partition": pa.array(packed.keys(), pa.int32()), "history": pa.array(packed.values(), pa.binary())}
@@ -65,7 +67,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> dict[str, An
         "due": list(state.due.items()), "gaps": list(state.gaps.items()), "told_lost": sorted(state.told_lost),
         "holds": [[*k, v] for k, v in state.holds.items()],
         "foretold": [[*k, v] for k, v in state.foretold.items()],
-        "assigned": list(state.assigned.items()),
+        "assigned": list(state.assigned.several.items()),
     }  # fmt: skip
 
 
@@ -130,7 +132,8 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
     state.told_lost = {tuple(k) for k in rest["told_lost"]}
     state.holds = {(c, b): v for c, b, v in rest["holds"]}
     state.foretold = {(p, e): v for p, e, v in rest["foretold"]}
-    state.assigned = {p: [(ts, tuple(r)) for ts, r in told] for p, told in rest["assigned"]}
+    several = {p: [(ts, tuple(r)) for ts, r in told] for p, told in rest["assigned"]}
+    state.assigned, state.first_terms = Assignments(tables["assigned"], several), FirstTerms(tables["first_terms"])
     return state
 
 

@@ -42,8 +42,7 @@ def coverage(events: pa.Table) -> pa.Table:
     else:
         order = np.lexsort((seq, source))
         source, seq, ts = source[order], seq[order], ts[order]
-    breaks = (np.diff(source) != 0) | (np.diff(seq) > 1) | (np.abs(np.diff(ts)) > CLOCK_JUMP_US)
-    starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    starts = _run_starts(source, seq, ts)
     ends = np.concatenate([starts[1:], [len(seq)]]) - 1
     names = events.select(["cluster", "source_id", "source_epoch"]).take(pa.array(order[starts]))
     made = [
@@ -77,6 +76,17 @@ def _in_runs(source: I64, seq: I64) -> bool:
         elif seq[row] < seq[row - 1]:
             return False
     return True
+
+
+@compiled
+def _run_starts(source: I64, seq: I64, ts: I64) -> I64:
+    """Where a run begins: at the first row, and where the source, its numbers or its clock jump."""
+    starts = [0]
+    for row in range(1, len(seq)):
+        jumps = abs(ts[row] - ts[row - 1]) > CLOCK_JUMP_US
+        if source[row] != source[row - 1] or seq[row] - seq[row - 1] > 1 or jumps:
+            starts.append(row)
+    return np.array(starts, dtype=np.int64)
 
 
 Run = tuple[int, int, int, int]

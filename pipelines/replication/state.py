@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.arrays import Arrays
+from pipelines.replication.assignments import Assignments
 from pipelines.replication.columns import I64
+from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.history import PartitionHistory
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
@@ -84,8 +86,9 @@ class State:
     holds: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """(cluster, broker) -> times at which telemetry of it went missing, until every lane has passed them."""
     told_lost: set[tuple[int, int]] = field(default_factory=set)
-    assigned: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict)
-    """Partitions whose assigned replicas were told: (ts, replicas) in time order."""
+    assigned: Assignments = field(default_factory=Assignments)
+    first_terms: FirstTerms = field(default_factory=FirstTerms)
+    """Partitions of which their start is all there is to tell, instead of a history."""
 
     def place(self, partition: int) -> tuple[str, str, int]:
         """(cluster, topic, partition) of a numbered partition."""
@@ -105,7 +108,9 @@ class State:
         return self.partition_keys.find((topic << 32) | int(row["partition"]))
 
     def history(self, partition: int) -> PartitionHistory:
-        """The history of a numbered partition, unpacked when first touched."""
+        """The history of a numbered partition, made or unpacked when first touched."""
+        if partition not in self.histories:
+            self.histories |= self.first_terms.take([partition], self.place)
         if partition not in self.histories:
             packed = self.packed.pop(partition, None)
             fresh: Callable[[], PartitionHistory] = lambda: PartitionHistory(*self.place(partition))  # noqa: E731

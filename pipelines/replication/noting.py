@@ -1,0 +1,131 @@
+"""Picks out of a micro-batch what is rare: notes for the histories, assignments, starts that stand alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.replication.acceptance import falls
+from pipelines.replication.columns import CODE, I32, I64
+from pipelines.replication.intake import Batch
+from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, MOVED_BACK, NOT_FORETOLD
+from pipelines.replication.lanes import NEVER
+from pipelines.replication.minutes import Minutes
+from pipelines.replication.narrate import Surroundings
+from pipelines.replication.notes import Note, note_of
+from pipelines.replication.run import Outcome, behind_holes
+from pipelines.replication.state import OrderKey, State
+
+_FIRST = {"leader", "follower", "isr", "config"}
+
+
+def learn_assignments(state: State, batch: Batch) -> None:
+    """Notes which replicas are assigned, where a row names them."""
+    c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
+    at, size = c.replicas_from[rows].astype(np.int64), _lengths(c.replicas_from, rows)
+    state.assigned.learn(_partitions(state, batch, rows), c.ts[rows], at, size, c.replicas_ids)
+
+
+def _lengths(offsets: I32, rows: I64) -> I64:
+    """How many replicas the lists of these rows hold."""
+    lengths: I64 = (offsets[rows + 1] - offsets[rows]).astype(np.int64)
+    return lengths
+
+
+def _partitions(state: State, batch: Batch, rows: I64) -> I64:
+    of: I64 = state.series["partition"][batch.series[rows]]
+    return of
+
+
+def take_notes(state: State, batch: Batch, outcome: Outcome, frontier: dict[int, int]) -> I64:
+    """Queues the rare rows that were read, and what the kernel found, per partition.
+
+    Returns the starts that are all there is to tell of their partition, which are not queued: see `begin`.
+    """
+    rare = batch.rare[(outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)]
+    ahead: list[tuple[int, dict[str, Any]]] = []
+    ahead += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
+    ahead += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if outcome.consumed[r]]
+    after: list[tuple[int, dict[str, Any]]] = []
+    after += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
+    backs = outcome.marked(MOVED_BACK)
+    after += [(int(r), {"detail": "reports_back", "before": _agreed(state, batch, r)}) for r in backs]
+    _keep_foretold(state, batch, outcome)
+    found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
+    alone = _alone(state, batch, outcome, rare, found, frontier)
+    queued: list[tuple[int, dict[str, Any]]] = [(int(r), {}) for r in rare[~alone]]
+    said = [*ahead, *queued, *after]
+    events = batch.events.take(pa.array([r for r, _ in said], pa.int64())).to_pylist()
+    for (row, extra), event in zip(said, events, strict=True):
+        partition = int(state.series["partition"][batch.series[row]])
+        state.notes.setdefault(partition, []).append(_queued(event, int(outcome.clock[row]), extra))
+        state.partitions["noted"][partition] = 1
+    begun: I64 = rare[alone]
+    return begun
+
+
+def _alone(
+    state: State, batch: Batch, outcome: Outcome, rare: I64, found: I64, frontier: dict[int, int]
+) -> npt.NDArray[np.bool_]:
+    """Which rare rows are a leader's start, ready to be told, and the first and only thing noted of their partition."""
+    c, partition = batch.columns, _partitions(state, batch, rare)
+    noted = np.bincount(np.concatenate([partition, _partitions(state, batch, found)]))[partition]
+    ready = np.array([frontier[k] for k in range(len(frontier))] or [NEVER])[batch.cluster[rare]]
+    plain = (c.kind[rare] == CODE["leader"]) & (c.leader_epoch[rare] >= 0) & (c.broker[rare] >= 0)
+    first = (noted == 1) & (state.partitions["noted"][partition] == 0)
+    held_up = np.isin(partition, state.series["partition"][behind_holes(batch)[0]])
+    alone: npt.NDArray[np.bool_] = plain & first & ~held_up & (outcome.clock[rare] <= ready)
+    return alone
+
+
+def begin(state: State, context: Surroundings, batch: Batch, rows: I64, minutes: Minutes) -> None:
+    """Takes in starts that are all there is to tell of their partition: what `narrate` does with others one by one."""
+    if not len(rows):
+        return
+    c, partition = batch.columns, _partitions(state, batch, rows)
+    events = batch.events.take(pa.array(rows))
+    state.first_terms.add(partition, events, c.ts[rows] + context.race_window_us)
+    state.partitions["noted"][partition] = 1
+    present = {"leader_id": c.broker, **{n: getattr(c, n) for n in ("leader_epoch", "partition_epoch", "topic_id")}}
+    for name, values in present.items():
+        state.partitions[name][partition] = values[rows]
+    isr, told = _lengths(c.isr_from, rows), _lengths(c.replicas_from, rows)
+    replicas = np.where(told > 0, told, isr)
+    under_min = isr < replicas
+    for k in np.flatnonzero(under_min):
+        context.partition = int(partition[k])
+        under_min[k] = isr[k] < min(context.min_isr(int(c.ts[rows[k]])), int(replicas[k]))
+    for name, counted in (
+        ("partitions_change", np.ones(len(rows), dtype=np.bool_)),
+        ("under_replicated_change", isr < replicas),
+        ("under_min_isr_change", under_min),
+    ):
+        minutes.add_at(state, batch.cluster[rows[counted]], c.broker[rows[counted]], c.ts[rows[counted]], name)
+
+
+def _keep_foretold(state: State, batch: Batch, outcome: Outcome) -> None:
+    """Remembers which ISR commits the lag rule foretold, until their row is written."""
+    for mark in (FORETOLD, NOT_FORETOLD):
+        for row in outcome.marked(mark):
+            epoch = int(batch.columns.partition_epoch[row])
+            state.foretold[int(state.series["partition"][batch.series[row]]), epoch] = mark == FORETOLD
+
+
+def _agreed(state: State, batch: Batch, row: int) -> int:
+    """The largest report of the term that was not `disagree`."""
+    return int(state.lanes["agreed"][state.series["lane"][batch.series[row]]])
+
+
+def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
+    mine = outcome.follower_rows
+    before = np.empty(len(mine), dtype=np.int64)
+    count = falls(mine, batch.series, batch.columns.hw, state.series.data, before)
+    return mine[:count], before[:count]
+
+
+def _queued(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:
+    key = (clock, e["broker_id"], int(e["event_type"] not in _FIRST), e["source_id"], e["source_epoch"], e["seq"])
+    return key, note_of(e, **extra)

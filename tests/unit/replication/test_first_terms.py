@@ -1,0 +1,72 @@
+"""Starts kept as columns come to what histories would have: in the facts, through restarts, and when they are asked."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from bronze import events_of
+from random_cluster import Cluster
+from test_rules_set_of_events import RULES, comparable, differences
+
+from pipelines.replication import Reconstructor, noting
+from pipelines.replication.assignments import Assignments
+from pipelines.replication.facts import Facts
+
+
+def run(rows, cuts, restart):
+    """(facts, health after each batch, how many starts were columns after the first batch)."""
+    reconstructor, parts, health, columns = Reconstructor(RULES), [], [], []
+    for number, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(rows)], strict=True)):
+        if restart:
+            reconstructor = Reconstructor.restore(reconstructor.snapshot())
+        parts.append(reconstructor.update(events_of(rows[begin:end]), batch_id=number))
+        health.append(reconstructor.health().to_pylist())
+        columns.append(reconstructor.state.first_terms.table().num_rows)
+    parts.append(reconstructor.finish(len(cuts) + 1))
+    return comparable(Facts.concat(parts)), health, columns
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):
+    rows = Cluster(seed, steps=60).rows
+    cuts = [4, *sorted(np.random.default_rng(seed).integers(5, len(rows), 3).tolist())]
+    facts, health, columns = run(rows, cuts, restart)
+    nothing = lambda state, batch, outcome, rare, found, frontier: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
+    monkeypatch.setattr(noting, "_alone", nothing)
+    expected, health_then, no_columns = run(rows, cuts, restart)
+    assert differences(facts, expected) == {}
+    assert health == health_then
+    assert columns[0] > 0
+    assert not any(no_columns)
+
+
+def test_quiet_partitions_are_columns():
+    rows = Cluster(1, steps=0).rows
+    reconstructor = Reconstructor(RULES)
+    reconstructor.update(events_of(rows))
+    reconstructor.finish()
+    assert reconstructor.state.first_terms.table().num_rows == 2
+    assert not reconstructor.state.histories
+
+
+def test_assignments_as_of_a_time():
+    def told(known, partition, ts, replicas):
+        flat, size = np.concatenate(replicas).astype(np.int32), np.array([len(r) for r in replicas])
+        known.learn(np.array(partition), np.array(ts), np.cumsum(size) - size, size, flat)
+
+    def asked(known, *queries):
+        bounds, ids = known.as_of(*(np.array(q, dtype=np.int64) for q in zip(*queries, strict=True)))
+        return [ids[a:b].tolist() for a, b in pairwise(bounds)]
+
+    known = Assignments()
+    told(known, [4, 2], [10, 10], [[1, 2, 3], [2, 3]])
+    assert asked(known, (2, 10), (4, 9), (4, 11), (3, 99)) == [[2, 3], [], [1, 2, 3], []]
+    told(known, [4], [5], [[1, 2, 3]])  # the same, told to be older
+    told(known, [2], [20], [[5]])
+    assert list(known.several) == [2]
+    for kept in (known, Assignments(known.table(), known.several)):
+        queries = [(2, 19), (4, 5), (2, 20), (2, 9), (4, 4), (2, 30)]
+        assert asked(kept, *queries) == [[2, 3], [1, 2, 3], [5], [], [], [5]]
