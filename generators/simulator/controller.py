@@ -202,7 +202,7 @@ class Controller:
     # what leaders ask for
 
     def alter(self, id: int, epoch: int | None, key: Key, asked: Proposal) -> tuple[str | None, Registration | None]:
-        """A leader's ISR, checked and put on record: an error's name, or the new record (validateAlterPartitionData)."""
+        """A leader's ISR, checked and put on record (validateAlterPartitionData): an error, or the new record."""
         before = self.partitions.get(key)
         if before is None:
             return "UNKNOWN_TOPIC_ID", None
