@@ -14,13 +14,14 @@ from pipelines.replication.notes import Context, Note, TermSeen
 from pipelines.replication.present import Present
 from pipelines.replication.starts import credit, raised
 from pipelines.replication.terms import KEPT_TERMS, Standing, Term, Terms
-from pipelines.replication.truncations import Cut, cut_of, judge_cut, moved_back
+from pipelines.replication.truncations import Back, Cut, cut_of, judge_cut, moved_back
 from pipelines.replication.verdicts import Verdict, judge
 
 __all__ = ["Context", "Note", "PartitionHistory", "Present", "TermSeen"]
 
-VERSION = 1
+VERSION = 2
 EVER = 1 << 62
+KEPT_BACKS = 8
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class PartitionHistory:
     isr: IsrHistory = field(default_factory=IsrHistory)
     terms: Terms = field(default_factory=Terms)
     cuts: list[Cut] = field(default_factory=list)
+    backs: list[Back] = field(default_factory=list)
     identity: TopicIdentity = field(default_factory=TopicIdentity)
     judge_again: int | None = None
     now: int = 0
@@ -80,6 +82,7 @@ class PartitionHistory:
         """The earliest time at which something waits to be decided."""
         waiting = [self.isr.due(), self.judge_again, self.identity.due(), *(c.due for c in self.cuts)]
         waiting.extend(t.due for t in self.terms.terms if t.due)
+        waiting.extend(b.due for b in self.backs if not b.told)
         return min((w for w in waiting if w is not None), default=None)
 
     def zombie_rise(self, broker_id: int, term_start_ts: int, hw: int, ts: int) -> None:
@@ -121,7 +124,7 @@ class PartitionHistory:
         before = self.terms.terms[-1] if self.terms.terms else self.terms.folded_term
         waiting = self.identity.adopt(topic_id, old.topic_id)
         self.present, self.isr, self.terms = Present(topic_id=topic_id), IsrHistory(), Terms()
-        self.cuts, self.judge_again = [], None
+        self.cuts, self.backs, self.judge_again = [], [], None
         evidence = {"topic_id": [old.topic_id, topic_id]}
         verdict = Verdict("topic_recreated", "proven", evidence, before, last.offset, note.hw, note.leo)
         self._tell(verdict, "recreated", note.ts, note.level)
@@ -176,16 +179,29 @@ class PartitionHistory:
 
     def _hw_fell(self, note: Note, context: Context) -> None:
         replica = note.replica_id if note.replica_id is not None else note.broker_id
-        if note.detail == "reports_back":
-            term = self.terms.last_led(note.broker_id)
-            if term is not None:
-                verdict = moved_back(term, note.before, note.hw, replica, note.ts, context)
-                self._tell(verdict, f"reports-{term.epoch}.{term.ordinal}-{note.ts}-{note.hw}", note.ts, note.level)
-            return
+        if note.detail in ("reports_back", "taken_back"):
+            return self._reports_back(note, context)
         standing = self.terms.standings.get(replica)
         self._lower(note, note.before if note.before is not None else standing.hw if standing else None)
         if standing is not None:
             standing.hw = note.hw
+        return None
+
+    def _reports_back(self, note: Note, context: Context) -> None:
+        """Reports of a term moved back, or those that did lie below one that was false: they did not."""
+        term = self.terms.last_led(note.broker_id)
+        if term is None:
+            return
+        part = (term.epoch, term.ordinal)
+        if note.detail == "reports_back":
+            back = Back(note.ts, self._due(), part, note.broker_id, note.before, note.hw)
+            self.backs = [*self.backs[1 - KEPT_BACKS :], back]
+            return
+        last = next((b for b in reversed(self.backs) if b.part == part), None)
+        if last is not None:
+            self.backs.remove(last)
+            if last.told:
+                self._tell_back(last, term, context, withdrawn=True)
 
     def _gap(self, note: Note) -> None:
         """Telemetry of a broker is missing: of the term it leads, while it has told of no later one."""
@@ -238,6 +254,11 @@ class PartitionHistory:
             verdict = judge_cut(cut, self.terms, self.isr, context)
             if verdict is not None:
                 self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}-{cut.to}", cut.ts, None, cut.replica_id)
+        for back in self.backs:
+            term = self.terms.at(back.part)
+            if not back.told and back.due <= at and term is not None:
+                self._tell_back(back, term, context)
+            back.told |= back.due <= at
         return None
 
     def _judge(self, at: int, as_of: int, context: Context) -> None:
@@ -281,6 +302,14 @@ class PartitionHistory:
             place = replace(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
             name = f"term-{term.epoch}.{term.ordinal}"
             self.regressions.append(regression(place, verdict, name, term.ts, revision=term.revision))
+
+    def _tell_back(self, back: Back, term: Term, context: Context, withdrawn: bool = False) -> None:
+        verdict = moved_back(term, back.before, back.hw, back.broker_id, back.ts, context)
+        if withdrawn:
+            verdict = replace(verdict, cls="stale_leader_hw", evidence={"withdrawn": True})
+        place = replace(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
+        name = f"reports-{term.epoch}.{term.ordinal}-{back.ts}-{back.hw}"
+        self.regressions.append(regression(place, verdict, name, back.ts, revision=1 + withdrawn))
 
     def _tell(self, verdict: Verdict, name: str, ts: int, level: int | None, replica: int | None = None) -> None:
         present = self.present

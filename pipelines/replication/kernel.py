@@ -97,10 +97,11 @@ class Stats(NamedTuple):
     bounds_records: I64
 
 
-CONSUMED, FORETOLD, NOT_FORETOLD, MOVED_BACK, OF_FOLLOWER, BEGAN_MIDFLIGHT = 1, 2, 4, 8, 16, 32
+CONSUMED, FORETOLD, NOT_FORETOLD, MOVED_BACK, OF_FOLLOWER, BEGAN_MIDFLIGHT, TAKEN_BACK = 1, 2, 4, 8, 16, 32, 64
 """Marks that the run leaves at each position: read; an ISR commit that the lag rule foretold, or did not; the
-second successive low report; an HW that a broker tells as a follower; the first row of a broker seen leading
-whose start was not told."""
+second successive low report (its line then holds, as `leader_leo`, the report that it lies below); an HW that a
+broker tells as a follower; the first row of a broker seen leading whose start was not told; a LEO that shows the
+report false against which others were low."""
 
 PACKED = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, hw=0, row=0).at
 """A row as the run reads it, one cache line: `what` is statistics row << 16 | hole before << 9 | dropped << 8 |
@@ -531,6 +532,86 @@ def believe(L: Records, R: Records, S: Settings, A: Stats, width: int, lane: int
 
 
 @kernel
+def contradicted(L: Records, lane: int, slot: int, leo: int, now: int, S: Settings) -> bool:
+    """Whether a LEO lies below a level-2 report that told of every LEO of the maximal ISR, and no race explains it."""
+    if L[lane, LANE.witness] == NULL or leo >= L[lane, LANE.witness] or leo < 0:
+        return False
+    member = ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1
+    return bool(member and now - L[lane, LANE.witness_ts] > S.race)
+
+
+@kernel
+def take_back(
+    L: Records, R: Records, S: Settings, width: int, lane: int, leo: int, now: int, O: Records, o: int, first: int,
+    Y: Records, y: int, M: Marks, j: int,
+) -> tuple[int, int]:  # fmt: skip
+    """The last believed report was false: HW and LEOs are those of before it, and reports in its shade count.
+
+    `leo` is what showed it; the HW is not above it.
+    """
+    wrong = L[lane, LANE.witness]
+    L[lane, LANE.witness] = NULL
+    if L[lane, LANE.agreed] == wrong:
+        if L[lane, LANE.low_reports] > 1:
+            M[j] |= TAKEN_BACK
+        L[lane, LANE.agreed] = min(L[lane, LANE.agreed_before], leo)
+        L[lane, LANE.low_reports] = 0
+    if L[lane, LANE.hw] == wrong:
+        L[lane, LANE.hw] = min(L[lane, LANE.hw_before], leo)
+        y = lower_to_told(L, R, width, lane, now, S, Y, y)
+        y = believe_shaded(L, R, S, width, lane, wrong, now, O, o, first, Y, y)
+    return put_hw(L, O, o, lane, now, REPORT, wrong, 0, DISAGREE, S), y
+
+
+@kernel
+def lower_to_told(L: Records, R: Records, width: int, lane: int, now: int, S: Settings, Y: Records, y: int) -> int:
+    """LEOs that a false report raised are again what was told of them, or the HW."""
+    L[lane, LANE.leader_leo] = max(L[lane, LANE.told_leo], L[lane, LANE.hw])
+    L[lane, LANE.stalled_since] = NULL if L[lane, LANE.hw] >= L[lane, LANE.leader_leo] else now
+    for k in range(L[lane, LANE.slots]):
+        at = lane * width + k
+        if R[at, SLOT.id] == L[lane, LANE.broker]:
+            R[at, SLOT.leo] = L[lane, LANE.leader_leo]
+            continue
+        R[at, SLOT.leo] = min(R[at, SLOT.leo], max(R[at, SLOT.told], L[lane, LANE.hw]))
+        if R[at, SLOT.last_fetch_leader_leo] > L[lane, LANE.leader_leo]:
+            R[at, SLOT.last_fetch_leader_leo] = 0  # not known: it counts as caught up then, late but not early
+        y = judge(L, R, width, lane, k, now, S, Y, y)
+    return y
+
+
+@kernel
+def believe_shaded(
+    L: Records, R: Records, S: Settings, width: int, lane: int, wrong: int, now: int, O: Records, o: int, first: int,
+    Y: Records, y: int,
+) -> int:  # fmt: skip
+    """Reports that lay below the false one and are not final yet tell the HW after all."""
+    at = o
+    while at > first and O[at - 1, ROW.ts] >= now - S.race and O[at - 1, ROW.kind] != TERM_START:
+        at -= 1
+    for r in range(at, o):
+        told = O[r, ROW.reported]
+        shaded = O[r, ROW.kind] == REPORT and O[r, ROW.agreement] == OPEN
+        if shaded and L[lane, LANE.hw] < told < wrong:
+            y = raise_to(L, R, width, lane, told, now, S, Y, y)
+            rely_on(L, lane, told, O[r, ROW.ts])
+            O[r, ROW.kind], O[r, ROW.agreement], O[r, ROW.hw] = ADVANCE, ONLY_WITNESS, told
+            O[r, ROW.leader_leo] = L[lane, LANE.leader_leo]
+            L[lane, LANE.hw] = told
+            L[lane, LANE.agreed] = max(L[lane, LANE.agreed], told)
+    return y
+
+
+@kernel
+def rely_on(L: Records, lane: int, hw: int, ts: int) -> None:
+    """Remembers what a level-2 report is about to change, until a LEO shows it false."""
+    L[lane, LANE.witness] = hw
+    L[lane, LANE.witness_ts] = ts
+    L[lane, LANE.hw_before] = L[lane, LANE.hw]
+    L[lane, LANE.agreed_before] = L[lane, LANE.agreed]
+
+
+@kernel
 def raise_to(L: Records, R: Records, width: int, lane: int, hw: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """At level 2 a report tells that every LEO of the maximal ISR is at least it, as if they had fetched."""
     y = leo_grew(L, R, width, lane, hw, now, S, Y, y)
@@ -566,13 +647,14 @@ def fetched(
 @kernel
 def on_report(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, hw: int, now: int, stat: int,
-    O: Records, o: int, first: int, Y: Records, y: int, M: Marks, j: int,
+    O: Records, o: int, first: int, Y: Records, y: int, M: Marks, P: Records, j: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The broker says its HW became `hw`: compare, or believe it where nothing else tells."""
     if L[lane, LANE.agreed] != NULL and hw < L[lane, LANE.agreed]:
         L[lane, LANE.low_reports] += 1
         if L[lane, LANE.low_reports] == 2:
             M[j] |= MOVED_BACK
+            P[j, PACKED.leader_leo] = L[lane, LANE.agreed]
     else:
         L[lane, LANE.low_reports] = 0
     mine = 1 << max(slot_of(L, R, width, lane, L[lane, LANE.broker]), 0)
@@ -601,8 +683,7 @@ def on_report(
                 return o, y
     if lean(L, lane) and hw > L[lane, LANE.hw]:
         y = raise_to(L, R, width, lane, hw, now, S, Y, y)
-        L[lane, LANE.witness] = hw
-        L[lane, LANE.witness_ts] = now
+        rely_on(L, lane, hw, now)
         return believe(L, R, S, A, width, lane, hw, now, stat, O, o), y
     return put_hw(L, O, o, lane, now, REPORT, hw, 0, ONLY_WITNESS if L[lane, LANE.held] != 0 else OPEN, S), y
 
@@ -672,6 +753,7 @@ def reset_replicas(
             R[at, SLOT.last_fetch] = now if in_isr else 0
         else:
             R[at, SLOT.leo] = -1
+            R[at, SLOT.told] = -1
             R[at, SLOT.answered] = NULL
             R[at, SLOT.last_fetch_leader_leo] = 0
             R[at, SLOT.last_fetch] = 0
@@ -710,6 +792,7 @@ def start_term(
     L[lane, LANE.start_offset] = C.leo[i]
     L[lane, LANE.hw] = C.hw[i]
     L[lane, LANE.leader_leo] = C.leo[i]
+    L[lane, LANE.told_leo] = C.leo[i]
     L[lane, LANE.agreed] = C.hw[i]
     L[lane, LANE.low_reports] = 0
     L[lane, LANE.held] = 0
@@ -747,7 +830,10 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int,
     L[lane, LANE.start_offset] = NULL
     L[lane, LANE.hw] = NULL
     L[lane, LANE.leader_leo] = NULL
+    L[lane, LANE.told_leo] = NULL
     L[lane, LANE.agreed] = NULL
+    L[lane, LANE.low_reports] = 0
+    L[lane, LANE.witness] = NULL
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.isr] = 0
     L[lane, LANE.joining] = 0
@@ -794,20 +880,22 @@ def _foretold(L: Records, R: Records, width: int, lane: int, removed: int) -> in
 @kernel
 def on_leo(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, replica: int,
-    leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int,
+    leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int, M: Marks,
+    j: int,
 ) -> tuple[int, int]:  # fmt: skip
     """A replica's LEO, by its fetch or by the leader's own record of it; `leader_leo` where told with it."""
     slot = slot_of(L, R, width, lane, replica)
     at = lane * width + slot
+    false_witness = contradicted(L, lane, slot, leo, now, S)
+    if false_witness:
+        o, y = take_back(L, R, S, width, lane, leo, now, O, o, first, Y, y, M, j)
     y = leo_grew(L, R, width, lane, max(leader_leo, leo), now, S, Y, y)
-    changed = leo != R[at, SLOT.leo]
+    L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], max(leader_leo, leo))
+    R[at, SLOT.told] = leo
+    changed = false_witness or leo != R[at, SLOT.leo]
     L[lane, LANE.held] &= ~(1 << slot)
     if leader_leo != NULL:
         L[lane, LANE.held] &= ~(1 << slot_of(L, R, width, lane, L[lane, LANE.broker]))
-    if kind == REPLICA_LEO and L[lane, LANE.witness] != NULL and leo < L[lane, LANE.witness]:
-        if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 and now - L[lane, LANE.witness_ts] > S.race:
-            o = put_hw(L, O, o, lane, now, REPORT, L[lane, LANE.witness], 0, DISAGREE, S)
-            L[lane, LANE.witness] = NULL
     R[at, SLOT.leo] = leo
     if kind == FETCH:
         end = leader_leo if leader_leo != NULL else L[lane, LANE.leader_leo]
@@ -986,16 +1074,21 @@ def run_lanes(
             if kind == FETCH or kind == REPLICA_LEO or kind == APPEND:
                 leader_leo = P[j, PACKED.leader_leo]
                 if kind == APPEND or replica_of(who) == L[lane, LANE.broker]:
-                    y = leo_grew(L, R, width, lane, max(leader_leo, P[j, PACKED.leo]), now, S, Y, y)
-                    L[lane, LANE.held] &= ~(1 << slot_of(L, R, width, lane, L[lane, LANE.broker]))
+                    end, mine = max(leader_leo, P[j, PACKED.leo]), slot_of(L, R, width, lane, L[lane, LANE.broker])
+                    if contradicted(L, lane, mine, end, now, S):
+                        o, y = take_back(L, R, S, width, lane, end, now, O, o, 0, Y, y, M, j)
+                    y = leo_grew(L, R, width, lane, end, now, S, Y, y)
+                    L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], end)
+                    L[lane, LANE.held] &= ~(1 << mine)
                     o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, 0, OPEN)
                 else:
                     leo = P[j, PACKED.leo]
                     o, y = on_leo(
-                        L, R, T, S, A, width, lane, kind, replica_of(who), leo, leader_leo, now, stat, O, o, 0, Y, y
-                    )
+                        L, R, T, S, A, width, lane, kind, replica_of(who), leo, leader_leo, now, stat, O, o, 0, Y, y,
+                        M, j,
+                    )  # fmt: skip
             elif kind == HW:
-                o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.hw], now, stat, O, o, 0, Y, y, M, j)
+                o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.hw], now, stat, O, o, 0, Y, y, M, P, j)
             elif kind == ISR:
                 o = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0)
             elif kind == PROPOSED:

@@ -76,7 +76,7 @@ class Surroundings:
         )
 
     def _as_of(self, lane: int, start_ts: int, as_of: int, seen: TermSeen) -> TermSeen:
-        """The same with the HW it had at `as_of`, where the lane has been read further."""
+        """The same with the HW it had at `as_of`, where the lane has been read further: a false one was taken back."""
         at = [self.outcome.hw[n][slice(*self._range(lane))] for n in ("ts", "hw")]
         if self._carry_from is None:
             self._carry_from = self.state.carry_from()
@@ -84,7 +84,7 @@ class Surroundings:
         ts = np.concatenate([at[0], self.state.carry["ts"][kept]])
         hw = np.concatenate([at[1], self.state.carry["hw"][kept]])
         then = hw[(ts >= start_ts) & (ts <= as_of)]
-        hmax = _known(then.max(initial=NULL))
+        hmax = _known(then[-1]) if len(then) else None
         if hmax is None and lane < len(self.before["hw"]) and self.before["term_start"][lane] == start_ts:
             hmax = _known(self.before["hw"][lane])
         return replace(seen, hmax=hmax)

@@ -17,8 +17,9 @@ class Note:
     """One rare event row, de-duplicated by (source, seq); the columns of `replication_events`, nulls as None.
 
     `ts` in microseconds. event_type is leader, follower, election, isr, isr_proposed, isr_rejected, truncate,
-    hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back), lost, gap, or
-    midflight: the telemetry of `broker_id` begins, or begins again, in the middle of a term that it leads.
+    hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back, with `taken_back`
+    one whose earlier report above them was false), lost, gap, or midflight: the telemetry of `broker_id` begins, or
+    begins again, in the middle of a term that it leads.
     `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it.
     """
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import CODE, I32, I64
 from pipelines.replication.intake import Batch
-from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, MOVED_BACK, NOT_FORETOLD
+from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
 from pipelines.replication.lanes import NEVER
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
@@ -51,8 +51,8 @@ def take_notes(state: State, batch: Batch, outcome: Outcome, frontier: dict[int,
     ahead += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if outcome.consumed[r]]
     after: list[tuple[int, dict[str, Any]]] = []
     after += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
-    backs = outcome.marked(MOVED_BACK)
-    after += [(int(r), {"detail": "reports_back", "before": _agreed(state, batch, r)}) for r in backs]
+    after += [(int(r), {"detail": "reports_back", "before": int(b)}) for r, b in zip(*outcome.backs, strict=True)]
+    after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
     _keep_foretold(state, batch, outcome)
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
     alone = _alone(state, batch, outcome, rare, found, frontier)
@@ -112,11 +112,6 @@ def _keep_foretold(state: State, batch: Batch, outcome: Outcome) -> None:
         for row in outcome.marked(mark):
             epoch = int(batch.columns.partition_epoch[row])
             state.foretold[int(state.series["partition"][batch.series[row]]), epoch] = mark == FORETOLD
-
-
-def _agreed(state: State, batch: Batch, row: int) -> int:
-    """The largest report of the term that was not `disagree`."""
-    return int(state.lanes["agreed"][state.series["lane"][batch.series[row]]])
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:

@@ -17,6 +17,7 @@ from pipelines.replication.kernel import (
     HW_FULL,
     JOBS,
     KEEP_FULL,
+    MOVED_BACK,
     OF_FOLLOWER,
     PACKED,
     SLOTS_FULL,
@@ -63,6 +64,8 @@ class Outcome:
     """Per consumed row the running maximum of time in its series."""
     follower_rows: I64
     """HWs that brokers told as followers."""
+    backs: tuple[I64, I64]
+    """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
     stat_keys: I64
     hw: dict[str, Any]
@@ -182,7 +185,9 @@ def run(
     clock = np.full(len(c.ts), NULL, dtype=np.int64)
     read_on(a, c.seq, c.ts, consumed, state.series.data, clock)
     follower_rows = np.concatenate([order[(marks & OF_FOLLOWER) != 0], unled[c.kind[unled] == CODE["hw"]]])
-    return Outcome(marks, order, consumed, clock, follower_rows, stats, stat_keys, hw, sync, ended)
+    back = np.flatnonzero(marks & MOVED_BACK)
+    backs = order[back], packed[back, PACKED.leader_leo]
+    return Outcome(marks, order, consumed, clock, follower_rows, backs, stats, stat_keys, hw, sync, ended)
 
 
 def _first_unread(state: State, batch: Batch) -> I64:

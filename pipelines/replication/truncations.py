@@ -23,6 +23,20 @@ class Cut:
     part: tuple[int, int] | None  # the term it last took part in before the one it follows now
 
 
+@dataclass(slots=True)
+class Back:
+    """Two successive reports of one term below an earlier one of it; told once `due` is past, and taken back when a
+    LEO shows that the earlier one was false."""
+
+    ts: int
+    due: int
+    part: tuple[int, int]  # the term
+    broker_id: int
+    before: int | None
+    hw: int | None
+    told: bool = False
+
+
 def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verdict | None:
     """Harmless above the HW; grave below it on a replica of the ISR; else what the term's own verdict tells.
 

@@ -150,3 +150,23 @@ def test_a_report_that_is_the_only_witness_cannot_be_checked(events_of, facts_of
 
 def utc(us):
     return datetime.fromtimestamp(us / 1_000_000, UTC)
+
+
+@pytest.mark.parametrize("scenario", ["leader_crash", "slow_follower"])
+def test_lean_takes_a_report_back_that_a_later_line_contradicts(events_of_cut, facts_of_cut, scenario):
+    """What disagrees beside it was told before that line and is final; nothing is called lost or moved back."""
+    events, facts = events_of_cut(scenario, "lean"), facts_of_cut(scenario, "lean")
+    reports = random.Random(SEED).sample(told_reports(events), SAMPLE)
+    for going in rounds([Wrong(report, report.hw + 100) for report in reports]):
+        found = replay(with_wrong(events, going))
+        rows = disagreements(found)
+        shown = {(*place_of(row), row["reported_hw"]): row["ts"] for row in rows}
+        assert {(*wrong.report.term, wrong.hw) for wrong in going} <= shown.keys()
+        spans = [(wrong.report.term, utc(wrong.report.ts), shown[*wrong.report.term, wrong.hw]) for wrong in going]
+        assert all(any(place_of(row) == term and a <= row["ts"] <= b for term, a, b in spans) for row in rows)
+        assert len(rows) <= 1.5 * len(going)
+        assert len(worse_than_info(found)) == len(worse_than_info(facts))
+
+
+def place_of(row):
+    return row["topic"], row["partition"], row["leader_epoch"]

@@ -79,7 +79,82 @@ def test_level_2_believes_reports():
 
 def test_level_2_a_lower_leo_of_a_member_later_contradicts_the_report():
     told = led(level=2).append(10, 9).hw(20, 4).replica_leo(1000, 2, 3)
-    assert rows(told) == [(20, "advance", 4, "only_witness"), (1000, "report", 4, "disagree")]
+    assert rows(told) == [
+        (20, "advance", 4, "only_witness"),
+        (1000, "report", 0, "disagree"),
+        (1000, "advance", 3, "unreported"),
+    ]
+
+
+def lied(first=20, told=4):
+    """Broker 1 tells by lean lines that its HW became 4, and a second later 104: nobody has written so much."""
+    return led(level=2).append(10, 9).hw(first, told).hw(1000, 104)
+
+
+LIE = [(20, "advance", 4, "only_witness"), (1000, "advance", 104, "only_witness")]
+
+
+def test_level_2_true_reports_after_a_false_one_are_believed_once_it_is_shown():
+    assert rows(lied().replica_leo(2000, 2, 6).hw(3000, 7).append(4000, 12).hw(4010, 9)) == [
+        *LIE,
+        (2000, "report", 4, "disagree"),
+        (2000, "advance", 6, "unreported"),
+        (3000, "advance", 7, "only_witness"),
+        (4010, "advance", 9, "only_witness"),
+    ]
+
+
+def test_level_2_the_end_of_the_leaders_log_contradicts_a_report_above_it():
+    assert rows(lied().append(2000, 12).hw(2010, 6)) == [
+        *LIE,
+        (2000, "report", 4, "disagree"),
+        (2010, "advance", 6, "only_witness"),
+    ]
+
+
+def test_level_2_true_reports_in_the_shade_of_a_false_one_are_believed_while_not_final():
+    told = lied().hw(1050, 5).hw(1900, 6).hw(1950, 7).replica_leo(2000, 2, 7)
+    assert rows(told) == [
+        *LIE,
+        (1050, "report", 104, "disagree"),
+        (1900, "advance", 6, "only_witness"),
+        (1950, "advance", 7, "only_witness"),
+        (2000, "report", 7, "disagree"),
+    ]
+
+
+def moved_back(told):
+    facts = replay(table(told.progress(60_000)), LAG)
+    rows = [row for row in facts.hw_regressions.to_pylist() if row["regression_id"].rpartition("/")[2][:7] == "reports"]
+    return [(row["class"], row["severity"], row["revision"]) for row in rows]
+
+
+def test_level_2_reports_below_a_false_one_did_not_move_back():
+    assert moved_back(lied().hw(1900, 6).hw(1950, 7).replica_leo(2000, 2, 7)) == []
+
+
+def test_level_2_reports_below_one_that_nothing_contradicts_moved_back():
+    assert moved_back(lied().hw(1900, 6).hw(1950, 7)) == [("hw_moved_back", "critical", 1)]
+
+
+def test_level_2_what_was_told_of_reports_below_a_false_one_is_withdrawn():
+    assert moved_back(lied().hw(1900, 6).hw(1950, 7).replica_leo(9000, 2, 7)) == [
+        ("hw_moved_back", "critical", 1),
+        ("stale_leader_hw", "info", 2),
+    ]
+
+
+def test_level_2_a_false_report_is_no_loss_for_the_next_term():
+    told = lied().replica_leo(2000, 2, 6).leader(3000, 1, 9, 6, [1, 2], replicas=[1, 2])
+    assert replay(table(told.progress(60_000)), LAG).hw_regressions.to_pylist() == []
+
+
+def test_level_2_a_false_report_makes_nobody_out_of_sync():
+    """Broker 2 follows a second behind; else the log had to reach 104 before a fetch counted as caught up."""
+    told = lied()
+    for second in range(2, 20):
+        told.append(second * 1000, 5 * second).replica_leo(second * 1000 + 1, 2, 5 * second - 5)
+    assert late(told.progress(20_000)) == []
 
 
 def test_level_2_a_lower_leo_within_the_race_window_is_a_race():
