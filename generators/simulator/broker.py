@@ -209,7 +209,7 @@ class Broker:
         """A follower's fetch: answered at once if there is something to tell, else parked (DelayedFetch)."""
         answers = {key: self._fetch(request, key) for key in request.asked}
         tells = any(a.error or a.diverging or a.runs for a in answers.values())
-        if not request.patient and (tells or not request.waits):
+        if tells and not request.patient:
             self.cluster.answer_fetch(self, request, answers)
             return
         self._parked[request.follower] = request

@@ -26,8 +26,6 @@ class Request:
     broker_epoch: int | None
     asked: dict[Key, Asked]
     most: int
-    waits: bool = True
-    """May be parked until there is something to tell."""
     patient: bool = False
     """Is parked in any case: replica.fetch.min.bytes is more than there will be."""
 

@@ -258,8 +258,9 @@ class Simulation:
     def fetch(
         self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
     ) -> None:
-        """One whole fetch of a follower from each of its leaders: sent, handled, answered, applied."""
-        self._fetch(follower, topic, partition, take, waits=False)
+        """One whole fetch of a follower from each of its leaders; one with nothing to take waits, and is answered."""
+        self._fetch(follower, topic, partition, take)
+        self.answer(follower)
 
     def park(
         self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
