@@ -1,0 +1,113 @@
+"""A story as plain text for somebody who wants to see replication at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
+
+from generators.simulator.happening import CONTROLLER, Happening
+from generators.simulator.story import Act, Position, Step, View
+
+WIDEST = 48
+"""Logs that would be drawn wider are not drawn."""
+COLUMNS = 100
+_LEGEND = (
+    "A log is drawn record by record: the value of each or, where it has none, the leader epoch it was",
+    "written in. The HW is at |: consumers see what is left of it.",
+    "",
+)
+
+
+def lines(acts: Sequence[Act], result: str) -> Iterator[str]:
+    """The acts, step by step, then the result; no line is longer than COLUMNS unless names are."""
+    yield from _LEGEND if any(act.simulation for act in acts) else ()
+    for act in acts:
+        yield from ([act.title, "=" * len(act.title), ""] if act.title else [])
+        for number, step in enumerate(act.steps, 1):
+            yield from _step(number, step, alone=_topics(act) == 1)
+    yield from wrap(f"Result: {result}", COLUMNS)
+
+
+def _topics(act: Act) -> int:
+    return len({key for step in act.steps for key in step.partitions})
+
+
+def _step(number: int, step: Step, alone: bool) -> Iterator[str]:
+    yield f"{number:>2}. {step.text}"
+    for said in dict.fromkeys(_sentence(happening, alone) for happening in step.happened):
+        if said:
+            yield f"      {said}"
+    yield from (f"    {line}" for line in step.notes)
+    for (topic, partition), view in step.partitions.items():
+        yield from _partition(f"{topic}-{partition}", view)
+    yield ""
+
+
+def _partition(name: str, view: View) -> Iterator[str]:
+    who = "nobody leads" if view.leader is None else f"leader {view.leader}"
+    yield f"    {name}  {who}, epoch {view.leader_epoch}, ISR {_ids(view.isr)}"
+    for broker, at in view.replicas.items():
+        yield f"      broker {broker} {at.state:<7}  LEO {at.leo:>3}  HW {at.hw:>3}  {_drawn(at)}".rstrip()
+
+
+def _ids(brokers: Sequence[int] | None) -> str:
+    return ",".join(map(str, brokers)) if brokers else "empty"
+
+
+def _drawn(at: Position) -> str:
+    """`a b | c`: the records, with the HW between those that consumers see and those they do not."""
+    visible = max(0, at.hw - at.log_start)
+    gap = " " if any(len(record) > 1 for record in at.records) else ""
+    drawn = f"{gap.join(at.records[:visible])} | {gap.join(at.records[visible:])}"
+    return drawn if at.records and len(drawn) <= WIDEST else ""
+
+
+def _sentence(what: Happening, alone: bool) -> str:
+    tell = _SENTENCES.get(what.kind)
+    said = tell(what) if tell else ""
+    where = "" if alone or what.topic is None else f"{what.topic}-{what.partition}: "
+    return where + said if said else ""
+
+
+def _hw(what: Happening) -> str:
+    if what.replica == what.leader:
+        return f"the HW becomes {what.hw}"
+    return f"broker {what.replica} has learned HW {what.hw}"
+
+
+def _election(what: Happening) -> str:
+    if what.leader in (None, -1):
+        return "the controller finds nobody who may lead"
+    outside = ", who is not in the ISR" if what.unclean else ""
+    return f"the controller names broker {what.leader} leader of epoch {what.leader_epoch}{outside}"
+
+
+def _isr(what: Happening) -> str:
+    if what.source == CONTROLLER and what.broker != what.leader:
+        return f"the ISR is {_ids(what.isr)}"
+    return f"the leader knows: the ISR is {_ids(what.isr)}"
+
+
+def _config(what: Happening) -> str:
+    values = {"min.insync.replicas": what.min_isr, "replica.lag.time.max.ms": what.lag_max_ms}
+    return ", ".join(f"{name} is {value}" for name, value in values.items() if value is not None)
+
+
+_SENTENCES: dict[str, Callable[[Happening], str]] = {
+    "leader": lambda w: f"broker {w.broker} leads epoch {w.leader_epoch} from offset {w.leo}, with HW {w.hw}",
+    "follower": lambda w: (
+        f"broker {w.broker} follows broker {w.leader} from offset {w.leo}, with HW {w.hw}"
+        if w.leader not in (None, -1)
+        else f"broker {w.broker} has nobody to follow"
+    ),
+    "election": _election,
+    "append": lambda w: f"the leader's log grows to {w.leader_leo}",
+    "fetch": lambda w: f"broker {w.replica} fetches at {w.leo}",
+    "hw": _hw,
+    "isr_proposed": lambda w: f"the leader asks for ISR {_ids(w.isr)}",
+    "isr": _isr,
+    "isr_rejected": lambda w: "the controller refuses it",
+    "truncate": lambda w: f"broker {w.replica} cuts its log back to {w.leo}",
+    "broker_state": lambda w: f"broker {w.replica} is {(w.detail or '').replace('_', ' ')}",
+    "config": _config,
+}

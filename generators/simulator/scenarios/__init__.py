@@ -1,0 +1,15 @@
+"""Every scenario by name, in the order of the systems they show."""
+
+from __future__ import annotations
+
+from generators.simulator.scenarios import elections, failures, high_watermark, lag, truncation
+from generators.simulator.scenarios.registry import Performance, Scenario, play
+
+_MODULES = (high_watermark, lag, failures, truncation, elections)
+
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in sorted((s for module in _MODULES for s in module.SCENARIOS), key=lambda s: s.system)
+}
+
+__all__ = ["SCENARIOS", "Performance", "Scenario", "play"]

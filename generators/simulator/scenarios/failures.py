@@ -1,0 +1,90 @@
+"""A follower fails and comes back; a leader fails and another one takes over."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.stage import at, dies, isr, leader, manual, returns, rounds, send
+from generators.simulator.settings import Settings
+from generators.simulator.story import Story
+from generators.simulator.versions import VERSIONS
+
+BEFORE = "Before leader epochs (Kafka 0.10): a replica cuts its log at the HW it has stored"
+SINCE = "With leader epochs (Kafka 4.1): a replica cuts its log where it parts from the leader's"
+
+
+def _both(brokers: int) -> tuple[tuple[Settings, str], tuple[Settings, str]]:
+    return (manual(brokers, version=VERSIONS["0.10"]), BEFORE), (manual(brokers, version=VERSIONS["4.1"]), SINCE)
+
+
+def follower_failure(story: Story) -> str:
+    return "; ".join(_follower_failure(story, *act) for act in _both(2)) + "."
+
+
+def _follower_failure(story: Story, settings: Settings, title: str) -> str:
+    cluster = story.cluster(settings, title)
+    send(cluster, *"abc")
+    rounds(cluster, 2, 2)
+    send(cluster, *"de")
+    cluster.fetch(2)
+    cluster.checkpoint(2)
+    stored = story.after("Broker 2 has a to e, and has stored HW 3 on its disk")
+    dies(cluster, 2)
+    cluster.run(settings.lag_max_ms / 1000)
+    send(cluster, *"fgh")
+    gone = story.after("It dies and leaves the ISR; half a minute later the leader goes on with f, g and h")
+    returns(cluster, 2)
+    back = story.after("It comes back")
+    cluster.fetch(2)
+    story.after("It fetches from the end of its log")
+    cluster.fetch(2)
+    joined = story.after("It fetches again: its LEO has reached the HW")
+    return (
+        f"{settings.version.name}: with LEO {at(stored, 2).leo} and HW {at(stored, 2).hw} the follower left the ISR "
+        f"({isr(gone)}), came back at LEO {at(back, 2).leo}, fetched from there, and was in the ISR ({isr(joined)}) "
+        f"again at LEO {at(joined, 2).leo}, the partition's HW being {at(joined, 1).hw}"
+    )
+
+
+def leader_failure(story: Story) -> str:
+    return "; ".join(_leader_failure(story, *act) for act in _both(3)) + "."
+
+
+def _leader_failure(story: Story, settings: Settings, title: str) -> str:
+    cluster = story.cluster(settings, title)
+    send(cluster, *"abc")
+    rounds(cluster, 3, 2, 3)
+    send(cluster, *"de")
+    cluster.fetch(2)
+    cluster.fetch(3, take=1)
+    send(cluster, "f")
+    cluster.checkpoint(1)
+    before = story.after(
+        "The leader has a to f, broker 2 has a to e, broker 3 a to d; committed is what all have: a to c"
+    )
+    dies(cluster, 1)
+    story.after("The leader dies, and one of the ISR takes over")
+    send(cluster, "e")
+    story.after("The producer of e was never answered, and sends it again")
+    returns(cluster, 1)
+    rounds(cluster, 4, 1, 3)
+    after = story.after("The old leader comes back; both follow the new one")
+    logs = [at(after, broker).records for broker in (1, 2, 3)]
+    agree = "agree" if len(set(logs)) == 1 else "do not agree"
+    lost = [value for value in at(before, 1).records if value not in logs[leader(after) - 1]]
+    doubled = [value for value, times in Counter(logs[leader(after) - 1]).items() if times > 1]
+    return (
+        f"{settings.version.name}: broker {leader(after)} leads and all replicas {agree} on {' '.join(logs[0])}; "
+        f"of the records above HW {at(before, 1).hw} {_named(lost)} lost and {_named(doubled)} doubled"
+    )
+
+
+def _named(values: list[str]) -> str:
+    return f"{' and '.join(values)} {'are' if len(values) > 1 else 'is'}" if values else "none is"
+
+
+SCENARIOS = (
+    Scenario("follower-failure", 10, "A follower leaves the ISR, returns, and rejoins at the HW", follower_failure),
+    Scenario("leader-failure", 11, "A new leader from the ISR: replicas agree, at a price", leader_failure),
+)

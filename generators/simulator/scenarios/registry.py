@@ -1,0 +1,33 @@
+"""Named scenarios: a script for each of the eighteen systems that replication is made of, and how to play one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from generators.simulator.story import Act, Story, Watch
+
+
+class Scenario(NamedTuple):
+    """`script` moves clusters and returns the result in one sentence, computed from what it did."""
+
+    name: str
+    system: int
+    """Which of the eighteen systems it shows."""
+    purpose: str
+    script: Callable[[Story], str]
+
+
+class Performance(NamedTuple):
+    """A scenario as it was played: an act for each of its clusters, and the result."""
+
+    scenario: Scenario
+    acts: list[Act]
+    result: str
+
+
+def play(scenario: Scenario, watch: Watch = lambda simulation: None) -> Performance:
+    """Runs a scenario; `watch` may add observers to each of its clusters."""
+    story = Story(scenario.name, watch)
+    result = scenario.script(story)
+    return Performance(scenario, story.acts, result)
