@@ -1,0 +1,150 @@
+"""The telemetry that a simulated cluster gives: happenings as rows of bronze/replication_events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from generators.brokerlogs.numbering import Numbering
+from generators.brokerlogs.rows import EVENTS
+from generators.lake import StorageOptions, append_events
+from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.levels import FULL, INFO, telling
+from generators.simulator.settings import MS, SECOND, Settings
+from generators.simulator.thinning import thinned
+from schemas import replication_events
+
+if TYPE_CHECKING:
+    from generators.simulator.simulation import Simulation
+
+_TICK = SECOND // 2
+_RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
+_FIELD = {name: k for k, name in enumerate(Happening._fields)}
+
+
+class Source:
+    """One telemetry writer: what it has told and not handed over yet, and how far."""
+
+    def __init__(self, broker: int, kind: str, level: int) -> None:
+        self.source_id = f"broker-{broker}/{kind}.log"
+        self.level = level
+        self.told = 0
+        """The largest `ts` told so far."""
+        self.pending: list[Happening] = []
+        self.numbering = Numbering()
+        self._progress = Happening(0, 0, broker, kind, "progress")
+
+    def tell(self, happening: Happening) -> None:
+        ts = happening.ts // MS * MS
+        self.pending.append(happening._replace(ts=ts))
+        self.told = max(self.told, ts)
+
+    def progress(self, at: int, ts: int) -> None:
+        """Everything up to `ts` is told."""
+        self.tell(self._progress._replace(at=at, ts=ts))
+
+
+class Telemetry:
+    """Turns happenings into events of contract level 3 (full), 2 (lean) or 0 (stock INFO).
+
+    Times are whole milliseconds, as Kafka's clocks have them: its rules compare nothing finer. `fetch_every_ms` thins
+    out fetches that tell nothing new (see `thinning`). Call `follow` for progress by the second; take rows with
+    `drain`, and the last ones with `close`.
+    """
+
+    def __init__(self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0) -> None:
+        self._settings = settings
+        self._level = level
+        self._told = telling(level, settings)
+        self._fetch_every_us = fetch_every_ms * MS
+        self._sources: dict[tuple[int, str], Source] = {}
+        self._simulation: Simulation | None = None
+
+    def follow(self, simulation: Simulation) -> None:
+        """From now on whoever runs tells its progress every second, if the cluster moves by itself, and at the end."""
+        self._simulation = simulation
+        if self._settings.automatic:
+            simulation.agenda.after(_TICK, self._tick)
+
+    def observe(self, happening: Happening) -> None:
+        self._tell(self._told.observe(happening))
+
+    def drain(self) -> pa.Table:
+        """The rows told since the last call, in order of true time, in bronze schema."""
+        self._tell(self._told.settle())
+        tables, moments = [], []
+        for source in self._sources.values():
+            rows, source.pending = source.pending, []
+            if self._fetch_every_us:
+                rows = thinned(rows, self._fetch_every_us)
+            if rows:
+                tables.append(source.numbering.number(_table(rows, self._settings.cluster, source)))
+                moments += [h.at for h in rows]
+        if not tables:
+            return replication_events.ARROW.empty_table()
+        order = np.argsort(np.array(moments), kind="stable")
+        return pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
+
+    def close(self) -> pa.Table:
+        """The last rows, with a progress row per source: up to now where it runs, else up to what it told last."""
+        self._tell(self._told.settle())
+        running = self._running()
+        for key in running | dict.fromkeys(self._sources):
+            source = self._source(*key)
+            at, ts = running.get(key, (max((h.at for h in source.pending), default=0), source.told))
+            source.progress(at, max(ts, source.told))
+        return self.drain()
+
+    def _tell(self, happenings: Iterable[Happening]) -> None:
+        for happening in happenings:
+            self._source(happening.broker, happening.source).tell(happening)
+
+    def _source(self, broker: int, kind: str) -> Source:
+        key = (broker, kind)
+        if key not in self._sources:
+            self._sources[key] = Source(broker, kind, INFO if kind == CONTROLLER else self._level)
+        return self._sources[key]
+
+    def _tick(self) -> None:
+        self._tell(self._told.settle())
+        for key, (at, ts) in self._running().items():
+            source = self._source(*key)
+            if ts // SECOND > source.told // SECOND:
+                source.progress(at, ts)
+        if self._simulation is not None:
+            self._simulation.agenda.after(_TICK, self._tick)
+
+    def _running(self) -> dict[tuple[int, str], tuple[int, int]]:
+        """True time and clock of each source that can tell anything now: not of a broker that is down or frozen."""
+        if self._simulation is None:
+            return {}
+        now, controller = self._simulation.agenda.now, self._settings.controller_id
+        brokers = self._simulation.brokers.values()
+        up = {(b.id, REPLICATION): (now, b.clock.us) for b in brokers if b.running and not b.frozen}
+        return up | {(controller, CONTROLLER): (now, self._simulation.controller.clock.us)}
+
+
+def write(lake: str, pieces: Iterable[pa.Table], writer: str, storage_options: StorageOptions | None = None) -> int:
+    """Appends each piece to the lake's bronze as one version of `writer`, only once; gives the rows written."""
+    written = 0
+    for version, piece in enumerate(pieces):
+        if append_events(lake, piece, app_id=writer, version=version, storage_options=storage_options):
+            written += len(piece)
+    return written
+
+
+def _table(rows: list[Happening], cluster: str, source: Source) -> pa.Table:
+    """Happenings of one source, column by column, as events without numbers."""
+    columns = list(zip(*rows, strict=True))
+    fixed = {"cluster": cluster, "source_id": source.source_id, "level": source.level}
+    arrays = []
+    for field in EVENTS:
+        if field.name in fixed:
+            arrays.append(pa.repeat(pa.scalar(fixed[field.name], field.type), len(rows)))
+        else:
+            values: Any = columns[_FIELD[_RENAMED.get(field.name, field.name)]]
+            arrays.append(pa.array(values, field.type))
+    return pa.table(arrays, schema=EVENTS)
