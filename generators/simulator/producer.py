@@ -65,6 +65,8 @@ class Sent:
     values: tuple[str, ...]
     created: int
     attempts: int = 0
+    errors: list[str] = field(default_factory=list)
+    """What each attempt was answered with that was not the last."""
     ready: int = 0
     """Not to be sent again before this time."""
     epoch: int = -1
@@ -172,6 +174,7 @@ class Producer:
     def _answered(self, lane: _Lane, sent: Sent, answer: Produced) -> None:
         lane.in_flight.remove(sent)
         if answer.error is not None and self._may_retry(sent, answer.error):
+            sent.errors.append(answer.error)
             lane.unresolved |= _is_behind(lane, sent, answer.error)
             self._again(lane, sent)
         else:

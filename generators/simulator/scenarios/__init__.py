@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from generators.simulator.scenarios import elections, failures, high_watermark, lag, truncation
+from generators.simulator.scenarios import (
+    acknowledgements,
+    elections,
+    failures,
+    files,
+    guarantees,
+    high_watermark,
+    lag,
+    partitioning,
+    truncation,
+)
 from generators.simulator.scenarios.registry import Performance, Scenario, play
 
-_MODULES = (high_watermark, lag, failures, truncation, elections)
+_MODULES = (
+    high_watermark,
+    lag,
+    acknowledgements,
+    failures,
+    truncation,
+    elections,
+    files,
+    partitioning,
+    guarantees,
+)
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario

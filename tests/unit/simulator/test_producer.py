@@ -81,7 +81,7 @@ def test_acks_0_is_content_with_having_sent():
 
 def test_a_lost_request_is_sent_again_and_stored_once():
     leader, _, sent = sending(PLAIN, "request lost", values="a")
-    assert (leader.stored(), sent[0].attempts) == (["a"], 2)
+    assert (leader.stored(), sent[0].attempts, sent[0].errors) == (["a"], 2, ["NETWORK_EXCEPTION"])
 
 
 def test_a_lost_answer_makes_a_plain_producer_store_twice():

@@ -1,0 +1,91 @@
+"""What an acknowledgement is worth: acks, and min.insync.replicas."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from generators.simulator.producer import Producer, ProducerSettings
+from generators.simulator.scenarios.outcome import delivered, told
+from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.stage import KEY, PARTITION, TOPIC, dies, isr, leader, manual, returns, rounds
+from generators.simulator.settings import Topic
+from generators.simulator.simulation import Simulation
+from generators.simulator.story import Story
+
+ONE = ProducerSettings(acks=1, idempotence=False)
+ALL = ProducerSettings(acks=-1, idempotence=False)
+
+
+def acks_and_min_isr(story: Story) -> str:
+    acts = _before_replication(story), _before_the_answer(story), _alone(story, 1), _alone(story, 2)
+    return "; ".join(acts) + "."
+
+
+def _before_replication(story: Story) -> str:
+    cluster = story.cluster(manual(3), "acks=1: the leader answers when it has the record itself")
+    producer = _begun(cluster, ONE)
+    story.after("a is on all replicas, and below the HW")
+    producer.send(PARTITION, "b")
+    story.after("The leader takes b and acknowledges it; nobody has fetched it yet")
+    dies(cluster, 1)
+    story.after("The leader dies")
+    returns(cluster, 1)
+    rounds(cluster, 2, 1, 3)
+    story.after("It comes back and follows; what the new leader does not have it cuts off")
+    return f"acks=1, and the leader dies before replication: {told(delivered(cluster, producer))}"
+
+
+def _before_the_answer(story: Story) -> str:
+    cluster = story.cluster(manual(3), "acks=all: the leader answers when the whole ISR has the record")
+    producer = _begun(cluster, ALL)
+    story.after("a is on all replicas, and below the HW")
+    producer.send(PARTITION, "b")
+    rounds(cluster, 1, 2, 3)
+    story.after("The leader takes b, and the others fetch it; with their next fetch the answer would go out")
+    dies(cluster, 1)
+    after = story.after("The leader dies")
+    producer.retry()
+    rounds(cluster, 2, 3)
+    story.after(f"The producer, without an answer, sends b again, now to broker {leader(after)}")
+    return f"acks=all, and the leader dies after replication, before the answer: {told(delivered(cluster, producer))}"
+
+
+def _alone(story: Story, min_isr: int) -> str:
+    topic = Topic(TOPIC, min_isr=min_isr, assignment=((1, 2, 3),))
+    title = f"acks=all with min.insync.replicas={min_isr}, when the leader is alone in the ISR"
+    cluster = story.cluster(manual(3, topics=(topic,)), title)
+    producer = _begun(cluster, ALL)
+    for broker in (3, 2):
+        cluster.stop(broker)
+        cluster.settle()
+    alone = story.after("a is on all replicas; then brokers 3 and 2 are shut down")
+    b = producer.send(PARTITION, "b")
+    story.after("The producer sends b: " + ("acknowledged" if b.acknowledged else b.errors[0]))
+    dies(cluster, 1)
+    cluster.lose_disk(1)
+    returns(cluster, 2)
+    cluster.elect_unclean(*KEY)
+    cluster.settle()
+    story.after("The leader dies, and its disk with it; broker 2 comes back, and there is nobody else to lead")
+    returns(cluster, 3)
+    rounds(cluster, 1, 3)
+    story.after("Broker 3 comes back and is in sync")
+    producer.retry()
+    rounds(cluster, 2, 3)
+    story.after("What was refused is sent again" if b.errors else "The producer has nothing left to send")
+    refused = f"b is refused ({b.errors[0]}) until then; " if b.errors else ""
+    outcome = told(delivered(cluster, producer))
+    return f"acks=all with ISR {isr(alone)} and min.insync.replicas={min_isr}: {refused}{outcome}"
+
+
+def _begun(cluster: Simulation, settings: ProducerSettings) -> Producer:
+    """A producer that has sent a, which all replicas have and know to be committed."""
+    producer = Producer(cluster, TOPIC, count(1000), settings)
+    producer.send(PARTITION, "a")
+    rounds(cluster, 3, 2, 3)
+    return producer
+
+
+SCENARIOS = (
+    Scenario("acks-and-min-isr", 9, "What acks=1 and acks=all promise, and what min ISR adds", acks_and_min_isr),
+)

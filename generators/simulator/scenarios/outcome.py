@@ -1,0 +1,31 @@
+"""What became of a producer's records, and words for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from generators.simulator.consumer import Consumer, Record
+from generators.simulator.delivery import Delivery, count
+from generators.simulator.producer import Producer
+from generators.simulator.scenarios.stage import PARTITION
+from generators.simulator.simulation import Simulation
+
+
+def delivered(cluster: Simulation, producer: Producer, partition: int = PARTITION) -> Delivery:
+    """What the producer sent to a partition against what a consumer reads there now."""
+    return compared(producer, Consumer(cluster, producer.topic, partition).poll(), partition)
+
+
+def compared(producer: Producer, found: Iterable[Record], partition: int = PARTITION) -> Delivery:
+    """The same against any records. A value that two processes of the producer sent was meant once."""
+    sent = dict.fromkeys(v for s in producer.sent if s.partition == partition for v in s.values)
+    kept = dict.fromkeys(v for s in producer.sent if s.partition == partition and s.acknowledged for v in s.values)
+    return count(sent, kept, [record.value for record in found if record.value is not None])
+
+
+def told(delivery: Delivery) -> str:
+    """What is lost and what is there more than once, in words."""
+    lost = [f"{v} was {'acknowledged' if v in delivery.broken else 'sent'} and is lost" for v in delivery.lost]
+    doubled = [f"{v} is there {n + 1} times" for v, n in Counter(delivery.duplicated).items()]
+    return ", ".join(lost + doubled) or f"{' '.join(delivery.sent)} are there once each"

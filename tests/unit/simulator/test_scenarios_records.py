@@ -1,0 +1,146 @@
+"""Scenarios that look at single records: acknowledgements, files, partitions, idempotence, delivery."""
+
+import pytest
+
+from generators.simulator.consumer import Consumer
+from generators.simulator.scenarios import SCENARIOS, play
+from generators.simulator.scenarios.stage import KEY
+
+
+@pytest.fixture(scope="module")
+def played():
+    """Plays each scenario once."""
+    done = {}
+
+    def get(name):
+        if name not in done:
+            done[name] = play(SCENARIOS[name])
+        return done[name]
+
+    return get
+
+
+def last(performance, act):
+    return performance.acts[act].steps[-1]
+
+
+def log(step, broker, key=KEY):
+    return "".join(step.partitions[key].replicas[broker].records)
+
+
+def read(performance, act, partition=0):
+    """What a consumer reads at the end of an act."""
+    found = Consumer(performance.acts[act].simulation, "orders", partition).poll()
+    return "".join(record.value for record in found)
+
+
+def promised(performance, act):
+    """The values acknowledged to producers, by the cluster's own account."""
+    runs = performance.acts[act].simulation.acknowledged[KEY]
+    return "".join(value for run in runs for value in run.batch.values)
+
+
+def test_acks_1_and_a_leader_that_dies_before_replication_loses_what_was_acknowledged(played):
+    performance = played("acks-and-min-isr")
+    assert (promised(performance, 0), read(performance, 0)) == ("ab", "a")
+    assert [log(last(performance, 0), broker) for broker in (1, 2, 3)] == ["a", "a", "a"]
+
+
+def test_acks_all_and_a_leader_that_dies_before_its_answer_doubles(played):
+    performance = played("acks-and-min-isr")
+    assert (promised(performance, 1), read(performance, 1)) == ("ab", "abb")
+
+
+def test_acks_all_with_the_leader_alone_and_min_isr_1_loses(played):
+    performance = played("acks-and-min-isr")
+    assert performance.acts[2].steps[1].partitions[KEY].isr == (1,)
+    assert (promised(performance, 2), read(performance, 2)) == ("ab", "a")
+
+
+def test_acks_all_with_the_leader_alone_and_min_isr_2_is_refused_instead(played):
+    performance = played("acks-and-min-isr")
+    assert [log(step, 1) for step in performance.acts[3].steps[:2]] == ["a", "a"]
+    assert (promised(performance, 3), read(performance, 3)) == ("ab", "ab")
+
+
+def test_acks_and_min_isr_in_one_sentence(played):
+    assert played("acks-and-min-isr").result == (
+        "acks=1, and the leader dies before replication: b was acknowledged and is lost; "
+        "acks=all, and the leader dies after replication, before the answer: b is there 2 times; "
+        "acks=all with ISR 1 and min.insync.replicas=1: b was acknowledged and is lost; "
+        "acks=all with ISR 1 and min.insync.replicas=2: b is refused (NOT_ENOUGH_REPLICAS) until then; "
+        "a b are there once each."
+    )
+
+
+def test_an_offset_is_found_by_segment_then_index_then_scan(played):
+    notes = [line.split() for line in played("segment-lookup").acts[0].steps[1].notes]
+    assert notes[3] == ["87", "00000000000000000050.log", "79", "->", "2000", "70", "80", "3000"]
+    assert [row[-1] for row in notes[1:]] == ["0", "2000", "3000", "2000"]
+
+
+def test_retention_ends_at_the_high_watermark(played):
+    performance = played("segment-lookup")
+    replicas = last(performance, 0).partitions[KEY].replicas
+    assert {b: (at.log_start, at.hw, at.leo) for b, at in replicas.items()} == {1: (100, 110, 130), 2: (100, 110, 130)}
+    assert "retention deletes 2 of 3 segments" in performance.result
+
+
+def test_only_segments_from_the_recovery_point_on_are_read_again(played):
+    assert played("recovery-point").result == (
+        "after kill -9 00000000000000000100.log is read again, and the LEO is 130, 130 when it has fetched; "
+        "after a power failure 00000000000000000100.log is read again, and the LEO is 100, 130 when it has fetched; "
+        "after a clean shutdown nothing is read again, and the LEO is 130, 130 when it has fetched."
+    )
+
+
+def test_the_files_end_where_the_broker_goes_on(played):
+    """The same crash by the broker's rules and by those of its files."""
+    for act, end in enumerate((130, 100, 130)):
+        restarted = played("recovery-point").acts[act].steps[1]
+        segment = next(line for line in restarted.notes if line.startswith("00000000000000000100.log"))
+        assert restarted.partitions[KEY].replicas[1].leo == end
+        assert segment.split()[1] == ("100..129" if end == 130 else "none")
+
+
+def test_a_named_partition_then_the_keys_then_turns_or_bytes(played):
+    performance = played("partitioner")
+    leos = [[step.partitions["orders", p].replicas[1].leo for p in range(4)] for step in performance.acts[0].steps]
+    assert leos[0] == [0, 1, 0, 0]
+    assert leos[1] == [2, 1, 1, 1]
+    assert [after - before for before, after in zip(leos[1], leos[2], strict=True)] == [3, 3, 3, 3]
+    assert all((after - before) % 4 == 0 for before, after in zip(leos[2], leos[3], strict=True))
+    assert "a key has its partition (21 0, foobar 2, abc 3)" in performance.result
+
+
+def test_a_retry_is_stored_once_with_idempotence_and_twice_without(played):
+    performance = played("idempotent-producer")
+    assert [read(performance, act) for act in (0, 1)] == ["abb", "ab"]
+    assert [promised(performance, act) for act in (0, 1)] == ["ab", "ab"]
+
+
+def test_idempotence_protects_neither_across_sessions_nor_across_partitions(played):
+    performance = played("idempotent-producer")
+    assert read(performance, 2) == "abb"
+    assert (read(performance, 3, 0), read(performance, 3, 1)) == ("ab", "b")
+    assert "(1000 becomes 1001)" in performance.result
+
+
+def test_delivery_at_most_once_at_least_once_and_exactly_once_on_one_script(played):
+    performance = played("delivery-guarantees")
+    assert [read(performance, act) for act in range(3)] == ["ac", "abcc", "abc"]
+    assert performance.result.startswith(
+        "acks=0: of 3 records 1 lost and 0 doubled, at most once; "
+        "acks=all: of 3 records 0 lost and 1 doubled, at least once; "
+        "acks=all and idempotence: of 3 records 0 lost and 0 doubled, exactly once; "
+    )
+
+
+def test_a_consumer_that_dies_makes_at_most_or_at_least_once_of_exactly_once(played):
+    assert played("delivery-guarantees").result.endswith(
+        "one that first commits has at most once (a b d), one that first processes has at least once (a b c c d)."
+    )
+
+
+def test_each_of_the_eighteen_systems_has_its_scenario():
+    assert sorted(scenario.system for scenario in SCENARIOS.values()) == list(range(1, 19))
