@@ -298,6 +298,64 @@ def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> 
 
 
 @app.command()
+def simulate(
+    seed: Annotated[int | None, typer.Option(metavar="N", help="The same seed, the same bytes.")] = None,
+    lake: Lake = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="What to call it.")] = None,
+    brokers: Annotated[int | None, typer.Option(metavar="N", help="How many brokers: 1, 2, 3, ...")] = None,
+    topics: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="NAME:PARTITIONSxREPLICAS[:min-isr=N][:unclean],...")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(metavar="N", help="Instead of --topics: one topic, orders.")] = None,
+    duration: Annotated[str | None, typer.Option(metavar="60s", help="How long it runs, in its own time.")] = None,
+    version: Annotated[str | None, typer.Option(metavar="4.1", help="Of Kafka, whose rules it follows.")] = None,
+    load: Annotated[
+        list[str] | None, typer.Option(metavar="SPEC", help="[TOPIC=]SHAPE:RATE[,KEY=VALUE...]; again for more.")
+    ] = None,
+    faults: Annotated[str | None, typer.Option(metavar="FILE", help="A TOML file of faults and rates.")] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(metavar="LINE", help='"12s freeze 3 for 20s"; again for more.')
+    ] = None,
+    rate: Annotated[
+        list[str] | None, typer.Option(metavar="KIND=N", help="Faults by chance, so many a minute; again for more.")
+    ] = None,
+    level: Annotated[int | None, typer.Option(metavar="3|2|0", help="What its telemetry tells.")] = None,
+    truth: Annotated[Path | None, typer.Option(metavar="DIR", help="What really happened, as Delta tables.")] = None,
+    scenario: Annotated[str | None, typer.Option(metavar="NAME", help="Play this one, without all of that.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Tell the scenario step by step.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Name the scenarios, faults and loads there are.")] = False,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Run a simulated Kafka cluster and bring its telemetry into a lake, or play a scenario that shows a rule at work.
+
+    \b
+    Examples:
+      hwmark simulate --scenario two-rounds --explain
+      hwmark simulate --seed 7 --lake lake --fault "12s freeze 3 for 40s" --duration 90s
+      hwmark simulate --seed 8 --cluster rough --lake lake --rate kill=1 --rate cut=2 --truth truth
+      hwmark simulate --brokers 6 --topics orders:12x3:min-isr=2,clicks:4x2:unclean --load wave:500,hot=1.1 --lake lake
+      hwmark simulate --list
+    """
+    from pipelines.simulate import command
+
+    given = {
+        "seed": seed, "cluster": cluster, "brokers": brokers, "topics": topics, "partitions": partitions,
+        "duration": duration, "version": version, "load": load, "faults": faults, "fault": fault,
+        "rates": command.rates(rate), "level": level,
+    }  # fmt: skip
+    settings = _settings(config, lake={"path": lake}, simulate=given)
+    if list_:
+        command.show_list(typer.echo)
+    elif scenario:
+        command.play(settings, scenario, given, explain, lake is not None, truth, typer.echo)
+    elif explain:
+        raise UsageError("--explain tells a scenario step by step and needs --scenario; --list names them")
+    else:
+        command.simulate(settings, given, truth, typer.echo)
+
+
+@app.command()
 def bench(
     events: Annotated[int, typer.Option(min=1000, help="Replication events to reconstruct from.")] = 4_000_000,
     debug: Debug = False,

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
@@ -36,9 +36,9 @@ _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
 def _seconds(value: object) -> object:
-    """Seconds of `10s`, `500ms`, `2m` or a plain number."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)", value) if isinstance(value, str) else None
-    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60}[match[2]] if match else value
+    """Seconds of `10s`, `500ms`, `2m`, `1h` or a plain number."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value) if isinstance(value, str) else None
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[match[2]] if match else value
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
@@ -104,6 +104,28 @@ class Maintain(_Section):
     silver_days: Annotated[int, Field(ge=0)] = 0
 
 
+class Simulate(_Section):
+    """A simulated cluster."""
+
+    cluster: Annotated[str, Field(min_length=1)] = "simulated"
+    seed: Annotated[int, Field(ge=0)] = 1
+    brokers: Annotated[int, Field(ge=1, le=1000)] = 3
+    topics: str = ""
+    partitions: Annotated[int, Field(ge=1)] = 6
+    duration: Seconds = 60.0
+    version: str = "4.1"
+    load: list[str] = ["steady:100"]
+    faults: str = ""
+    fault: list[str] = []
+    rates: dict[str, float] = {}
+    level: Literal[3, 2, 0] = 3
+    lag_max_ms: Annotated[int, Field(ge=1)] = 30_000
+    lag_max_messages: Annotated[int, Field(ge=1)] = 4_000
+    session_timeout_ms: Annotated[int, Field(ge=1)] = 9_000
+    clock_skew_ms: Annotated[int, Field(ge=0)] = 0
+    alter_partition_errors: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
 class Settings(BaseSettings):
     """Every setting of the program, one section per part of it."""
 
@@ -116,6 +138,7 @@ class Settings(BaseSettings):
     check: Check = Check()
     alerts: Alerts = Alerts()
     maintain: Maintain = Maintain()
+    simulate: Simulate = Simulate()
 
 
 def keys() -> dict[str, list[str]]:

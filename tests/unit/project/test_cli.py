@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from pipelines import jobs
 from pipelines.cli import app
 
-COMMANDS = ["schema", "ingest logs", "run", "check", "show", "demo", "maintain", "bench"]
+COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "show", "demo", "maintain", "bench"]
 
 
 @pytest.fixture(autouse=True)

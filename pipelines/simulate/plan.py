@@ -1,0 +1,102 @@
+"""What is to be simulated: the settings of `[simulate]`, read and checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from generators.simulator import chance, faults, load, spans
+from generators.simulator.faults import Fault
+from generators.simulator.forms import nearest_version
+from generators.simulator.load import Load
+from generators.simulator.settings import MS, Clock, Settings, Topic
+from generators.simulator.versions import VERSIONS
+from pipelines.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pipelines.settings import Simulate
+
+REPLICAS = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cluster, what is sent to it, what goes wrong with it, and for how long it runs."""
+
+    settings: Settings
+    loads: tuple[Load, ...]
+    faults: tuple[Fault, ...]
+    seconds: float
+    level: int
+
+    @property
+    def partitions(self) -> int:
+        return sum(topic.partitions for topic in self.settings.topics)
+
+
+def plan(section: Simulate) -> Plan:
+    """Reads every value. Raises UsageError naming the first that cannot be."""
+    settings = Settings(
+        cluster=section.cluster,
+        seed=section.seed,
+        brokers=tuple(range(1, section.brokers + 1)),
+        topics=_topics(section),
+        version=VERSIONS[_version(section.version)],
+        clocks=_clocks(section),
+        lag_max_ms=section.lag_max_ms,
+        lag_max_messages=section.lag_max_messages,
+        session_timeout_ms=section.session_timeout_ms,
+        alter_partition_errors=section.alter_partition_errors,
+    )
+    wrong = _faults(section, settings)
+    loads = tuple(load.parse(text) for text in section.load)
+    _check_loads(loads, settings, wrong)
+    return Plan(settings, loads, tuple(wrong), section.duration, section.level)
+
+
+def _topics(section: Simulate) -> tuple[Topic, ...]:
+    if not section.topics:
+        return (Topic("orders", section.partitions, min(REPLICAS, section.brokers)),)
+    found = tuple(spans.topic(text.strip()) for text in section.topics.split(","))
+    for topic in found:
+        if topic.replication_factor > section.brokers:
+            raise UsageError(
+                f"topic {topic.name} wants {topic.replication_factor} replicas of {section.brokers} brokers; "
+                f"the nearest allowed is {section.brokers}"
+            )
+    for name in {topic.name for topic in found}:
+        if sum(topic.name == name for topic in found) > 1:
+            raise UsageError(f"topics: {section.topics} has {name} twice")
+    return found
+
+
+def _version(name: str) -> str:
+    if name not in VERSIONS:
+        raise UsageError(f"version {name} has no rules here: {nearest_version(name)}, known are {', '.join(VERSIONS)}")
+    return name
+
+
+def _clocks(section: Simulate) -> dict[int, Clock]:
+    """Each broker's clock is wrong by up to `clock_skew_ms`, either way."""
+    random, most = Random(f"{section.seed}/clocks"), section.clock_skew_ms * MS
+    return {id: Clock(random.randint(-most, most)) for id in range(1, section.brokers + 1)} if most else {}
+
+
+def _faults(section: Simulate, settings: Settings) -> list[Fault]:
+    """Those of the file, of single lines, and by chance."""
+    file = Path(section.faults) if section.faults else None
+    written = faults.read(file) if file else []
+    written += [faults.parse(line) for line in section.fault]
+    rates = (faults.content(file).get("rates", {}) if file else {}) | section.rates
+    by_chance = chance.drawn(settings, faults.rates(rates, chance.DRAWS), section.duration, section.seed)
+    return faults.checked([*written, *by_chance], settings)
+
+
+def _check_loads(loads: Sequence[Load], settings: Settings, wrong: Sequence[Fault]) -> None:
+    topics = {topic.name for topic in settings.topics} | {f.on.name for f in wrong if f.do == "create-topic"}
+    for one in loads:
+        if one.topic is not None and one.topic not in topics:
+            raise UsageError(f"load on {one.topic}: there is no such topic; {nearest(one.topic, topics)}")

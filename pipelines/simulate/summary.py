@@ -1,0 +1,101 @@
+"""What came of a simulation, in sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pipelines.sentences import count
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from generators.simulator.settings import Settings
+    from pipelines.simulate.run import Outcome
+
+Row = dict[str, Any]
+LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")
+SHOWN = 10
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """The cluster, its telemetry, what went wrong, and what is lost."""
+    plan, settings = outcome.plan, outcome.plan.settings
+    yield (
+        f"{settings.cluster}: {count(len(settings.brokers), 'broker')}, {count(plan.partitions, 'partition')}, "
+        f"{plan.seconds:g} s of Kafka {settings.version.name} from seed {settings.seed}"
+    )
+    yield f"   {outcome.events:,} events of {count(outcome.sources, 'source')}, told in {outcome.seconds:.0f} s"
+    yield f"   {_truth(outcome.truth)}"
+    yield f"   {_answers(outcome)}"
+    yield from (f"   {line}" for line in _faults(outcome))
+    yield from (f"   {line}" for line in losses(outcome.truth["truth_regressions"], outcome.truth["truth_records"]))
+
+
+def _truth(truth: Any) -> str:
+    kinds = Counter(truth["truth_hw"]["kind"].to_pylist())
+    changes = Counter(_change(row) for row in truth["truth_isr"].to_pylist())
+    told = ", ".join(f"{number} {change}" for change, number in changes.most_common()) or "none"
+    return f"{count(kinds['term_start'], 'term')}, {kinds['advance']:,} HW changes; ISR changes: {told}"
+
+
+def _change(row: Row) -> str:
+    before, after = set(row["isr_before"]), set(row["isr_after"])
+    how = "expand" if before < after else "shrink" if after < before else "replace"
+    return f"{how} ({row['cause'].replace('_', ' ')})"
+
+
+def _answers(outcome: Outcome) -> str:
+    answers = outcome.answers
+    refused = ", ".join(f"{number:,} {error}" for error, number in sorted(answers.refused.items()))
+    return (
+        f"{answers.sent:,} records sent, {answers.acknowledged:,} acknowledged"
+        f"{f', refused: {refused}' if refused else ''}"
+    )
+
+
+def _faults(outcome: Outcome) -> Iterator[str]:
+    done = [one.fault for one in outcome.faults if one.skipped is None]
+    if not outcome.faults:
+        yield "no faults"
+        return
+    if len(done) <= SHOWN:
+        yield f"{count(len(done), 'fault')}: {'; '.join(fault.written() for fault in done)}"
+    else:
+        kinds = Counter(fault.do for fault in done).most_common()
+        yield f"{count(len(done), 'fault')}: {', '.join(f'{number} {do}' for do, number in kinds)}"
+    skipped = [f"{one.fault.written()} ({one.skipped})" for one in outcome.faults if one.skipped is not None]
+    if skipped:
+        more = f"; and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
+        yield f"nothing to do for {'; '.join(skipped[:SHOWN])}{more}"
+
+
+def losses(regressions: pa.Table, records: pa.Table) -> Iterator[str]:
+    """Every range of committed records that is gone, then how many acknowledged ones are."""
+    gone = [row for row in regressions.to_pylist() if row["class"] in LOSSES]
+    for row in gone:
+        yield f"{row['topic']}-{row['partition']}: {_range(row)}, {row['class'].replace('_', ' ')} as epoch " + (
+            f"{row['leader_epoch']} began"
+        )
+    if not gone:
+        yield "nothing that was committed is lost"
+    if lost := sum(records["lost"].to_pylist()):
+        yield f"{lost:,} acknowledged records are gone"
+
+
+def _range(row: Row) -> str:
+    first, end = row["lost_from"], row["lost_to"]
+    if first is None or end is None:
+        return f"HW {row['hw_before']} -> {row['hw_after']}"
+    return f"offsets {first}..{end - 1} ({end - first}) are gone"
+
+
+def rules(settings: Settings) -> str | None:
+    """How `hwmark run` is told of rules that are not today's; None for today's."""
+    chosen = []
+    if not settings.version.strict_min_isr:
+        chosen.append("HWMARK_RULES__STRICT_MIN_ISR=false")
+    if settings.version.lag_by_messages:
+        chosen.append(f"HWMARK_RULES__LAG_MAX_MESSAGES={settings.lag_max_messages}")
+    return " ".join(chosen) or None

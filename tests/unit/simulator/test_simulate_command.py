@@ -1,0 +1,201 @@
+"""`hwmark simulate`: what it writes, what it says, and how it refuses."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner
+
+from generators.lake import read_events
+from generators.simulator.faults import read
+from generators.simulator.scenarios import SCENARIOS
+from generators.simulator.settings import SECOND
+from pipelines.cli import app
+from pipelines.settings import Simulate
+from pipelines.simulate.plan import plan
+from schemas import TRUTH
+
+REPOSITORY = Path(__file__).parents[3]
+SHORT = ("--duration", "5s", "--partitions", "2", "--load", "steady:20")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def simulate(*words):
+    return CliRunner().invoke(app, ["simulate", *words])
+
+
+def said(*words):
+    done = simulate(*words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def digest(folder):
+    """The bytes of every Parquet file, in the order of their commits."""
+    commits = sorted(Path(folder, "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for commit in commits for line in commit.read_text().splitlines()]
+    files = [action["add"]["path"] for action in actions if "add" in action]
+    return hashlib.sha256(b"".join(Path(folder, file).read_bytes() for file in files)).hexdigest()
+
+
+def test_a_cluster_is_in_the_lake_under_its_name_and_its_truth_beside_it():
+    told = said(*SHORT, "--lake", "lake", "--cluster", "mine", "--truth", "truth")
+    events = read_events("lake")
+    assert set(events["cluster"].to_pylist()) == {"mine"}
+    assert {"append", "fetch", "hw", "leader", "progress"} <= set(events["event_type"].to_pylist())
+    truth = {name: DeltaTable(f"truth/{name}").to_pyarrow_table() for name in TRUTH}
+    assert told.startswith("mine: 3 brokers, 2 partitions, 5 s of Kafka 4.1 from seed 1\n")
+    assert f"{len(events):,} events of 4 sources" in told
+    assert f"{pc.sum(pc.equal(truth['truth_hw']['kind'], 'advance')).as_py():,} HW changes" in told
+    assert "no faults" in told
+    assert "nothing that was committed is lost" in told
+
+
+def test_the_same_seed_and_settings_give_the_same_bytes():
+    for lake, seed in (("one", "3"), ("two", "3"), ("other", "4")):
+        said(*SHORT, "--seed", seed, "--lake", lake, "--rate", "kill=6", "--truth", f"{lake}-truth")
+    assert digest("one/bronze/replication_events") == digest("two/bronze/replication_events")
+    assert digest("one/bronze/replication_events") != digest("other/bronze/replication_events")
+    assert [digest(f"one-truth/{name}") for name in TRUTH] == [digest(f"two-truth/{name}") for name in TRUTH]
+
+
+def test_a_cluster_of_that_name_is_not_told_twice():
+    said(*SHORT, "--lake", "lake")
+    before = len(read_events("lake"))
+    again = simulate(*SHORT, "--lake", "lake", "--seed", "2")
+    assert again.exit_code == 2
+    assert "lake lake has events of a simulated cluster simulated: name another --cluster" in again.stderr
+    said(*SHORT, "--lake", "lake", "--cluster", "second")
+    assert len(read_events("lake")) > before
+
+
+def test_what_was_lost_is_said_with_its_range():
+    told = said(
+        "--lake", "lake", "--topics", "clicks:1x2:unclean", "--brokers", "2", "--duration", "60s",
+        "--load", "steady:50", "--fault", "5s kill 2 for 35s", "--fault", "25s kill 1", "--fault", "26s freeze 1",
+    )  # fmt: skip
+    assert "2 faults: 5s kill 2 for 35s; 25s kill 1" in told
+    assert "nothing to do for 26s freeze 1 (broker 1 is down then)" in told
+    assert "clicks-0: offsets " in told
+    assert "are gone, unclean loss as epoch" in told
+    assert "acknowledged records are gone" in told
+
+
+def test_faults_come_from_a_file_too_and_by_chance():
+    Path("faults.toml").write_text(
+        '[[fault]]\nat = "1s"\ndo = "freeze"\nbroker = 3\nfor = "1s"\n[rates]\nthrottle = 30'
+    )
+    told = said(*SHORT, "--lake", "lake", "--faults", "faults.toml")
+    assert "1s freeze 3 for 1s" in told
+    assert "throttle" in told
+
+
+def test_settings_come_from_a_toml_file_and_flags_go_over_them():
+    Path("my.toml").write_text('[simulate]\ncluster = "filed"\nduration = "3s"\nload = ["steady:5"]\npartitions = 4')
+    told = said("--config", "my.toml", "--lake", "lake", "--partitions", "1")
+    assert told.startswith("filed: 3 brokers, 1 partition, 3 s")
+
+
+def test_the_level_is_that_of_its_sources():
+    said(*SHORT, "--lake", "lake", "--level", "2")
+    events = read_events("lake")
+    assert set(events["level"].to_pylist()) == {0, 2}
+    assert "fetch" not in events["event_type"].to_pylist()
+
+
+def test_older_rules_are_named_for_the_reconstruction():
+    assert (
+        "reconstruct it with HWMARK_RULES__STRICT_MIN_ISR=false HWMARK_RULES__LAG_MAX_MESSAGES=4000 hwmark run"
+        in said(*SHORT, "--lake", "lake", "--version", "0.8")
+    )
+    assert "reconstruct" not in said(*SHORT, "--lake", "lake", "--cluster", "today")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--seed", "-1"], "--seed is -1"),
+        (["--brokers", "0"], "--brokers is 0"),
+        (["--partitions", "0"], "--partitions is 0"),
+        (["--duration", "soon"], "--duration is 'soon'"),
+        (["--duration", "0s"], "--duration is"),
+        (["--level", "1"], "--level is 1: Input should be 3, 2 or 0"),
+        (["--cluster", ""], "--cluster is ''"),
+        (["--version", "4.2"], "version 4.2 has no rules here: the nearest allowed is 4.1"),
+        (["--topics", "orders:6x4"], "topic orders wants 4 replicas of 3 brokers; the nearest allowed is 3"),
+        (["--topics", "a:1,a:2"], "has a twice"),
+        (["--topics", "a:0"], "partitions of the topic a:0 is 0; the nearest allowed is 1"),
+        (["--topics", "a:2", "--partitions", "3"], "leave out --partitions"),
+        (["--load", "stedy:1"], "there is no load 'stedy'; did you mean steady?"),
+        (["--load", "order=steady:1"], "load on order: there is no such topic; did you mean orders?"),
+        (["--fault", "12s freze 3"], "there is no fault 'freze'; did you mean freeze?"),
+        (["--fault", "12s freeze 4"], "there is no broker 4; the nearest is 3"),
+        (["--faults", "none.toml"], "cannot read the faults none.toml"),
+        (["--rate", "kill"], "--rate kill is not KIND=NUMBER"),
+        (["--rate", "kil=1"], "'kil' does not come by chance; did you mean kill?"),
+        (["--rate", "kill=-1"], "the rate kill=-1.0 is no number of times a minute; the nearest allowed is 0"),
+        (["--scenario", "two-round"], "there is no scenario two-round; did you mean two-rounds?"),
+        (["--scenario", "two-rounds", "--brokers", "5"], "is a script of its own: leave out --brokers"),
+        (["--explain"], "needs --scenario"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line_that_names_it(words, says):
+    done = simulate("--lake", "lake", *words)
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not Path("lake/bronze").exists()
+
+
+def test_a_scenario_says_its_result_and_explained_its_steps():
+    short = said("--scenario", "two-rounds")
+    assert "Result: after the first fetch the record is on both and the HW is still 0" in short
+    assert "1. The leader takes one record" not in short
+    told = said("--scenario", "two-rounds", "--explain")
+    assert "1. The leader takes one record" in told
+    assert "broker 2 follows  LEO   1  HW   1" in told
+    assert not Path("lake").exists()
+
+
+def test_a_scenario_goes_to_a_lake_that_is_named_each_act_as_a_cluster():
+    said("--scenario", "unclean-election", "--lake", "lake", "--truth", "truth")
+    assert set(read_events("lake")["cluster"].to_pylist()) == {"unclean-election", "unclean-election-2"}
+    losses = DeltaTable("truth/truth_regressions").to_pyarrow_table().to_pylist()
+    assert [(r["cluster"], r["lost_from"], r["lost_to"]) for r in losses if r["class"] == "unclean_loss"] == [
+        ("unclean-election-2", 120, 300)
+    ]
+
+
+def test_a_scenario_without_a_cluster_has_no_events():
+    assert "0 events" in said("--scenario", "partitioner", "--lake", "lake", "--truth", "truth")
+
+
+def test_everything_there_is_can_be_listed():
+    told = said("--list")
+    assert [name for name in SCENARIOS if f"  {name} " not in told] == []
+    assert "AT freeze BROKER [for LENGTH]" in told
+    assert [s.system for s in SCENARIOS.values()] == sorted(s.system for s in SCENARIOS.values())
+    assert {s.system for s in SCENARIOS.values()} == set(range(1, 19))
+
+
+def test_the_example_of_a_fault_file_can_be_used():
+    file = REPOSITORY / "conf/faults.toml"
+    written = read(file)
+    planned = plan(Simulate(faults=str(file), duration=150))
+    assert all(fault in planned.faults for fault in written)
+    assert len(planned.faults) > len(written)
+
+
+def test_clocks_are_wrong_by_no_more_than_their_skew_and_by_chance():
+    planned = plan(Simulate(clock_skew_ms=5000))
+    skews = [clock.skew_us for clock in planned.settings.clocks.values()]
+    assert len(set(skews)) == 3
+    assert max(map(abs, skews)) <= 5 * SECOND
+    assert plan(Simulate()).settings.clocks == {}
