@@ -25,3 +25,11 @@ MODULES = (
 def tables() -> dict[str, Table]:
     """Every table of a lake by module name, bronze first."""
     return {name: import_module(f"schemas.{name}").TABLE for name in MODULES}
+
+
+TRUTH = ("truth_hw", "truth_isr", "truth_out_of_sync", "truth_regressions", "truth_records")
+
+
+def truths() -> dict[str, Table]:
+    """Every table of what really happened in a simulated cluster, by module name; no tables of a lake."""
+    return {name: import_module(f"schemas.{name}").TABLE for name in TRUTH}
