@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from generators.simulator.broker import Broker
 from generators.simulator.leading import Produced
@@ -37,7 +37,7 @@ class Request:
                 r._replace(end=min(r.end, produced.last + 1))
                 for r in log.read(produced.first, produced.last + 1 - produced.first)
             ]
-        self.clients.cluster.network.send(self.received, broker.id, produced, runs)
+        self.clients.send(broker.id, False, self.received, broker.id, produced, runs)
 
     def received(self, leader: int, produced: Produced, runs: list[Run]) -> None:
         if not self.open:
@@ -59,6 +59,8 @@ class Clients:
         self.cluster = cluster
         self.acknowledged: dict[Key, list[Run]] = {}
         self._leader: dict[Key, int] = {}
+        self._due: dict[tuple[int, bool], int] = {}
+        """When the last message to, or from, a broker arrives: a connection keeps their order."""
         self._open: dict[int, dict[Request, None]] = {}
 
     def forget(self, key: Key) -> None:
@@ -69,9 +71,17 @@ class Clients:
         self._open.get(leader, {}).pop(request, None)
 
     def disconnected(self, leader: int) -> None:
-        """That broker's process is gone, and with it every answer."""
+        """That broker's process is gone, and with it every answer; who leads is asked anew."""
+        self._leader = {key: believed for key, believed in self._leader.items() if believed != leader}
         for request in self._open.pop(leader, {}):
             self.cluster.network.send(request.received, leader, Produced("NETWORK_EXCEPTION"), [])
+
+    def send(self, broker: int, outward: bool, action: Callable[..., Any], *arguments: Any) -> None:
+        """A message on the connection with a broker: none overtakes another."""
+        cluster = self.cluster
+        due = cluster.agenda.now + cluster.network.between(cluster.settings.network_us)
+        due = self._due[broker, outward] = max(due, self._due.get((broker, outward), 0))
+        cluster.agenda.at(due, action, *arguments)
 
     def produce(
         self, key: Key, count: int, acks: int, batch: Batch | None, done: Callable[[Produced], None] | None
@@ -84,7 +94,7 @@ class Clients:
             return
         self._open.setdefault(leader, {})[request] = None
         answer = lambda produced: request.answered(broker, produced)  # noqa: E731
-        self.cluster.network.send(broker.run, broker.process, broker.produce, key, count, acks, batch, answer)
+        self.send(leader, True, broker.run, broker.process, broker.produce, key, count, acks, batch, answer)
         if self.cluster.settings.automatic:
             self.cluster.agenda.after(REQUEST_TIMEOUT, request.received, leader, Produced("REQUEST_TIMED_OUT"), [])
 

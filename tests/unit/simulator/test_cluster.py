@@ -7,6 +7,7 @@ import pytest
 
 from generators.simulator.happening import Happening
 from generators.simulator.leading import Produced
+from generators.simulator.log import Batch
 from generators.simulator.settings import MS, Clock, Settings, Topic
 from generators.simulator.simulation import Simulation
 from generators.simulator.versions import VERSIONS
@@ -368,3 +369,24 @@ def test_with_eligible_leader_replicas_an_unclean_restart_is_trusted_with_nothin
     cluster.restart(2)
     cluster.run(0.1)
     assert 2 not in cluster.registration("orders", 0).eligible
+
+
+def test_requests_to_one_broker_arrive_in_the_order_they_were_sent() -> None:
+    cluster = Cluster(replace(FAST, network_us=(200, 50_000)))
+    batches = [Batch(values=(str(n),)) for n in range(20)]
+    for batch in batches:
+        cluster.produce("orders", 0, 1, batch=batch, done=cluster.answers.append)
+    cluster.run(1)
+    assert [run.batch for run in cluster.replica("orders", 0, 1).log.runs] == batches
+    assert [answer.first for answer in cluster.answers] == list(range(20))
+
+
+def test_a_client_whose_connection_breaks_asks_anew_who_leads() -> None:
+    cluster = Cluster()
+    cluster.produce("orders", 0, 1, acks=0)
+    cluster.run(1)
+    cluster.kill(1)
+    cluster.run(13)
+    cluster.produce("orders", 0, 1, acks=0)
+    cluster.run(1)
+    assert cluster.replica("orders", 0, 2).log.leo == 2
