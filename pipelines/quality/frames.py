@@ -96,7 +96,9 @@ def hw(new: New) -> DataFrame:
     epoch = Window.partitionBy(*WHERE, "leader_id", "leader_epoch").orderBy(*by_time)
     term = Window.partitionBy(*WHERE, "leader_id", "leader_epoch", "term").orderBy(*by_time)
     moves = F.col("kind").isin("advance", "term_start") & F.col("hw").isNotNull()
-    before = F.last(F.when(moves, F.col("hw")), ignorenulls=True).over(term.rowsBetween(Window.unboundedPreceding, -1))
+    # A report left over shows the value reconstructed then: lower than before where it had been one's only witness.
+    known = moves | (F.col("kind") == "report")
+    before = F.last(F.when(known, F.col("hw")), ignorenulls=True).over(term.rowsBetween(Window.unboundedPreceding, -1))
     return (
         _with_context(new)
         .withColumn("term", F.count(F.when(F.col("kind") == "term_start", 1)).over(epoch))

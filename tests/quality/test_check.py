@@ -112,7 +112,7 @@ def test_results_are_rows_that_remember_the_versions(judged_once):
 BAD = [
     (partition_hw, hw(5, 99), "hw_never_falls_within_a_term", {"hw": 99}),
     (partition_hw, hw(6, 101, leo=100), "hw_at_most_leader_leo", {"hw": 101}),
-    (partition_hw, hw(7, 101, "report", 200, "disagree", reported_hw=98), "no_disagreement", {"reported_hw": 98}),
+    (partition_hw, hw(7, 60, "report", 200, "disagree", reported_hw=98), "no_disagreement", {"reported_hw": 98}),
     (hw_regressions, fall("committed_loss", regression_id="x"), "no_committed_loss", {"lost_from": 120}),
     (hw_regressions, fall("unclean_loss", regression_id="y"), "no_unclean_loss", {"regression_id": "y"}),
     (hw_regressions, fall("hw_moved_back", regression_id="z"), "no_hw_moved_back", {"topic": "orders"}),
@@ -124,12 +124,16 @@ BAD = [
 ]
 
 
+AFTER_A_FALSE_WITNESS = hw(8, 70)
+"""Lower than what a report alone had told, which is taken back: no fall of the HW."""
+
+
 @pytest.fixture(scope="module")
 def judged_bad(judged_once, tmp_path_factory, spark):
     lake = Lake(str(tmp_path_factory.mktemp("bad") / "lake"))
     shutil.copytree(judged_once[0].path, lake.path)
     for module in dict.fromkeys(m for m, *_ in BAD):
-        lake.put(module, *(row for m, row, *_ in BAD if m is module))
+        lake.put(module, *(row for m, row, *_ in [*BAD, (partition_hw, AFTER_A_FALSE_WITNESS)] if m is module))
     return check(lake.path, now=at(2), spark=spark)
 
 
