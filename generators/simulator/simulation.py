@@ -214,10 +214,10 @@ class Simulation:
         self.controller.elect_unclean(topic, partition)
 
     def retain(self, topic: str, partition: int, offset: int) -> None:
-        """The leader deletes records below `offset`, but none at or above its HW."""
+        """The leader, where there is one that knows it, deletes records below `offset`, but none at or above its HW."""
         leader = self.leader(topic, partition)
-        if leader is not None:
-            replica = self.replica(topic, partition, leader)
+        replica = None if leader is None else self.brokers[leader].replicas.get((topic, partition))
+        if replica is not None and replica.leading is not None:
             replica.log.advance_start(min(offset, replica.hw))
 
     def produce(

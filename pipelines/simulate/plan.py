@@ -49,6 +49,10 @@ def plan(section: Simulate) -> Plan:
         lag_max_ms=section.lag_max_ms,
         lag_max_messages=section.lag_max_messages,
         session_timeout_ms=section.session_timeout_ms,
+        fetch_max_records=section.fetch_max_records,
+        flush_ms=section.flush_ms,
+        controller_us=(MS, section.controller_ms * MS),
+        metadata_us=(MS // 2, section.metadata_ms * MS),
         alter_partition_errors=section.alter_partition_errors,
     )
     wrong = _faults(section, settings)
