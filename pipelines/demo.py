@@ -1,4 +1,4 @@
-"""`hwmark demo`: the whole road on recorded logs of a real Kafka under faults, and a summary a person can read."""
+"""`hwmark demo`: the whole road on recorded logs of a real Kafka and on a simulated one, summed up for people."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pipelines import jobs, sentences
 from pipelines.console import alert_line, batch_line, run_line
 from pipelines.errors import UsageError
 from pipelines.look import Filter, Lake, Row, rows, tally
+from pipelines.settings import Simulate
 
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
@@ -23,8 +24,19 @@ Echo = Callable[[str], None]
 STORIES = {
     "slow_follower": "broker 3 is frozen for 14 s, longer than the lag allows, then broker 2 for 4 s, which it allows",
     "leader_crash": "broker 1 is killed and comes back, then broker 2 is stopped cleanly and restarted",
+    "power_failure": "simulated: all brokers lose power at once, and with it what was not yet flushed to disk",
     "unclean_election": "of clicks the follower dies, the leader goes on alone and dies, the stale follower is elected",
 }
+
+SIMULATED = Simulate(
+    cluster="power_failure",
+    version="4.0",
+    topics="payments:3x3:min-isr=2",
+    load=["steady:20,acks=all"],
+    fault=["75s power-off 1 for 10s", "75s power-off 2 for 12s", "76s power-off 3 for 10s"],
+    duration=110,
+)
+"""Nothing is wrongly set here: acks=all, min.insync.replicas=2, no unclean election; and yet records are lost."""
 
 SHORT_LIVED = {
     # Half of a short job's CPU goes into compiling what then hardly runs.
@@ -42,11 +54,13 @@ def new_lake(lake: str | None) -> str:
 
 
 def demo(settings: Settings, echo: Echo) -> None:
-    """Ingests every recorded scenario as a cluster of its own, reconstructs, checks, alerts, and sums up."""
+    """Every recorded scenario and a simulated one, each its own cluster: reconstructs, checks, alerts, and sums up."""
     root = settings.lake.path
     echo(f"The lake of this demo is {root}")
     echo("\n1. Logs of a real Kafka to events: hwmark ingest logs")
     clusters = [_ingest(name, settings, echo) for name in traces.scenarios()]
+    echo("\n2. A simulated Kafka beside them: hwmark simulate")
+    clusters.append(_simulate(settings, echo))
     alerts = _work(settings, echo)
     for cluster in clusters:
         echo("\n" + "\n".join(_summary(Lake(root), cluster, alerts)))
@@ -63,14 +77,23 @@ def _ingest(name: str, settings: Settings, echo: Echo) -> str:
     return name
 
 
+def _simulate(settings: Settings, echo: Echo) -> str:
+    from pipelines.simulate import run
+    from pipelines.simulate.plan import plan
+
+    outcome = run.run(plan(SIMULATED), run.Lake(settings.lake.path, SIMULATED.cluster), lambda _: None)
+    echo(f"   {outcome.events:,} events of {SIMULATED.duration:g} s; faults: {', '.join(SIMULATED.fault)}")
+    return SIMULATED.cluster
+
+
 def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
     """Reconstruction, checks and alerts around one Spark session; returns the alerts."""
-    echo("\n2. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
+    echo("\n3. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
     spark = jobs.spark_session(_short_lived(settings))
     try:
         done = jobs.reconstruct(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
         echo(f"   {run_line(done)}")
-        echo("\n3. Quality of telemetry and results, then alerts: hwmark check")
+        echo("\n4. Quality of telemetry and results, then alerts: hwmark check")
         for line in jobs.judge(settings).lines():
             echo(f"   {line.split('  e.g. ')[0]}")
     finally:

@@ -93,6 +93,13 @@ def _config(what: Happening) -> str:
     return ", ".join(f"{name} is {value}" for name, value in values.items() if value is not None)
 
 
+_STATES = {
+    "started": "starts",
+    "controlled_shutdown": "asks to shut down",
+    "fenced": "is fenced",
+    "unfenced": "is unfenced",
+}
+
 _SENTENCES: dict[str, Callable[[Happening], str]] = {
     "leader": lambda w: f"broker {w.broker} leads epoch {w.leader_epoch} from offset {w.leo}, with HW {w.hw}",
     "follower": lambda w: (
@@ -108,6 +115,6 @@ _SENTENCES: dict[str, Callable[[Happening], str]] = {
     "isr": _isr,
     "isr_rejected": lambda w: "the controller refuses it",
     "truncate": lambda w: f"broker {w.replica} cuts its log back to {w.leo}",
-    "broker_state": lambda w: f"broker {w.replica} is {(w.detail or '').replace('_', ' ')}",
+    "broker_state": lambda w: f"broker {w.replica} {_STATES.get(w.detail or '', w.detail)}",
     "config": _config,
 }

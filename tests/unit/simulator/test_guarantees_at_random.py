@@ -17,7 +17,7 @@ SECONDS, CALM = 25, 150
 def failing(seed, settings):
     """A producer and a consumer at work while leaders die, stop and freeze, one at a time; then calm."""
     topic = Topic("orders", min_isr=2)
-    cluster = Simulation(Settings(seed=seed, topics=(topic,), lag_max_ms=3000, network_us=(1000, 1000)))
+    cluster = Simulation(Settings(seed=seed, topics=(topic,), lag_max_ms=3000))
     cluster.start()
     producer, consumer = Producer(cluster, "orders", count(1000), settings), Consumer(cluster, "orders", 0)
     random, end = Random(seed), cluster.agenda.now + SECONDS * 1000 * MS
