@@ -252,7 +252,7 @@ class Broker:
         answers = {}
         for key, asked in request.asked.items():
             leading = self._leading(key)
-            if leading is None or leading.epoch != asked.leader_epoch:
+            if leading is None or not asked.still(leading.replica):
                 answers[key] = Fetched("NOT_LEADER_OR_FOLLOWER")
             else:
                 answers[key] = leading.read(asked, request.most)

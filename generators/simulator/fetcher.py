@@ -75,7 +75,7 @@ class Fetcher:
         for key in keys:
             replica = self.broker.replicas[key]
             last = None if self.broker.version.truncates_to_high_watermark else replica.log.last_epoch
-            asked[key] = Asked(replica.log.leo, replica.leader_epoch, last)
+            asked[key] = Asked(replica.topic_id, replica.log.leo, replica.leader_epoch, last)
         most = self.broker.settings.fetch_max_records
         if self.broker.throttle is not None:
             most = min(most, self.broker.throttle)
@@ -101,7 +101,7 @@ class Fetcher:
     def apply(self, request: Request, answers: dict[Key, Fetched]) -> None:
         for key, answer in answers.items():
             replica, asked = self.broker.replicas.get(key), request.asked[key]
-            if key not in self._ready or replica is None or replica.leader_epoch != asked.leader_epoch:
+            if key not in self._ready or replica is None or not asked.still(replica):
                 continue
             if answer.error is None and replica.log.leo == asked.offset:
                 self._append(replica, answer) if answer.diverging is None else self._diverged(replica, answer)

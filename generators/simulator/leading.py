@@ -44,9 +44,14 @@ class Fetched(NamedTuple):
 class Asked(NamedTuple):
     """A follower's fetch of one partition at `offset`, its LEO."""
 
+    topic_id: str
     offset: int
     leader_epoch: int
     last_epoch: int | None
+
+    def still(self, replica: Replica) -> bool:
+        """Whether a replica is of the topic and the leader epoch that this is about."""
+        return (replica.topic_id, replica.leader_epoch) == (self.topic_id, self.leader_epoch)
 
 
 @dataclass(eq=False)
@@ -220,6 +225,8 @@ class Leading:
     def fetch(self, id: int, broker_epoch: int | None, asked: Asked, most: int) -> Fetched:
         """A follower's fetch: what it gets is read before the fetch itself counts (rule 2.6)."""
         follower = self.followers.get(id)
+        if asked.topic_id != self.replica.topic_id:
+            return Fetched("INCONSISTENT_TOPIC_ID")
         if asked.leader_epoch != self.epoch:
             return Fetched("FENCED_LEADER_EPOCH" if asked.leader_epoch < self.epoch else "UNKNOWN_LEADER_EPOCH")
         if follower is None:

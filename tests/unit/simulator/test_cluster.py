@@ -390,3 +390,17 @@ def test_a_client_whose_connection_breaks_asks_anew_who_leads() -> None:
     cluster.produce("orders", 0, 1, acks=0)
     cluster.run(1)
     assert cluster.replica("orders", 0, 2).log.leo == 2
+
+
+def test_a_follower_of_the_new_topic_gets_nothing_of_the_old_one() -> None:
+    """Created again at once: a leader that has not heard of it yet is asked with the new topic's id (KIP-516)."""
+    for seed in range(20):
+        cluster = Cluster(replace(FAST, seed=seed, metadata_us=(500, 400_000))).load(every_ms=20)
+        cluster.run(2)
+        cluster.delete_topic("orders")
+        cluster.create_topic(Topic("orders"))
+        old = cluster.next_term()
+        cluster.run(3)
+        for broker in (1, 2, 3):
+            assert all(run.term > old for run in cluster.replica("orders", 0, broker).log.runs)
+        assert not cluster.of("truncate")
