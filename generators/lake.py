@@ -9,7 +9,9 @@ from schemas import replication_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable
+
+    from pipelines.streaming.tables import Written
 
 StorageOptions = Mapping[str, str]
 
@@ -63,14 +65,38 @@ def append_round(
 
     Delta records the versions and does not refuse old ones: callers compare with `committed` first.
     """
-    from deltalake import CommitProperties, Transaction, write_deltalake
+    from deltalake import write_deltalake
 
     write_deltalake(
         bronze(lake, storage_options),
         events.cast(replication_events.ARROW),
         mode="append",
-        commit_properties=CommitProperties(app_transactions=[Transaction(*item) for item in versions.items()]),
+        commit_properties=_reached(versions),
     )
+
+
+def append_files(
+    lake: str,
+    files: Sequence[Written],
+    versions: Mapping[str, int],
+    storage_options: StorageOptions | None = None,
+) -> None:
+    """As `append_round`, for Parquet files that stand in the table's folder already."""
+    from deltalake.transaction import AddAction
+
+    bronze(lake, storage_options).create_write_transaction(
+        [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files],
+        mode="append",
+        schema=replication_events.ARROW,
+        partition_by=[],
+        commit_properties=_reached(versions),
+    )
+
+
+def _reached(versions: Mapping[str, int]) -> CommitProperties:
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(app_transactions=[Transaction(*item) for item in versions.items()])
 
 
 def committed(

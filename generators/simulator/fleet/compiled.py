@@ -1,0 +1,59 @@
+"""Kernels of the fleet, kept under a digest of their own sources: an edit here recompiles nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import config, njit
+
+import pipelines.replication.compiled  # noqa: F401 - says where compiled code is kept
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+I64 = np.ndarray[Any, np.dtype[np.int64]]
+I32 = np.ndarray[Any, np.dtype[np.int32]]
+I8 = np.ndarray[Any, np.dtype[np.int8]]
+F64 = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def _cache() -> Path:
+    """Beside that of the reconstruction's kernels."""
+    digest = blake2b(digest_size=8)
+    here = Path(__file__).parent
+    for source in (here.parent / "rules.py", *sorted(here.glob("*.py"))):
+        digest.update(source.read_bytes())
+    return Path(config.CACHE_DIR).parent / f"fleet-{digest.hexdigest()}"
+
+
+_CACHE = str(_cache())
+
+
+def kernel(function: Function) -> Function:
+    """Compiled when first called, without reference counts: it makes no array.
+
+    Inlined into what calls it: handing over two dozen arrays at every call costs as much as all the rest.
+    """
+    before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
+    try:
+        made: Function = njit(cache=True, nogil=True, _nrt=False, forceinline=True)(function)
+    finally:
+        config.CACHE_DIR = before
+    return made
+
+
+def rule(function: Function) -> Function:
+    """A rule of the simulator, compiled as it stands; the rules that it calls are compiled with it."""
+    module = import_module(function.__module__)
+    called = {
+        name: rule(f)
+        for name in function.__code__.co_names
+        if isinstance(f := getattr(module, name, None), FunctionType)
+    }
+    made = FunctionType(function.__code__, {**module.__dict__, **called}, function.__name__)
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return kernel(cast("Function", made))

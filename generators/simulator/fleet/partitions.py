@@ -1,0 +1,99 @@
+"""Many partitions as arrays: who leads what, how far every log is, and what each leader knows of its followers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from generators.simulator.fleet.compiled import F64, I32, I64
+from generators.simulator.rules import UNKNOWN
+
+NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """One row per partition; `replicas` has the leader first, then its followers, padded with NOBODY.
+
+    All are in the ISR. Columns named after a replica have the shape of the followers, [partitions, replicas - 1].
+    Times are microseconds since the start, except `caught_up`: milliseconds on the leader's clock.
+    """
+
+    number: I64
+    """Which partition of the whole cluster: what random numbers are drawn for, and what rows name it by."""
+    replicas: I32
+    leader_epoch: I32
+    partition_epoch: I32
+    min_isr: I32
+    rate: F64
+    """Appends per second at the height of its load."""
+    load: I32
+    """Which load that is, -1 for none."""
+    leo: I64
+    hw: I64
+    raised: I64
+    """When the HW last rose."""
+    seq: I64
+    """The next number of its series at its leader."""
+    drawn: I64
+    """Random numbers drawn for its appends so far."""
+    next_append: I64
+    """-1: not drawn yet."""
+    stored: I64
+    """LEO of the follower as its leader knows it, UNKNOWN before its first fetch of the term."""
+    taken: I64
+    """LEO of the follower."""
+    seen: I64
+    """LEO of the leader at the follower's previous fetch."""
+    caught_up: I64
+    told: I64
+    """When a fetch of it was last told."""
+    follower_hw: I64
+    """The leader's HW in the last answer that brought records."""
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def only(self, which: Any) -> Partitions:
+        """These rows, by mask or index."""
+        return replace(self, **{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
+
+    def and_(self, others: Partitions) -> Partitions:
+        """These and others."""
+        both = {n: np.concatenate([getattr(self, n), getattr(others, n)]) for n in self.__dataclass_fields__}
+        return Partitions(**both)
+
+
+def fresh(replicas: I32, rate: F64, load: I32, min_isr: I32, caught_up: I64) -> Partitions:
+    """Partitions whose leaders have just begun, with empty logs; `caught_up`: the leader's clock, per partition."""
+    count, followers = len(replicas), replicas.shape[1] - 1
+
+    def of_partition(value: int, kind: type = np.int64) -> Any:
+        return np.full(count, value, dtype=kind)
+
+    def of_follower(value: int) -> I64:
+        return np.full((count, followers), value, dtype=np.int64)
+
+    return Partitions(
+        number=np.arange(count),
+        replicas=replicas,
+        leader_epoch=of_partition(0, np.int32),
+        partition_epoch=of_partition(0, np.int32),
+        min_isr=min_isr,
+        rate=rate,
+        load=load,
+        leo=of_partition(0),
+        hw=of_partition(0),
+        raised=of_partition(0),
+        seq=of_partition(0),
+        drawn=of_partition(0),
+        next_append=of_partition(-1),
+        stored=of_follower(UNKNOWN),
+        taken=of_follower(0),
+        seen=of_follower(UNKNOWN),
+        caught_up=np.repeat(caught_up[:, None], followers, axis=1),
+        told=of_follower(0),
+        follower_hw=of_follower(0),
+    )

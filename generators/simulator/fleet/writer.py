@@ -1,0 +1,97 @@
+"""Telemetry into a lake beside whoever makes it: a thread that writes Parquet straight from Arrow and commits it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from queue import Queue
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from generators.lake import StorageOptions, append_files, bronze, committed
+from generators.simulator.fleet.columns import SCHEMA
+from pipelines.streaming.tables import Lake, Written, statistics
+from schemas import replication_events
+
+if TYPE_CHECKING:
+    from generators.simulator.fleet.parts import Part
+
+_KIND = "replication_events"
+_COUNTED = ("source_seq", "seq", "ts", "leo", "leader_leo", "hw")
+"""Columns that go up by little: kept as differences, a quarter of their size, and as fast."""
+WAITING = 2
+"""Parts that may wait for the thread."""
+
+
+class Writer:
+    """Parts of telemetry as one Parquet file each, and a commit whenever all up to some time has been told.
+
+    Commit n is version n of `app_id`; what a lake holds already of it is not written again.
+    """
+
+    def __init__(self, lake: str, app_id: str, storage_options: StorageOptions | None = None) -> None:
+        self.rows = 0
+        """Written and committed."""
+        self._lake, self._app_id, self._options = lake, app_id, storage_options
+        bronze(lake, storage_options)
+        self._there = committed(lake, [app_id], storage_options)[app_id]
+        self._folder = Lake(lake, storage_options or {}).files(_KIND)
+        self._version = 0
+        self._files: list[Written] = []
+        self._failed: BaseException | None = None
+        self._waiting: Queue[Part | None] = Queue(WAITING)
+        self._thread = Thread(target=self._run, name="lake-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, parts: Iterable[Part]) -> int:
+        """All of them, and the end; gives the rows that were new to the lake. Raises what the thread met."""
+        try:
+            for part in parts:
+                self._waiting.put(part)
+                if self._failed is not None:
+                    break
+        finally:
+            self._waiting.put(None)
+            self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+        return self.rows
+
+    def _run(self) -> None:
+        while (part := self._waiting.get()) is not None:
+            try:
+                if self._failed is None:
+                    self._take(part)
+            except BaseException as error:
+                self._failed = error
+            part.done()
+
+    def _take(self, part: Part) -> None:
+        known = self._there is not None and self._there >= self._version
+        if not known and len(part):
+            self._files.append(self._file(part))
+        if part.complete:
+            if self._files:
+                append_files(self._lake, self._files, {self._app_id: self._version}, self._options)
+                self.rows += sum(f.rows for f in self._files)
+                self._files = []
+            self._version += 1
+
+    def _file(self, part: Part) -> Written:
+        path = f"part-{uuid.uuid4()}.snappy.parquet"
+        with self._folder.open_output_stream(path) as stream:
+            writer = pq.ParquetWriter(
+                stream, SCHEMA, compression="snappy", store_schema=False,
+                use_dictionary=[n for n in SCHEMA.names if n not in _COUNTED],
+                column_encoding=dict.fromkeys(_COUNTED, "DELTA_BINARY_PACKED"),
+            )  # fmt: skip
+            for table in part.tables():
+                writer.write_table(table)
+            writer.close()
+        metadata = writer.writer.metadata
+        size = self._folder.get_file_info(path).size
+        stats = statistics(metadata, replication_events.ARROW)
+        return Written(_KIND, path, size, metadata.num_rows, time.time_ns() // 1_000_000, stats)
