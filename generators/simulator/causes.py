@@ -31,7 +31,7 @@ class Causes:
     def of(self, h: Happening, before: tuple[int, ...], replicas: tuple[int, ...]) -> str:
         """The first that fits, of a change from `before`, with `replicas` assigned until then."""
         after = h.isr or ()
-        if h.kind == "election" and set(after) - set(before):
+        if h.kind == "election" and h.leader not in before and h.leader in after:
             return "election"
         proposed = self._proposed.get((h.topic, h.partition))
         if self._acting is not None and self._acting.at == h.at:

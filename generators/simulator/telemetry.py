@@ -11,16 +11,16 @@ import pyarrow as pa
 from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.rows import EVENTS
 from generators.lake import StorageOptions, append_events
-from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.beats import Clocks, beat, clocks, ends_second
+from generators.simulator.happening import CONTROLLER, Happening
 from generators.simulator.levels import FULL, INFO, telling
-from generators.simulator.settings import MS, SECOND, Settings
+from generators.simulator.settings import MS, Settings
 from generators.simulator.thinning import thinned
 from schemas import replication_events
 
 if TYPE_CHECKING:
     from generators.simulator.simulation import Simulation
 
-_TICK = SECOND // 2
 _RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
 _FIELD = {name: k for k, name in enumerate(Happening._fields)}
 
@@ -66,8 +66,7 @@ class Telemetry:
     def follow(self, simulation: Simulation) -> None:
         """From now on whoever runs tells its progress every second, if the cluster moves by itself, and at the end."""
         self._simulation = simulation
-        if self._settings.automatic:
-            simulation.agenda.after(_TICK, self._tick)
+        beat(simulation, self._beat)
 
     def observe(self, happening: Happening) -> None:
         self._tell(self._told.observe(happening))
@@ -91,11 +90,10 @@ class Telemetry:
     def close(self) -> pa.Table:
         """The last rows, with a progress row per source: up to now where it runs, else up to what it told last."""
         self._tell(self._told.settle())
-        running = self._running()
+        running = clocks(self._simulation) if self._simulation is not None else {}
         for key in running | dict.fromkeys(self._sources):
             source = self._source(*key)
-            at, ts = running.get(key, (max((h.at for h in source.pending), default=0), source.told))
-            source.progress(at, max(ts, source.told))
+            source.progress(self._now or source.told, max(running.get(key, 0), source.told))
         return self.drain()
 
     def _tell(self, happenings: Iterable[Happening]) -> None:
@@ -108,23 +106,16 @@ class Telemetry:
             self._sources[key] = Source(broker, kind, INFO if kind == CONTROLLER else self._level)
         return self._sources[key]
 
-    def _tick(self) -> None:
+    def _beat(self, now: Clocks) -> None:
         self._tell(self._told.settle())
-        for key, (at, ts) in self._running().items():
+        for key, ts in now.items():
             source = self._source(*key)
-            if ts // SECOND > source.told // SECOND:
-                source.progress(at, ts)
-        if self._simulation is not None:
-            self._simulation.agenda.after(_TICK, self._tick)
+            if ends_second(source.told, ts):
+                source.progress(self._now, ts)
 
-    def _running(self) -> dict[tuple[int, str], tuple[int, int]]:
-        """True time and clock of each source that can tell anything now: not of a broker that is down or frozen."""
-        if self._simulation is None:
-            return {}
-        now, controller = self._simulation.agenda.now, self._settings.controller_id
-        brokers = self._simulation.brokers.values()
-        up = {(b.id, REPLICATION): (now, b.clock.us) for b in brokers if b.running and not b.frozen}
-        return up | {(controller, CONTROLLER): (now, self._simulation.controller.clock.us)}
+    @property
+    def _now(self) -> int:
+        return self._simulation.agenda.now if self._simulation is not None else 0
 
 
 def write(lake: str, pieces: Iterable[pa.Table], writer: str, storage_options: StorageOptions | None = None) -> int:

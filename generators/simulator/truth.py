@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from generators.simulator.attempts import reports
+from generators.simulator.beats import Clocks, beat, ends_second
 from generators.simulator.causes import Causes
-from generators.simulator.committed import Committed
+from generators.simulator.falls import Fall, Falls
 from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
-from generators.simulator.log import Run
+from generators.simulator.log import ReplicaLog
 from generators.simulator.promises import promises
 from generators.simulator.settings import MS, Settings
 from generators.simulator.staleness import Staleness, Stretch
@@ -42,13 +43,11 @@ class _Partition:
 
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] = ()
-    committed: Committed = field(default_factory=Committed)
+    falls: Falls = field(default_factory=Falls)
     terms: dict[int, _Term] = field(default_factory=dict)
-    """By broker, until somebody else is elected: a former leader may not know yet that it is one."""
-    epochs: set[int] = field(default_factory=set)
-    """Leader epochs that anybody has begun to lead in."""
-    held: dict[int, list[Run]] = field(default_factory=dict)
-    """By broker: its log's runs, a list that grows with the log and is left behind when that is cut."""
+    """By broker, until it learns that it leads no more, or leads anew."""
+    logs: dict[int, ReplicaLog] = field(default_factory=dict)
+    """By broker: its log with a list of runs that grows, and that is left behind when the log is cut."""
 
 
 class Truth:
@@ -60,15 +59,21 @@ class Truth:
         self._causes = Causes()
         self._rows: dict[str, list[Row]] = {name: [] for name in truths()}
         self._heard: dict[int, int] = {}
-        """By broker: its clock (ms) when it last told anything."""
+        """By broker: its clock (us) when it last told anything."""
         self._simulation: Simulation | None = None
 
     def follow(self, simulation: Simulation) -> None:
         self._simulation = simulation
+        beat(simulation, self._beat)
+
+    def _beat(self, now: Clocks) -> None:
+        for (broker, _), ts in now.items():
+            if ends_second(self._heard.get(broker, 0), ts):
+                self._heard[broker] = ts
 
     def observe(self, happening: Happening) -> None:
         self._causes.observe(happening)
-        self._heard[happening.broker] = happening.ts // MS
+        self._heard[happening.broker] = happening.ts
         if happening.topic is None or happening.partition < 0 or happening.topic_id is None:
             return
         key = (happening.topic, happening.topic_id, happening.partition)
@@ -84,6 +89,8 @@ class Truth:
         for partition in self._partitions.values():
             for broker in list(partition.terms):
                 self._end_term(partition, broker)
+            for fall in partition.falls.found():
+                self._tell_fall(fall)
         for topic, topic_id, number in self._partitions:
             promised = promises(simulation, topic, topic_id, number)
             if promised is not None:
@@ -109,9 +116,6 @@ class Truth:
             )  # fmt: skip
         partition.isr = after if after is not None else before
         partition.replicas = h.replicas or partition.replicas
-        for broker, term in list(partition.terms.items()):
-            if h.kind == "election" and (h.leader_epoch or 0) > (term.first.leader_epoch or 0):
-                self._end_term(partition, broker)
 
     # what brokers do
 
@@ -122,56 +126,43 @@ class Truth:
         if h.kind == "leader":
             self._begin_term(partition, h, replica)
         elif h.kind == "follower":
-            self._end_term(partition, h.broker)
+            self._end_term(partition, h.broker, h.ts // MS)
         elif h.kind == "truncate":
-            self._cut(partition, h)
-        if h.kind in ("leader", "follower", "truncate") or h.broker not in partition.held:
-            partition.held[h.broker] = replica.log.runs
+            in_sync = partition.isr is not None and h.broker in partition.isr
+            partition.falls.cut(h, replica.log, partition.logs.get(h.broker, replica.log), in_sync)
+        if h.kind in ("leader", "follower", "truncate") or h.broker not in partition.logs:
+            partition.logs[h.broker] = _alias(replica.log)
         term = partition.terms.get(h.broker)
         if term is not None:
             self._stretches(h, term, term.staleness.look(term.leading, h.ts // MS))
         if reports(h) and replica.leading is not None:
             self._tell_hw(h, replica.leading, "advance", h.hw)
-            if term is not None:
-                partition.committed.advance(replica.log, h.hw or 0)
+            partition.falls.advance(h, replica.log)
 
     def _begin_term(self, partition: _Partition, h: Happening, replica: Replica) -> None:
-        self._end_term(partition, h.broker)
-        if replica.leading is None:
-            return
-        version = self._known.brokers[h.broker].version
-        term = _Term(replica.leading, h, Staleness(self._settings, version))
-        partition.terms[h.broker] = term
-        again = h.leader_epoch in partition.epochs
-        self._judge(partition, h, replica, bool(h.unclean) and not again)
-        partition.epochs.add(h.leader_epoch or 0)
-        self._tell_hw(h, replica.leading, "term_start", h.hw)
+        self._end_term(partition, h.broker, h.ts // MS)
+        if replica.leading is not None:
+            version = self._known.brokers[h.broker].version
+            partition.terms[h.broker] = _Term(replica.leading, h, Staleness(self._settings, version))
+            partition.falls.begin(h, replica.log)
+            self._tell_hw(h, replica.leading, "term_start", h.hw)
 
-    def _judge(self, partition: _Partition, h: Happening, replica: Replica, unclean: bool) -> None:
-        end = partition.committed.end
-        loss = partition.committed.lead(replica.log)
-        if loss is not None:
-            what = "unclean_loss" if unclean else "committed_loss"
-            self._tell_fall(h, what, end, h.hw, start_offset=h.leo, lost_from=loss.start, lost_to=loss.end)
-        elif partition.epochs and (h.hw or 0) < end:
-            self._tell_fall(h, "stale_leader_hw", end, h.hw, start_offset=h.leo)
-
-    def _cut(self, partition: _Partition, h: Happening) -> None:
-        to, held = h.leo or 0, partition.held.get(h.broker, [])
-        removed = [r._replace(start=max(r.start, to)) for r in held if r.end > to]
-        if partition.isr is not None and h.broker in partition.isr and to < partition.committed.end:
-            self._tell_fall(h, "hw_moved_back", partition.committed.end, to, replica_id=h.broker)
-        elif removed and not partition.committed.held(removed):
-            self._tell_fall(h, "uncommitted_truncation", partition.committed.end, to, replica_id=h.broker)
-
-    def _end_term(self, partition: _Partition, broker: int) -> None:
-        """Elsewhere somebody is elected, or here a term begins: up to now, if this one could still tell the time."""
+    def _end_term(self, partition: _Partition, broker: int, now: int | None = None) -> None:
+        """At `now` (ms) of its leader's clock; as far as that broker was heard of where it has not told the end."""
         term = partition.terms.pop(broker, None)
-        if term is not None:
-            node = self._known.brokers[broker]
-            running = node.running and not node.frozen
-            term.staleness.pass_time(node.clock.ms if running else self._heard[broker])
-            self._stretches(term.first, term, term.staleness.open())
+        if term is None:
+            return
+        node = self._known.brokers[broker]
+        if now is None:
+            now = node.clock.ms if node.running and not node.frozen else self._heard[broker] // MS
+        if self._exists(term.first):
+            term.staleness.pass_time(now)
+        self._stretches(term.first, term, [open for open in term.staleness.open() if open.start < now])
+
+    def _exists(self, h: Happening) -> bool:
+        """Whether its topic is not deleted, nor made anew."""
+        known = self._known.controller.partitions.get((h.topic or "", h.partition))
+        return known is not None and known.topic_id == h.topic_id
 
     # rows
 
@@ -181,9 +172,14 @@ class Truth:
             hw=hw, leader_leo=leading.log.leo, isr=leading.isr,
         )  # fmt: skip
 
-    def _tell_fall(self, h: Happening, what: str, before: int, after: int | None, **more: int | None) -> None:
-        said = {"ts": h.ts, "leader_id": h.leader, "leader_epoch": h.leader_epoch, "class": what}
-        self._tell("truth_regressions", h, **said, hw_before=before, hw_after=after, **more)
+    def _tell_fall(self, fall: Fall) -> None:
+        h, loss = fall.by, fall.loss
+        self._tell(
+            "truth_regressions", h, **{"class": fall.cls}, ts=h.ts, leader_id=h.leader, leader_epoch=h.leader_epoch,
+            replica_id=fall.replica, hw_before=fall.before, hw_after=fall.after,
+            start_offset=h.leo if h.kind == "leader" else None,
+            lost_from=loss.start if loss else None, lost_to=loss.end if loss else None,
+        )  # fmt: skip
 
     def _stretches(self, h: Happening, term: _Term, stretches: list[Stretch]) -> None:
         for replica, start, end in stretches:
@@ -207,6 +203,13 @@ def write(folder: str | Path, tables: Mapping[str, pa.Table]) -> None:
 
     for name, table in tables.items():
         write_deltalake(str(Path(folder) / name), table, mode="overwrite", schema_mode="overwrite")
+
+
+def _alias(log: ReplicaLog) -> ReplicaLog:
+    """The log as it will be until it is cut: it shares the list of runs."""
+    shared = ReplicaLog(log.start)
+    shared.runs = log.runs
+    return shared
 
 
 def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
