@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from generators.files import StorageOptions
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
     from pipelines.streaming.tables import Written
-
-StorageOptions = Mapping[str, str]
 
 # What the Spark reader and the Rust writer of one table would not both understand stays off.
 CONFIGURATION = {

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
+
+from generators.files import StorageOptions, local_path, object_store
+from generators.lease import Lease, LeaseTaken, Renewal, verify
 
 
 class RoleHeld(RuntimeError):
@@ -23,28 +26,66 @@ class RoleHeld(RuntimeError):
 class NotLockable(RuntimeError):
     """The lake lies where no lock can be had."""
 
-    def __init__(self, lake: str) -> None:
-        super().__init__(f"lake {lake} is on an object store, where roles cannot be locked yet: use a local path")
+    def __init__(self, lake: str, why: object) -> None:
+        super().__init__(f"the roles of lake {lake} cannot be locked: {why}")
 
 
-def local_path(lake: str) -> Path | None:
-    """The folder of a lake on this machine's disks, None for an object store."""
-    parts = urlsplit(lake)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return None if "://" in lake else Path(lake)
+class Held:
+    """A role in hand. A lock of the kernel stays until the process ends; a lease has to be looked after."""
+
+    def __init__(self, lease: Lease | None = None) -> None:
+        self._lease = lease
+        self.token = lease.token if lease else None
+        """What another process of the holder shows to `verify_role`; None where there is no need."""
+
+    def check(self) -> None:
+        """Before each commit: raises LeaseLost where the role may be another's by now."""
+        if self._lease is not None:
+            self._lease.check()
 
 
 @contextmanager
-def hold(lake: str, role: str) -> Iterator[None]:
-    """Hold `role` of `lake` for the length of a `with` block; RoleHeld names who has it already.
-
-    The kernel frees the lock with the process, however that ends; the file only names the holder.
-    """
+def hold(lake: str, role: str, storage_options: StorageOptions | None = None) -> Iterator[Held]:
+    """Hold `role` of `lake` for the length of a `with` block; RoleHeld names who has it already."""
     root = local_path(lake)
-    if root is None:
-        raise NotLockable(lake)
-    path = root / "_locks" / f"{quote(role, safe=':')}.lock"
+    with _leased(lake, role, storage_options or {}) if root is None else _locked(root, lake, role) as held:
+        yield held
+
+
+def verify_role(lake: str, role: str, token: str | None, storage_options: StorageOptions) -> None:
+    """Raises LeaseLost where the role is no longer held by the process whose `token` this is."""
+    if token is not None:
+        verify(object_store(lake, storage_options), _path(role, "lease"), token)
+
+
+def _path(role: str, kind: str) -> str:
+    return f"_locks/{quote(role, safe=':')}.{kind}"
+
+
+@contextmanager
+def _leased(lake: str, role: str, storage_options: StorageOptions) -> Iterator[Held]:
+    try:
+        store = object_store(lake, storage_options)
+    except Exception as error:
+        raise NotLockable(lake, error) from error
+    lease = Lease(store, _path(role, "lease"))
+    try:
+        lease.acquire()
+    except LeaseTaken as taken:
+        raise RoleHeld(role, lake, str(taken)) from None
+    renewal = Renewal(lease)
+    renewal.start()
+    try:
+        yield Held(lease)
+    finally:
+        renewal.stop()
+        lease.release()
+
+
+@contextmanager
+def _locked(root: Path, lake: str, role: str) -> Iterator[Held]:
+    """The kernel frees the lock with the process, however that ends; the file only names the holder."""
+    path = root / _path(role, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -53,7 +94,7 @@ def hold(lake: str, role: str) -> Iterator[None]:
         except BlockingIOError:
             raise RoleHeld(role, lake, _holder(descriptor)) from None
         _sign(descriptor)
-        yield
+        yield Held()
     finally:
         os.close(descriptor)
 

@@ -43,11 +43,12 @@ def maintain(
 
     options = dict(storage_options or {})
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
-    with hold(lake, "maintain"):
+    with hold(lake, "maintain", options) as held:
         read = version_read(place)
         for name in tables():
             if not DeltaTable.is_deltatable(place.uri(name), storage_options=options):
                 continue
+            held.check()
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
             yield f"{tables()[name].path}: " + ", ".join(

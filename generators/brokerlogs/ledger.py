@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pyarrow.fs as pa_fs
+from pyarrow.fs import FileType
 
-from generators.lake import StorageOptions, committed, read_events
-from generators.lock import local_path
+from generators.files import StorageOptions, file_system, local_path
+from generators.lake import committed, read_events
 
 
 class Ledger:
@@ -20,7 +21,7 @@ class Ledger:
     def __init__(self, lake: str, cluster: str, storage_options: StorageOptions | None = None) -> None:
         self.lake, self.cluster, self.options = lake, cluster, storage_options
         self._local = local_path(lake)
-        self._fs, self._root = self._file_system()
+        self._fs = file_system(lake, storage_options)
         self._versions: dict[str, int] = {}
 
     def app_id(self, source_id: str) -> str:
@@ -50,7 +51,7 @@ class Ledger:
         for name in source_ids:
             self._versions[name] += 1
             old = self._path(name, self._versions[name] - 2)
-            if self._fs.get_file_info(old).type != pa_fs.FileType.NotFound:
+            if self._fs.get_file_info(old).type != FileType.NotFound:
                 self._fs.delete_file(old)
 
     def _read(self, source_id: str, version: int) -> dict[str, Any]:
@@ -72,27 +73,19 @@ class Ledger:
         return max(epochs.unique().to_pylist(), default=-1)
 
     def _path(self, source_id: str, version: int) -> str:
-        return f"{self._root}/_ingest/{quote(self.cluster, safe='')}/{quote(source_id, safe='')}/{version}.json"
+        return f"_ingest/{quote(self.cluster, safe='')}/{quote(source_id, safe='')}/{version}.json"
 
     def _write(self, path: str, content: bytes) -> None:
         folder = path.rpartition("/")[0]
-        if self._local is not None:
-            os.makedirs(folder, exist_ok=True)
+        self._fs.create_dir(folder)
         with self._fs.open_output_stream(path) as stream:
             stream.write(content)
         if self._local is not None:
-            _sync(path)
-            _sync(folder)
-
-    def _file_system(self) -> tuple[pa_fs.FileSystem, str]:
-        if self._local is not None:
-            return pa_fs.LocalFileSystem(), str(self._local.absolute())
-        from deltalake.fs import DeltaStorageHandler
-
-        return pa_fs.PyFileSystem(DeltaStorageHandler(self.lake, dict(self.options or {}))), ""
+            _sync(self._local / path)
+            _sync(self._local / folder)
 
 
-def _sync(path: str) -> None:
+def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

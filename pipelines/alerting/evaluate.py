@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from generators.lake import CONFIGURATION, StorageOptions
+from generators.files import StorageOptions
+from generators.lake import CONFIGURATION
 from generators.lock import hold
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.outbox import latest, news, since
@@ -32,11 +33,12 @@ def evaluate(
     Raises UsageError for bad rules, RoleHeld while another process checks the lake.
     """
     rules = load(rules_file)
-    with hold(lake, "check"):
+    with hold(lake, "check", storage_options) as held:
         stored = from_arrow(read(lake, alerts.TABLE, alerts.ARROW, None, storage_options))
         found = evidence(lake, rules, since(stored), storage_options)
         present = alert_states(found, rules, now or datetime.now(UTC))
         rows = news(present, stored)
+        held.check()
         _append(lake, rows, storage_options)
     _log.info("%d alerts: %d new states", len(present), len(rows))
     resolved = [state for state in latest(rows).values() if not state.firing]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from generators.lake import StorageOptions
+from generators.files import StorageOptions
 from generators.lock import hold
 from pipelines.alerting.conditions import asking, microseconds
 from pipelines.alerting.evidence import Evidence
@@ -46,11 +46,12 @@ def check(
     `now` is the wall clock (aware). `spark` is a session, or starts one when there is something to judge; by
     default the streaming job's. Raises RoleHeld while another process checks the lake.
     """
-    with hold(lake, "check"):
+    with hold(lake, "check", storage_options) as held:
         run = _Run(lake, now or datetime.now(UTC), spark, dict(storage_options or {}))
         limits = Limits(quarantine_share, stale_after_s)
         results = [result for suite in suites(limits) for result in run.judge(suite)]
         summary = CheckSummary(run.now, results)
+        held.check()
         append(lake, summary, storage_options)
     return summary
 

@@ -9,7 +9,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from generators.lake import CONFIGURATION, StorageOptions
+from generators.files import StorageOptions
+from generators.lake import CONFIGURATION
 from schemas import quality_results
 
 Judged = dict[tuple[str, str], int]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from generators.lock import Held
 from pipelines.streaming.tables import Lake
 
 if TYPE_CHECKING:
@@ -47,11 +48,15 @@ class RunSummary:
 
 
 def follow(
-    running: StreamingQuery, lake: Lake, on_batch: Callable[[Batch], None] | None, stopping: threading.Event
+    running: StreamingQuery, lake: Lake, on_batch: Callable[[Batch], None] | None, stopping: threading.Event, held: Held
 ) -> RunSummary:
-    """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended."""
+    """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
+
+    Raises RunFailed, and LeaseLost when the role is no longer `held`.
+    """
     begun, summary, seen = time.monotonic(), RunSummary(), -1
     while True:
+        held.check()
         # Asked before the progress is read: the last batch's is there once the query is not active.
         active, asked = running.isActive, stopping.is_set()
         batches = [_batch(progress, lake) for progress in _progress(running, seen)]

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from generators.lake import bronze
+from generators.lease import LeaseLost
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming.drain import close_sources
 from pipelines.streaming.follow import Batch, RunSummary, follow
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
-from pipelines.streaming.tables import Lake
+from pipelines.streaming.tables import ROLE, Lake
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -53,13 +54,18 @@ def run(
 
     `drain` first closes all sources; `rebuild` starts silver anew. `gold_interval_s`: seconds between writes of
     `gold/partition_health`, by default every batch of a run `once` and 10 s else. A session that is already
-    running is used and left running. Raises RoleHeld, StateMismatch, UnsuitableSpark.
+    running is used and left running. Raises RoleHeld, LeaseLost,
+    StateMismatch, UnsuitableSpark.
     """
     from pipelines.streaming.session import session
 
     place = Lake(_absolute(lake), dict(storage_options or {}))
     continuous = interval is not None or not once
-    with hold(place.root, "run"), _stoppable(stop or threading.Event()) as stopping, _session_to_stop() as stop_later:
+    with (
+        hold(place.root, ROLE, place.storage_options) as held,
+        _stoppable(stop or threading.Event()) as stopping,
+        _session_to_stop() as stop_later,
+    ):
         bronze(place.root, place.storage_options)
         place.create()
         query = open_query(place, rules, buckets, shuffle_partitions, rebuild=rebuild)
@@ -75,10 +81,13 @@ def run(
         stop_later(spark)
         health_every = gold_interval_s if gold_interval_s is not None else 10.0 if continuous else 0.0
         packed = pack(source(spark, place, max_bytes_per_trigger), query)
-        running = start(
-            reconstruct(packed, rules, query, health_every), place, query, interval or 10.0 if continuous else None
-        )
-        return follow(running, place, on_batch, stopping)
+        facts = reconstruct(packed, rules, query, health_every)
+        running = start(facts, place, query, interval or 10.0 if continuous else None, held.token)
+        try:
+            return follow(running, place, on_batch, stopping, held)
+        except LeaseLost:
+            running.stop()
+            raise
 
 
 def source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
@@ -119,11 +128,18 @@ def reconstruct(
     )
 
 
-def start(facts: DataFrame, lake: Lake, query: Query, interval: float | None) -> StreamingQuery:
-    """The running query into the sink; to the end of the data when `interval` is None."""
+def start(
+    facts: DataFrame, lake: Lake, query: Query, interval: float | None, role_token: str | None = None
+) -> StreamingQuery:
+    """The running query into the sink; to the end of the data when `interval` is None.
+
+    The sink commits only while the role is held under `role_token`, where there is one.
+    """
     from pipelines.streaming.sink import FORMAT, LakeSink, SinkSettings
 
-    settings = SinkSettings(lake.root, query.query_id, query.buckets, query.rebuild, dict(lake.storage_options))
+    settings = SinkSettings(
+        lake.root, query.query_id, query.buckets, query.rebuild, dict(lake.storage_options), role_token
+    )
     facts.sparkSession.dataSource.register(LakeSink)
     writer = (
         facts.writeStream.format(FORMAT)

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from generators.lock import verify_role
 from pipelines.streaming import gold
 from pipelines.streaming.packing import decode
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake, Written, commit, declared, statistics
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, Written, commit, declared, statistics
 
 FORMAT = "hwmark"
 
@@ -38,6 +39,7 @@ class SinkSettings:
     buckets: int
     overwrite_first: bool = False
     storage_options: dict[str, str] = field(default_factory=dict)
+    role_token: str | None = None
 
     def option(self) -> str:
         return json.dumps(self.__dict__)
@@ -85,6 +87,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """One commit per table that has something new; a table that has the batch already stays as it is."""
+        verify_role(self.settings.lake, ROLE, self.settings.role_token, self.settings.storage_options)
         tasks = [m for m in messages if isinstance(m, TaskFiles)]
         query_id, first = self.settings.query_id, self.settings.overwrite_first and batchId == 0
         for kind in KINDS:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from generators.files import file_system
 from pipelines.replication.facts import SCHEMAS
 from schemas import tables
 from schemas.declaration import Table
@@ -21,6 +22,8 @@ KINDS = tuple(SCHEMAS)
 """What the reconstruction emits; each kind is a table of the same name."""
 HEALTH = "partition_health"
 MINUTES = ("cluster_minute", "broker_minute")
+ROLE = "run"
+"""Whoever holds it commits to these tables."""
 
 # What the Spark reader and the Rust writer of one table would not both understand stays off.
 INDEXED = 8
@@ -44,10 +47,7 @@ class Lake:
 
     def files(self, kind: str | None = None) -> Any:
         """A pyarrow file system rooted at a table's folder, or at the lake."""
-        from pyarrow.fs import FileSystem, SubTreeFileSystem
-
-        files, root = FileSystem.from_uri(self.uri(kind) if kind else self.root)
-        return SubTreeFileSystem(root, files)
+        return file_system(self.uri(kind) if kind else self.root, self.storage_options)
 
     def create(self) -> None:
         """Creates every table of the job that does not exist, so that each can be read from the first batch on."""

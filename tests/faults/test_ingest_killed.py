@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from generators import traces
-from generators.brokerlogs import ingest
+from generators.brokerlogs import ingest, reading
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.lake import read_events
 from tests.unit.ingest.comparing import numbers_without_holes, told
@@ -66,10 +66,10 @@ def test_killed_around_a_commit(
     folder.mkdir()
     for log in LOGS:
         (folder / log).write_bytes(b"".join(_lines(log)))
-    monkeypatch.setattr(ingest, "ROUND_BYTES", 1)
+    monkeypatch.setattr(reading, "ROUND_BYTES", 1)
     deaths = 0
     while True:
-        monkeypatch.setattr(ingest, "CHUNK", chance.randrange(20_000, 200_000))
+        monkeypatch.setattr(reading, "CHUNK", chance.randrange(20_000, 200_000))
         with monkeypatch.context() as dying:
             target = ingest if point == "append_round" else ingest.Ledger
             dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))

@@ -61,7 +61,7 @@ def test_events_do_not_depend_on_the_pieces_read(
     lines = gzip.decompress(source.read_bytes()).splitlines(keepends=True)
     (folder / "replication.log.1").write_bytes(b"".join(lines[:2000]))
     (folder / "replication.log").write_bytes(b"".join(lines[2000:]))
-    monkeypatch.setattr("generators.brokerlogs.ingest.CHUNK", chunk)
+    monkeypatch.setattr("generators.brokerlogs.reading.CHUNK", chunk)
     pieces = read_logs([folder], "c")
     mine = whole.filter(pc.equal(whole["source_id"], "broker-3/replication.log"))
     assert told(pieces) == [row for row in told(mine) if row["event_type"] != "config"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.lock import NotLockable, RoleHeld, hold
+from generators.lock import NotLockable, RoleHeld, hold, verify_role
 
 HOLD = """
 import sys
@@ -40,6 +40,12 @@ def test_a_role_is_free_after_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_an_object_store_is_refused_by_name() -> None:
-    with pytest.raises(NotLockable, match="s3://bucket/lake"), hold("s3://bucket/lake", "run"):
+def test_a_place_that_is_neither_disk_nor_object_store_is_refused_by_name() -> None:
+    with pytest.raises(NotLockable, match="ftp://host/lake"), hold("ftp://host/lake", "run"):
         pass
+
+
+def test_a_lock_on_disk_cannot_be_lost_and_needs_no_token(tmp_path: Path) -> None:
+    with hold(str(tmp_path), "run") as held:
+        held.check()
+        verify_role(str(tmp_path), "run", held.token, {})

@@ -1,0 +1,91 @@
+"""The files of a lake that belong to no table: on this machine's disks, or on an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+StorageOptions = Mapping[str, str]
+
+_OF_THE_CLIENT = ("allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "timeout", "user_agent")
+_YES_OR_NO = {"allow_http", "allow_invalid_certificates"}
+_OF_DELTA = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo")
+# Whoever asks with conditions wants an answer soon, or none: `deltalake` itself tries for minutes.
+_SOON = {"timeout": "10s", "connect_timeout": "5s"}
+_BRIEFLY = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
+
+
+def local_path(lake: str) -> Path | None:
+    """The folder of a lake on this machine's disks, None for an object store."""
+    parts = urlsplit(lake)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if "://" in lake else Path(lake)
+
+
+def file_system(uri: str, storage_options: StorageOptions | None = None) -> FileSystem:
+    """A file system whose root is `uri`; on an object store with the options that `deltalake` takes."""
+    path = local_path(uri)
+    if path is not None:
+        return SubTreeFileSystem(str(path.absolute()), LocalFileSystem())
+    return _remote(uri, dict(storage_options or {}))
+
+
+def _remote(uri: str, options: dict[str, str]) -> FileSystem:
+    import pyarrow as pa
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import PyFileSystem
+
+    class Handler(DeltaStorageHandler):  # type: ignore[misc]
+        """The library's own, whose output takes `bytes` where pyarrow hands it buffers."""
+
+        def open_output_stream(self, path: str, metadata: Any = None) -> pa.PythonFile:
+            return pa.PythonFile(_Output(self._handler.open_output_stream(path, metadata)), mode="w")
+
+    return PyFileSystem(Handler(uri, options))
+
+
+class _Output:
+    """A stream of `deltalake` that takes buffers."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._stream.close()
+
+
+def object_store(uri: str, storage_options: StorageOptions) -> ObjectStore:
+    """The object store below `uri`, for puts with conditions; the options are those that `deltalake` takes."""
+    from obstore.store import from_url
+
+    given = {name.lower(): value for name, value in storage_options.items() if not name.lower().startswith(_OF_DELTA)}
+    client: dict[str, Any] = {n.removeprefix("aws_"): v for n, v in given.items() if _is_of_the_client(n)}
+    for name in _YES_OR_NO & client.keys():
+        client[name] = client[name].lower() in ("true", "1")
+    config: Any = {name: value for name, value in given.items() if not _is_of_the_client(name)}
+    options: Any = {"client_options": _SOON | client, "retry_config": _BRIEFLY}
+    store: ObjectStore = from_url(uri, config=config, **options)
+    return store
+
+
+def _is_of_the_client(name: str) -> bool:
+    return name.removeprefix("aws_") in _OF_THE_CLIENT

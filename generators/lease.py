@@ -1,0 +1,172 @@
+"""A role held on an object store: an object that its holder renews, by conditional put, before it expires."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+log = logging.getLogger("hwmark.lease")
+
+LASTS = timedelta(seconds=60)
+RENEWED_EVERY = LASTS / 3
+SKEW = timedelta(seconds=30)
+"""So far the clocks of two hosts may be apart: a lease is taken over only when it has been over for so long."""
+
+
+class LeaseTaken(RuntimeError):
+    """Somebody else holds the lease; the message names them."""
+
+
+class LeaseLost(RuntimeError):
+    """The lease was not renewed in time, or another process has taken it over."""
+
+    def __init__(self, path: str, whom: str) -> None:
+        super().__init__(
+            f"the lease {path} is lost to {whom}: this process stops before it writes; "
+            "start it again where the object store can be reached"
+        )
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the lease object says of its holder; times in UTC."""
+
+    token: str
+    host: str
+    pid: int
+    started: str
+    expires: str
+
+    @classmethod
+    def new(cls, now: datetime) -> Signature:
+        """Of this process from `now` on."""
+        started = now.isoformat(timespec="seconds")
+        return cls(uuid.uuid4().hex, socket.gethostname(), os.getpid(), started, "").until(now + LASTS)
+
+    def until(self, expires: datetime) -> Signature:
+        return replace(self, expires=expires.isoformat())
+
+    def content(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    def over(self, now: datetime, by: timedelta = timedelta()) -> bool:
+        """Whether the lease has expired, `by` so long."""
+        return now >= datetime.fromisoformat(self.expires) + by
+
+    def words(self) -> str:
+        return (
+            f"process {self.pid} on {self.host} since {self.started} (its lease ends at {self.expires} if not renewed)"
+        )
+
+
+class Lease:
+    """The lease at `path` of an object store, for this process; `now` is the wall clock (aware)."""
+
+    def __init__(self, store: ObjectStore, path: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.store, self.path, self._now = store, path, now
+        self._mine = Signature.new(now())
+        self._tag: str | None = None
+        self._lost: str | None = None
+
+    @property
+    def token(self) -> str:
+        """Tells this lease from those before and after it."""
+        return self._mine.token
+
+    def acquire(self) -> None:
+        """Put the lease if there is none, or over one that has expired. Raises LeaseTaken."""
+        there = read(self.store, self.path)
+        if there is not None and not there[0].over(self._now(), by=SKEW):
+            raise LeaseTaken(there[0].words())
+        if whom := self._put(self._mine.until(self._now() + LASTS), there[1] if there else None):
+            raise LeaseTaken(whom)
+
+    def renew(self) -> None:
+        """Put the next expiry, on the condition that the object is as this process left it. Raises LeaseLost."""
+        self.check()
+        self._lost = self._put(self._mine.until(self._now() + LASTS), self._tag)
+        self.check()
+
+    def check(self) -> None:
+        """Raises LeaseLost where another process may hold the role by now."""
+        if self._lost is None and self._mine.over(self._now()):
+            self._lost = f"the clock: it was not renewed before {self._mine.expires}"
+        if self._lost is not None:
+            raise LeaseLost(self.path, self._lost)
+
+    def release(self) -> None:
+        """Leave the lease to the next: it is over at once, with no need to wait for clocks."""
+        if self._lost is None:
+            self._put(self._mine.until(self._now() - SKEW), self._tag)
+
+    def _put(self, next: Signature, tag: str | None) -> str | None:
+        """Writes where the object still has `tag`, or is not there for None; else says who was faster."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        try:
+            mode: Any = "create" if tag is None else {"e_tag": tag}
+            self._tag = obstore.put(self.store, self.path, next.content(), mode=mode)["e_tag"]
+        except (AlreadyExistsError, PreconditionError):
+            there = read(self.store, self.path)
+            if there is None or there[0].token != self.token:
+                return there[0].words() if there else "whoever removed it"
+            next, self._tag = there  # an earlier put of ours, whose answer did not come through
+        self._mine = next
+        return None
+
+
+class Renewal(threading.Thread):
+    """Renews a lease in the background until it is stopped or the lease is lost."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(name=f"lease {lease.path}", daemon=True)
+        self._lease, self._stopped = lease, threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.wait(RENEWED_EVERY.total_seconds()):
+            try:
+                self._lease.renew()
+            except LeaseLost as lost:
+                log.error("%s", lost)
+                return
+            except Exception as error:  # the store may be back before the lease is over
+                log.warning("lease %s not renewed, trying again: %s", self._lease.path, error)
+
+    def stop(self) -> None:
+        """Ends the thread, which may be waiting for the store."""
+        self._stopped.set()
+        self.join()
+
+
+def read(store: ObjectStore, path: str) -> tuple[Signature, str | None] | None:
+    """Who signed the lease last and the object's ETag; None where there is no lease."""
+    import obstore
+
+    try:
+        found = obstore.get(store, path)
+    except FileNotFoundError:
+        return None
+    content = bytes(found.bytes())
+    try:
+        return Signature(**json.loads(content)), found.meta["e_tag"]
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} holds {content[:80]!r}, which is no lease: remove that object") from error
+
+
+def verify(store: ObjectStore, path: str, token: str) -> None:
+    """Raises LeaseLost where the lease is not, or no longer, the one of `token`: for a holder's other processes."""
+    there = read(store, path)
+    if there is None or there[0].token != token:
+        raise LeaseLost(path, there[0].words() if there else "whoever removed it")

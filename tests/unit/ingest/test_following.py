@@ -1,0 +1,138 @@
+"""A reader that follows: logs that come later, truncation, events that break the contract."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from generators.brokerlogs import ingest, tail
+from generators.brokerlogs.ingest import ingest_logs
+from generators.brokerlogs.summary import IngestSummary
+from generators.lake import bronze, read_events
+from generators.lock import hold
+from pipelines.replication import replay
+from tests.unit.brokerlogs.log_lines import advanced, leader, recorded
+from tests.unit.ingest.comparing import numbers_without_holes
+
+
+class Follower:
+    """`ingest logs --follow` in a thread of this process."""
+
+    def __init__(self, path: Path, lake: Path) -> None:
+        self.lake, self._stop, self.summary = str(lake), threading.Event(), None
+        bronze(self.lake)
+        self._thread = threading.Thread(target=self._run, args=(path,))
+        self._thread.start()
+
+    def _run(self, path: Path) -> None:
+        self.summary = ingest_logs([path], cluster="c", lake=self.lake, follow=True, stop=self._stop)
+
+    def until(self, seen: Callable[[pa.Table], bool]) -> pa.Table:
+        """Events of the lake once they are as wished for."""
+        end = monotonic() + 120
+        while not seen(events := read_events(self.lake)):
+            assert self._thread.is_alive()
+            assert monotonic() < end, f"not seen among {events.num_rows} events"
+            sleep(0.05)
+        return events
+
+    def stop(self) -> IngestSummary:
+        self._stop.set()
+        self._thread.join(60)
+        assert self.summary is not None
+        return self.summary
+
+
+@pytest.fixture
+def follow(monkeypatch, tmp_path):
+    monkeypatch.setattr(ingest, "LOOK_ROUND_S", 0.1)
+    monkeypatch.setattr(tail, "PATIENCE_S", 0.1)
+    running = []
+
+    def start(path: Path) -> Follower:
+        running.append(Follower(path, tmp_path / "lake"))
+        return running[-1]
+
+    yield start
+    for follower in running:
+        follower._stop.set()
+
+
+def broker(folder: Path, number: int, *lines: str) -> Path:
+    log = folder / f"broker-{number}" / "replication.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(lines))
+    return log
+
+
+def has(*source_ids: str, hw: int | None = None) -> Callable[[pa.Table], bool]:
+    def seen(events: pa.Table) -> bool:
+        there = set(events["source_id"].to_pylist()) >= set(source_ids)
+        return there and (hw is None or hw in events["hw"].to_pylist())
+
+    return seen
+
+
+def test_logs_that_come_later_are_taken_up(tmp_path, follow):
+    logs = tmp_path / "logs"
+    broker(logs, 1, leader(), recorded(2, 5, ms=100))
+    follower = follow(logs)
+    follower.until(has("broker-1/replication.log"))
+    broker(logs, 2, leader(name="clicks-0"), recorded(1, 7, name="clicks-0", ms=200))
+    later = logs / "broker-1" / "fetcher.log"
+    later.write_text(recorded(3, 9, name="audit-0", ms=300))
+    events = follower.until(has("broker-1/replication.log", "broker-2/replication.log", "broker-1/fetcher.log"))
+    summary = follower.stop()
+    assert [source.source_id for source in summary.sources] == [
+        "broker-1/replication.log", "broker-1/fetcher.log", "broker-2/replication.log",
+    ]  # fmt: skip
+    assert numbers_without_holes(read_events(follower.lake))
+    assert set(events["source_epoch"].to_pylist()) == {0}
+
+
+def test_a_log_that_comes_later_and_is_read_by_another_process_is_left_to_it(tmp_path, follow):
+    logs = tmp_path / "logs"
+    broker(logs, 1, leader(), recorded(2, 5, ms=100))
+    follower = follow(logs)
+    follower.until(has("broker-1/replication.log"))
+    with hold(follower.lake, "ingest:c/broker-2/replication.log"):
+        broker(logs, 2, leader(name="clicks-0"))
+        log = broker(logs, 3, leader(name="audit-0"))
+        follower.until(has("broker-3/replication.log"))
+        assert log.exists()
+    follower.until(has("broker-2/replication.log"))
+    assert any("left out: ingest:c/broker-2/replication.log" in word for word in follower.stop().problems)
+
+
+def test_a_log_truncated_in_place_is_a_new_incarnation_and_the_break_is_reported(tmp_path, follow):
+    """What was written between the last read and the truncation is gone, and nobody can know how much it was."""
+    logs = tmp_path / "logs"
+    log = broker(logs, 1, leader(), recorded(2, 5, ms=100), advanced(0, 5, ms=101))
+    follower = follow(logs)
+    follower.until(has("broker-1/replication.log", hw=5))
+    with log.open("r+") as file:
+        file.truncate(0)
+        file.write(recorded(2, 8, ms=4000) + advanced(5, 8, ms=4001))
+    events = follower.until(has("broker-1/replication.log", hw=8))
+    summary = follower.stop()
+    assert any("begun anew as source_epoch 1" in word for word in summary.problems)
+    assert numbers_without_holes(events)
+    reports = events.filter(pc.equal(events["event_type"], "hw")).sort_by("ts")
+    assert list(zip(reports["source_epoch"].to_pylist(), reports["hw"].to_pylist(), strict=True)) == [(0, 5), (1, 8)]
+    gaps = replay(read_events(follower.lake)).telemetry_gaps.to_pylist()
+    assert {(gap["source_id"], gap["kind"]) for gap in gaps} >= {("broker-1/replication.log", "reset")}
+
+
+def test_events_that_break_the_contract_reach_bronze_are_said_and_are_set_aside_once(tmp_path):
+    log = broker(tmp_path / "logs", 1, leader(), recorded(2, -7, ms=10), recorded(2, 5, ms=20))
+    lake = str(tmp_path / "lake")
+    summary = ingest_logs([log], cluster="c", lake=lake)
+    assert summary.broken == {"leo_below_-1": 1}
+    assert "which `run` will set aside in quarantine: leo_below_-1 1" in str(summary)
+    events = read_events(lake)
+    assert numbers_without_holes(events)
+    assert replay(events).quarantine["reasons"].to_pylist() == [["leo_below_-1: leo = -7"]]

@@ -1,0 +1,181 @@
+"""A role on an object store: one holder, renewed before it expires, taken over only long after."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from generators import lease as lease_module
+from generators.lease import LASTS, SKEW, Lease, LeaseLost, LeaseTaken, Renewal, verify
+
+PATH = "_locks/run.lease"
+
+
+class Clock:
+    """A wall clock that tests turn."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def on(self, by: timedelta) -> None:
+        self.now += by
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def taken(store, clock):
+    lease = Lease(store, PATH, clock)
+    lease.acquire()
+    return lease
+
+
+def signature(store):
+    return json.loads(bytes(obstore.get(store, PATH).bytes()))
+
+
+def test_the_second_holder_is_refused_and_told_who_has_it(store, clock):
+    taken(store, clock)
+    there = signature(store)
+    with pytest.raises(LeaseTaken, match=f"process {there['pid']} on {there['host']} since 2026-11-21T12:00:00"):
+        taken(store, clock)
+
+
+def test_of_two_that_find_no_lease_one_gets_it(store, clock, monkeypatch):
+    first, second = Lease(store, PATH, clock), Lease(store, PATH, clock)
+    first.acquire()
+    looks = iter([None, lease_module.read(store, PATH)])  # the second looked before the first put
+    monkeypatch.setattr(lease_module, "read", lambda *_: next(looks))
+    with pytest.raises(LeaseTaken):
+        second.acquire()
+    assert signature(store)["token"] == first.token
+
+
+def test_of_two_that_find_an_expired_lease_one_gets_it(store, clock, monkeypatch):
+    taken(store, clock)
+    clock.on(LASTS + SKEW)
+    stale = lease_module.read(store, PATH)
+    first, second = Lease(store, PATH, clock), Lease(store, PATH, clock)
+    first.acquire()
+    looks = iter([stale, lease_module.read(store, PATH)])
+    monkeypatch.setattr(lease_module, "read", lambda *_: next(looks))
+    with pytest.raises(LeaseTaken):
+        second.acquire()
+    assert signature(store)["token"] == first.token
+
+
+@pytest.mark.parametrize(("after", "free"), [(LASTS, False), (LASTS + SKEW, True)], ids=["expired", "long expired"])
+def test_a_lease_is_taken_over_only_when_no_clock_within_the_skew_calls_it_valid(store, clock, after, free):
+    taken(store, clock)
+    clock.on(after)
+    if free:
+        taken(store, clock)
+    else:
+        with pytest.raises(LeaseTaken):
+            taken(store, clock)
+
+
+def test_a_renewed_lease_goes_on(store, clock):
+    lease = taken(store, clock)
+    for _ in range(5):
+        clock.on(LASTS / 2)
+        lease.renew()
+        lease.check()
+    with pytest.raises(LeaseTaken):
+        taken(store, clock)
+
+
+def test_a_lease_not_renewed_in_time_is_lost_though_nobody_took_it(store, clock):
+    lease = taken(store, clock)
+    clock.on(LASTS)
+    with pytest.raises(LeaseLost, match="not renewed before 2026-11-21T12:01:00"):
+        lease.check()
+    with pytest.raises(LeaseLost):
+        lease.renew()
+
+
+def test_a_lease_that_was_taken_over_is_lost_to_the_one_who_has_it(store, clock):
+    late = Clock()
+    lease = taken(store, late)
+    clock.on(LASTS + SKEW)
+    verify(store, PATH, lease.token)
+    other = taken(store, clock)
+    with pytest.raises(LeaseLost, match="since 2026-11-21T12:01:30"):
+        lease.renew()
+    with pytest.raises(LeaseLost):
+        lease.check()
+    with pytest.raises(LeaseLost, match="since 2026-11-21T12:01:30"):
+        verify(store, PATH, lease.token)
+    lease.release()
+    verify(store, PATH, other.token)
+
+
+def test_a_lease_whose_object_was_removed_is_lost(store, clock):
+    lease = taken(store, clock)
+    obstore.delete(store, PATH)
+    with pytest.raises(LeaseLost, match="whoever removed it"):
+        lease.renew()
+    with pytest.raises(LeaseLost, match="whoever removed it"):
+        verify(store, PATH, lease.token)
+
+
+def test_a_put_whose_answer_was_lost_is_known_again(store, clock, monkeypatch):
+    lease = taken(store, clock)
+    put = obstore.put
+
+    def twice(*args, **kwargs):
+        put(*args, **kwargs)  # came through, its answer did not, and the client puts again
+        return put(*args, **kwargs)
+
+    monkeypatch.setattr(obstore, "put", twice)
+    clock.on(LASTS / 2)
+    lease.renew()
+    monkeypatch.setattr(obstore, "put", put)
+    clock.on(LASTS / 2)
+    lease.renew()
+    lease.check()
+
+
+def test_a_released_lease_is_free_at_once(store, clock):
+    taken(store, clock).release()
+    taken(store, clock)
+
+
+def test_the_background_renews_until_it_is_stopped_and_outlives_an_error(store, clock, monkeypatch):
+    lease, renewed = taken(store, clock), lease_module.threading.Event()
+    monkeypatch.setattr(lease_module, "RENEWED_EVERY", timedelta(milliseconds=1))
+    put, failures = obstore.put, iter([True, True])
+
+    def flaky(*args, **kwargs):
+        if next(failures, False):
+            raise OSError("no route to the store")
+        renewed.set()
+        return put(*args, **kwargs)
+
+    monkeypatch.setattr(obstore, "put", flaky)
+    before = signature(store)["expires"]
+    clock.on(LASTS / 2)
+    renewal = Renewal(lease)
+    renewal.start()
+    assert renewed.wait(30)
+    renewal.stop()
+    assert signature(store)["expires"] > before
+    lease.check()
+
+
+def test_an_object_that_is_no_lease_is_named(store, clock):
+    obstore.put(store, PATH, b"hello")
+    with pytest.raises(ValueError, match=r"_locks/run\.lease holds b'hello', which is no lease: remove"):
+        taken(store, clock)
