@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from generators.files import StorageOptions
+from generators.files import StorageOptions as StorageOptions
 from schemas import replication_events
 
 if TYPE_CHECKING:
