@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -129,11 +130,11 @@ def say_gaps(state: State, talk: Talk, batch: Batch, outcome: Outcome) -> None:
 
 
 def say_late(
-    state: State, talk: Talk, batch: Batch, outcome: Outcome, settled: dict[str, int], told: dict[Any, int]
+    state: State, talk: Talk, batch: Batch, waited: int, settled: dict[str, int], told: dict[Any, int]
 ) -> None:
     """Rows that came after what they bear on was decided: fillers of declared gaps, and rows of sources
-    that the cluster had stopped waiting for."""
-    rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, outcome, settled, told)])
+    that the cluster had stopped waiting for. The first `waited` rows of the batch came earlier."""
+    rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, waited, settled, told)])
     for row, event in zip(rows, batch.events.take(pa.array(rows)).to_pylist(), strict=True):
         ts, seq = int(batch.columns.ts[row]), event["seq"]
         talk.partition_rows.append(_gap_row(event, ts, "partition", seq, seq, "late"))
@@ -155,7 +156,7 @@ def _fillers(state: State, batch: Batch) -> I64:
 
 
 def _behind_rows(
-    state: State, batch: Batch, outcome: Outcome, settled: dict[str, int], told: dict[Any, int]
+    state: State, batch: Batch, waited: int, settled: dict[str, int], told: dict[Any, int]
 ) -> I64:  # fmt: skip
     names = state.source_names.all
     limit = np.full(max(len(names), 1), -(1 << 62), dtype=np.int64)
@@ -163,8 +164,21 @@ def _behind_rows(
         decided = settled.get(str(name[0]), -1)
         if told.get(name, -1) < decided:
             limit[number] = decided
-    behind = (batch.columns.ts <= limit[batch.source]) & (outcome.consumed == 1) & (batch.accepted.dropped == 0)
-    return np.flatnonzero(behind)
+    behind = (batch.columns.ts <= limit[batch.source]) & (batch.accepted.dropped == 0)
+    behind[:waited] = False
+    rows = np.flatnonzero(behind)
+    return rows[_first_heard(batch, waited, rows)] if len(rows) else rows
+
+
+def _first_heard(batch: Batch, waited: int, rows: I64) -> npt.NDArray[np.bool_]:
+    """Which of these rows are no repeats of each other, or of rows that came earlier and wait."""
+    series, seq = batch.series, batch.columns.seq
+    heard = set(zip(series[:waited].tolist(), seq[:waited].tolist(), strict=True))
+    fresh = np.zeros(len(rows), dtype=np.bool_)
+    for k, key in enumerate(zip(series[rows].tolist(), seq[rows].tolist(), strict=True)):
+        fresh[k] = key not in heard
+        heard.add(key)
+    return fresh
 
 
 def move(state: State, moves: list[tuple[int, int, Standing, Standing]], minutes: Minutes) -> None:

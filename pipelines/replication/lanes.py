@@ -92,6 +92,9 @@ HW_ROWS = shape(
 )
 
 
+RECENT = shape(lane=-1, ts=NULL, hw=NULL)
+"""What a lane has told of its HW ahead of what is decided."""
+
 ADVANCE, TERM_START, REPORT, FREEZE, THAW = 0, 1, 2, 3, 4
 KINDS = ("advance", "term_start", "report", "freeze", "thaw")
 EXACT, RACE, DISAGREE, UNREPORTED, ONLY_WITNESS, OPEN = 0, 1, 2, 3, 4, 5

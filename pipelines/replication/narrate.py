@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipelines.replication.columns import I64, NULL, NULL32
+from pipelines.replication.hw_course import HwCourse
 from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
@@ -37,8 +39,6 @@ class Surroundings:
     outcome: Outcome
     race_window_us: int = 0
     partition: int = -1
-    _carry_from: I64 | None = field(default=None, repr=False)
-    _ranges: dict[int, tuple[int, int]] | None = field(default=None, repr=False)
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         lane = self.state.lane_of(self.partition, broker_id)
@@ -50,12 +50,17 @@ class Surroundings:
         ended = self.state.ended.get((lane, start_ts))
         if ended is not None:
             end, seen = ended
-            return seen if end <= as_of else self._as_of(lane, start_ts, as_of, seen)
+            return seen if end <= as_of else replace(seen, hmax=self.course.as_of(lane, start_ts, as_of))
         lanes = self.state.lanes
         if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
             return TermSeen()
         seen = self._standing(lane)
-        return seen if lanes["last_ts"][lane] <= as_of else self._as_of(lane, start_ts, as_of, seen)
+        read_further = lanes["last_ts"][lane] > as_of
+        return replace(seen, hmax=self.course.as_of(lane, start_ts, as_of)) if read_further else seen
+
+    @cached_property
+    def course(self) -> HwCourse:
+        return HwCourse(self.state, self.outcome, self.before)
 
     def _standing(self, lane: int) -> TermSeen:
         """What is known of the term that a lane is in."""
@@ -74,28 +79,6 @@ class Surroundings:
             ),
             level=int(lanes["level"][lane]),
         )
-
-    def _as_of(self, lane: int, start_ts: int, as_of: int, seen: TermSeen) -> TermSeen:
-        """The same with the HW it had at `as_of`, where the lane has been read further: a false one was taken back."""
-        at = [self.outcome.hw[n][slice(*self._range(lane))] for n in ("ts", "hw")]
-        if self._carry_from is None:
-            self._carry_from = self.state.carry_from()
-        kept = slice(*(int(v) for v in self._carry_from[lane : lane + 2]))
-        ts = np.concatenate([at[0], self.state.carry["ts"][kept]])
-        hw = np.concatenate([at[1], self.state.carry["hw"][kept]])
-        then = hw[(ts >= start_ts) & (ts <= as_of)]
-        hmax = _known(then[-1]) if len(then) else None
-        if hmax is None and lane < len(self.before["hw"]) and self.before["term_start"][lane] == start_ts:
-            hmax = _known(self.before["hw"][lane])
-        return replace(seen, hmax=hmax)
-
-    def _range(self, lane: int) -> tuple[int, int]:
-        if self._ranges is None:
-            lanes = self.outcome.hw["lane"]
-            starts = np.concatenate([[0], np.flatnonzero(np.diff(lanes)) + 1]) if len(lanes) else np.empty(0, np.int64)
-            ends = [*starts[1:], len(lanes)]
-            self._ranges = {int(lanes[s]): (int(s), int(e)) for s, e in zip(starts, ends, strict=False)}
-        return self._ranges.get(lane, (0, 0))
 
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
         return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
@@ -133,25 +116,20 @@ def keep_ended(state: State, outcome: Outcome) -> None:
         state.ended[lane, int(e["start"][k])] = (int(e["end"][k]), seen)
 
 
-def narrate(
-    state: State, context: Surroundings, frontier: dict[int, int], batch: Batch
-) -> tuple[list[Any], list[Any], list[Any]]:
-    """Applies what is at or before the frontier (per cluster number); returns (ISR changes, regressions,
+def narrate(state: State, context: Surroundings, upto: I64) -> tuple[list[Any], list[Any], list[Any]]:
+    """Applies what is at or before `upto` (by partition); returns (ISR changes, regressions,
     changes of what is present as (partition, ts, standing before, standing now))."""
     rises = _rises(state, context)
-    series, times = behind_holes(batch)
-    held_up = dict(zip(state.series["partition"][series].tolist(), times.tolist(), strict=True))
-    _decide_first_terms(state, frontier, held_up)
+    _decide_first_terms(state, upto)
     touched = set(state.notes) | set(rises)
-    touched |= {p for p, due in state.due.items() if due <= frontier[_cluster_of(state, p)]}
+    touched |= {p for p, due in state.due.items() if due <= upto[p]}
     state.histories |= state.first_terms.take(touched, state.place)
     changes, regressions, moves = [], [], []
     for partition in sorted(touched):
-        upto = min(frontier[_cluster_of(state, partition)], held_up.get(partition, NEVER) - 1)
         context.partition = partition
         history = state.history(partition)
         before = _standing(context, history.present, history.now)
-        ready, rest = _ready(state.notes.pop(partition, []), upto)
+        ready, rest = _ready(state.notes.pop(partition, []), int(upto[partition]))
         for key, note in ready:
             history.settle(key[0], context)
             history.apply(note, context)
@@ -161,7 +139,7 @@ def narrate(
                 before = now
         for rise in rises.get(partition, ()):
             history.zombie_rise(*rise)
-        history.settle(upto, context)
+        history.settle(int(upto[partition]), context)
         if rest:
             state.notes[partition] = rest
         _remember(state, partition, history)
@@ -170,13 +148,19 @@ def narrate(
     return changes, regressions, moves
 
 
-def _decide_first_terms(state: State, frontier: dict[int, int], held_up: dict[int, int]) -> None:
+def decided_upto(state: State, frontier: dict[int, int], batch: Batch) -> I64:
+    """Per partition how far its history may be told: to the frontier, ahead of what waits behind a hole."""
+    of_topic = np.array([frontier[state.clusters.number(t[0])] for t in state.topics.all] or [NEVER], dtype=np.int64)
+    upto: I64 = of_topic[state.partition_keys.keys >> 32]
+    series, times = behind_holes(batch)
+    np.minimum.at(upto, state.series["partition"][series], times - 1)
+    return upto
+
+
+def _decide_first_terms(state: State, upto: I64) -> None:
     rows, partition, due = state.first_terms.undecided()
     if len(rows):
-        of_topic = np.array([frontier[state.clusters.number(t[0])] for t in state.topics.all])
-        upto = of_topic[state.partition_keys.keys[partition] >> 32]
-        first_waiting = np.array([held_up.get(p, NEVER) for p in partition.tolist()]) if held_up else NEVER
-        state.first_terms.decide(rows[due < np.minimum(upto, first_waiting - 1)])
+        state.first_terms.decide(rows[due < upto[partition]])
 
 
 def _standing(context: Surroundings, present: Any, ts: int) -> Standing:
@@ -197,10 +181,6 @@ def _rises(state: State, context: Surroundings) -> dict[int, list[tuple[int, int
         rise = tuple(int(lanes[n][lane]) for n in ("broker", "term_start", "hw", "last_ts"))
         found.setdefault(int(lanes["partition"][lane]), []).append(rise)  # type: ignore[arg-type]
     return found
-
-
-def _cluster_of(state: State, partition: int) -> int:
-    return state.clusters.number(state.place(partition)[0])
 
 
 def _ready(

@@ -12,9 +12,10 @@ from pipelines.replication import broadcast, row_rules, snapshot
 from pipelines.replication.columns import I64, with_dictionaries
 from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
+from pipelines.replication.hw_course import keep_recent
 from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
-from pipelines.replication.narrate import Surroundings, keep_ended, narrate
+from pipelines.replication.narrate import Surroundings, decided_upto, keep_ended, narrate
 from pipelines.replication.noting import begin, learn_assignments, take_notes
 from pipelines.replication.output import listed, partition_hw, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
@@ -75,7 +76,7 @@ class Reconstructor:
         return made
 
     def _step(self, events: pa.Table, runs: pa.Table, batch_id: int, final: bool) -> Facts:
-        state, minutes = self.state, Minutes()
+        state, minutes, waited = self.state, Minutes(), self.state.waiting.num_rows
         partitioned, wide, rejected = self._sort_out(events)
         settled = dict(state.sources.settled)
         told_before = {key: s.told for key, s in state.sources.known.items()}
@@ -94,7 +95,7 @@ class Reconstructor:
         context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)
         changes, regressions = self._narrate(context, minutes, batch, final)
         broadcast.say_gaps(state, talk, batch, outcome)
-        broadcast.say_late(state, talk, batch, outcome, settled, told_before)
+        broadcast.say_late(state, talk, batch, waited, settled, told_before)
         return Facts.of(
             partition_hw=partition_hw(state, outcome.hw),
             replica_sync=replica_sync(state, outcome.sync),
@@ -171,10 +172,13 @@ class Reconstructor:
             for k, name in enumerate(state.clusters.all)
         }
         begin(state, context, batch, take_notes(state, batch, context.outcome, frontier), minutes)
-        changes, regressions, moves = narrate(state, context, frontier, batch)
+        changes, regressions, moves = narrate(state, context, decided_upto(state, frontier, batch))
         for name in state.clusters.all:
             if not final:
                 state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]
+        settled = {k: state.sources.settled.get(str(name[0]), -1) for k, name in enumerate(state.clusters.all)}
+        asked_from = decided_upto(state, settled, batch) - 2 * context.race_window_us
+        keep_recent(state, context.outcome, context.before, asked_from)
         broadcast.move(state, moves, minutes)
         broadcast.count_changes(state, changes, regressions, minutes)
         self._forget(frontier)

@@ -20,6 +20,7 @@ from pipelines.replication.lanes import (
     HW_ROWS,
     LANES,
     PARTITIONS,
+    RECENT,
     REPLICAS,
     SERIES,
     SLOTS,
@@ -67,6 +68,7 @@ class State:
     lanes: Arrays = field(default_factory=lambda: Arrays(LANES))
     replicas: Arrays = field(default_factory=lambda: Arrays(REPLICAS, SLOTS))
     carry: Arrays = field(default_factory=lambda: Arrays(HW_ROWS))
+    recent: Arrays = field(default_factory=lambda: Arrays(RECENT))
     timeline: Timeline = field(default_factory=Timeline)
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""

@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import pyarrow as pa
+import pytest
 from bronze import events_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -123,6 +124,15 @@ def test_the_number_of_buckets_does_not_matter(cluster, seed, batches):
 def test_lost_telemetry_is_missed_at_the_same_place_however_it_is_cut(cluster, seed, batches):
     parts = deliver(cluster.rows, Random(seed), batches, repeats=0)
     assert differences(whole(cluster), run(parts, restart=True)) == {}
+
+
+@pytest.mark.parametrize(
+    ("seed", "steps", "order", "batches"), [(29, 35, 0, 4), (58, 60, 0, 4), (99, 45, 204, 8), (389, 62, 588, 7)]
+)
+def test_lost_telemetry_that_once_depended_on_the_cut(seed, steps, order, batches):
+    """Of several rows behind holes the first counts; what waited is not late; a HW is asked for as of its time."""
+    rows = Cluster(seed, steps, losses=True).rows
+    assert differences(run([rows]), run(deliver(rows, Random(order), batches, repeats=0))) == {}
 
 
 @examples

@@ -1,0 +1,76 @@
+"""The HWs of lanes ahead of what is decided: a history asks for one as of its own time, which its lane has passed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pipelines.replication.arrays import Arrays
+from pipelines.replication.columns import I64, NULL
+from pipelines.replication.lanes import RECENT
+from pipelines.replication.run import Outcome
+from pipelines.replication.state import State
+
+
+class HwCourse:
+    """Every HW of each lane that a history may still ask for: rows kept, rows of this micro-batch, rows not final."""
+
+    def __init__(self, state: State, outcome: Outcome, before: dict[str, Any]) -> None:
+        self._before = before
+        """Lane columns as they were ahead of this micro-batch."""
+        self._recent, self._told, self._carry = state.recent, outcome.hw, state.carry
+        self._kept = [_by_lane(lanes) for lanes in (state.recent["lane"], outcome.hw["lane"], state.carry["lane"])]
+
+    def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
+        """The HW at `as_of` of the term that began at `start_ts`; None where it is not known."""
+        slices = [slice(*places.get(lane, (0, 0))) for places in self._kept]
+        ts, hw = (
+            np.concatenate([rows[name][at] for rows, at in zip(self._sources(), slices, strict=True)])
+            for name in ("ts", "hw")
+        )
+        then = hw[(ts >= start_ts) & (ts <= as_of)]
+        if len(then):
+            return _known(then[-1])
+        older = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
+        return _known(self._before["hw"][lane]) if older and slices[0].start == slices[0].stop else None
+
+    def _sources(self) -> tuple[Any, Any, Any]:
+        return self._recent, self._told, self._carry
+
+
+def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:
+    """Where the rows of each lane stand: they lie side by side."""
+    if not len(lanes):
+        return {}
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(lanes)) + 1])
+    bounds = zip(lanes[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(lanes)], strict=True)
+    return {lane: (start, end) for lane, start, end in bounds}
+
+
+def _known(value: int) -> int | None:
+    return None if value == NULL else int(value)
+
+
+def keep_recent(state: State, outcome: Outcome, before: dict[str, Any], decided: I64) -> None:
+    """Keeps the rows after `decided` (by partition), and of lanes that have any the HW at that time."""
+    told = outcome.hw
+    lane, ts, hw = (np.concatenate([state.recent[name], told[name]]) for name in ("lane", "ts", "hw"))
+    after = ts > decided[state.lanes["partition"][lane]]
+    moved = state.lanes["carried"] > 0
+    moved[lane[after]] = True
+    last = np.full(state.lanes.count, -1, dtype=np.int64)
+    earlier = np.flatnonzero(~after & moved[lane])
+    last[lane[earlier]] = earlier
+    keep = after
+    keep[last[last >= 0]] = True
+    base = np.flatnonzero(moved[: len(before["hw"])] & (last[: len(before["hw"])] < 0))
+    base = base[before["term_start"][base] != NULL]
+    rows = np.stack([
+        np.concatenate([base, lane[keep]]),
+        np.concatenate([before["term_start"][base], ts[keep]]),
+        np.concatenate([before["hw"][base], hw[keep]]),
+    ], axis=1)  # fmt: skip
+    state.recent = Arrays(RECENT)
+    state.recent.grow(len(rows))
+    state.recent.data[: len(rows)] = rows[np.argsort(rows[:, 0], kind="stable")]
