@@ -11,7 +11,7 @@ help: ## this list
 
 setup: $(READY) ## .venv with the pinned packages, Delta's jars and compiled kernels; once
 
-demo: $(READY) ## the whole job on recorded logs of a real Kafka
+demo: $(READY) ## the whole job on recorded logs of a real Kafka and a simulated one
 	@$(BIN)/hwmark demo
 
 test: $(READY) ## all tests

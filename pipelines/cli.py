@@ -98,6 +98,13 @@ class Format(StrEnum):
     csv = "csv"
 
 
+class Telling(StrEnum):
+    """How `hwmark simulate` tells of its cluster."""
+
+    events = "events"
+    kafka_logs = "kafka-logs"
+
+
 def _settings(config: Path | None, **flags: Mapping[str, Any]) -> Settings:
     from pipelines.settings import load
 
@@ -261,7 +268,7 @@ def demo(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Run the whole job on recorded logs of a real Kafka under faults, and sum up what it found.
+    """Run the whole job on recorded logs of a real Kafka under faults and a simulated one, and sum up what it found.
 
     \b
     Examples:
@@ -321,6 +328,13 @@ def simulate(
     ] = None,
     level: Annotated[int | None, typer.Option(metavar="3|2|0", help="What its telemetry tells.")] = None,
     truth: Annotated[Path | None, typer.Option(metavar="DIR", help="What really happened, as Delta tables.")] = None,
+    format: Annotated[
+        Telling, typer.Option(help="Events into the lake, or broker log files into --out.")
+    ] = Telling.events,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where log files go.")] = None,
+    fleet: Annotated[
+        bool | None, typer.Option("--fleet/--no-fleet", help="Many partitions in compiled rounds; above 500 it is so.")
+    ] = None,
     scenario: Annotated[str | None, typer.Option(metavar="NAME", help="Play this one, without all of that.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Tell the scenario step by step.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="Name the scenarios, faults and loads there are.")] = False,
@@ -335,6 +349,8 @@ def simulate(
       hwmark simulate --seed 7 --lake lake --fault "12s freeze 3 for 40s" --duration 90s
       hwmark simulate --seed 8 --cluster rough --lake lake --rate kill=1 --rate cut=2 --truth truth
       hwmark simulate --brokers 6 --topics orders:12x3:min-isr=2,clicks:4x2:unclean --load wave:500,hot=1.1 --lake lake
+      hwmark simulate --brokers 60 --partitions 100000 --load steady:100000 --cluster large --lake lake
+      hwmark simulate --format kafka-logs --out logs --rate freeze=2
       hwmark simulate --list
     """
     from pipelines.simulate import command
@@ -344,15 +360,16 @@ def simulate(
         "duration": duration, "version": version, "load": load, "faults": faults, "fault": fault,
         "rates": command.rates(rate), "level": level,
     }  # fmt: skip
+    way = command.Way(format.value, out, lake is not None, truth, fleet)
     settings = _settings(config, lake={"path": lake}, simulate=given)
     if list_:
         command.show_list(typer.echo)
     elif scenario:
-        command.play(settings, scenario, given, explain, lake is not None, truth, typer.echo)
+        command.play(settings, scenario, given, explain, way, typer.echo)
     elif explain:
         raise UsageError("--explain tells a scenario step by step and needs --scenario; --list names them")
     else:
-        command.simulate(settings, given, truth, typer.echo)
+        command.simulate(settings, given, way, typer.echo)
 
 
 @app.command()

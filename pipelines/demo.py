@@ -78,11 +78,11 @@ def _ingest(name: str, settings: Settings, echo: Echo) -> str:
 
 
 def _simulate(settings: Settings, echo: Echo) -> str:
-    from pipelines.simulate import run
+    from pipelines.simulate import run, sinks
     from pipelines.simulate.plan import plan
 
-    outcome = run.run(plan(SIMULATED), run.Lake(settings.lake.path, SIMULATED.cluster), lambda _: None)
-    echo(f"   {outcome.events:,} events of {SIMULATED.duration:g} s; faults: {', '.join(SIMULATED.fault)}")
+    outcome = run.run(plan(SIMULATED), sinks.Lake(settings.lake.path, SIMULATED.cluster), lambda _: None)
+    echo(f"   {SIMULATED.cluster}: {outcome.told} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
     return SIMULATED.cluster
 
 

@@ -20,7 +20,7 @@ _LEGEND = (
 
 def lines(acts: Sequence[Act], result: str) -> Iterator[str]:
     """The acts, step by step, then the result; no line is longer than COLUMNS unless names are."""
-    yield from _LEGEND if any(act.simulation for act in acts) else ()
+    yield from _LEGEND if acts else ()
     for act in acts:
         yield from ([act.title, "=" * len(act.title), ""] if act.title else [])
         for number, step in enumerate(act.steps, 1):

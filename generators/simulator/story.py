@@ -48,10 +48,10 @@ class Step(NamedTuple):
 
 @dataclass
 class Act:
-    """One cluster of a script, or the whole of a script without clusters."""
+    """One cluster of a script."""
 
-    title: str = ""
-    simulation: Simulation | None = None
+    title: str
+    simulation: Simulation
     steps: list[Step] = field(default_factory=list)
 
 
@@ -67,8 +67,8 @@ class Story:
 
     def cluster(self, settings: Settings, title: str = "") -> Simulation:
         """A started cluster; from now on the story is about it. What happens at its start is not told."""
-        earlier = sum(act.simulation is not None for act in self.acts)
-        settings = replace(settings, cluster=f"{self.name}-{earlier + 1}" if earlier else self.name)
+        name = f"{self.name}-{len(self.acts) + 1}" if self.acts else self.name
+        settings = replace(settings, cluster=name)
         simulation = Simulation(settings, [self])
         self._watch(simulation)
         self.acts.append(Act(title, simulation))
@@ -83,18 +83,14 @@ class Story:
 
     def after(self, text: str) -> Step:
         """A step is done, with all that follows from it. A second goes by before the next one."""
-        if not self.acts:
-            self.acts.append(Act())
-        simulation = self.acts[-1].simulation
-        if simulation and not simulation.settings.automatic:
-            simulation.settle()
-        views = partitions(simulation) if simulation else {}
-        step = Step(text, views, self._happened[:], self._notes[:])
-        self.acts[-1].steps.append(step)
+        act = self.acts[-1]
+        if not act.simulation.settings.automatic:
+            act.simulation.settle()
+        step = Step(text, partitions(act.simulation), self._happened[:], self._notes[:])
+        act.steps.append(step)
         self._happened.clear()
         self._notes.clear()
-        if simulation:
-            simulation.run(1)
+        act.simulation.run(1)
         return step
 
     def note(self, *lines: str) -> None:

@@ -4,15 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipelines.console import progress
+from generators.lock import hold
+from pipelines.console import Say, progress
 from pipelines.errors import UsageError
 from pipelines.settings import Settings
 
+if TYPE_CHECKING:
+    from pipelines.simulate.plan import Plan
+    from pipelines.simulate.run import Outcome
+
 Echo = Callable[[str], None]
-_OF_SCENARIOS = ("cluster", "level")
-"""Flags that say something about a scenario too; the others are its own affair."""
+FLEET_FROM = 500
+"""Above so many partitions a cluster is simulated as a fleet."""
+
+
+class Way(NamedTuple):
+    """How telemetry leaves, and what goes with it: the flags beside those of `[simulate]`."""
+
+    format: str
+    out: Path | None
+    lake_given: bool
+    truth: Path | None
+    fleet: bool | None
+
+    def check(self) -> None:
+        """Raises UsageError for flags that do not go together."""
+        if self.format == "kafka-logs" and self.out is None:
+            raise UsageError("--format kafka-logs writes files: say where with --out DIR")
+        if self.format == "kafka-logs" and self.lake_given:
+            raise UsageError(
+                "--format kafka-logs writes to --out: leave out --lake, and read it with hwmark ingest logs"
+            )
+        if self.format == "events" and self.out is not None:
+            raise UsageError(f"--out {self.out} is for --format kafka-logs; events go to --lake")
 
 
 def rates(given: Sequence[str] | None) -> dict[str, float] | None:
@@ -34,45 +60,71 @@ def show_list(echo: Echo) -> None:
     echo("\n".join(listed()))
 
 
-def play(
-    settings: Settings,
-    name: str,
-    given: Mapping[str, Any],
-    explain: bool,
-    to_lake: bool,
-    truth: Path | None,
-    echo: Echo,
-) -> None:
-    """Plays a scenario; its clusters go to the lake only where one was named."""
-    from pipelines.simulate import scenario
+def play(settings: Settings, name: str, given: Mapping[str, Any], explain: bool, way: Way, echo: Echo) -> None:
+    """Plays a scenario; its clusters are told of only where a lake or folder was named."""
+    from pipelines.simulate import scenario, sinks
 
+    way.check()
     chosen = scenario.named(name)
     if extra := [flag for flag, value in given.items() if value is not None and flag != "level"]:
         raise UsageError(f"--scenario {name} is a script of its own: leave out --{extra[0]}")
-    told = scenario.tell(chosen, settings.simulate.level)
+
+    def sink(cluster: str) -> sinks.Sink:
+        if way.out is not None:
+            return sinks.LogFiles(way.out / cluster)
+        lake = settings.lake
+        return sinks.Lake(lake.path, cluster, lake.storage_options) if way.lake_given else sinks.Nowhere()
+
+    told = scenario.tell(chosen, sink, settings.simulate.level)
     echo("\n".join(scenario.explained(told, explain)))
-    if to_lake:
-        events = scenario.write(told, settings.lake.path, settings.lake.storage_options)
-        echo(f"\n{events:,} events of {', '.join(told.events)} are in {settings.lake.path}.")
-    _write_truth(truth, told.truth, echo)
+    if way.out is not None or way.lake_given:
+        echo("\n" + "\n".join(f"{cluster}: {words}" for cluster, words in told.told.items()))
+    _write_truth(way.truth, told.truth, echo)
 
 
-def simulate(settings: Settings, given: Mapping[str, Any], truth: Path | None, echo: Echo) -> None:
-    """Runs a cluster as `[simulate]` wants it, into the lake."""
-    from generators.lock import hold
-    from pipelines.simulate import run, summary
+def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo) -> None:
+    """Runs a cluster as `[simulate]` wants it, into the lake or a folder of log files."""
+    from pipelines.simulate import summary
     from pipelines.simulate.plan import plan
 
+    way.check()
     if given["topics"] and given["partitions"]:
         raise UsageError(f"--topics {given['topics']} says how many partitions there are: leave out --partitions")
     planned = plan(settings.simulate)
-    lake, cluster = settings.lake.path, planned.settings.cluster
-    with hold(lake, f"ingest:simulate/{cluster}"), progress("simulate") as say:
-        outcome = run.run(planned, run.Lake(lake, cluster, settings.lake.storage_options), say)
+    with progress("simulate") as say:
+        outcome = (_fleet if _is_fleet(planned, way) else _steps)(planned, settings, way, say)
     echo("\n".join(summary.lines(outcome)))
     if rules := summary.rules(planned.settings):
         echo(f"   its rules are not today's: reconstruct it with {rules} hwmark run")
-    _write_truth(truth, outcome.truth, echo)
+    _write_truth(way.truth, outcome.truth or {}, echo)
+
+
+def _is_fleet(planned: Plan, way: Way) -> bool:
+    """Whether it is run as a fleet. Raises UsageError for what a fleet cannot do."""
+    fleet = way.fleet if way.fleet is not None else planned.partitions > FLEET_FROM
+    asked = {"--truth": way.truth, "--out": way.out, "--level": planned.level != 3}
+    for flag in [flag for flag, value in asked.items() if value] if fleet else []:
+        many = f"{planned.partitions:,} partitions are simulated as a fleet"
+        raise UsageError(f"{many}, which has no {flag}: leave it out, or add --no-fleet (slow above {FLEET_FROM})")
+    return fleet
+
+
+def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
+    from pipelines.simulate import run, sinks
+
+    if way.out is not None:
+        return run.run(planned, sinks.LogFiles(way.out), say)
+    lake, cluster = settings.lake, planned.settings.cluster
+    with hold(lake.path, f"ingest:simulate/{cluster}", lake.storage_options):
+        return run.run(planned, sinks.Lake(lake.path, cluster, lake.storage_options), say)
+
+
+def _fleet(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
+    from pipelines.simulate import run
+
+    lake = settings.lake
+    with hold(lake.path, f"ingest:simulate/{planned.settings.cluster}", lake.storage_options):
+        return run.run_fleet(planned, lake.path, lake.storage_options, say)
 
 
 def _write_truth(folder: Path | None, tables: Mapping[str, Any], echo: Echo) -> None:

@@ -2,102 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator.injection import Done, Injection
 from generators.simulator.load import Answers, Driver
 from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
 from generators.simulator.truth import Truth
-from pipelines.errors import UsageError
 from pipelines.simulate.plan import Plan
+from pipelines.simulate.sinks import Sink, new_writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
+    from generators.simulator.fleet.fleet import Fleet
+    from generators.simulator.fleet.parts import Part
+
 Say = Callable[[str], None]
 PIECES = 10
 """So many times a run hands over what was told meanwhile."""
 
 
-class Sink(Protocol):
-    """Where telemetry goes."""
-
-    def write(self, events: pa.Table) -> None: ...
-
-
 class Outcome(NamedTuple):
-    """What a run did, what was told of it, and what is true."""
+    """What a run did and told; of a fleet neither the truth nor answers to producers are kept."""
 
     plan: Plan
-    events: int
-    sources: int
-    truth: Mapping[str, pa.Table]
+    told: str
     faults: list[Done]
-    answers: Answers
     seconds: float
     """Of the wall clock."""
-
-
-class Nowhere:
-    """Telemetry that nobody wants."""
-
-    def write(self, events: pa.Table) -> None:
-        pass
-
-
-class Lake:
-    """Bronze of a lake, one version of this cluster's writer per piece. Raises UsageError where it has any already."""
-
-    def __init__(self, lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> None:
-        from generators.lake import committed
-
-        self._lake, self._options = lake, storage_options
-        self._writer = f"simulate/{cluster}"
-        self._version = 0
-        if committed(lake, [self._writer], storage_options)[self._writer] is not None:
-            raise UsageError(f"lake {lake} has events of a simulated cluster {cluster}: name another --cluster")
-
-    def write(self, events: pa.Table) -> None:
-        from generators.lake import append_events
-
-        if len(events):
-            append_events(self._lake, events, app_id=self._writer, version=self._version, storage_options=self._options)
-            self._version += 1
+    truth: Mapping[str, pa.Table] | None = None
+    answers: Answers | None = None
 
 
 def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
-    """Simulates the plan from beginning to end."""
+    """Simulates the plan step by step, from beginning to end."""
     began = perf_counter()
     simulation = Simulation(plan.settings)
-    telemetry, truth = watch(simulation, plan.level)
+    sink.begin(simulation, plan.level)
+    truth = watch(simulation)
     simulation.start()
     injection = Injection(simulation, plan.faults)
     driver = Driver(simulation, plan.loads, plan.seconds, plan.settings.seed)
-    told, sources = 0, set[str]()
-
-    def hand_over(events: pa.Table) -> None:
-        nonlocal told
-        sink.write(events)
-        told += len(events)
-        sources.update(events["source_id"].unique().to_pylist())
-
     for piece in range(1, PIECES + 1):
         simulation.run(plan.seconds / PIECES)
-        hand_over(telemetry.drain() if piece < PIECES else telemetry.close())
-        say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {told:,} events")
-    elapsed = perf_counter() - began
-    return Outcome(plan, told, len(sources), truth.close(), injection.done, driver.answers, elapsed)
+        sink.flush()
+        say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {sink.told}")
+    sink.close()
+    return Outcome(plan, sink.told, injection.done, perf_counter() - began, truth.close(), driver.answers)
 
 
-def watch(simulation: Simulation, level: int) -> tuple[Telemetry, Truth]:
-    """Telemetry and truth of a cluster that has yet to start."""
-    telemetry, truth = Telemetry(simulation.settings, level), Truth(simulation.settings)
-    simulation.observers += [telemetry, truth]
-    telemetry.follow(simulation)
+def watch(simulation: Simulation) -> Truth:
+    """The truth of a cluster that has yet to start."""
+    truth = Truth(simulation.settings)
+    simulation.observers.append(truth)
     truth.follow(simulation)
-    return telemetry, truth
+    return truth
+
+
+def run_fleet(plan: Plan, lake: str, storage_options: Mapping[str, str], say: Say) -> Outcome:
+    """Simulates very many partitions: the steady ones in compiled rounds, straight into a lake's files."""
+    from generators.simulator.fleet.fleet import Fleet
+    from generators.simulator.fleet.writer import Writer
+
+    began = perf_counter()
+    fleet = Fleet(plan.settings, plan.loads, plan.seconds, faults=plan.faults)
+    writer = new_writer(lake, plan.settings.cluster, storage_options)
+    rows = Writer(lake, writer, storage_options).write(_heard(fleet, plan, say))
+    told = f"{rows:,} events of {len(plan.settings.brokers) + 1} sources"
+    return Outcome(plan, told, fleet.injection.done, perf_counter() - began)
+
+
+def _heard(fleet: Fleet, plan: Plan, say: Say) -> Iterator[Part]:
+    rows = 0
+    for part in fleet.parts():
+        rows += len(part)
+        passed = (fleet.simulation.agenda.now - fleet.start) / 1_000_000
+        say(f"{passed:,.0f} of {plan.seconds:,.0f} s, {rows:,} events")
+        yield part

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator import load
@@ -10,23 +10,21 @@ from generators.simulator.explain import lines
 from generators.simulator.faults import SHAPES, usage
 from generators.simulator.scenarios import SCENARIOS, Performance, Scenario, play
 from pipelines.errors import UsageError, nearest
-from pipelines.simulate.run import Lake, watch
+from pipelines.simulate.run import watch
+from pipelines.simulate.sinks import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
     from generators.simulator.simulation import Simulation
-    from generators.simulator.telemetry import Telemetry
     from generators.simulator.truth import Truth
 
 
 class Told(NamedTuple):
-    """A scenario as it was played, and what became of its clusters, by their names."""
+    """A scenario as it was played, what was told of each of its clusters, and the truth of them all."""
 
     performance: Performance
-    events: dict[str, pa.Table]
+    told: dict[str, str]
     truth: dict[str, pa.Table]
 
 
@@ -37,30 +35,28 @@ def named(name: str) -> Scenario:
     return SCENARIOS[name]
 
 
-def tell(scenario: Scenario, level: int) -> Told:
-    """Plays a scenario with telemetry and truth of each of its clusters."""
-    watched: list[tuple[str, Telemetry, Truth]] = []
+def tell(scenario: Scenario, sink: Callable[[str], Sink], level: int) -> Told:
+    """Plays a scenario; `sink` takes the telemetry of the cluster of a name."""
+    sinks: dict[str, Sink] = {}
+    truths: list[Truth] = []
 
     def see(simulation: Simulation) -> None:
-        watched.append((simulation.settings.cluster, *watch(simulation, level)))
+        name = simulation.settings.cluster
+        sinks[name] = sink(name)
+        sinks[name].begin(simulation, level)
+        truths.append(watch(simulation))
 
     performance = play(scenario, see)
-    truths = [truth.close() for _, _, truth in watched]
-    return Told(performance, {name: told.close() for name, told, _ in watched}, _joined(truths))
+    for one in sinks.values():
+        one.close()
+    told = {name: one.told for name, one in sinks.items()}
+    return Told(performance, told, _joined([truth.close() for truth in truths]))
 
 
 def _joined(truths: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     import pyarrow as pa
 
-    return {name: pa.concat_tables([truth[name] for truth in truths]) for name in (truths[0] if truths else ())}
-
-
-def write(told: Told, lake: str, storage_options: Mapping[str, str] | None = None) -> int:
-    """Every cluster of a scenario to bronze, under its own name; the number of events."""
-    sinks = {name: Lake(lake, name, storage_options) for name in told.events}
-    for name, events in told.events.items():
-        sinks[name].write(events)
-    return sum(map(len, told.events.values()))
+    return {name: pa.concat_tables([truth[name] for truth in truths]) for name in truths[0]}
 
 
 def explained(told: Told, steps: bool) -> Iterator[str]:

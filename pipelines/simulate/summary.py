@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.sentences import count
@@ -11,6 +11,7 @@ from pipelines.sentences import count
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from generators.simulator.load import Answers
     from generators.simulator.settings import Settings
     from pipelines.simulate.run import Outcome
 
@@ -26,14 +27,22 @@ def lines(outcome: Outcome) -> Iterator[str]:
         f"{settings.cluster}: {count(len(settings.brokers), 'broker')}, {count(plan.partitions, 'partition')}, "
         f"{plan.seconds:g} s of Kafka {settings.version.name} from seed {settings.seed}"
     )
-    yield f"   {outcome.events:,} events of {count(outcome.sources, 'source')}, told in {outcome.seconds:.0f} s"
-    yield f"   {_truth(outcome.truth)}"
-    yield f"   {_answers(outcome)}"
-    yield from (f"   {line}" for line in _faults(outcome))
-    yield from (f"   {line}" for line in losses(outcome.truth["truth_regressions"], outcome.truth["truth_records"]))
+    yield f"   {outcome.told}, in {outcome.seconds:.0f} s"
+    yield from (f"   {line}" for line in _found(outcome))
 
 
-def _truth(truth: Any) -> str:
+def _found(outcome: Outcome) -> Iterator[str]:
+    truth, answers = outcome.truth, outcome.answers
+    if truth is not None:
+        yield _changes(truth)
+    if answers is not None:
+        yield _answers(answers)
+    yield from _faults(outcome)
+    if truth is not None:
+        yield from losses(truth["truth_regressions"], truth["truth_records"])
+
+
+def _changes(truth: Mapping[str, pa.Table]) -> str:
     kinds = Counter(truth["truth_hw"]["kind"].to_pylist())
     changes = Counter(_change(row) for row in truth["truth_isr"].to_pylist())
     told = ", ".join(f"{number} {change}" for change, number in changes.most_common()) or "none"
@@ -46,8 +55,7 @@ def _change(row: Row) -> str:
     return f"{how} ({row['cause'].replace('_', ' ')})"
 
 
-def _answers(outcome: Outcome) -> str:
-    answers = outcome.answers
+def _answers(answers: Answers) -> str:
     refused = ", ".join(f"{number:,} {error}" for error, number in sorted(answers.refused.items()))
     return (
         f"{answers.sent:,} records sent, {answers.acknowledged:,} acknowledged"

@@ -144,6 +144,11 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--scenario", "two-round"], "there is no scenario two-round; did you mean two-rounds?"),
         (["--scenario", "two-rounds", "--brokers", "5"], "is a script of its own: leave out --brokers"),
         (["--explain"], "needs --scenario"),
+        (["--out", "logs"], "--out logs is for --format kafka-logs; events go to --lake"),
+        (["--format", "kafka-logs", "--out", "logs"], "leave out --lake"),
+        (["--partitions", "501", "--truth", "truth"], "501 partitions are simulated as a fleet, which has no --truth"),
+        (["--fleet", "--level", "2"], "6 partitions are simulated as a fleet, which has no --level"),
+        (["--fleet", "--fault", "1s delete-topic orders"], "delete-topic is not done to a fleet; allowed are"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_that_names_it(words, says):
@@ -173,8 +178,38 @@ def test_a_scenario_goes_to_a_lake_that_is_named_each_act_as_a_cluster():
     ]
 
 
-def test_a_scenario_without_a_cluster_has_no_events():
-    assert "0 events" in said("--scenario", "partitioner", "--lake", "lake", "--truth", "truth")
+def test_a_cluster_can_tell_of_itself_in_kafkas_log_files():
+    told = said(*SHORT, "--format", "kafka-logs", "--out", "logs")
+    files = sorted(Path("logs").glob("*/*.log"))
+    assert [file.parent.name for file in files] == ["broker-1", "broker-2", "broker-3", "broker-3000"]
+    lines = sum(len(file.read_text().splitlines()) for file in files)
+    assert f"{lines:,} lines in 4 log files below logs" in told
+    assert not Path("lake").exists()
+    done = CliRunner().invoke(app, ["ingest", "logs", "logs", "--cluster", "read", "--lake", "lake"])
+    assert done.exit_code == 0
+    assert {"append", "fetch", "hw", "leader"} <= set(read_events("lake")["event_type"].to_pylist())
+
+
+def test_log_files_do_not_mix_with_what_is_there():
+    said(*SHORT, "--format", "kafka-logs", "--out", "logs")
+    again = simulate(*SHORT, "--format", "kafka-logs", "--out", "logs")
+    assert again.exit_code == 2
+    assert "--out logs has something in it already" in again.stderr
+    assert "say where with --out DIR" in simulate("--format", "kafka-logs").stderr
+
+
+def test_a_scenario_can_be_read_from_log_files_too():
+    said("--scenario", "two-rounds", "--format", "kafka-logs", "--out", "logs")
+    assert "High watermark updated" in Path("logs/two-rounds/broker-1/replication.log").read_text()
+
+
+def test_many_partitions_are_a_fleet():
+    told = said("--fleet", *SHORT, "--lake", "lake", "--fault", "2s kill 1 for 1s")
+    events = read_events("lake")
+    assert f"{len(events):,} events of 4 sources" in told
+    assert "1 fault: 2s kill 1 for 1s" in told
+    assert {"append", "fetch", "hw", "leader", "broker_state"} <= set(events["event_type"].to_pylist())
+    assert simulate("--fleet", *SHORT, "--lake", "lake").exit_code == 2
 
 
 def test_everything_there_is_can_be_listed():
