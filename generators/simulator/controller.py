@@ -204,7 +204,7 @@ class Controller:
     def alter(self, id: int, epoch: int | None, key: Key, asked: Proposal) -> tuple[str | None, Registration | None]:
         """A leader's ISR, checked and put on record (validateAlterPartitionData): an error, or the new record."""
         before = self.partitions.get(key)
-        if before is None:
+        if before is None or before.topic_id != asked.topic_id:
             return "UNKNOWN_TOPIC_ID", None
         error = self._refuses(id, epoch, before, asked)
         if error is not None:

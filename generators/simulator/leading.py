@@ -58,6 +58,7 @@ class Asked(NamedTuple):
 class Proposal:
     """An ISR that a leader asks the controller for (AlterPartition)."""
 
+    topic_id: str
     isr: tuple[int, ...]
     detail: str
     leader_epoch: int
@@ -280,7 +281,8 @@ class Leading:
 
     def _propose(self, isr: tuple[int, ...], detail: str) -> None:
         members = tuple((i, self._known_epoch(i)) for i in isr)
-        self.proposal = Proposal(isr, detail, self.epoch, self.replica.partition_epoch, members)
+        replica = self.replica
+        self.proposal = Proposal(replica.topic_id, isr, detail, self.epoch, replica.partition_epoch, members)
         self._tell("isr_proposed", isr=isr, detail=detail)
         self.broker.propose(self, self.proposal)
 

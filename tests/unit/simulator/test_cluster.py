@@ -404,3 +404,15 @@ def test_a_follower_of_the_new_topic_gets_nothing_of_the_old_one() -> None:
         for broker in (1, 2, 3):
             assert all(run.term > old for run in cluster.replica("orders", 0, broker).log.runs)
         assert not cluster.of("truncate")
+
+
+def test_an_isr_asked_for_the_old_topic_is_not_that_of_the_new_one() -> None:
+    """Both are at leader epoch 0 and partition epoch 0; AlterPartition names the topic's id (KIP-841)."""
+    cluster = Cluster(replace(FAST, controller_us=(100_000, 100_000), session_timeout_ms=60_000)).load()
+    cluster.freeze(3)
+    while not cluster.of("isr_proposed"):
+        cluster.run(0.01)
+    cluster.delete_topic("orders")
+    cluster.create_topic(Topic("orders"))
+    cluster.run(1)
+    assert cluster.registration("orders", 0).isr == (1, 2, 3)
