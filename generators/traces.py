@@ -10,7 +10,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parent / "brokerlogs" / "traces"
 
 # Lean TRACE: what a filter in the broker's log4j2 configuration denies.
-_LEAN_DENIES = ("Recorded replica", "Progress awaiting", "Follower received")
+LEAN_DENIES = ("Recorded replica", "Progress awaiting", "Follower received")
 
 
 def scenarios() -> list[str]:
@@ -27,7 +27,7 @@ def path(name: str) -> Path:
 
 def lean(lines: Iterable[str]) -> Iterator[str]:
     """The lines that lean TRACE prints: all but those of every fetch and every waiting producer."""
-    return (line for line in lines if not any(words in line for words in _LEAN_DENIES))
+    return (line for line in lines if not any(words in line for words in LEAN_DENIES))
 
 
 def info(lines: Iterable[str]) -> Iterator[str]:

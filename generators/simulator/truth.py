@@ -157,7 +157,8 @@ class Truth:
             now = node.clock.ms if node.running and not node.frozen else self._heard[broker] // MS
         if self._exists(term.first):
             term.staleness.pass_time(now)
-        self._stretches(term.first, term, [open for open in term.staleness.open() if open.start < now])
+        begun = term.first.ts // MS
+        self._stretches(term.first, term, [s for s in term.staleness.open() if s.start < now or s.start == begun])
 
     def _exists(self, h: Happening) -> bool:
         """Whether its topic is not deleted, nor made anew."""

@@ -1,0 +1,150 @@
+"""The log files of a simulated cluster look like those of a real one and tell the same facts as its events."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import SETTINGS, STORIES, play
+
+from generators import traces
+from generators.brokerlogs.ingest import read_logs
+from generators.brokerlogs.parser import SourceParser
+from generators.simulator.compare import rules_of
+from generators.simulator.kafka_logs import KafkaLogs
+from generators.simulator.levels import FULL, INFO, LEAN
+from generators.simulator.telemetry import Telemetry
+from pipelines.replication import replay
+
+INVENTED = ("RegisterBrokerRecord", "PartitionRegistration(")
+"""Shapes whose lists of addresses, features and directories a simulated broker leaves empty."""
+UNSEEN = ("Failed to alter partition", "Truncate and start at offset")
+"""Shapes that no recorded trace holds; they are read by the ingest's own tests."""
+
+
+def shape(line: str) -> str:
+    """A line without its time, thread, names and numbers."""
+    _, _, level, logger, message = line.rstrip("\n").split("|", 4)
+    message = re.sub(r"^\d+\|", "", message)
+    message = re.sub(r"(?<=topic ID )\S{22}|(?<=topicId=)[\w-]{22}|(?<=Some\()[\w-]{22}", "ID", message)
+    message = re.sub(r"(?<=topic id )[\w-]{22}|(?<=request for )[\w-]{22}", "ID", message)
+    message = re.sub(r"(orders|clicks-v2|clicks|payments|audit)(-\d+)?", "TOPIC", message)
+    message = re.sub(r"\[[-\d, ]*\]", "[..]", re.sub(r"Set\([^()]*\)", "Set(..)", message))
+    message = re.sub(r"(replica \d+: \(offset=-?\d+, segment=\[[^\]]*\]\)(, )?)+", "LEOS", message)
+    message = re.sub(r"(BrokerState\([^)]*\)(, )?)+", "MEMBERS", message)
+    message = re.sub(r"replica -?\d+: \(offset=-?\d+, segment=\[..\]\)(, )?", "LEO", message)
+    message = re.sub(r"(LEO)+", "LEO", re.sub(r"\d+(,\d+)*", "N", message.replace("-1", "N")))
+    return f"{level} {logger} {message}"
+
+
+@cache
+def recorded() -> frozenset[str]:
+    """The shapes of all lines of the recorded traces."""
+    found = set()
+    for name in traces.scenarios():
+        for path in traces.path(name).rglob("*.log.gz"):
+            with gzip.open(path, "rt") as lines:
+                found |= {shape(line) for line in lines if re.match(r"\d{13}\|", line)}
+    return frozenset(found)
+
+
+def printed(folder: Path, story: str, level: int = FULL, **options: Any) -> dict[str, list[str]]:
+    """The lines of each file."""
+    logs = KafkaLogs(SETTINGS, folder, level, **options)
+    play(STORIES[story], [logs])
+    logs.close()
+    return {str(path.relative_to(folder)): path.read_text().splitlines() for path in sorted(folder.rglob("*.log"))}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_every_line_has_the_shape_of_one_that_a_real_broker_wrote(story, tmp_path) -> None:
+    lines = [line for lines in printed(tmp_path, story, numbered=False).values() for line in lines]
+    known = [line for line in lines if not any(words in line for words in (*INVENTED, *UNSEEN))]
+    strange = {shape(line): line for line in known if shape(line) not in recorded()}
+    assert list(strange.values())[:3] == []
+    assert len(known) > 0.9 * len(lines)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_every_line_is_understood_by_the_ingest(story, tmp_path) -> None:
+    for name, lines in printed(tmp_path, story).items():
+        parser = SourceParser("c", name)
+        parser.feed("".join(f"{line}\n" for line in lines).encode(), last=True)
+        assert (name, parser.report.broken, dict(parser.report.ignored), parser.report.lost) == (name, 0, {}, 0)
+
+
+def test_a_hw_that_a_fetch_moved_is_printed_ahead_of_that_fetch_by_the_same_thread(tmp_path) -> None:
+    lines = [line.split("|") for line in printed(tmp_path, "freeze")["broker-1/replication.log"]]
+    moved = [k for k, line in enumerate(lines) if "High watermark updated" in line[-1]]
+    by_fetch = [k for k in moved if re.fullmatch(r"data-plane-.*-handler-[1-9]", lines[k][1])]
+    after = [(lines[k + 1][1] == lines[k][1], "Recorded replica" in lines[k + 1][-1]) for k in by_fetch]
+    assert len(after) > 20
+    assert set(after) == {(True, True)}
+
+
+def test_numbers_run_without_a_hole_and_from_1_again_in_a_new_process(tmp_path) -> None:
+    lines = printed(tmp_path, "kill_and_return")["broker-1/replication.log"]
+    numbers = [int(line.split("|")[4]) for line in lines]
+    again = numbers.index(1, 1)
+    assert numbers == [*range(1, again + 1), *range(1, len(numbers) - again + 1)]
+
+
+def test_a_lean_log_has_no_line_per_fetch_and_an_info_log_nothing_below_info(tmp_path) -> None:
+    lean = [line for lines in printed(tmp_path / "lean", "roll", LEAN).values() for line in lines]
+    info = [line for lines in printed(tmp_path / "info", "roll", INFO).values() for line in lines]
+    assert not any("Recorded replica" in line for line in lean)
+    assert any("High watermark updated" in line for line in lean)
+    assert {line.split("|")[2] for line in info} <= {"INFO", "WARN"}
+    assert sum("starts at leader epoch" in line for line in info) > 6
+
+
+def test_the_lag_is_in_server_properties_and_min_isr_in_the_controllers_log(tmp_path) -> None:
+    controller = printed(tmp_path, "freeze")["broker-3000/controller.log"]
+    events = read_logs([tmp_path], "c")
+    told = {(r["topic"], r["min_isr"], r["lag_max_ms"]) for r in events.to_pylist() if r["event_type"] == "config"}
+    assert told == {("orders", 2, None), (None, None, 4_000)}
+    assert sum("min.insync.replicas" in line for line in controller) == 1
+
+
+EXACT = {
+    "partition_hw": ("leader_id", "leader_epoch", "kind", "hw", "frozen"),
+    "replica_sync": ("leader_id", "leader_epoch", "replica_id", "state", "reason", "leo"),
+    "isr_changes": ("partition_epoch", "isr_after", "cause"),
+    "hw_regressions": ("class", "severity", "hw_before", "hw_after", "lost_from", "lost_to", "proof"),
+}
+"""What must come out the same. Not compared: agreement and the leader's LEO, since a real log tells no append of a
+leader that is alone in its ISR or under min ISR."""
+
+
+def facts_of(events: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
+    """Facts up to a moment, in rows that can be compared; of a revised one the last revision."""
+    facts = replay(events, rules_of(SETTINGS))
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for table, columns in EXACT.items():
+        latest: dict[Any, tuple[Any, ...]] = {}
+        rows = sorted(getattr(facts, table).to_pylist(), key=lambda r: r.get("revision", 0))
+        for k, row in enumerate(row for row in rows if row["ts"] < until):
+            key = row.get("regression_id") or (
+                (row["topic"], row["partition"], row["partition_epoch"]) if table == "isr_changes" else k
+            )
+            latest[key] = (row["topic"], row["partition"], str(row["ts"])[:23], *(row[c] for c in columns))
+        found[table] = sorted(latest.values(), key=str)
+    found["quarantine"], found["gaps"] = [(len(facts.quarantine),)], [(len(facts.telemetry_gaps),)]
+    return found
+
+
+@pytest.mark.parametrize("level", [FULL, LEAN, INFO])
+@pytest.mark.parametrize("story", STORIES)
+def test_logs_that_are_ingested_tell_the_same_facts_as_the_events(story, level, tmp_path) -> None:
+    telemetry, logs = Telemetry(SETTINGS, level), KafkaLogs(SETTINGS, tmp_path, level)
+    play(STORIES[story], [telemetry, logs])
+    logs.close()
+    read = read_logs([tmp_path], SETTINGS.cluster)
+    until = min(read.group_by("source_id").aggregate([("ts", "max")])["ts_max"].to_pylist())
+    told, from_logs = facts_of(telemetry.close(), until), facts_of(read, until)
+    assert told == from_logs
+    assert len(told["isr_changes"]) > 0
