@@ -24,7 +24,7 @@ Echo = Callable[[str], None]
 STORIES = {
     "slow_follower": "broker 3 is frozen for 14 s, longer than the lag allows, then broker 2 for 4 s, which it allows",
     "leader_crash": "broker 1 is killed and comes back, then broker 2 is stopped cleanly and restarted",
-    "power_failure": "simulated: all brokers lose power at once, and with it what was not yet flushed to disk",
+    "power_failure": "simulated; all brokers lose power at once, and with it what was not yet flushed to disk",
     "unclean_election": "of clicks the follower dies, the leader goes on alone and dies, the stale follower is elected",
 }
 

@@ -31,6 +31,8 @@ def length(text: str) -> int:
 
 def written(us: int) -> str:
     """The shortest way to write a span: the inverse of `span`."""
+    if abs(us) > _UNITS["s"] and us % _UNITS["s"] and us % _UNITS["ms"] == 0:
+        return f"{us / _UNITS['s']:.3f}".rstrip("0") + "s"
     unit = next(name for name, size in reversed(_UNITS.items()) if us % size == 0)
     return f"{us // _UNITS[unit]}{unit}" if us else "0s"
 

@@ -24,11 +24,15 @@ def lines(outcome: Outcome) -> Iterator[str]:
     """The cluster, its telemetry, what went wrong, and what is lost."""
     plan, settings = outcome.plan, outcome.plan.settings
     yield (
-        f"{settings.cluster}: {count(len(settings.brokers), 'broker')}, {count(plan.partitions, 'partition')}, "
+        f"{settings.cluster}: {count(len(settings.brokers), 'broker')}, {_partitions(plan.partitions)}, "
         f"{plan.seconds:g} s of Kafka {settings.version.name} from seed {settings.seed}"
     )
     yield f"   {outcome.told}, in {outcome.seconds:.0f} s"
     yield from (f"   {line}" for line in _found(outcome))
+
+
+def _partitions(number: int) -> str:
+    return "1 partition" if number == 1 else f"{number:,} partitions"
 
 
 def _found(outcome: Outcome) -> Iterator[str]:

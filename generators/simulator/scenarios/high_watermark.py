@@ -5,8 +5,6 @@ from __future__ import annotations
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import (
     KEY,
-    PARTITION,
-    TOPIC,
     at,
     dies,
     ids,
@@ -44,14 +42,14 @@ def who_decides(story: Story) -> str:
 
 def hw_travels_with_fetches(story: Story) -> str:
     cluster = story.cluster(manual(3))
-    cluster.produce(TOPIC, PARTITION, 2)
+    send(cluster, *"ab")
     story.after("The leader takes two records")
     cluster.park(2)
     cluster.park(3, take=1)
     cluster.answer(2)
     cluster.answer(3)
     first = story.after("Both followers fetch at 0; broker 2 gets two records, broker 3 one")
-    cluster.produce(TOPIC, PARTITION, 1)
+    send(cluster, "c")
     story.after("The leader takes a third record")
     cluster.park(2)
     cluster.park(3, take=1)
@@ -68,7 +66,7 @@ def hw_travels_with_fetches(story: Story) -> str:
 
 def two_rounds(story: Story) -> str:
     cluster = story.cluster(manual(2))
-    cluster.produce(TOPIC, PARTITION, 1)
+    send(cluster, "a")
     story.after("The leader takes one record")
     cluster.fetch(2)
     first = story.after("Its follower fetches at 0: it takes the record, and the leader knows of nothing yet")
@@ -83,7 +81,7 @@ def two_rounds(story: Story) -> str:
 def follower_hw(story: Story) -> str:
     cluster = story.cluster(manual(3))
     dies(cluster, 3)
-    cluster.produce(TOPIC, PARTITION, 10)
+    send(cluster, *"abcdefghij")
     cluster.fetch(2)
     cluster.fetch(2)
     story.after("Broker 3 is down; the others go on to 10 records, all of them committed")
@@ -102,11 +100,11 @@ def follower_hw(story: Story) -> str:
 
 def alone_in_the_isr(story: Story) -> str:
     cluster = story.cluster(manual(2))
-    cluster.produce(TOPIC, PARTITION, 3)
+    send(cluster, *"abc")
     before = story.after("The leader takes three records; its follower, in the ISR, has none of them")
     dies(cluster, 2)
     alone = story.after("The follower dies and leaves the ISR")
-    cluster.produce(TOPIC, PARTITION, 2)
+    send(cluster, *"de")
     grown = story.after("The leader takes two more")
     return (
         f"with its follower in the ISR the HW stood at {at(before, 1).hw}; alone in it, the leader's HW jumps to its "
@@ -116,10 +114,10 @@ def alone_in_the_isr(story: Story) -> str:
 
 def in_sync_and_out_of_sync_replicas(story: Story) -> str:
     cluster = story.cluster(manual(3))
-    cluster.produce(TOPIC, PARTITION, 3)
+    send(cluster, *"abc")
     rounds(cluster, 3, 2, 3)
     story.after("Three records on all three replicas: AR = ISR = 1,2,3, nobody is out of sync")
-    cluster.produce(TOPIC, PARTITION, 2)
+    send(cluster, *"de")
     cluster.fetch(2)
     cluster.fetch(3, take=1)
     cluster.fetch(2)
@@ -140,10 +138,10 @@ def in_sync_and_out_of_sync_replicas(story: Story) -> str:
 
 def above_the_hw(story: Story) -> str:
     cluster = story.cluster(manual(2))
-    cluster.produce(TOPIC, PARTITION, 6)
+    send(cluster, *"abcdef")
     rounds(cluster, 2, 2)
     story.after("Six records, on both replicas")
-    cluster.produce(TOPIC, PARTITION, 3)
+    send(cluster, *"ghi")
     above = story.after("The leader takes three more")
     cluster.fetch(2)
     fetched = story.after("Its follower fetches them, though they are above the HW")

@@ -8,6 +8,7 @@ from generators.simulator.chance import DRAWS, drawn
 from generators.simulator.faults import SHAPES, Fault, checked, parse, rates, read, usage
 from generators.simulator.forms import FORMS
 from generators.simulator.settings import SECOND, Settings, Topic
+from generators.simulator.spans import span, written
 from pipelines.errors import UsageError
 
 CLUSTER = Settings(brokers=(1, 2, 3), topics=(Topic("orders", partitions=3), Topic("my-topic.v2")))
@@ -175,3 +176,16 @@ def test_a_rate_is_so_many_a_minute():
     found = drawn(CLUSTER, {"freeze": 2.0, "kill": 0}, hours * 3600, seed=1)
     assert {fault.do for fault in found} == {"freeze"}
     assert len(found) == pytest.approx(2 * 60 * hours, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (0, "0s"), (1, "1us"), (500_000, "500ms"), (SECOND, "1s"), (65_273_000, "65.273s"), (1_500_000, "1.5s"),
+        (60 * SECOND, "1m"), (90 * SECOND, "90s"), (3600 * SECOND, "1h"), (-5 * SECOND, "-5s"), (-1_250_000, "-1.25s"),
+        (1_234_567_891, "1234567891us"),
+    ],
+)  # fmt: skip
+def test_a_span_is_written_as_people_would(us, text):
+    assert written(us) == text
+    assert span(text) == us

@@ -234,3 +234,10 @@ def test_clocks_are_wrong_by_no_more_than_their_skew_and_by_chance():
     assert len(set(skews)) == 3
     assert max(map(abs, skews)) <= 5 * SECOND
     assert plan(Simulate()).settings.clocks == {}
+
+
+def test_the_readme_shows_what_a_scenario_really_prints():
+    readme = (REPOSITORY / "README.md").read_text()
+    assert (
+        f"$ hwmark simulate --scenario two-rounds --explain\n{said('--scenario', 'two-rounds', '--explain')}" in readme
+    )
