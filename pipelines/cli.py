@@ -114,19 +114,24 @@ def _settings(config: Path | None, **flags: Mapping[str, Any]) -> Settings:
 @app.command()
 def schema(
     table: Annotated[str | None, typer.Argument(help="One table, such as partition_hw; all when left out.")] = None,
+    truth: Annotated[
+        bool, typer.Option("--truth", help="Those of what really happened in a simulated cluster.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
-    """Print the tables of a lake, their columns and what they mean.
+    """Print the tables of a lake, or of the truth beside it, their columns and what they mean.
 
     \b
     Examples:
       hwmark schema
       hwmark schema hw_regressions
+      hwmark schema --truth
+      hwmark schema --truth truth_regressions
     """
     from pipelines.errors import nearest
-    from schemas import tables
+    from schemas import tables, truths
 
-    known = tables()
+    known = truths() if truth else tables()
     if table is not None and table not in known:
         raise UsageError(f"there is no table {table}; {nearest(table, known)}")
     for name in [table] if table else known:
@@ -326,6 +331,10 @@ def simulate(
     rate: Annotated[
         list[str] | None, typer.Option(metavar="KIND=N", help="Faults by chance, so many a minute; again for more.")
     ] = None,
+    spoil: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND=SHARE", help="Telemetry lost, late, ... on its way; again for more."),
+    ] = None,
     level: Annotated[int | None, typer.Option(metavar="3|2|0", help="What its telemetry tells.")] = None,
     truth: Annotated[Path | None, typer.Option(metavar="DIR", help="What really happened, as Delta tables.")] = None,
     format: Annotated[
@@ -358,7 +367,7 @@ def simulate(
     given = {
         "seed": seed, "cluster": cluster, "brokers": brokers, "topics": topics, "partitions": partitions,
         "duration": duration, "version": version, "load": load, "faults": faults, "fault": fault,
-        "rates": command.rates(rate), "level": level,
+        "rates": command.numbers("rate", rate), "spoil": command.numbers("spoil", spoil), "level": level,
     }  # fmt: skip
     way = command.Way(format.value, out, lake is not None, truth, fleet)
     settings = _settings(config, lake={"path": lake}, simulate=given)

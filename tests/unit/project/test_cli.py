@@ -57,6 +57,12 @@ def test_schema_prints_tables_columns_and_meanings():
     assert hwmark("schema").output.count(": one ") > 8
 
 
+def test_schema_prints_the_tables_of_the_truth_beside_those_of_a_lake():
+    assert hwmark("schema", "--truth").output.count("\ntruth_") == 4
+    assert "first committed record that is gone" in hwmark("schema", "--truth", "truth_regressions").output
+    assert "did you mean truth_hw?" in hwmark("schema", "--truth", "partition_hw").output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
