@@ -85,9 +85,14 @@ class Arrangement:
         for n, c in _OF_FOLLOWER.items():
             now[n] = live.follower[:, c][at] if len(live.follower) else np.zeros(at.shape, dtype=np.int64)
         idle = there & (now["stored"] == now["taken"]) & (now["stored"] >= 0)
-        fetched = live.pair[layout.pair[at], FETCHED] if len(live.pair) else np.zeros(at.shape, dtype=np.int64)
-        now["caught_up"] = np.where(idle, np.maximum(now["caught_up"], fetched), now["caught_up"])
+        now["caught_up"] = np.where(idle, np.maximum(now["caught_up"], self.fetched()), now["caught_up"])
         return Partitions(**now, next_append=live.tree[_leaves(layout)] >> LEAVES)
+
+    def fetched(self) -> I64:
+        """When each follower fetched last, on its leader's clock (ms), [partition, k]."""
+        times = np.where(self.layout.follower >= 0, self.layout.follower, 0)
+        last: I64 = self.live.pair[self.layout.pair[times], FETCHED] if len(self.live.pair) else 0 * times
+        return last
 
     def kept(self) -> dict[tuple[int, int], Pair]:
         """What every pair is doing, whichever partitions it has."""

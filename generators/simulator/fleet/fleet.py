@@ -8,12 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from generators.simulator.faults import Fault
 from generators.simulator.fleet import opening
-from generators.simulator.fleet.arrangement import Arrangement, Keys, Pair, arrange
-from generators.simulator.fleet.columns import Names, source_id
-from generators.simulator.fleet.compiled import I64
-from generators.simulator.fleet.parts import Filling, Part, SourceNumbers
-from generators.simulator.fleet.rounds import Course, advance, due, plant
+from generators.simulator.fleet.arrangement import HW, LEO, Arrangement, Keys, Pair, arrange
+from generators.simulator.fleet.columns import Names
+from generators.simulator.fleet.handover import Disks, Handover
+from generators.simulator.fleet.numbering import Numbering
+from generators.simulator.fleet.partitions import Partitions
+from generators.simulator.fleet.parts import Filling, Part
+from generators.simulator.fleet.rounds import Course, advance, clock, due, plant
+from generators.simulator.fleet.touched import NOTICE, Touch, touches
+from generators.simulator.injection import Injection
 from generators.simulator.load import Load
 from generators.simulator.settings import MS, SECOND, Clock, Settings
 from generators.simulator.simulation import Simulation
@@ -29,7 +34,7 @@ MOST_ROWS = 1 << 21
 class Fleet:
     """`settings.topics` on `settings.brokers` for so many `seconds` under `loads`; an append has `records` (from, to).
 
-    `parts` gives the telemetry while time passes.
+    `parts` gives the telemetry while time passes. Raises UsageError for faults that a fleet cannot suffer.
     """
 
     def __init__(
@@ -38,32 +43,44 @@ class Fleet:
         loads: Sequence[Load],
         seconds: float,
         records: tuple[int, int] = (1, 20),
+        faults: Sequence[Fault] = (),
         *,
         rows: int = MOST_ROWS,
         window: int = WINDOW,
     ) -> None:
         self.settings = settings
         self.roster = opening.Roster(settings)
-        self.telemetry = Telemetry(settings)
+        self._touches = touches(faults, self.roster, seconds)
+        self._end, self._rows = round(seconds * SECOND), rows
+        self._stops = self._stops_at(window, faults)
+        self.telemetry = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3)
         self.simulation = Simulation(replace(settings, topics=()), [self.telemetry])
-        self._rows, self._window_us = rows, window
-        self._seconds = seconds
-        self._begin(loads, records)
+        self._begin(loads, records, faults)
 
-    def _begin(self, loads: Sequence[Load], records: tuple[int, int]) -> None:
+    def _stops_at(self, window: int, faults: Sequence[Fault]) -> list[int]:
+        """Where time is cut: at windows, before and after every fault, and where partitions may change over."""
+        found = {*range(window, self._end, window), *(t.at for t in self._touches)}
+        found |= {at for f in faults for at in (f.at, f.at + 1)}
+        if self._touches:
+            found |= {*range(SECOND, self._end, SECOND)}
+        return [*sorted(at for at in found if 0 < at < self._end), self._end]
+
+    def _begin(self, loads: Sequence[Load], records: tuple[int, int], faults: Sequence[Fault]) -> None:
         """Every broker up, every partition led: time starts to count."""
         self.simulation.start()
         self.telemetry.follow(self.simulation)
         opening.announce(self.roster, self.simulation)
         self.start = self.simulation.agenda.now
-        self.partitions = opening.partitions(self.roster, self.simulation, loads, sum(records) / 2)
-        self.told = np.zeros(self.roster.replicas.shape, dtype=np.int64)
-        """Rows told of a partition by the broker of each of its replicas."""
-        self.partitions.seq[:] = 1
-        self._numbers = {b: SourceNumbers() for b in self.settings.brokers}
-        self.course = self._course(opening.shape(loads, self._seconds), records)
-        self._keys = Keys(self.settings.seed, len(self.partitions))
-        self._arrange({})
+        self.injection = Injection(self.simulation, faults)
+        partitions = opening.partitions(self.roster, self.simulation, loads, sum(records) / 2)
+        partitions.seq[:] = 1
+        self.numbering = Numbering(self.roster)
+        self.course = self._course(opening.shape(loads, self._end / SECOND), records)
+        self._keys = Keys(self.settings.seed, len(partitions))
+        self._disks = Disks(*np.zeros((2, len(partitions)), dtype=np.int64))
+        self.handover = Handover(self.simulation, self.roster, self.course, self._keys)
+        self._arrange(partitions, {}, 0)
+        self._change_over(0)
 
     def _course(self, shape: np.ndarray, records: tuple[int, int]) -> Course:
         s = self.settings
@@ -76,15 +93,10 @@ class Fleet:
             drift=np.array([c.drift_ppm for c in clocks]), broker=np.array(s.brokers, dtype=np.int32),
         )  # fmt: skip
 
-    @property
-    def now(self) -> int:
-        """Microseconds since the fleet began; single steps have been done up to here, this moment not included."""
-        return self.simulation.agenda.now + 1 - self.start
-
-    def _arrange(self, kept: dict[tuple[int, int], Pair]) -> None:
-        self.arrangement: Arrangement = arrange(self.partitions, self.settings.brokers, self._keys, kept)
+    def _arrange(self, partitions: Partitions, kept: dict[tuple[int, int], Pair], now: int) -> None:
+        self.arrangement: Arrangement = arrange(partitions, self.settings.brokers, self._keys, kept)
         for broker in range(len(self.settings.brokers)):
-            plant(self.arrangement.layout, self.arrangement.live, self.course, broker, max(0, self.now - 1))
+            plant(self.arrangement.layout, self.arrangement.live, self.course, broker, now)
         at = self.arrangement.partitions
         self.names = Names(
             self.settings.cluster, self.settings.brokers, self.roster.topics, self.roster.topic_ids,
@@ -92,89 +104,99 @@ class Fleet:
             at.leader_epoch, at.partition_epoch,
         )  # fmt: skip
 
+    # time passes
+
     def parts(self) -> Iterator[Part]:
         """Telemetry until the end, in pieces; give each back (`done`) before the next but one is asked for."""
         filling = Filling(BUFFERS, self._rows)
-        end = round(self._seconds * SECOND)
-        for until in [*range(self._window_us, end, self._window_us), end]:
+        for until in self._stops:
             yield from self._window(filling, until)
-            if filling.filled > self._rows // 2:
-                yield filling.part(self.names, complete=True)
-        self._merge(filling, self.telemetry.close())
+            names = self.names
+            if self._change_over(until) or filling.filled > self._rows // 2:
+                yield filling.part(names, complete=True)
+        brokers, others = self.numbering.split(self.telemetry.close())
+        for table in others:
+            filling.add_table(table)
+        for broker, rows in brokers.items():
+            self._tell(filling, self.settings.brokers.index(broker), filling.filled, [rows], over=True)
         yield filling.part(self.names, complete=True)
 
     def _window(self, filling: Filling, until: int) -> Iterator[Part]:
         """Everything before `until`: single steps first, so that their rows can be put between those of the rounds."""
         self.simulation.agenda.run(self.start + until - 1)
-        others = self._split(filling, self.telemetry.drain())
+        self._look_at_clocks()
+        brokers, others = self.numbering.split(self.telemetry.drain())
+        for table in others:
+            filling.add_table(table)
+        arranged = self.arrangement
         for k, broker in enumerate(self.settings.brokers):
-            waiting, arranged = others.get(broker), self.arrangement
+            waiting = [brokers[broker]] if broker in brokers else []
             while True:
                 last = advance(arranged.layout, arranged.live, self.course, filling.rows, k, until, filling.filled)
                 over = due(arranged.layout, arranged.live, k) >= until
-                waiting = self._tell(filling, k, last, waiting, over)
+                self._tell(filling, k, last, waiting, over)
                 if over:
                     break
                 yield filling.part(self.names, complete=False)
 
-    def _tell(self, filling: Filling, k: int, last: int, others: pa.Table | None, over: bool) -> pa.Table | None:
-        """Numbers the rows of one broker up to `last`, and those of its single steps; gives what comes after them."""
-        told, later = filling.rows.ts[filling.filled : last], None
-        times = np.zeros(0, dtype=np.int64) if others is None else others["ts"].cast(pa.int64()).to_numpy()
-        if not over and len(told):
-            here = int(np.searchsorted(np.maximum.accumulate(times), told[-1]))
-            if others is not None:
-                others, later, times = others.slice(0, here), others.slice(here), times[:here]
-        mine, theirs = self._numbers[self.settings.brokers[k]].merge(told, times)
-        filling.add(k, last, mine)
-        if others is not None:
-            filling.add_table(_numbered(others, "source_seq", theirs))
-        return later
+    def _tell(self, filling: Filling, k: int, last: int, waiting: list[pa.Table], over: bool) -> None:
+        """Numbers the rows of one broker up to `last`, and those of its single steps that come before what is left."""
+        told = filling.rows.ts[filling.filled : last]
+        numbers, rest = self.numbering.number(self.settings.brokers[k], told, waiting.pop() if waiting else None, over)
+        filling.add(k, last, numbers)
+        if rest:
+            filling.add_table(rest[0])
+            waiting.append(rest[1])
 
-    def _merge(self, filling: Filling, rows: pa.Table) -> None:
-        for broker, others in self._split(filling, rows).items():
-            self._tell(filling, self.settings.brokers.index(broker), filling.filled, others, over=True)
+    def _look_at_clocks(self) -> None:
+        """Clocks may have jumped."""
+        at = self.simulation.agenda.now - self.start
+        for k, broker in enumerate(self.settings.brokers):
+            shown = self.simulation.brokers[broker].clock.ms
+            if shown != clock(self.course, k, at):
+                self.course.skew[k] += MS * (shown - clock(self.course, k, at))
 
-    def _split(self, filling: Filling, rows: pa.Table) -> dict[int, pa.Table]:
-        """Rows of single steps by broker; the controller's go their way."""
-        source = rows["source_id"].combine_chunks().dictionary_encode()
-        names = {source_id(b): b for b in self.settings.brokers}
-        found = {}
-        for code, name in enumerate(source.dictionary.to_pylist()):
-            these = rows.filter(pa.array(source.indices.to_numpy() == code))
-            if name in names:
-                found[names[name]] = self._renumbered(these, names[name])
-            else:
-                filling.add_table(these)
-        return found
+    # between rounds and single steps
 
-    def _renumbered(self, rows: pa.Table, broker: int) -> pa.Table:
-        """`seq` goes on from what has been told of a partition by this broker in rounds."""
-        partition = rows["partition"].to_numpy()
-        of = np.flatnonzero(partition >= 0)
-        if not len(of):
-            return rows
-        topics = rows["topic"].combine_chunks().dictionary_encode()
-        known = np.array([*(self.roster.topics.index(t) for t in topics.dictionary.to_pylist()), -1])
-        topic = known[topics.indices.fill_null(len(known) - 1).to_numpy()]
-        number = self.roster.first[topic[of]] + partition[of]
-        slot = (self.roster.replicas[number] == broker).argmax(axis=1)
-        seq = rows["seq"].to_numpy().copy()
-        seq[of] = _counted(number, self.told, slot)
-        return _numbered(rows, "seq", seq)
+    def _change_over(self, now: int) -> bool:
+        """Partitions come and go between rounds and single steps; whether any did."""
+        self._checkpoint(now)
+        wanted = [t for t in self._touches if t.at == now]
+        back = [] if now % SECOND else self._back(now)
+        if not (wanted or back):
+            return False
+        state = self.arrangement.state()
+        going = self._touched(state, wanted)
+        fetched, kept = self.arrangement.fetched(), self.arrangement.kept()
+        leaves = state.only(going)
+        self.numbering.told[leaves.number, self.numbering.slots(leaves.number, leaves.replicas[:, 0])] = leaves.seq
+        self.handover.adopt(leaves, fetched[going], self._disks)
+        stays = [state.only(~going), *self.handover.release(back, self._disks)]
+        for come in stays[1:]:
+            come.seq[:] = self.numbering.told[come.number, self.numbering.slots(come.number, come.replicas[:, 0])]
+            come.told[:] = now
+        self._arrange(Partitions.of(stays), kept, now)
+        return True
 
+    def _touched(self, state: Partitions, touches: list[Touch]) -> np.ndarray:
+        masks = [t.touches(self.roster.replicas, state.number, state.replicas[:, 0]) for t in touches]
+        return np.any(masks, axis=0) if masks else np.zeros(len(state), dtype=bool)
 
-def _counted(number: I64, told: I64, slot: I64) -> I64:
-    """The next numbers of each partition, which `told` then has counted."""
-    order = np.argsort(number, kind="stable")
-    there, first, counts = np.unique(number[order], return_index=True, return_counts=True)
-    made = np.empty(len(number), dtype=np.int64)
-    slots = slot[order][first]
-    made[order] = np.arange(len(number)) - np.repeat(first, counts) + np.repeat(told[there, slots], counts)
-    told[there, slots] += counts
-    return made
+    def _back(self, now: int) -> list[int]:
+        """Guests that rest, and that no fault is about to touch."""
+        if not self.handover.guests:
+            return []
+        soon = [t for t in self._touches if now - 2 * NOTICE <= t.at <= now + SECOND]
+        steady = list(self.handover.steady())
+        number = np.array(steady, dtype=np.int64)
+        leader = np.array([self.handover.leader(n) for n in steady], dtype=np.int32)
+        masks = [t.touches(self.roster.replicas, number, leader) for t in soon]
+        return [n for k, n in enumerate(steady) if not any(mask[k] for mask in masks)]
 
-
-def _numbered(rows: pa.Table, column: str, values: I64) -> pa.Table:
-    at = rows.schema.get_field_index(column)
-    return rows.set_column(at, rows.schema.field(at), pa.array(values, pa.int64()))
+    def _checkpoint(self, now: int) -> None:
+        """What a broker that dies would find on its disk."""
+        number, live = self.arrangement.partitions.number, self.arrangement.live.partition
+        if now % (self.settings.checkpoint_ms * MS) == 0:
+            self._disks.checkpointed[number] = live[:, HW]
+        if now % (self.settings.flush_ms * MS) == 0:
+            self._disks.flushed[number] = live[:, LEO]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,10 +61,10 @@ class Partitions:
         """These rows, by mask or index."""
         return replace(self, **{name: getattr(self, name)[which] for name in self.__dataclass_fields__})
 
-    def and_(self, others: Partitions) -> Partitions:
-        """These and others."""
-        both = {n: np.concatenate([getattr(self, n), getattr(others, n)]) for n in self.__dataclass_fields__}
-        return Partitions(**both)
+    @classmethod
+    def of(cls, parts: Sequence[Partitions]) -> Partitions:
+        """All of these; at least one."""
+        return cls(**{n: np.concatenate([getattr(p, n) for p in parts]) for n in cls.__dataclass_fields__})
 
 
 def fresh(replicas: I32, rate: F64, load: I32, min_isr: I32, caught_up: I64) -> Partitions:

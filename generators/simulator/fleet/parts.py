@@ -92,24 +92,3 @@ class Filling:
         made = Part(self.rows, self.filled, self._blocks, names, others, complete, self._free.put)
         self._begin()
         return made
-
-
-@dataclass
-class SourceNumbers:
-    """Numbers of one broker's source, over the rows of both."""
-
-    following: int = 0
-
-    def merge(self, told: I64, others: I64) -> tuple[I64, I64]:
-        """`source_seq` for rows told by the kernel at these times, which rise, and for the others, in their order.
-
-        Of two rows of one time that of the kernel comes first; the others keep their order whatever their clock does.
-        """
-        before = np.searchsorted(told, np.maximum.accumulate(others), side="right") if len(others) else others
-        here = np.arange(len(told))
-        first = self.following
-        self.following += len(told) + len(others)
-        return (
-            first + here + np.searchsorted(before, here, side="right"),
-            first + before + np.arange(len(others)),
-        )

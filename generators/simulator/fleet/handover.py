@@ -1,0 +1,212 @@
+"""Partitions that leave the rounds for single steps, with all that is known of them, and come back when steady."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from generators.simulator import rules
+from generators.simulator.fleet.arrangement import Keys
+from generators.simulator.fleet.compiled import I64
+from generators.simulator.fleet.draws import between, exponential, share
+from generators.simulator.fleet.opening import Roster
+from generators.simulator.fleet.partitions import NOBODY, Partitions
+from generators.simulator.fleet.rounds import SECOND, TENTH, Course
+from generators.simulator.leading import Leading
+from generators.simulator.log import ReplicaLog, Run
+from generators.simulator.registration import Registration
+from generators.simulator.replica import Follower, Replica
+
+if TYPE_CHECKING:
+    from generators.simulator.simulation import Simulation
+
+
+@dataclass
+class Guest:
+    """A partition among single steps; `row` is it as it came, `drawn` and `due` go on as it is written to."""
+
+    row: Partitions
+    drawn: int
+    due: int
+
+
+@dataclass(frozen=True)
+class Disks:
+    """What brokers had last written of each partition: HW checkpoints and recovery points, [partition]."""
+
+    checkpointed: I64
+    flushed: I64
+
+
+class Handover:
+    """Partitions among single steps, where they are written to as they would be in rounds: same times, same counts."""
+
+    def __init__(self, simulation: Simulation, roster: Roster, course: Course, keys: Keys) -> None:
+        self.guests: dict[int, Guest] = {}
+        self._simulation, self._roster, self._course, self._keys = simulation, roster, course, keys
+
+    def adopt(self, partitions: Partitions, fetched: I64, disks: Disks) -> None:
+        """Takes them over. `fetched`: when each follower fetched last, on the leader's clock (ms), [partition, k]."""
+        for k in range(len(partitions)):
+            row = partitions.only(slice(k, k + 1))
+            number = int(row.number[0])
+            self.guests[number] = Guest(row, int(row.drawn[0]), int(row.next_append[0]))
+            self._build(number, row, fetched[k], disks)
+            self._plan(number)
+
+    def _build(self, number: int, row: Partitions, fetched: I64, disks: Disks) -> None:
+        simulation = self._simulation
+        registration = self.registration(number, row)
+        simulation.controller.partitions[registration.key] = registration
+        simulation.clients.forget(registration.key)
+        term, leader = simulation.next_term(), registration.leader
+        replica = self._replica(registration, leader, int(row.leo[0]), int(row.hw[0]), term, disks, number)
+        leading = Leading(simulation.brokers[leader], replica, registration, None)
+        leading.term = term
+        replica.leading = leading
+        for k, follower in enumerate(f for f in row.replicas[0, 1:].tolist() if f != NOBODY):
+            taken = int(row.taken[0, k])
+            hw = rules.follower_high_watermark(int(row.follower_hw[0, k]), 0, taken)
+            self._replica(registration, follower, taken, hw, term, disks, number)
+            leading.followers[follower] = Follower(
+                follower, int(row.stored[0, k]), int(row.seen[0, k]), int(fetched[k]), int(row.caught_up[0, k]),
+                simulation.brokers[follower].epoch,
+            )  # fmt: skip
+            simulation.brokers[follower].fetcher(leader).add(registration.key)
+
+    def registration(self, number: int, row: Partitions) -> Registration:
+        """A steady partition as the controller has it on record."""
+        roster, replicas = self._roster, tuple(r for r in self._roster.replicas[number].tolist() if r != NOBODY)
+        topic = roster.settings.topics[roster.topic[number]]
+        return Registration(
+            topic.name, int(roster.partition[number]), roster.topic_ids[roster.topic[number]], replicas, replicas,
+            int(row.replicas[0, 0]), int(row.leader_epoch[0]), int(row.partition_epoch[0]),
+            min_isr=topic.min_isr, unclean=topic.unclean,
+        )  # fmt: skip
+
+    def _replica(
+        self, registration: Registration, broker: int, leo: int, hw: int, term: int, disks: Disks, number: int
+    ) -> Replica:
+        """A broker's copy: one run stands for all its records, which agree everywhere below the LEO."""
+        log = ReplicaLog()
+        if broker == registration.leader:
+            log.begin_epoch(registration.leader_epoch)
+        if leo:
+            log.extend([Run(0, leo, registration.leader_epoch, term)])
+        replica = Replica(
+            registration.topic, registration.partition, registration.topic_id, log, hw,
+            min(int(disks.checkpointed[number]), hw), min(int(disks.flushed[number]), leo), None,
+            registration.leader, registration.leader_epoch, registration.partition_epoch,
+        )  # fmt: skip
+        self._simulation.brokers[broker].replicas[registration.key] = replica
+        return replica
+
+    # writing
+
+    def _plan(self, number: int) -> None:
+        self._simulation.agenda.at(
+            self._course.start + self.guests[number].due, self._write, number, self.guests[number]
+        )
+
+    def _write(self, number: int, guest: Guest) -> None:
+        """A batch, and when the next one comes: drawn as the rounds draw it (rounds.next_append)."""
+        if self.guests.get(number) is not guest:
+            return
+        course, key = self._course, int(self._keys.partition[number])
+        count = between(key, guest.drawn, course.records_low, course.records_high + 1)
+        guest.drawn += 1
+        roster = self._roster
+        self._simulation.produce(roster.topics[roster.topic[number]], int(roster.partition[number]), count)
+        rate, shape = float(guest.row.rate[0]), course.shape[guest.row.load[0]]
+        taken = False
+        while not taken:
+            guest.due += 1 + int(exponential(key, guest.drawn) / rate * SECOND)
+            taken = share(key, guest.drawn + 1) < shape[guest.due // TENTH % len(shape)]
+            guest.drawn += 2
+        self._plan(number)
+
+    # coming back
+
+    def steady(self) -> Iterator[int]:
+        """Partitions whose brokers are all well, whose replicas are all in the ISR, with nothing under way."""
+        well = {id for id, b in self._simulation.brokers.items() if self._is_well(id)}
+        for number in self.guests:
+            replicas = [r for r in self._roster.replicas[number].tolist() if r != NOBODY]
+            if well.issuperset(replicas) and self._rests(number, replicas):
+                yield number
+
+    def _is_well(self, id: int) -> bool:
+        broker = self._simulation.brokers[id]
+        up = broker.running and not broker.frozen and not broker.stopping
+        return up and broker.throttle is None and self._simulation.controller.active(id)
+
+    def _rests(self, number: int, replicas: list[int]) -> bool:
+        known = self._simulation.controller.partitions[self._place(number)]
+        copies = [self._simulation.brokers[id].replicas.get(known.key) for id in replicas]
+        if known.leader not in replicas or set(known.isr) != set(replicas) or known.recovering:
+            return False
+        if not all(self._simulation.network.reaches(known.leader, id) for id in replicas):
+            return False
+        leading = next((c.leading for c in copies if c is not None and c.leading is not None), None)
+        if leading is None or leading.broker.id != known.leader or leading.proposal is not None:
+            return False
+        leo = leading.log.leo
+        return all(
+            c is not None and (c.log.leo, c.hw, c.partition_epoch) == (leo, leo, known.partition_epoch) for c in copies
+        ) and all(f.leo == leo for f in leading.followers.values())
+
+    def _place(self, number: int) -> tuple[str, int]:
+        return self._roster.topics[self._roster.topic[number]], int(self._roster.partition[number])
+
+    def leader(self, number: int) -> int:
+        """Of a guest, by the controller's record."""
+        return self._simulation.controller.partitions[self._place(number)].leader
+
+    def release(self, numbers: Iterable[int], disks: Disks) -> list[Partitions]:
+        """Those partitions as arrays again, which single steps then know nothing of; nothing where there are none."""
+        rows = [self._dissolve(number, disks) for number in numbers]
+        return [Partitions.of(rows)] if rows else []
+
+    def _dissolve(self, number: int, disks: Disks) -> Partitions:
+        guest, key = self.guests.pop(number), self._place(number)
+        known = self._simulation.controller.partitions.pop(key)
+        brokers = self._simulation.brokers
+        leading = brokers[known.leader].replicas[key].leading
+        assert leading is not None
+        followers = [r for r in known.replicas if r != known.leader]
+        state = [leading.followers[f] for f in followers]
+        copies = [brokers[id].replicas.pop(key) for id in known.replicas]
+        for id in followers:
+            brokers[id].fetcher(known.leader).remove(key)
+        disks.checkpointed[number] = min(c.checkpointed for c in copies)
+        disks.flushed[number] = min(c.flushed for c in copies)
+        width = guest.row.replicas.shape[1] - 1
+        leo = leading.log.leo
+
+        def row(values: list[int]) -> I64:
+            return np.array([values + [0] * (width - len(values))], dtype=np.int64)
+
+        return Partitions(
+            number=guest.row.number,
+            replicas=np.array([[known.leader, *followers] + [NOBODY] * (width - len(followers))], dtype=np.int32),
+            leader_epoch=np.array([known.leader_epoch], dtype=np.int32),
+            partition_epoch=np.array([known.partition_epoch], dtype=np.int32),
+            min_isr=guest.row.min_isr,
+            rate=guest.row.rate,
+            load=guest.row.load,
+            leo=np.array([leo]),
+            hw=np.array([leo]),
+            raised=np.array([0]),
+            seq=guest.row.seq,
+            drawn=np.array([guest.drawn]),
+            next_append=np.array([guest.due]),
+            stored=row([leo] * len(followers)),
+            taken=row([leo] * len(followers)),
+            seen=row([f.leader_leo for f in state]),
+            caught_up=row([f.caught_up for f in state]),
+            told=row([0] * len(followers)),
+            follower_hw=row([leo] * len(followers)),
+        )
