@@ -118,6 +118,7 @@ class Simulate(_Section):
     faults: str = ""
     fault: list[str] = []
     rates: dict[str, float] = {}
+    spoil: dict[str, float] = {}
     level: Literal[3, 2, 0] = 3
     lag_max_ms: Annotated[int, Field(ge=1)] = 30_000
     lag_max_messages: Annotated[int, Field(ge=1)] = 4_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from textwrap import wrap
 
 from generators.simulator.happening import CONTROLLER, Happening
@@ -11,6 +12,7 @@ from generators.simulator.story import Act, Position, Step, View
 WIDEST = 48
 """Logs that would be drawn wider are not drawn."""
 COLUMNS = 100
+HALF = (COLUMNS - 2) // 2
 _LEGEND = (
     "A log is drawn record by record: the value of each or, where it has none, the leader epoch it was",
     "written in. The HW is at |: consumers see what is left of it.",
@@ -18,17 +20,47 @@ _LEGEND = (
 )
 
 
-def lines(acts: Sequence[Act], result: str) -> Iterator[str]:
-    """The acts, step by step, then the result; no line is longer than COLUMNS unless names are."""
-    yield from _LEGEND if acts else ()
-    for act in acts:
-        yield from ([act.title, "=" * len(act.title), ""] if act.title else [])
-        for number, step in enumerate(act.steps, 1):
-            yield from _step(number, step, alone=_topics(act) == 1)
+def lines(acts: Sequence[Act], result: str, steps: bool = True) -> Iterator[str]:
+    """The acts, step by step, how they end side by side, and the result; within COLUMNS unless names are long."""
+    yield from _LEGEND if steps or len(acts) > 1 else ()
+    if steps:
+        yield from _told(acts)
+    if len(acts) > 1:
+        yield from _side_by_side(acts)
     yield from wrap(f"Result: {result}", COLUMNS)
 
 
-def _topics(act: Act) -> int:
+def _told(acts: Sequence[Act]) -> Iterator[str]:
+    for act in acts:
+        yield from ([act.title, "=" * len(act.title), ""] if act.title else [])
+        for number, step in enumerate(act.steps, 1):
+            yield from _step(number, step, alone=_partitions(act) == 1)
+
+
+def _side_by_side(acts: Sequence[Act]) -> Iterator[str]:
+    """Two acts in a row, or each below the other where they do not fit."""
+    yield "In the end, side by side"
+    yield ""
+    for pair in (acts[at : at + 2] for at in range(0, len(acts), 2)):
+        titles = max(len(wrap(act.title, HALF)) for act in pair)
+        columns = [_end(act, titles) for act in pair]
+        if all(len(line) <= HALF for column in columns for line in column):
+            rows = zip_longest(*columns, fillvalue="")
+            yield from ("  ".join(cell.ljust(HALF) for cell in row).rstrip() for row in rows)
+        else:
+            yield from (line for column in columns for line in column)
+        yield ""
+
+
+def _end(act: Act, titles: int) -> list[str]:
+    """Its title, in so many lines, and how its partitions stand."""
+    title = wrap(act.title, HALF)
+    views = act.steps[-1].partitions.items()
+    state = [line.removeprefix("    ") for key, view in views for line in _partition("{}-{}".format(*key), view)]
+    return [*title, *[""] * (titles - len(title)), *state]
+
+
+def _partitions(act: Act) -> int:
     return len({key for step in act.steps for key in step.partitions})
 
 

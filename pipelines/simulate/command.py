@@ -41,17 +41,19 @@ class Way(NamedTuple):
             raise UsageError(f"--out {self.out} is for --format kafka-logs; events go to --lake")
 
 
-def rates(given: Sequence[str] | None) -> dict[str, float] | None:
-    """`["kill=0.1"]` as `{"kill": 0.1}`. Raises UsageError."""
-    return None if given is None else dict(map(_rate, given))
+def numbers(flag: str, given: Sequence[str] | None) -> dict[str, float] | None:
+    """`["kill=0.1"]` of a flag as `{"kill": 0.1}`. Raises UsageError."""
+    return None if given is None else dict(_number(flag, text) for text in given)
 
 
-def _rate(text: str) -> tuple[str, float]:
-    do, _, number = text.partition("=")
+def _number(flag: str, text: str) -> tuple[str, float]:
+    kind, _, number = text.partition("=")
     try:
-        return do, float(number)
+        return kind, float(number)
     except ValueError:
-        raise UsageError(f"--rate {text} is not KIND=NUMBER, such as kill=0.1 (a minute)") from None
+        raise UsageError(
+            f"--{flag} {text} is not KIND=NUMBER, such as {'kill' if flag == 'rate' else 'loss'}=0.1"
+        ) from None
 
 
 def show_list(echo: Echo) -> None:
@@ -91,6 +93,8 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
     if given["topics"] and given["partitions"]:
         raise UsageError(f"--topics {given['topics']} says how many partitions there are: leave out --partitions")
     planned = plan(settings.simulate)
+    if way.out is not None and planned.spoil is not None:
+        raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
     with progress("simulate") as say:
         outcome = (_fleet if _is_fleet(planned, way) else _steps)(planned, settings, way, say)
     echo("\n".join(summary.lines(outcome)))
@@ -102,7 +106,7 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
 def _is_fleet(planned: Plan, way: Way) -> bool:
     """Whether it is run as a fleet. Raises UsageError for what a fleet cannot do."""
     fleet = way.fleet if way.fleet is not None else planned.partitions > FLEET_FROM
-    asked = {"--truth": way.truth, "--out": way.out, "--level": planned.level != 3}
+    asked = {"--truth": way.truth, "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil}
     for flag in [flag for flag, value in asked.items() if value] if fleet else []:
         many = f"{planned.partitions:,} partitions are simulated as a fleet"
         raise UsageError(f"{many}, which has no {flag}: leave it out, or add --no-fleet (slow above {FLEET_FROM})")
@@ -114,9 +118,11 @@ def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
 
     if way.out is not None:
         return run.run(planned, sinks.LogFiles(way.out), say)
-    lake, cluster = settings.lake, planned.settings.cluster
-    with hold(lake.path, f"ingest:simulate/{cluster}", lake.storage_options):
-        return run.run(planned, sinks.Lake(lake.path, cluster, lake.storage_options), say)
+    cluster, seed = planned.settings.cluster, planned.settings.seed
+    place = settings.lake.path, cluster, settings.lake.storage_options
+    with hold(settings.lake.path, f"ingest:simulate/{cluster}", settings.lake.storage_options):
+        sink = sinks.SpoiledLake(planned.spoil, seed, *place) if planned.spoil else sinks.Lake(*place)
+        return run.run(planned, sink, say)
 
 
 def _fleet(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from generators.simulator.faults import Fault
 from generators.simulator.forms import nearest_version
 from generators.simulator.load import Load
 from generators.simulator.settings import MS, Clock, Settings, Topic
+from generators.simulator.telemetry_faults import Rates
 from generators.simulator.versions import VERSIONS
 from pipelines.errors import UsageError, nearest
 
@@ -31,6 +32,8 @@ class Plan:
     faults: tuple[Fault, ...]
     seconds: float
     level: int
+    spoil: Rates | None = None
+    """What happens to its telemetry on the way; None: nothing."""
 
     @property
     def partitions(self) -> int:
@@ -58,7 +61,7 @@ def plan(section: Simulate) -> Plan:
     wrong = _faults(section, settings)
     loads = tuple(load.parse(text) for text in section.load)
     _check_loads(loads, settings, wrong)
-    return Plan(settings, loads, tuple(wrong), section.duration, section.level)
+    return Plan(settings, loads, tuple(wrong), section.duration, section.level, _spoil(section.spoil))
 
 
 def _topics(section: Simulate) -> tuple[Topic, ...]:
@@ -97,6 +100,17 @@ def _faults(section: Simulate, settings: Settings) -> list[Fault]:
     rates = (faults.content(file).get("rates", {}) if file else {}) | section.rates
     by_chance = chance.drawn(settings, faults.rates(rates, chance.DRAWS), section.duration, section.seed)
     return faults.checked([*written, *by_chance], settings)
+
+
+def _spoil(shares: Mapping[str, float]) -> Rates | None:
+    """Shares of rows by the fields of Rates."""
+    known = [field.name for field in fields(Rates)]
+    for kind, share in shares.items():
+        if kind not in known:
+            raise UsageError(f"telemetry cannot be spoilt by {kind!r}; {nearest(kind, known)}")
+        if not 0 <= share <= 1:
+            raise UsageError(f"spoil {kind}={share} is no share; the nearest allowed is {1 if share > 1 else 0}")
+    return Rates(**shares) if shares else None
 
 
 def _check_loads(loads: Sequence[Load], settings: Settings, wrong: Sequence[Fault]) -> None:

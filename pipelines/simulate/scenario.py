@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator import load
+from generators.simulator.chance import DRAWS
 from generators.simulator.explain import lines
 from generators.simulator.faults import SHAPES, usage
 from generators.simulator.scenarios import SCENARIOS, Performance, Scenario, play
+from generators.simulator.telemetry_faults import Rates
 from pipelines.errors import UsageError, nearest
 from pipelines.simulate.run import watch
 from pipelines.simulate.sinks import Sink
@@ -65,7 +68,7 @@ def explained(told: Told, steps: bool) -> Iterator[str]:
     scenario = performance.scenario
     yield f"{scenario.name} ({scenario.system} of 18): {scenario.purpose}"
     yield ""
-    yield from lines(performance.acts if steps else [], performance.result)
+    yield from lines(performance.acts, performance.result, steps)
 
 
 def listed() -> Iterator[str]:
@@ -80,3 +83,5 @@ def listed() -> Iterator[str]:
     yield from (f"  {how:<{width}}  {SHAPES[do].purpose}" for do, how in usages.items())
     yield ""
     yield 'Loads (--load "[TOPIC=]SHAPE:RATE[,KEY=VALUE...]"): ' + ", ".join(load.SHAPES)
+    yield "By chance (--rate KIND=N, a minute): " + ", ".join(DRAWS)
+    yield "To its telemetry (--spoil KIND=SHARE, of rows): " + ", ".join(field.name for field in fields(Rates))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from generators.simulator.kafka_logs import KafkaLogs
 from generators.simulator.telemetry import Telemetry
+from generators.simulator.telemetry_faults import Rates, strike
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,12 +47,12 @@ class Nowhere:
 
 
 class Lake:
-    """Bronze of a lake, one version of this cluster's writer for each flush. Raises UsageError where it has any yet."""
+    """Bronze of a lake, one version of this cluster's writer for each piece. Raises UsageError where it has any yet."""
 
     def __init__(self, lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> None:
         self._lake, self._options = lake, storage_options
         self._writer = new_writer(lake, cluster, storage_options)
-        self._version = self.events = 0
+        self._version = self._events = 0
         self._sources: set[str] = set()
 
     def begin(self, simulation: Simulation, level: int) -> None:
@@ -59,14 +61,17 @@ class Lake:
         self._telemetry.follow(simulation)
 
     def flush(self) -> None:
-        self._write(self._telemetry.drain())
+        self._take(self._telemetry.drain())
 
     def close(self) -> None:
-        self._write(self._telemetry.close())
+        self._take(self._telemetry.close())
 
     @property
     def told(self) -> str:
-        return f"{self.events:,} events of {len(self._sources)} sources"
+        return f"{self._events:,} events of {len(self._sources)} sources"
+
+    def _take(self, events: pa.Table) -> None:
+        self._write(events)
 
     def _write(self, events: pa.Table) -> None:
         from generators.lake import append_events
@@ -74,8 +79,36 @@ class Lake:
         if len(events):
             append_events(self._lake, events, app_id=self._writer, version=self._version, storage_options=self._options)
             self._version += 1
-            self.events += len(events)
+            self._events += len(events)
             self._sources.update(events["source_id"].unique().to_pylist())
+
+
+class SpoiledLake(Lake):
+    """The same, but for what happens to telemetry on its way; it arrives when all of it is told."""
+
+    def __init__(self, rates: Rates, seed: int, lake: str, cluster: str, options: Mapping[str, str]) -> None:
+        super().__init__(lake, cluster, options)
+        self._rates, self._seed = rates, seed
+        self._pieces: list[pa.Table] = []
+        self._struck: Counter[str] = Counter()
+
+    def close(self) -> None:
+        import pyarrow as pa
+
+        super().close()
+        events, done = strike(pa.concat_tables(self._pieces), self._rates, self._seed)
+        size = max(1, -(-len(events) // max(1, len(self._pieces))))
+        for start in range(0, len(events), size):
+            self._write(events.slice(start, size))
+        self._struck.update(done["fault"].to_pylist())
+
+    @property
+    def told(self) -> str:
+        struck = ", ".join(f"{fault.replace('_', ' ')} {n:,}" for fault, n in sorted(self._struck.items()))
+        return super().told + (f" ({struck})" if struck else "")
+
+    def _take(self, events: pa.Table) -> None:
+        self._pieces.append(events)
 
 
 def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> str:

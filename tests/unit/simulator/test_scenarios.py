@@ -1,5 +1,7 @@
 """Each scenario ends in the numbers of the worked example that it shows."""
 
+import re
+
 import pytest
 
 from generators.simulator.explain import COLUMNS, lines
@@ -179,6 +181,13 @@ def test_a_story_fits_its_columns_and_ends_with_a_result(name, played):
     told = list(lines(played(name).acts, played(name).result))
     assert max(map(len, told)) <= COLUMNS
     assert " ".join(told).rstrip().endswith(played(name).result[-30:])
+
+
+def test_the_outcomes_stand_side_by_side_in_the_end(played):
+    told = "\n".join(lines(played("cutting-at-the-hw").acts, played("cutting-at-the-hw").result, steps=False))
+    assert re.search(r"Divergence, cutting at the HW \(Kafka 0.10\) +The same script with leader epochs", told)
+    assert re.search(r"broker 1 follows .* ab \| +broker 1 follows .* ac \|\n", told)
+    assert "broker 2 fetches" not in told
 
 
 def test_every_step_shows_leo_and_hw_of_every_replica(played):

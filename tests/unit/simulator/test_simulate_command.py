@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -110,6 +111,16 @@ def test_the_level_is_that_of_its_sources():
     assert "fetch" not in events["event_type"].to_pylist()
 
 
+def test_telemetry_can_be_spoilt_on_its_way():
+    clean = said(*SHORT, "--lake", "clean")
+    told = said(*SHORT, "--lake", "lake", "--spoil", "loss=0.01", "--spoil", "duplicates=0.05")
+    found = re.search(r"([\d,]+) events of 4 sources \(duplicate ([\d,]+), lose ([\d,]+)\)", told)
+    events, repeated, lost = (int(number.replace(",", "")) for number in found.groups())
+    assert len(read_events("clean")) + repeated - lost == events == len(read_events("lake"))
+    assert min(repeated, lost) > 0
+    assert clean.splitlines()[2:] == told.splitlines()[2:]
+
+
 def test_older_rules_are_named_for_the_reconstruction():
     assert (
         "reconstruct it with HWMARK_RULES__STRICT_MIN_ISR=false HWMARK_RULES__LAG_MAX_MESSAGES=4000 hwmark run"
@@ -141,6 +152,10 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--rate", "kill"], "--rate kill is not KIND=NUMBER"),
         (["--rate", "kil=1"], "'kil' does not come by chance; did you mean kill?"),
         (["--rate", "kill=-1"], "the rate kill=-1.0 is no number of times a minute; the nearest allowed is 0"),
+        (["--spoil", "loss"], "--spoil loss is not KIND=NUMBER, such as loss=0.1"),
+        (["--spoil", "los=0.1"], "telemetry cannot be spoilt by 'los'; did you mean loss?"),
+        (["--spoil", "loss=2"], "spoil loss=2.0 is no share; the nearest allowed is 1"),
+        (["--fleet", "--spoil", "loss=0.1"], "6 partitions are simulated as a fleet, which has no --spoil"),
         (["--scenario", "two-round"], "there is no scenario two-round; did you mean two-rounds?"),
         (["--scenario", "two-rounds", "--brokers", "5"], "is a script of its own: leave out --brokers"),
         (["--explain"], "needs --scenario"),
