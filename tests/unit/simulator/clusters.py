@@ -10,14 +10,14 @@ from generators.simulator.settings import MS, Settings, Topic
 from generators.simulator.simulation import Simulation
 
 TOPICS = (Topic("orders", 2, 3, min_isr=2), Topic("clicks-v2", 1, 2))
-SETTINGS = Settings(topics=TOPICS, lag_max_ms=4_000, session_timeout_ms=6_000)
+SETTINGS = Settings(topics=TOPICS, lag_max_ms=4_000)
 
 Story = Callable[[Simulation], None]
 
 
 def kill_and_return(s: Simulation) -> None:
     s.kill(1)
-    s.run(9)
+    s.run(12)
     s.restart(1)
     s.run(6)
 
@@ -42,9 +42,9 @@ def elect_outside(s: Simulation) -> None:
     """The follower of clicks-v2 dies, its leader goes on alone and dies too; the follower comes back first."""
     s.configure("clicks-v2", unclean=True)
     s.kill(2)
-    s.run(9)
+    s.run(12)
     s.kill(1)
-    s.run(9)
+    s.run(12)
     s.restart(2)
     s.run(7)
     s.restart(1)
