@@ -1,0 +1,171 @@
+"""When something goes wrong in a fleet, its partitions go through single steps and come back as if nothing had been."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from generators.simulator import faults
+from generators.simulator.fleet.fleet import Fleet
+from generators.simulator.fleet.opening import Roster, spread
+from generators.simulator.fleet.partitions import NOBODY
+from generators.simulator.fleet.touched import NOTICE, touches
+from generators.simulator.injection import Injection
+from generators.simulator.load import Driver, parse
+from generators.simulator.settings import SECOND, START, Clock, Settings
+from generators.simulator.simulation import Simulation
+from generators.simulator.telemetry import Telemetry
+from pipelines.errors import UsageError
+from pipelines.replication import replay
+
+LOADS = [parse("steady:30,tick=1s")]
+
+
+def settings(brokers=(1, 2, 3, 4, 5), **more):
+    return Settings(brokers=brokers, topics=spread(2, 10, brokers), clocks={2: Clock(1_500_000, 30.0)}, seed=5, **more)
+
+
+def fleet(lines, seconds, cluster, **how):
+    return Fleet(cluster, LOADS, seconds, faults=[faults.parse(line) for line in lines], **how)
+
+
+def run(made):
+    """Its telemetry, and how many partitions were among single steps as each second ended."""
+    tables, guests = [], []
+    for part in made.parts():
+        tables.append(part.copied())
+        guests.append(len(made.handover.guests))
+    return pa.concat_tables(tables), guests
+
+
+def in_order(events):
+    return events.sort_by([("source_id", "ascending"), ("source_seq", "ascending")])
+
+
+def single_steps(lines, seconds, cluster):
+    telemetry = Telemetry(cluster)
+    simulation = Simulation(cluster, [telemetry])
+    simulation.start()
+    telemetry.follow(simulation)
+    simulation.run(2.0)
+    Driver(simulation, LOADS, seconds, 9)
+    Injection(simulation, [faults.parse(line) for line in lines])
+    simulation.run(seconds)
+    return pa.concat_tables([telemetry.drain(), telemetry.close()])
+
+
+def isr_changes(facts):
+    """Who left which partition's ISR and who joined it, and why, in the last revision."""
+    last = {}
+    for row in sorted(facts.isr_changes.to_pylist(), key=lambda row: row["revision"]):
+        place = (row["topic"], row["partition"])
+        who = tuple(sorted(row["removed"] or row["added"]))
+        last[place, row["partition_epoch"]] = (*place, row["change"], row["cause"], who)
+    return Counter(last.values())
+
+
+CASES = {
+    "killed and back": (["5s kill 2 for 20s"], 45.0, {}),
+    "frozen until it is fenced": (["5s freeze 3 for 30s"], 60.0, {}),
+    "cut off from one leader": (["5s cut 2-3 for 30s"], 50.0, {"lag_max_ms": 10_000}),
+    "all three brokers concerned": (["5s kill 1 for 15s"], 50.0, {"brokers": (1, 2, 3), "session_timeout_ms": 3_000}),
+    "led by the preferred again": (["3s stop 2 for 5s"], 45.0, {"preferred_election_ms": 25_000}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_isr_changes_are_those_of_single_steps_and_nothing_is_missing(case):
+    lines, seconds, more = CASES[case]
+    made = fleet(lines, seconds, settings(**more))
+    events, guests = run(made)
+    facts, steps = replay(events), replay(single_steps(lines, seconds, settings(**more)))
+    assert isr_changes(facts) == isr_changes(steps)
+    assert sum(isr_changes(facts).values()) > 0
+    assert len(facts.telemetry_gaps) == len(facts.quarantine) == 0
+    assert not {"unclean_loss", "committed_loss", "hw_moved_back"} & set(facts.hw_regressions["class"].to_pylist())
+    assert max(guests) > 0
+    assert guests[-1] == 0
+
+
+def test_a_frozen_follower_is_dropped_for_its_lag_where_single_steps_drop_it():
+    """What its own partitions do when it goes on depends on what waited for it; that it was dropped does not."""
+    lines, cluster = ["5s freeze 3 for 20s"], settings(lag_max_ms=10_000, session_timeout_ms=60_000)
+    facts = replay(run(fleet(lines, 45.0, cluster, records=(1, 1)))[0])
+    steps = replay(single_steps(lines, 45.0, cluster))
+    dropped = [Counter(c for c in isr_changes(f) if c[-1] == (3,)) for f in (facts, steps)]
+    assert dropped[0] == dropped[1]
+    assert {c[2:4] for c in dropped[0]} == {("shrink", "lag"), ("expand", "caught_up")}
+    assert len(facts.telemetry_gaps) == len(facts.quarantine) == 0
+
+
+@pytest.mark.parametrize("case", ["killed and back", "frozen until it is fenced", "cut off from one leader"])
+def test_reported_and_reconstructed_hws_agree_up_to_the_true_ones(case):
+    lines, seconds, more = CASES[case]
+    made = fleet(lines, seconds, settings(**more))
+    facts = replay(run(made)[0])
+    assert set(facts.partition_hw["agreement"].to_pylist()) == {"exact", "unreported"}
+    last = {(row["topic"], row["partition"]): row["hw"] for row in facts.partition_hw.to_pylist()}
+    state, roster = made.arrangement.state(), made.roster
+    names = [(roster.topics[roster.topic[n]], int(roster.partition[n])) for n in state.number.tolist()]
+    assert last == dict(zip(names, state.hw.tolist(), strict=True))
+    assert min(last.values()) > 0
+
+
+def test_history_with_faults_does_not_depend_on_the_size_of_parts():
+    expected, guests = run(fleet(["3s kill 2 for 4s"], 20.0, settings()))
+    assert max(guests) > 0
+    assert in_order(run(fleet(["3s kill 2 for 4s"], 20.0, settings(), rows=200))[0]).equals(in_order(expected))
+
+
+def test_a_clock_that_jumps_is_seen_from_that_moment_on_whatever_the_windows():
+    lines = ["8s clock-jump 3 by 2500ms"]
+    events = in_order(run(fleet(lines, 20.0, settings()))[0])
+    assert in_order(run(fleet(lines, 20.0, settings(), window=370_000))[0]).equals(events)
+    times = np.array([row["ts"].timestamp() for row in events.to_pylist() if row["broker_id"] == 3])
+    gap = np.diff(times).argmax()
+    assert np.diff(times)[gap] > 2.2
+    assert times[gap] < START / SECOND + 8.1 < times[gap + 1]
+
+
+def test_a_partition_goes_and_comes_with_all_that_is_known_of_it():
+    made = fleet([], 4.0, settings())
+    for part in made.parts():
+        part.done()
+    before = made.arrangement.state()
+    at = int((before.leo * (before.taken.min(axis=1) > 0)).argmax())
+    one = before.only(slice(at, at + 1))
+    number = int(one.number[0])
+    made.handover.adopt(one, made.arrangement.fetched()[at : at + 1], made._disks)
+    place = (made.roster.topics[made.roster.topic[number]], int(made.roster.partition[number]))
+    leader, *followers = one.replicas[0].tolist()
+    replica = made.simulation.replica(*place, leader)
+    assert (replica.log.leo, replica.hw) == (int(one.leo[0]), int(one.hw[0])) != (0, 0)
+    assert [made.simulation.replica(*place, f).log.leo for f in followers] == one.taken[0].tolist()
+    assert [replica.leading.followers[f].leo for f in followers] == one.stored[0].tolist()
+    made.simulation.run(1.0)
+    assert list(made.handover.steady()) == [number]
+    (back,) = made.handover.release([number], made._disks)
+    assert back.leo[0] == back.hw[0] >= one.leo[0]
+    assert (back.replicas == one.replicas).all()
+    assert not made.simulation.controller.partitions
+    assert not any(broker.replicas for broker in made.simulation.brokers.values())
+    made.simulation.run(2.0)
+    assert not any(broker.replicas for broker in made.simulation.brokers.values())
+
+
+def test_whatever_a_fault_can_touch_is_touched_before_it():
+    roster = Roster(settings())
+    found = touches([faults.parse("7s kill 2"), faults.parse("100ms cut 1-3"), faults.parse("9s thaw 2")], roster, 10.0)
+    assert [(t.at, t.brokers) for t in found] == [(0, (1, 3)), (7 * SECOND - NOTICE, (2,))]
+    number = np.arange(len(roster.topic))
+    on_both = [{1, 3} <= set(r) - {NOBODY} for r in roster.replicas.tolist()]
+    assert found[0].touches(roster.replicas, number, roster.replicas[:, 0]).tolist() == on_both
+    assert 0 < sum(on_both) < len(on_both)
+
+
+@pytest.mark.parametrize("line", ["1s delete-topic topic-0", "1s rolling-restart", "1s reassign topic-0-1 to 1,2,3"])
+def test_faults_that_a_fleet_cannot_suffer_are_refused_by_name(line):
+    fault = faults.parse(line)
+    with pytest.raises(UsageError, match=f"{fault.do} is not done to a fleet; allowed are clock-jump, cut"):
+        fleet([line], 5.0, settings())
