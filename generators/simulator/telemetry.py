@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,9 +38,9 @@ class Source:
         self._progress = Happening(0, 0, broker, kind, "progress")
 
     def tell(self, happening: Happening) -> None:
-        ts = happening.ts // MS * MS
-        self.pending.append(happening._replace(ts=ts))
-        self.told = max(self.told, ts)
+        self.pending.append(happening)
+        if happening.ts > self.told:
+            self.told = happening.ts
 
     def progress(self, at: int, ts: int) -> None:
         """Everything up to `ts` is told."""
@@ -136,6 +136,16 @@ def _table(rows: list[Happening], cluster: str, source: Source) -> pa.Table:
         if field.name in fixed:
             arrays.append(pa.repeat(pa.scalar(fixed[field.name], field.type), len(rows)))
         else:
-            values: Any = columns[_FIELD[_RENAMED.get(field.name, field.name)]]
-            arrays.append(pa.array(values, field.type))
+            arrays.append(_column(field, columns[_FIELD[_RENAMED.get(field.name, field.name)]]))
     return pa.table(arrays, schema=EVENTS)
+
+
+def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """One column; of few distinct words or lists each is converted once."""
+    if pa.types.is_timestamp(field.type):
+        return pa.array(np.array(values, np.int64) // MS * MS).cast(field.type)
+    if pa.types.is_integer(field.type):
+        return pa.array(values, field.type)
+    codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    which = pa.array(list(map(codes.__getitem__, values)), pa.int32())
+    return pa.array(list(codes), field.type).take(which)
