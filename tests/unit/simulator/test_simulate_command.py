@@ -15,8 +15,11 @@ from generators.simulator.faults import read
 from generators.simulator.scenarios import SCENARIOS
 from generators.simulator.settings import SECOND
 from pipelines.cli import app
+from pipelines.demo import SIMULATED
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import plan
+from pipelines.simulate.run import run
+from pipelines.simulate.sinks import Nowhere
 from schemas import TRUTH
 
 REPOSITORY = Path(__file__).parents[3]
@@ -256,3 +259,11 @@ def test_the_readme_shows_what_a_scenario_really_prints():
     assert (
         f"$ hwmark simulate --scenario two-rounds --explain\n{said('--scenario', 'two-rounds', '--explain')}" in readme
     )
+
+
+def test_the_simulated_cluster_of_the_demo_loses_committed_records_though_nothing_is_wrongly_set():
+    outcome = run(plan(SIMULATED), Nowhere(), lambda _: None)
+    losses = outcome.truth["truth_regressions"].to_pylist()
+    assert {row["class"] for row in losses if row["lost_from"] is not None} == {"committed_loss"}
+    assert {row["partition"] for row in losses if row["lost_from"] is not None} == {0, 1, 2}
+    assert [done.skipped for done in outcome.faults] == [None] * 3
