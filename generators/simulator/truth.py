@@ -83,6 +83,16 @@ class Truth:
         elif happening.source == REPLICATION:
             self._seen(partition, happening)
 
+    def forget(self, topic: str, topic_id: str, partition: int) -> None:
+        """From now on nobody looks at a partition; what was true of it until now stays."""
+        known = self._partitions.pop((topic, topic_id, partition), None)
+        if known is None:
+            return
+        for broker in list(known.terms):
+            self._end_term(known, broker, self._known.brokers[broker].clock.ms)
+        for fall in known.falls.found():
+            self._tell_fall(fall)
+
     def close(self) -> dict[str, pa.Table]:
         """All that is true, by table; the simulation is over."""
         simulation = self._known

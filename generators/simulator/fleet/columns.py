@@ -38,6 +38,8 @@ class Names:
     leader: I32
     leader_epoch: I32
     partition_epoch: I32
+    broker_epoch: I64
+    """By id of a broker; who is down has no follower in rounds."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.T
         "leader_epoch": names.leader_epoch[partition],
         "partition_epoch": names.partition_epoch[partition],
         "replica_id": (rows.replica[:count], kind != APPEND),
+        "broker_epoch": (names.broker_epoch[rows.replica[:count]], kind == FETCH),
         "leo": (rows.offset[:count], kind == FETCH),
         "leader_leo": (rows.leader_leo[:count], kind != HW_ROW),
         "hw": (rows.offset[:count], kind == HW_ROW),

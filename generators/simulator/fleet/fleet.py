@@ -12,12 +12,14 @@ from generators.simulator.faults import Fault
 from generators.simulator.fleet import opening
 from generators.simulator.fleet.arrangement import HW, LEO, Arrangement, Keys, Pair, arrange
 from generators.simulator.fleet.columns import Names
+from generators.simulator.fleet.compiled import I64
 from generators.simulator.fleet.handover import Disks, Handover
 from generators.simulator.fleet.numbering import Numbering
 from generators.simulator.fleet.partitions import Partitions
 from generators.simulator.fleet.parts import Filling, Part
 from generators.simulator.fleet.rounds import Course, advance, clock, due, plant
 from generators.simulator.fleet.touched import NOTICE, Touch, touches
+from generators.simulator.fleet.truth import FleetTruth
 from generators.simulator.injection import Injection
 from generators.simulator.load import Load
 from generators.simulator.settings import MS, SECOND, Clock, Settings
@@ -34,7 +36,8 @@ MOST_ROWS = 1 << 21
 class Fleet:
     """`settings.topics` on `settings.brokers` for so many `seconds` under `loads`; an append has `records` (from, to).
 
-    `parts` gives the telemetry while time passes. Raises UsageError for faults that a fleet cannot suffer.
+    `parts` gives the telemetry while time passes. Raises UsageError for faults that a fleet cannot suffer. With
+    `look_every` the truth is kept too (`truth.close()` after the last part): HWs in rounds every so many seconds.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Fleet:
         records: tuple[int, int] = (1, 20),
         faults: Sequence[Fault] = (),
         *,
+        look_every: float | None = None,
         rows: int = MOST_ROWS,
         window: int = WINDOW,
     ) -> None:
@@ -52,9 +56,15 @@ class Fleet:
         self.roster = opening.Roster(settings)
         self._touches = touches(faults, self.roster, seconds)
         self._end, self._rows = round(seconds * SECOND), rows
-        self._stops = self._stops_at(window, faults)
         self.telemetry = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3)
         self.simulation = Simulation(replace(settings, topics=()), [self.telemetry])
+        self.truth: FleetTruth | None = None
+        self._look_every = 0 if look_every is None else round(look_every * SECOND)
+        if self._look_every:
+            self.truth = FleetTruth(settings, len(self.roster.topic))
+            self.simulation.observers.append(self.truth)
+            self.truth.follow(self.simulation)
+        self._stops = self._stops_at(window, faults)
         self._begin(loads, records, faults)
 
     def _stops_at(self, window: int, faults: Sequence[Fault]) -> list[int]:
@@ -63,6 +73,8 @@ class Fleet:
         found |= {at for f in faults for at in (f.at, f.at + 1)}
         if self._touches:
             found |= {*range(SECOND, self._end, SECOND)}
+        if self._look_every:
+            found |= {*range(self._look_every, self._end, self._look_every)}
         return [*sorted(at for at in found if 0 < at < self._end), self._end]
 
     def _begin(self, loads: Sequence[Load], records: tuple[int, int], faults: Sequence[Fault]) -> None:
@@ -78,7 +90,7 @@ class Fleet:
         self.course = self._course(opening.shape(loads, self._end / SECOND), records)
         self._keys = Keys(self.settings.seed, len(partitions))
         self._disks = Disks(*np.zeros((2, len(partitions)), dtype=np.int64))
-        self.handover = Handover(self.simulation, self.roster, self.course, self._keys)
+        self.handover = Handover(self.simulation, self.roster, self.course, self._keys, self.truth)
         self._arrange(partitions, {}, 0)
         self._change_over(0)
 
@@ -101,8 +113,15 @@ class Fleet:
         self.names = Names(
             self.settings.cluster, self.settings.brokers, self.roster.topics, self.roster.topic_ids,
             self.roster.topic[at.number], self.roster.partition[at.number], at.replicas[:, 0].copy(),
-            at.leader_epoch, at.partition_epoch,
+            at.leader_epoch, at.partition_epoch, self._broker_epochs(),
         )  # fmt: skip
+
+    def _broker_epochs(self) -> I64:
+        """By id of a broker: the incarnation that is running."""
+        epochs = np.zeros(max(self.settings.brokers) + 1, dtype=np.int64)
+        for id, broker in self.simulation.brokers.items():
+            epochs[id] = broker.epoch or 0
+        return epochs
 
     # time passes
 
@@ -112,6 +131,8 @@ class Fleet:
         for until in self._stops:
             yield from self._window(filling, until)
             names = self.names
+            if self.truth is not None and (until % self._look_every == 0 or until == self._end):
+                self.truth.look(self.arrangement, names, self.course, until)
             if self._change_over(until) or filling.filled > self._rows // 2:
                 yield filling.part(names, complete=True)
         brokers, others = self.numbering.split(self.telemetry.close())

@@ -21,6 +21,7 @@ from generators.simulator.registration import Registration
 from generators.simulator.replica import Follower, Replica
 
 if TYPE_CHECKING:
+    from generators.simulator.fleet.truth import FleetTruth
     from generators.simulator.simulation import Simulation
 
 
@@ -44,8 +45,11 @@ class Disks:
 class Handover:
     """Partitions among single steps, where they are written to as they would be in rounds: same times, same counts."""
 
-    def __init__(self, simulation: Simulation, roster: Roster, course: Course, keys: Keys) -> None:
+    def __init__(
+        self, simulation: Simulation, roster: Roster, course: Course, keys: Keys, truth: FleetTruth | None = None
+    ) -> None:
         self.guests: dict[int, Guest] = {}
+        self._truth = truth
         self._simulation, self._roster, self._course, self._keys = simulation, roster, course, keys
 
     def adopt(self, partitions: Partitions, fetched: I64, disks: Disks) -> None:
@@ -54,10 +58,12 @@ class Handover:
             row = partitions.only(slice(k, k + 1))
             number = int(row.number[0])
             self.guests[number] = Guest(row, int(row.drawn[0]), int(row.next_append[0]))
-            self._build(number, row, fetched[k], disks)
+            registration = self._build(number, row, fetched[k], disks)
+            if self._truth is not None:
+                self._truth.came(self._simulation, registration)
             self._plan(number)
 
-    def _build(self, number: int, row: Partitions, fetched: I64, disks: Disks) -> None:
+    def _build(self, number: int, row: Partitions, fetched: I64, disks: Disks) -> Registration:
         simulation = self._simulation
         registration = self.registration(number, row)
         simulation.controller.partitions[registration.key] = registration
@@ -76,6 +82,7 @@ class Handover:
                 simulation.brokers[follower].epoch,
             )  # fmt: skip
             simulation.brokers[follower].fetcher(leader).add(registration.key)
+        return registration
 
     def registration(self, number: int, row: Partitions) -> Registration:
         """A steady partition as the controller has it on record."""
@@ -172,6 +179,8 @@ class Handover:
 
     def _dissolve(self, number: int, disks: Disks) -> Partitions:
         guest, key = self.guests.pop(number), self._place(number)
+        if self._truth is not None:
+            self._truth.left(self._simulation.controller.partitions[key])
         known = self._simulation.controller.partitions.pop(key)
         brokers = self._simulation.brokers
         leading = brokers[known.leader].replicas[key].leading

@@ -1,0 +1,113 @@
+"""What really happened in a fleet: all of it while partitions are among single steps, else their HWs now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from generators.simulator.fleet.arrangement import HW, LEO, Arrangement
+from generators.simulator.fleet.columns import Names
+from generators.simulator.fleet.compiled import I64
+from generators.simulator.fleet.rounds import Course, clock
+from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.registration import Registration
+from generators.simulator.settings import MS, Settings
+from generators.simulator.simulation import Simulation
+from generators.simulator.truth import Truth
+from schemas import truth_hw, truths
+
+UNKNOWN_TERM = 0
+"""Terms are counted where somebody looks at single steps."""
+
+
+class FleetTruth:
+    """Observes the single steps of a fleet, of the partitions among them (`came`, `left`); `look`s at the others.
+
+    The tables are those of `schemas.TRUTH`: `truth_hw` has every change of a guest, and of the others the HW where it
+    has changed since the last look; what producers were promised (`truth_records`) is not kept.
+    """
+
+    def __init__(self, settings: Settings, partitions: int) -> None:
+        self._guests: set[tuple[str, int]] = set()
+        self._steps = Truth(settings)
+        self._came: set[tuple[str, int, int]] = set()
+        self._seen: I64 = np.full(partitions, -1, dtype=np.int64)
+        self._looks: list[pa.Table] = []
+
+    def follow(self, simulation: Simulation) -> None:
+        self._steps.follow(simulation)
+
+    def observe(self, happening: Happening) -> None:
+        if happening.topic is None or (happening.topic, happening.partition) in self._guests:
+            self._steps.observe(happening)
+
+    def came(self, simulation: Simulation, known: Registration) -> None:
+        """A partition has come among single steps: for the truth, its leader begins there with what it has."""
+        now, controller = simulation.agenda.now, simulation.controller
+        leader = simulation.brokers[known.leader]
+        replica = leader.replicas[known.key]
+        place: dict[str, Any] = {
+            "topic": known.topic, "topic_id": known.topic_id, "partition": known.partition, "leader": known.leader,
+            "leader_epoch": known.leader_epoch, "partition_epoch": known.partition_epoch, "isr": known.isr,
+            "replicas": known.replicas,
+        }  # fmt: skip
+        mine = (now, leader.clock.us, known.leader, REPLICATION)
+        id = simulation.settings.controller_id
+        self._guests.add(known.key)
+        self._came.add((*known.key, now))
+        self._steps.observe(Happening(now, controller.clock.us, id, CONTROLLER, "election", **place))
+        self._steps.observe(Happening(*mine, "leader", **place, leo=replica.log.leo, hw=replica.hw, unclean=False))
+        self._steps.observe(Happening(*mine, "hw", **place, replica=known.leader, hw=replica.hw))
+
+    def left(self, known: Registration) -> None:
+        """It is about to go back to rounds."""
+        self._guests.discard(known.key)
+        self._steps.forget(known.topic, known.topic_id, known.partition)
+
+    def look(self, arrangement: Arrangement, names: Names, course: Course, now: int) -> None:
+        """HWs of the partitions in rounds, where they have changed; `now`: microseconds since the start."""
+        number, live = arrangement.partitions.number, arrangement.live.partition
+        at = np.flatnonzero(self._seen[number] != live[:, HW])
+        self._seen[number] = live[:, HW]
+        shown = np.array([clock(course, k, now) for k in range(len(names.brokers))], dtype=np.int64)
+        of = np.searchsorted(arrangement.layout.partitions_of, at, side="right") - 1
+        replicas = arrangement.partitions.replicas[at]
+        there = replicas >= 0
+        ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))]).astype(np.int32)
+        made = {
+            "cluster": pa.repeat(pa.scalar(names.cluster), len(at)),
+            "topic": pa.array(names.topics).take(pa.array(names.topic[at])),
+            "topic_id": pa.array(names.topic_ids).take(pa.array(names.topic[at])),
+            "partition": names.partition[at],
+            "at": np.full(len(at), course.start + now),
+            "ts": shown[of] * MS,
+            "leader_id": names.leader[at],
+            "leader_epoch": names.leader_epoch[at],
+            "term": np.full(len(at), UNKNOWN_TERM),
+            "kind": pa.repeat(pa.scalar("advance"), len(at)),
+            "hw": live[at, HW],
+            "leader_leo": live[at, LEO],
+            "isr": pa.ListArray.from_arrays(pa.array(ends), pa.array(replicas[there])),
+        }
+        self._looks.append(
+            pa.table([pa.array(made[f.name]).cast(f.type) for f in truth_hw.ARROW], schema=truth_hw.ARROW)
+        )
+
+    def close(self) -> Mapping[str, pa.Table]:
+        """All that is true, by table; the simulation is over."""
+        tables = self._steps.close()
+        steps = tables["truth_hw"]
+        came = [
+            kind == "term_start" and (topic, partition, at) in self._came
+            for kind, topic, partition, at in zip(
+                steps["kind"].to_pylist(), steps["topic"].to_pylist(), steps["partition"].to_pylist(),
+                steps["at"].cast(pa.int64()).to_pylist(), strict=True,
+            )
+        ]  # fmt: skip
+        steps = steps.filter(pc.invert(pa.array(came, pa.bool_())))
+        none = {"truth_records": truths()["truth_records"].arrow().empty_table()}
+        return tables | {"truth_hw": pa.concat_tables([*self._looks, steps])} | none
