@@ -42,7 +42,10 @@ class View:
     def select(self, wanted: Filter) -> str:
         """The query for the latest rows wanted."""
         latest = f"QUALIFY row_number() OVER ({self.latest}) = 1" if self.latest else ""
-        return f"SELECT * FROM (SELECT * FROM t WHERE {wanted.where(self)} {latest}) WHERE {self.only}"
+        before, after = wanted.where(self), self.only
+        if self.table is alerts.TABLE:  # what an alert is about changes: its latest state is asked
+            before, after = after, before
+        return f"SELECT * FROM (SELECT * FROM t WHERE {before} {latest}) WHERE {after}"
 
 
 _REGRESSIONS = View(
@@ -92,12 +95,25 @@ class Filter:
 
     def where(self, view: View) -> str:
         """The filter as SQL over the view's table."""
-        parts = [f"{view.place(n)} = {_text(v)}" for n in ("cluster", "topic") if (v := getattr(self, n)) is not None]
-        if self.partition is not None:
-            parts.append(f"CAST({view.place('partition')} AS INT) = {self.partition}")
+        parts = [f"{view.place('cluster')} = {_text(self.cluster)}"] if self.cluster is not None else []
+        parts += self._of_alerts() if view.table is alerts.TABLE else self._of_partitions()
         if self.since is not None:
             parts.append(f"{view.time} >= timestamp '{self.since.astimezone(UTC).isoformat()}'")
         return " AND ".join(parts) or "true"
+
+    def _of_partitions(self) -> list[str]:
+        topic = [f"topic = {_text(self.topic)}"] if self.topic is not None else []
+        return topic + ([f"partition = {self.partition}"] if self.partition is not None else [])
+
+    def _of_alerts(self) -> list[str]:
+        """An alert is about several partitions and topics, and may name too many to list: then it may be about any."""
+        parts = []
+        if self.topic is not None:
+            parts.append(f"(labels['topic'] = {_text(self.topic)} OR {_among('topics', f', {self.topic},')})")
+        if self.partition is not None:
+            name = f"-{self.partition}," if self.topic is None else f", {self.topic}-{self.partition},"
+            parts.append(_among("partitions", name))
+        return parts
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,12 @@ def _grouped(lake: Lake, name: str, wanted: Filter, key: str, values: str) -> li
     if table is None:
         return []
     return lake.query(table, f"SELECT {key}, {values} FROM ({view.select(wanted)}) GROUP BY {key} ORDER BY {key}")
+
+
+def _among(label: str, name: str) -> str:
+    """SQL: whether `name`, with the commas around it, is in a label that lists names, or may be among `N more`."""
+    listed = f"labels['{label}']"
+    return f"(strpos(concat(', ', {listed}, ','), {_text(name)}) > 0 OR {listed} LIKE '% more')"
 
 
 def _text(value: str) -> str:

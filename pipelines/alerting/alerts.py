@@ -30,7 +30,7 @@ def alert_states(evidence: Evidence, rules: AlertRules, now: datetime) -> list[A
 
 def _conditions(name: str, rules: AlertRules, ask: Ask, restarts: Restarts, wall: int) -> Iterator[Condition]:
     if name in MARKS:
-        return lasting(name, getattr(rules, name).for_s, ask, restarts)
+        return lasting(name, getattr(rules, name).for_s, rules.history.forget_s, ask, restarts)
     if name == "loss":
         return losses(name, rules.loss, "critical", ask)
     if name == "unproven_loss":

@@ -9,19 +9,33 @@ from pipelines.alerting.conditions import SECOND, Ask, Condition, brokers, parti
 from pipelines.alerting.restarts import Restarts, firing_time, quiet_for
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
-# not, and a spell lasts from a wrong mark to the next right one.
+# not, and a spell lasts from a wrong mark to the next right one. Nothing tells that a topic was deleted: a
+# spell also ends with the first word of a new topic of that name, or when nothing was told of the partition
+# for too long.
 _SPELLS = """
 , instants AS (
   SELECT * FROM marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC) = 1
 ), turns AS (
   SELECT * FROM instants QUALIFY wrong IS DISTINCT FROM lag(wrong) OVER (PARTITION BY who ORDER BY ts)
 ), spells AS (
-  SELECT *, lead(ts) OVER (PARTITION BY who ORDER BY ts) AS ended FROM turns
+  SELECT *, lead(ts) OVER (PARTITION BY who ORDER BY ts) AS turned FROM turns
+), first_told AS (
+  SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
+), gone AS (
+  SELECT h.cluster, h.topic, h.partition, h.topic_id, coalesce(f.ts, h.last_event_ts) AS replaced,
+    CASE WHEN $forget > 0 AND h.last_event_ts + $forget < clock THEN h.last_event_ts + $forget END AS forgotten
+  FROM health AS h LEFT JOIN clock USING (cluster)
+  LEFT JOIN first_told AS f USING (cluster, topic, topic_id, partition)
+), ended AS (
+  SELECT spells.*, clock, coalesce(turned, CASE
+    WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
+    WHEN forgotten IS NOT NULL THEN greatest(forgotten, spells.ts) END) AS ended
+  FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
+  LEFT JOIN gone AS g ON g.cluster = who.cluster AND g.topic = who.topic AND g.partition = who.partition
 )
 SELECT who.cluster, who.topic, who.partition, ts AS first, coalesce(ended, greatest(clock, ts)) AS last,
   ended IS NULL AS open, missing, reason
-FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
-WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
+FROM ended WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
 ORDER BY ALL
 """
 _WHO = "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition}"
@@ -72,9 +86,12 @@ WITH marks AS (
 MARKS = {"offline": _OFFLINE, "under_min_isr": _UNDER_MIN_ISR, "out_of_sync": _OUT_OF_SYNC}
 
 
-def lasting(rule: str, for_s: int, ask: Ask, restarts: Restarts) -> Iterator[Condition]:
-    """The states of one rule of MARKS that lasted long enough; times in microseconds."""
-    for row in ask(MARKS[rule] + _SPELLS, lasting=for_s * SECOND):
+def lasting(rule: str, for_s: int, forget_s: int, ask: Ask, restarts: Restarts) -> Iterator[Condition]:
+    """The states of one rule of MARKS that lasted long enough; times in microseconds.
+
+    One of a partition that nothing is told of any more ends after `forget_s`, 0: never.
+    """
+    for row in ask(MARKS[rule] + _SPELLS, lasting=for_s * SECOND, forget=forget_s * SECOND):
         quiet = quiet_for(restarts, row["cluster"], row["missing"] or ())
         fires = firing_time(row["first"], for_s * SECOND, quiet)
         if fires <= row["last"]:

@@ -68,10 +68,11 @@ class ControlledRestart:
 
 @dataclass(frozen=True)
 class History:
-    """Seconds of event time that an evaluation looks back."""
+    """Seconds of event time that an evaluation looks back, and after which a silent partition is forgotten."""
 
     silver_s: int = 604_800
     bronze_s: int = 21_600
+    forget_s: int = 86_400
 
 
 @dataclass(frozen=True)

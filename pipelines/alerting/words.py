@@ -9,6 +9,7 @@ from pipelines.alerting.conditions import Condition
 NAMED = 3
 """Items that the sentence names; the labels name LABELLED, the silver tables have all."""
 LABELLED = 100
+LABELLED_TOPICS = 1000
 
 
 def summary(told: Sequence[Condition]) -> str:
@@ -17,14 +18,14 @@ def summary(told: Sequence[Condition]) -> str:
 
 
 def labels(told: Sequence[Condition]) -> dict[str, str]:
-    """cluster, cause, and what is concerned: partitions, ranges or sources; the topic or partition where it is one."""
+    """cluster, cause, and what is concerned: partitions and topics, ranges, or sources; one topic is `topic`."""
     head, items = told[0], _items(told)
     found = {"cluster": head.cluster, "cause": head.cause}
     if head.rule in _ABOUT_SOURCES:
         return {**found, "sources": _listed(items, LABELLED)}
     found |= {"partitions": _listed(items, LABELLED), "count": str(len(items))}
-    if len(topics := {item.rpartition("-")[0] for item in items}) == 1:
-        found["topic"] = topics.pop()
+    topics = sorted({item.rpartition("-")[0] for item in items})
+    found["topic" if len(topics) == 1 else "topics"] = _listed(topics, LABELLED_TOPICS)
     if len(items) == 1:
         found["partition"] = items[0].rpartition("-")[2]
     if ranges := [r for c in told if (r := _range(c))]:

@@ -91,12 +91,12 @@ def run(
 
 
 def source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
-    """Bronze as a stream, in the order of its commits; files that `optimize` rewrote are no news."""
+    """Bronze as a stream, in the order of its commits; files that `maintain` rewrote are no news."""
     return (
         spark.readStream.format("delta")
         .option("maxBytesPerTrigger", max_bytes_per_trigger)
         .option("maxFilesPerTrigger", 1_000_000)
-        .option("ignoreDeletes", "true")
+        .option("skipChangeCommits", "true")
         .load(spark_uri(lake.uri("replication_events")))
         .select(*replication_events.ARROW.names)
     )

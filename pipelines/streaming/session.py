@@ -11,6 +11,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hwmark.spark")
 
 LEAST_JAVA = 17
+KEPT_LOGS = 20
 
 CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -136,19 +139,26 @@ def cache_dir(name: str) -> Path:
     return chosen
 
 
+@cache
 def default_log_file() -> Path:
-    """Where a JVM of this process prints, unless told otherwise."""
-    return cache_dir("logs") / "spark.log"
+    """Where the JVMs of this process print, unless told otherwise; the files of KEPT_LOGS processes are kept."""
+    folder = cache_dir("logs")
+    for old in sorted(folder.glob("spark-*.log"), key=lambda path: path.stat().st_mtime)[: 1 - KEPT_LOGS]:
+        old.unlink(missing_ok=True)
+    return folder / f"spark-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
 
 
 @contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Children started inside inherit `path` as their stderr: Spark's start-up and worker lines do not reach people."""
+    """Children started inside inherit `path` as their stderr: Spark's start-up and worker lines do not reach people.
+
+    They write behind what is there: a file named in the settings may be that of several processes.
+    """
     log.debug("Spark logs to %s", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
-    with open(path, "wb") as file:
+    with open(path, "ab") as file:
         os.dup2(file.fileno(), 2)
     try:
         yield

@@ -2,12 +2,16 @@
 
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from generators.lake import append_events, read_events
 from generators.lock import RoleHeld, hold
+from pipelines.maintain import maintain
 from pipelines.replication import Rules, replay
 from pipelines.streaming.identity import RECORD, StateMismatch
 from pipelines.streaming.job import run
@@ -28,8 +32,8 @@ def play(lake, **options):
     return run(str(lake), Rules(), buckets=BUCKETS, **options)
 
 
-def assert_same_as_replay(lake):
-    place, expected = Lake(str(lake), {}), replay(read_events(str(lake)))
+def assert_same_as_replay(lake, events=None):
+    place, expected = Lake(str(lake), {}), replay(read_events(str(lake)) if events is None else events)
     for kind in KINDS:
         table, want = place.open(kind).to_pyarrow_table(), getattr(expected, kind)
         if kind == "minute_stats":
@@ -91,6 +95,29 @@ def test_a_lake_through_its_life(spark, tmp_path):
 
 
 @pytest.mark.spark
+def test_bronze_ages_between_two_runs_and_the_second_goes_on(spark, tmp_path):
+    """Old rows are deleted from files that are then written anew with the others: news to nobody."""
+    lake, half = tmp_path / "lake", len(EVENTS) // 2
+    put(lake, 0, 0, half)
+    assert play(lake).events == half
+    now = EVENTS["ts"][half // 2].as_py() + timedelta(days=1)
+    told = list(maintain(str(lake), bronze_days=1, vacuum_hours=0, now=now))
+    kept = read_events(str(lake)).num_rows
+    assert 0 < kept < half
+    assert any(line.startswith(f"bronze/replication_events: {half - kept} rows before") for line in told)
+    put(lake, 1, half, len(EVENTS))
+    assert play(lake, drain=True).events == len(EVENTS) - half + 1
+    assert_same_as_replay(lake, pa.concat_tables([EVENTS.slice(0, half), told_after(lake, half)]))
+
+
+def told_after(lake, half):
+    """What was told after the first half of EVENTS: nothing of it has aged."""
+    events = read_events(str(lake))
+    later = pc.or_(pc.greater_equal(events["source_seq"], half), pc.equal(events["source_id"], "hwmark/drain"))
+    return events.filter(later)
+
+
+@pytest.mark.spark
 def test_sigterm_stops_after_the_batch_in_flight_and_the_next_run_goes_on(spark, tmp_path):
     lake = tmp_path / "lake"
     put(lake, 0, 0, 300)
@@ -108,8 +135,6 @@ def test_sigterm_stops_after_the_batch_in_flight_and_the_next_run_goes_on(spark,
 
 @pytest.mark.spark
 def test_an_event_that_breaks_the_contract_is_set_aside_and_the_rest_goes_on(spark, tmp_path):
-    import pyarrow as pa
-
     lake = tmp_path / "lake"
     rows = EVENTS.to_pylist()
     at = next(i for i, row in enumerate(rows) if row["event_type"] == "hw" and i > 100)

@@ -135,3 +135,42 @@ def test_an_alert_counts_only_what_is_wrong_now():
 def test_a_replica_that_fetches_is_behind_and_not_gone():
     (alert,) = alert_states(evidence(700, sync=[sync(0, "out_of_sync", reason="behind")]), AlertRules(), at(0))
     assert alert.summary.startswith("broker 3 behind:")
+
+
+OLD, NEW = "O" * 22, "N" * 22
+WRONG = {
+    "offline": {"leaderships": [led(0, 1, 0, topic_id=OLD), led(50, -1, 1, topic_id=OLD)]},
+    "under_min_isr": {"min_isr": [freeze(50, topic_id=OLD)]},
+    "out_of_sync": {"sync": [sync(50, "out_of_sync", topic_id=OLD)]},
+}
+
+
+@pytest.mark.parametrize(("rule", "told"), WRONG.items(), ids=WRONG.keys())
+def test_what_is_wrong_with_a_deleted_topic_ends_when_it_is_created_again(rule, told):
+    again = [*told.get("leaderships", []), led(2000, 1, 0, topic_id=NEW)]
+    health = {"ar": [1, 2, 3], "topic_id": NEW, "last_event_ts": 3000}
+    found = evidence(3000, **told | {"leaderships": again}, health=[health])
+    assert [(name, state, first, last) for name, state, _, first, last in states(found)] == [
+        (rule, "resolved", 50, 2000)
+    ]
+
+
+@pytest.mark.parametrize(("rule", "told"), WRONG.items(), ids=WRONG.keys())
+@pytest.mark.parametrize(
+    ("clock", "forget_s", "state", "last"),
+    [(5000, 5000, "firing", 5000), (6000, 5000, "resolved", 5100), (6000, 0, "firing", 6000)],
+    ids=["not yet", "silent for longer", "never"],
+)
+def test_what_is_wrong_with_a_partition_nothing_is_told_of_ends(rule, told, clock, forget_s, state, last):
+    """As of a topic that was deleted: no log of replication says so."""
+    health = {"ar": [1, 2, 3], "topic_id": OLD, "offline": rule == "offline", "last_event_ts": 100}
+    rules = replace(AlertRules(), history=replace(AlertRules().history, forget_s=forget_s))
+    found = states(evidence(clock, **told, health=[health]), rules)
+    assert [(name, s, ended) for name, s, _, _, ended in found] == [(rule, state, last)]
+
+
+def test_an_alert_about_several_topics_names_them_all():
+    marks = [sync(0, "out_of_sync", topic=f"t{n:03}") for n in range(120)]
+    (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
+    assert "topic" not in alert.labels
+    assert alert.labels["topics"].split(", ") == [f"t{n:03}" for n in range(120)]

@@ -185,6 +185,45 @@ def test_alerts_show_the_latest_state_of_each(lake):
     assert len(json.loads(show(lake, "alerts", "--topic", "clicks", "--format", "json")[1])) == 1
 
 
+ABOUT = {
+    "one": [("topic", "orders"), ("partition", "1"), ("partitions", "orders-1")],
+    "several": [("topics", "audit, clicks, orders"), ("partitions", "audit-1, clicks-2, orders-11")],
+    "too many": [("topics", "a, b and 900 more"), ("partitions", "a-0, b-0 and 4000 more")],
+    "a source": [("sources", "broker-1/replication.log")],
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--topic", "orders"], {"one", "several", "too many"}),
+        (["--topic", "clicks"], {"several", "too many"}),
+        (["--topic", "orders", "--partition", "1"], {"one", "too many"}),
+        (["--topic", "orders", "--partition", "11"], {"several", "too many"}),
+        (["--partition", "1"], {"one", "several", "too many"}),
+        ([], set(ABOUT)),
+    ],
+    ids=" ".join,
+)
+def test_alerts_are_found_by_each_topic_and_partition_they_are_about(lake, options, found):
+    alert = {"rule": "out_of_sync", "severity": "warning", "state": "firing", "summary": "gone", "first_ts": at(0)}
+    write(lake, "partition_health", *(health(topic, n) for topic in ("orders", "clicks") for n in (1, 11)))
+    rows = [{**alert, "alert_id": name, "last_ts": at(1), "labels": labels} for name, labels in ABOUT.items()]
+    write(lake, "alerts", *({**row, "subject": row["alert_id"]} for row in rows))
+    shown = json.loads(show(lake, "alerts", *options, "--format", "json")[1])
+    assert {row["alert_id"] for row in shown} == found
+
+
+def test_an_alert_is_about_what_its_latest_state_says(lake):
+    alert = {"alert_id": "a", "rule": "offline", "severity": "critical", "subject": "x", "summary": "gone"}
+    write(lake, "partition_health", health("orders", 0), health("clicks", 0))
+    for seconds, topics in ((1, ("topics", "clicks, orders")), (2, ("topic", "clicks"))):
+        state = {"state": "firing", "first_ts": at(0), "last_ts": at(seconds), "labels": [topics]}
+        write(lake, "alerts", {**alert, **state})
+    assert json.loads(show(lake, "alerts", "--topic", "orders", "--format", "json")[1]) == []
+    assert len(json.loads(show(lake, "alerts", "--topic", "clicks", "--format", "json")[1])) == 1
+
+
 def test_json_keeps_unknown_apart_from_zero_and_csv_keeps_arrays(lake):
     write(lake, "partition_hw", {"hw": 0, "isr": [1, 2]})
     row = json.loads(show(lake, "hw", "--format", "json")[1])[0]

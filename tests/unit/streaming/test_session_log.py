@@ -1,0 +1,51 @@
+"""What Spark prints stays readable after the next one has started."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pipelines.streaming import session
+from pipelines.streaming.session import KEPT_LOGS, default_log_file, stderr_to
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    default_log_file.cache_clear()
+    yield
+    default_log_file.cache_clear()
+
+
+def say(words):
+    subprocess.run([sys.executable, "-c", f"import sys; sys.stderr.write({words!r})"], check=True)
+
+
+def test_what_an_earlier_jvm_printed_is_kept(tmp_path):
+    path = tmp_path / "mine.log"
+    for words in ("first\n", "second\n"):
+        with stderr_to(path):
+            say(words)
+    assert path.read_text() == "first\nsecond\n"
+
+
+def test_every_process_has_a_file_of_its_own_by_default(monkeypatch):
+    mine = default_log_file()
+    assert mine == default_log_file()
+    assert str(os.getpid()) in mine.name
+    default_log_file.cache_clear()
+    monkeypatch.setattr(session.os, "getpid", lambda: 1)
+    assert default_log_file() != mine
+
+
+def test_old_log_files_do_not_pile_up():
+    folder = session.cache_dir("logs")
+    for n in range(KEPT_LOGS + 5):
+        (folder / f"spark-{n}.log").write_text("old")
+        os.utime(folder / f"spark-{n}.log", (n, n))
+    default_log_file().write_text("new")
+    kept = {path.name for path in folder.iterdir()}
+    assert len(kept) == KEPT_LOGS
+    assert "spark-5.log" not in kept
+    assert "spark-6.log" in kept
