@@ -14,6 +14,7 @@ from tempfile import gettempdir
 from typing import Any, TypeVar
 
 from numba import config, njit
+from numba.core.caching import UserProvidedCacheLocator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _ROOT = Path(__file__).parents[2]
@@ -37,7 +38,25 @@ def _cache() -> Path:
     return base / _digest()
 
 
+class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Finds compiled functions by where their source lies in the project, not by where the project lies.
+
+    An environment that is packed on one host and unpacked on another brings them along.
+    """
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        return "_".join(Path(py_file).relative_to(_ROOT).parent.parts)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Any:
+        return super().from_function(py_func, py_file) if Path(py_file).is_relative_to(_ROOT) else None
+
+
 config.CACHE_DIR = str(_cache())
+config.CACHE_LOCATOR_CLASSES = ",".join(
+    (f"{__name__}.SourceLocator", "InTreeCacheLocator", "UserWideCacheLocator", "IPythonCacheLocator")
+)
 
 
 def compiled(function: Function) -> Function:

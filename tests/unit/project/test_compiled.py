@@ -1,0 +1,41 @@
+"""Compiled kernels are found again where the project was moved to, and not after their source has changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+COMPILED = Path(__file__).parents[3] / "pipelines/replication/compiled.py"
+KERNEL = """
+from pipelines.replication.compiled import compiled
+
+@compiled
+def double(x: int) -> int:
+    return x * 2
+"""
+ASK = "from pipelines.replication.rule import double; print(double(21), sum(double.stats.cache_hits.values()))"
+
+
+def ask(root):
+    outside = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], cwd=root, env=outside, capture_output=True, text=True, check=True
+    )
+    value, hits = done.stdout.split()
+    assert value == "42"
+    return int(hits)
+
+
+def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
+    package = tmp_path / "here" / "pipelines" / "replication"
+    package.mkdir(parents=True)
+    shutil.copy(COMPILED, package)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "rule.py").write_text(KERNEL)
+    assert [ask(tmp_path / "here"), ask(tmp_path / "here")] == [0, 1]
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    assert ask(tmp_path / "there") == 1
+    (tmp_path / "there" / "pipelines" / "replication" / "other.py").write_text("A_CONSTANT = 1\n")
+    assert ask(tmp_path / "there") == 0
