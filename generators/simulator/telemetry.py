@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.rows import EVENTS
-from generators.lake import StorageOptions, append_events
 from generators.simulator.beats import Clocks, beat, clocks, ends_second
 from generators.simulator.happening import CONTROLLER, Happening
 from generators.simulator.levels import FULL, INFO, telling
@@ -116,15 +115,6 @@ class Telemetry:
     @property
     def _now(self) -> int:
         return self._simulation.agenda.now if self._simulation is not None else 0
-
-
-def write(lake: str, pieces: Iterable[pa.Table], writer: str, storage_options: StorageOptions | None = None) -> int:
-    """Appends each piece to the lake's bronze as one version of `writer`, only once; gives the rows written."""
-    written = 0
-    for version, piece in enumerate(pieces):
-        if append_events(lake, piece, app_id=writer, version=version, storage_options=storage_options):
-            written += len(piece)
-    return written
 
 
 def _table(rows: list[Happening], cluster: str, source: Source) -> pa.Table:

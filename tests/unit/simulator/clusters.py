@@ -61,22 +61,24 @@ def lose_power(s: Simulation) -> None:
 STORIES: dict[str, Story] = {f.__name__: f for f in (kill_and_return, freeze, roll, elect_outside, lose_power)}
 
 
-def play(story: Story, observers: Iterable[Any], settings: Settings = SETTINGS) -> Simulation:
-    """The simulation after five seconds of load and the story, its observers following it."""
+def play(
+    story: Story, observers: Iterable[Any], settings: Settings = SETTINGS, pause_ms: tuple[int, int] = (100, 200)
+) -> Simulation:
+    """The simulation after five seconds of load, `pause_ms` between requests, and the story; observers follow it."""
     observers = list(observers)
     simulation = Simulation(settings, observers)
     for observer in observers:
         if hasattr(observer, "follow"):
             observer.follow(simulation)
     simulation.start()
-    _load(simulation, Random(f"load {settings.seed}"))
+    _load(simulation, Random(f"load {settings.seed}"), pause_ms)
     simulation.run(5)
     story(simulation)
     return simulation
 
 
-def _load(simulation: Simulation, random: Random) -> None:
+def _load(simulation: Simulation, random: Random, pause_ms: tuple[int, int]) -> None:
     for topic in simulation.settings.topics:
         for partition in range(topic.partitions):
             simulation.produce(topic.name, partition, random.randint(1, 5), acks=random.choice((1, -1)))
-    simulation.agenda.after(random.randint(100, 200) * MS, _load, simulation, random)
+    simulation.agenda.after(random.randint(*pause_ms) * MS, _load, simulation, random, pause_ms)

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 from happenings import append, fetch, happening, hw, leader, wide
 
-from generators.lake import read_events
 from generators.simulator.happening import CONTROLLER, Happening
 from generators.simulator.settings import MS, START, Settings
-from generators.simulator.telemetry import Telemetry, write
+from generators.simulator.telemetry import Telemetry
 from pipelines.replication.row_rules import split
 from schemas import replication_events
 from schemas.declaration import differences
@@ -165,18 +164,6 @@ def test_quiet_fetches_are_thinned_to_the_first_the_last_and_one_in_between_per_
 def test_a_fetch_behind_the_leader_is_never_thinned_out() -> None:
     behind = [leader(0), append(0, 9), *(fetch(10 * k, 2, 5, 9) for k in range(20))]
     assert len(told(behind, fetch_every_ms=1000)) == len(told(behind))
-
-
-def test_pieces_land_in_a_lake_once(tmp_path: Any) -> None:
-    telemetry = Telemetry(Settings())
-    pieces = []
-    for k in range(3):
-        telemetry.observe(append(k, k + 1))
-        pieces.append(telemetry.drain())
-    lake = str(tmp_path / "lake")
-    assert write(lake, pieces[:2], "simulate:1") == 2
-    assert write(lake, pieces, "simulate:1") == 1
-    assert sorted(read_events(lake)["leader_leo"].to_pylist()) == [1, 2, 3]
 
 
 def test_without_a_simulation_the_last_row_of_a_source_is_its_progress() -> None:

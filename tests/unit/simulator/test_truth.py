@@ -163,6 +163,17 @@ def test_the_facts_of_the_telemetry_are_the_truth(story) -> None:
     assert len(tables["truth_hw"]) > 100
 
 
+@pytest.mark.parametrize("story", STORIES)
+def test_fetches_that_are_thinned_out_change_no_fact(story) -> None:
+    full, thin = Telemetry(SETTINGS), Telemetry(SETTINGS, fetch_every_ms=1_500)
+    play(STORIES[story], [full, thin], pause_ms=(1_000, 6_000))
+    many, few = full.close(), thin.close()
+    told, thinned = replay(many, rules_of(SETTINGS)).tables(), replay(few, rules_of(SETTINGS)).tables()
+    fetches, left = (sum(kind == "fetch" for kind in t["event_type"].to_pylist()) for t in (many, few))
+    assert left < 0.8 * fetches
+    assert [name for name in told if name != "minute_stats" and not told[name].equals(thinned[name])] == []
+
+
 def test_the_same_seed_gives_the_same_truth_and_events_to_the_byte() -> None:
     def once() -> list[pa.Table]:
         telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
