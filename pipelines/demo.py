@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from generators import traces
 from pipelines import jobs, sentences
@@ -119,10 +119,14 @@ def _summary(lake: Lake, cluster: str, alerts: Sequence[AlertState]) -> list[str
         f"{cluster}: {STORIES.get(cluster, 'a recorded scenario')}",
         f"   {sentences.count(partitions, 'partition')}, {_agreement(tally(lake, 'hw', wanted, 'agreement'))}",
         f"   ISR changes: {_causes(tally(lake, 'isr', wanted, 'change, cause'))}",
-        *(f"   {sentences.regression(row)}" for row in reversed(losses)),
+        *(f"   {sentences.regression(row)}" for row in sorted(losses, key=_when)),
         *(["   nothing that was committed is lost"] if not losses else []),
         f"   {sentences.count(mine, 'alert')} firing",
     ]
+
+
+def _when(loss: Row) -> tuple[Any, ...]:
+    return loss["ts"], loss["topic"], loss["partition"]
 
 
 def _agreement(found: Sequence[Row]) -> str:

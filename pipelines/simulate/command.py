@@ -90,8 +90,10 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
     from pipelines.simulate.plan import plan
 
     way.check()
-    if given["topics"] and given["partitions"]:
-        raise UsageError(f"--topics {given['topics']} says how many partitions there are: leave out --partitions")
+    if given["partitions"] and settings.simulate.topics:
+        raise UsageError(
+            f"topics {settings.simulate.topics} says how many partitions there are: leave out --partitions"
+        )
     planned = plan(settings.simulate)
     if way.out is not None and planned.spoil is not None:
         raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
