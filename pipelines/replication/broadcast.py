@@ -17,14 +17,12 @@ from pipelines.replication.intake import Batch
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Standing
 from pipelines.replication.run import Outcome
-from pipelines.replication.sources import Gap, source_codes
+from pipelines.replication.sources import DRAIN, Gap, source_codes
 from pipelines.replication.state import State
 from pipelines.replication.timeline import CLUSTER_WIDE
 
 if TYPE_CHECKING:
     from pipelines.replication.reconstructor import Reconstructor
-
-DRAIN = "hwmark/drain"
 
 
 @dataclass

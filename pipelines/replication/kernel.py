@@ -79,8 +79,8 @@ class Timeline(NamedTuple):
 BROKERS = shape(key=0, ts=0, serving=0)
 CONFIGS = shape(key=0, ts=0, min_isr=NULL32, lag=NULL)
 
-JOBS = shape(lane=0, start=0, end=0, told=0, everybody=0, ceiling=0, holds_from=0, holds_to=0, final=0)
-"""A lane to run with its rows order[start:end]; told, everybody and ceiling bound what may be decided;
+JOBS = shape(lane=0, start=0, end=0, told=0, everybody=0, heard=0, ceiling=0, holds_from=0, holds_to=0, final=0)
+"""A lane to run with its rows order[start:end]; told, everybody, heard and ceiling bound what may be decided;
 holds[holds_from:holds_to] are the times at which telemetry of its source went missing."""
 
 
@@ -731,9 +731,7 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
     E[e, TERM.alone] = (
         1 if L[lane, LANE.isr_known] == 1 and popcount(L[lane, LANE.isr]) == 1 and L[lane, LANE.frozen] == 0 else 0
     )
-    if L[lane, LANE.deposed] == 0:
-        if L[lane, LANE.isr_known] == 1 and popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]:
-            L[lane, LANE.frozen] = 0
+    L[lane, LANE.frozen] = 0
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.state] = IDLE
     return e + 1
@@ -810,6 +808,23 @@ def start_term(
     o = weigh_isr(L, S, lane, O, o, now)
     o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
     return o, y, e
+
+
+@kernel
+def begins_whole(L: Records, lane: int, C: Columns, i: int, leader_rows: I64, assigned_from: I64) -> bool:
+    """A first term with every assigned replica in the ISR: nothing that a source not heard of yet could tell bears
+    on it."""
+    at_row = first_not_below(leader_rows, i)
+    assigned = assigned_from[at_row + 1] - assigned_from[at_row]
+    isr = C.isr_from[i + 1] - C.isr_from[i]
+    return bool(L[lane, LANE.state] == IDLE and 0 < assigned <= isr)
+
+
+@kernel
+def shrinks_below_assigned(L: Records, lane: int, C: Columns, i: int) -> bool:
+    """An `isr` row from which on others may tell something of min ISR, or of a replica that is out."""
+    assigned = max(L[lane, LANE.assigned_count], C.replicas_from[i + 1] - C.replicas_from[i])
+    return bool(C.isr_from[i + 1] - C.isr_from[i] < assigned)
 
 
 @kernel
@@ -1033,9 +1048,12 @@ def run_lanes(
             clock = max(now, L[lane, LANE.last_ts])
             waits = L[lane, LANE.state] != LEADING or kind == LEADER
             waits = waits or popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]
+            waits = waits or (kind == ISR and shrinks_below_assigned(L, lane, C, i))
             if waits and clock > J[job, JOB.everybody]:
-                bound = min(bound, clock)
-                break
+                alone = kind == LEADER and begins_whole(L, lane, C, i, leader_rows, assigned_from)
+                if not alone or clock > J[job, JOB.heard]:
+                    bound = min(bound, clock)
+                    break
             M[j] |= CONSUMED
             if what & 0x100:
                 continue

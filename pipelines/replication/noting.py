@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import falls
-from pipelines.replication.columns import CODE, I32, I64
-from pipelines.replication.intake import Batch
+from pipelines.replication.columns import CODE, I32, I64, narrow, wide
+from pipelines.replication.intake import Batch, encode
 from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
-from pipelines.replication.lanes import NEVER
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
 from pipelines.replication.notes import Note, note_of
-from pipelines.replication.run import Outcome, behind_holes
-from pipelines.replication.state import OrderKey, State
+from pipelines.replication.run import Outcome
+from pipelines.replication.state import STARTING, OrderKey, State
 
 _FIRST = {"leader", "follower", "isr", "config"}
 
@@ -40,11 +40,9 @@ def _partitions(state: State, batch: Batch, rows: I64) -> I64:
     return of
 
 
-def take_notes(state: State, batch: Batch, outcome: Outcome, frontier: dict[int, int]) -> I64:
-    """Queues the rare rows that were read, and what the kernel found, per partition.
-
-    Returns the starts that are all there is to tell of their partition, which are not queued: see `begin`.
-    """
+def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
+    """Queues the rare rows that were read, and what the kernel found, per partition; a start that is all there is to
+    tell of its partition stays a row: see `begin`."""
     rare = batch.rare[(outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)]
     ahead: list[tuple[int, dict[str, Any]]] = []
     ahead += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
@@ -55,7 +53,8 @@ def take_notes(state: State, batch: Batch, outcome: Outcome, frontier: dict[int,
     after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
     _keep_foretold(state, batch, outcome)
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
-    alone = _alone(state, batch, outcome, rare, found, frontier)
+    alone = _alone(state, batch, rare, found)
+    _keep_starts(state, batch, outcome, rare[alone])
     queued: list[tuple[int, dict[str, Any]]] = [(int(r), {}) for r in rare[~alone]]
     said = [*ahead, *queued, *after]
     events = batch.events.take(pa.array([r for r, _ in said], pa.int64())).to_pylist()
@@ -63,47 +62,66 @@ def take_notes(state: State, batch: Batch, outcome: Outcome, frontier: dict[int,
         partition = int(state.series["partition"][batch.series[row]])
         state.notes.setdefault(partition, []).append(_queued(event, int(outcome.clock[row]), extra))
         state.partitions["noted"][partition] = 1
-    begun: I64 = rare[alone]
-    return begun
 
 
-def _alone(
-    state: State, batch: Batch, outcome: Outcome, rare: I64, found: I64, frontier: dict[int, int]
-) -> npt.NDArray[np.bool_]:
-    """Which rare rows are a leader's start, ready to be told, and the first and only thing noted of their partition."""
+def _keep_starts(state: State, batch: Batch, outcome: Outcome, rows: I64) -> None:
+    partition = _partitions(state, batch, rows)
+    names = STARTING.names[2:]
+    made = [
+        pa.array(partition),
+        pa.array(outcome.clock[rows]),
+        *batch.events.select(names).take(pa.array(rows)).columns,
+    ]
+    starts = pa.table([c.cast(f.type) for c, f in zip(made, STARTING, strict=True)], schema=STARTING)
+    state.starting = pa.concat_tables([state.starting, starts])
+    state.partitions["noted"][partition] = 1
+
+
+def _alone(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArray[np.bool_]:
+    """Which rare rows are a leader's start, and the first and only thing noted of their partition."""
     c, partition = batch.columns, _partitions(state, batch, rare)
     noted = np.bincount(np.concatenate([partition, _partitions(state, batch, found)]))[partition]
-    ready = np.array([frontier[k] for k in range(len(frontier))] or [NEVER])[batch.cluster[rare]]
     plain = (c.kind[rare] == CODE["leader"]) & (c.leader_epoch[rare] >= 0) & (c.broker[rare] >= 0)
     first = (noted == 1) & (state.partitions["noted"][partition] == 0)
-    held_up = np.isin(partition, state.series["partition"][behind_holes(batch)[0]])
-    alone: npt.NDArray[np.bool_] = plain & first & ~held_up & (outcome.clock[rare] <= ready)
+    alone: npt.NDArray[np.bool_] = plain & first
     return alone
 
 
-def begin(state: State, context: Surroundings, batch: Batch, rows: I64, minutes: Minutes) -> None:
-    """Takes in starts that are all there is to tell of their partition: what `narrate` does with others one by one."""
-    if not len(rows):
-        return
-    c, partition = batch.columns, _partitions(state, batch, rows)
-    events = batch.events.take(pa.array(rows))
-    state.first_terms.add(partition, events, c.ts[rows] + context.race_window_us)
-    state.partitions["noted"][partition] = 1
-    present = {"leader_id": c.broker, **{n: getattr(c, n) for n in ("leader_epoch", "partition_epoch", "topic_id")}}
+def begin(state: State, context: Surroundings, upto: I64, minutes: Minutes) -> None:
+    """Takes in starts at or before `upto` (by partition) that are all there is to tell of their partition: what
+    `narrate` does with others one by one. Where something else was noted since, the start is queued before it."""
+    number, clock = (state.starting[n].to_numpy() for n in ("number", "clock"))
+    joined = np.isin(number, list(state.notes))
+    ready = ~joined & (clock <= upto[number])
+    if joined.any():
+        for start in state.starting.filter(pa.array(joined)).to_pylist():
+            state.notes[start["number"]].append(_queued(start, start["clock"], {}))
+    if ready.any():
+        _begin(state, context, number[ready], state.starting.filter(pa.array(ready)), minutes)
+    state.starting = state.starting.filter(pa.array(~joined & ~ready))
+
+
+def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table, minutes: Minutes) -> None:
+    ts, broker = wide(starts["ts"]), narrow(starts["broker_id"])
+    state.first_terms.add(partition, starts, ts + context.race_window_us)
+    present = {"leader_id": broker, **{n: narrow(starts[n]) for n in ("leader_epoch", "partition_epoch")}}
+    present["topic_id"] = encode(starts["topic_id"], lambda v: state.topic_ids.number(v))
     for name, values in present.items():
-        state.partitions[name][partition] = values[rows]
-    isr, told = _lengths(c.isr_from, rows), _lengths(c.replicas_from, rows)
+        state.partitions[name][partition] = values
+    isr, told = (pc.fill_null(pc.list_value_length(starts[n]), 0).to_numpy() for n in ("isr", "replicas"))
     replicas = np.where(told > 0, told, isr)
     under_min = isr < replicas
     for k in np.flatnonzero(under_min):
         context.partition = int(partition[k])
-        under_min[k] = isr[k] < min(context.min_isr(int(c.ts[rows[k]])), int(replicas[k]))
+        under_min[k] = isr[k] < min(context.min_isr(int(ts[k])), int(replicas[k]))
+    topic = state.partition_keys.keys[partition] >> 32
+    cluster = np.array([state.clusters.number(t[0]) for t in state.topics.all], dtype=np.int32)[topic]
     for name, counted in (
-        ("partitions_change", np.ones(len(rows), dtype=np.bool_)),
+        ("partitions_change", np.ones(len(ts), dtype=np.bool_)),
         ("under_replicated_change", isr < replicas),
         ("under_min_isr_change", under_min),
     ):
-        minutes.add_at(state, batch.cluster[rows[counted]], c.broker[rows[counted]], c.ts[rows[counted]], name)
+        minutes.add_at(state, cluster[counted], broker[counted], ts[counted], name)
 
 
 def _keep_foretold(state: State, batch: Batch, outcome: Outcome) -> None:

@@ -150,10 +150,13 @@ class Reconstructor:
             [EVERYTHING if s is None or s.clock_since is None else s.latest for s in known], dtype=np.int64
         )
         if final:
-            return Bounds(told, ceiling, np.full(state.lanes.count, EVERYTHING, dtype=np.int64))
-        frontier = np.array([state.sources.frontier(str(n[0])) for n in state.clusters.all] or [-1], dtype=np.int64)
-        everybody = frontier[state.lanes["cluster"]] if state.lanes.count else np.empty(0, dtype=np.int64)
-        return Bounds(told, ceiling, everybody)
+            unbound = np.full(state.lanes.count, EVERYTHING, dtype=np.int64)
+            return Bounds(told, ceiling, unbound, unbound)
+        everybody, heard = (
+            np.array([upto(str(n[0])) for n in state.clusters.all] or [-1], dtype=np.int64)[state.lanes["cluster"]]
+            for upto in (state.sources.frontier, state.sources.heard_upto)
+        )
+        return Bounds(told, ceiling, everybody, heard)
 
     def _wait(self, batch: Batch, outcome: Outcome) -> None:
         """Sets aside the rows that were not read."""
@@ -171,8 +174,10 @@ class Reconstructor:
             k: EVERYTHING if final else state.sources.frontier(str(name[0]))
             for k, name in enumerate(state.clusters.all)
         }
-        begin(state, context, batch, take_notes(state, batch, context.outcome, frontier), minutes)
-        changes, regressions, moves = narrate(state, context, decided_upto(state, frontier, batch))
+        upto = decided_upto(state, frontier, batch)
+        take_notes(state, batch, context.outcome)
+        begin(state, context, upto, minutes)
+        changes, regressions, moves = narrate(state, context, upto)
         for name in state.clusters.all:
             if not final:
                 state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]

@@ -44,11 +44,13 @@ MINUTE_US = 60_000_000
 
 @dataclass(frozen=True)
 class Bounds:
-    """Per source number: how far it has told, and the largest time believed; per lane: how far everybody has."""
+    """Per source number: how far it has told, and the largest time believed; per lane: how far everybody has, and
+    how far all have that were heard of."""
 
     told: I64
     ceiling: I64
     everybody: I64
+    heard: I64
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def run(
     holds_from, hold_times = holds_of(state, lanes)
     told = np.minimum(np.where(home < 0, -1, bounds.told[home]), _first_unread(state, batch)[lanes])
     jobs = np.stack([
-        lanes, start, end, told, bounds.everybody[lanes],
+        lanes, start, end, told, bounds.everybody[lanes], bounds.heard[lanes],
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip

@@ -33,6 +33,7 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     tables: dict[str, pa.Table] = {name: getattr(state, name).table() for name in _ARRAYS}
     tables |= {name: pa.table({"key": getattr(state, name).keys}) for name in _KEYS}
     tables |= {"waiting": state.waiting, "assigned": state.assigned.table(), "first_terms": state.first_terms.table()}
+    tables["starting"] = state.starting
     packed = {p: h.to_bytes() for p, h in state.histories.items()} | state.packed
     tables["histories"] = pa.table(
         {"partition": pa.array(packed.keys(), pa.int32()), "history": pa.array(packed.values(), pa.binary())}
@@ -122,7 +123,7 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
         {(c, b): [tuple(s) for s in states] for c, b, states in rest["brokers"]},
         {(c, t): [tuple(e) for e in entries] for c, t, entries in rest["configs"]},
     )
-    state.waiting = tables["waiting"]
+    state.waiting, state.starting = tables["waiting"], tables["starting"]
     histories = tables["histories"]
     state.packed = dict(zip(histories["partition"].to_pylist(), histories["history"].to_pylist(), strict=True))
     state.notes = {p: [(tuple(k), _to_note(n)) for k, n in notes] for p, notes in rest["notes"]}

@@ -25,6 +25,9 @@ COVERAGE = pa.schema([
 ])  # fmt: skip
 """Runs of numbers that a chunk of events holds, with the first and the largest time (microseconds) in each."""
 
+DRAIN = "hwmark/drain"
+"""The source of the rows that make final what was told so far."""
+
 CLOCK_JUMP_US = 60_000_000
 """A row this far ahead of everything else told is a wrong clock until shown otherwise (contract, `clock`)."""
 
@@ -100,6 +103,8 @@ class Source:
     cluster: str
     source_id: str
     source_epoch: int
+    first: int = -1
+    """The first time it told."""
     told: int = -1
     """How far it has told without a hole, microseconds."""
     latest: int = -1
@@ -142,6 +147,8 @@ class Sources:
         new: set[tuple[str, str, int]] = set()
         ordered = runs.sort_by([(n, "ascending") for n in ("cluster", "source_id", "source_epoch", "seq_from")])
         for row in ordered.to_pylist():
+            if row["source_id"] == DRAIN:  # it closes what others told, and has no clock of its own
+                continue
             key = (row["cluster"], row["source_id"], row["source_epoch"])
             if key not in self.known:
                 self.known[key] = Source(*key)
@@ -150,6 +157,7 @@ class Sources:
                 self.known[key].ahead.append((row["seq_from"], row["seq_to"], row["since"], row["told"]))
         for key in sorted(self.known):
             if key in new:
+                self.known[key].first = min(run[2] for run in self.known[key].ahead)
                 found += self._introduce(self.known[key])
             if self.known[key].ahead:
                 found += self._join(self.known[key])
@@ -224,7 +232,18 @@ class Sources:
         """The largest time any source of the cluster told."""
         return max((s.latest for s in self.known.values() if s.cluster == cluster), default=-1)
 
-    def frontier(self, cluster: str) -> int:
-        """How far every source that still speaks has told, or the grace has given up on the silent."""
+    def heard_upto(self, cluster: str) -> int:
+        """How far every source heard of that still speaks has told, or the grace has given up on the silent."""
         alive = [s.told for s in self.known.values() if s.cluster == cluster and not s.gone]
         return max(min(alive, default=-1), self.latest(cluster) - self.grace_us, self.settled.get(cluster, -1))
+
+    def frontier(self, cluster: str) -> int:
+        """How far everybody has told, sources not heard of yet included.
+
+        Sources begin together: until the grace has passed on the first row of the newest one another may come.
+        """
+        newest = max((s.first for s in self.known.values() if s.cluster == cluster), default=-1)
+        latest = self.latest(cluster)
+        if latest < newest + self.grace_us:
+            return max(latest - self.grace_us, self.settled.get(cluster, -1))
+        return self.heard_upto(cluster)

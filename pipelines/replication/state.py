@@ -34,6 +34,10 @@ OrderKey = tuple[int, int, int, str, int, int]
 """Canonical order between sources: time, broker, leader/follower/isr/config first, source, epoch, number."""
 
 
+STARTING = pa.schema([("number", pa.int64()), ("clock", pa.int64()), *replication_events.ARROW])
+"""A leader's start by the number of its partition, and its place in time among what other sources tell."""
+
+
 class Names:
     """Numbers for names, in the order of their first appearance."""
 
@@ -89,6 +93,8 @@ class State:
     """(cluster, broker) -> times at which telemetry of it went missing, until every lane has passed them."""
     told_lost: set[tuple[int, int]] = field(default_factory=set)
     assigned: Assignments = field(default_factory=Assignments)
+    starting: pa.Table = field(default_factory=STARTING.empty_table)
+    """Starts that may become first terms, once everybody has told so far."""
     first_terms: FirstTerms = field(default_factory=FirstTerms)
     """Partitions of which their start is all there is to tell, instead of a history."""
 

@@ -200,3 +200,18 @@ def deliver(rows: list[dict[str, Any]], random: Random, batches: int, repeats: i
     for part in parts:
         random.shuffle(part)
     return parts
+
+
+def deliver_by_source(
+    rows: list[dict[str, Any]], random: Random, batches: int, within_ms: int
+) -> list[list[dict[str, Any]]]:
+    """The rows cut into batches: each source is late by a time of its own, so that some are first heard of when
+    others have told for seconds."""
+    late = {name: random.uniform(0, within_ms) for name in sorted({row["source_id"] for row in rows})}
+    arrivals = [(row["ts"] / 1000 + late[row["source_id"]], row) for row in rows]
+    first, last = min(at for at, _ in arrivals), max(at for at, _ in arrivals)
+    cuts = sorted(random.uniform(first, last) for _ in range(batches - 1))
+    parts: list[list[dict[str, Any]]] = [[] for _ in range(batches)]
+    for at, row in arrivals:
+        parts[sum(cut < at for cut in cuts)].append(row)
+    return parts

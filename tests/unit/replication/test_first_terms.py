@@ -23,7 +23,8 @@ def run(rows, cuts, restart):
             reconstructor = Reconstructor.restore(reconstructor.snapshot())
         parts.append(reconstructor.update(events_of(rows[begin:end]), batch_id=number))
         health.append(reconstructor.health().to_pylist())
-        columns.append(reconstructor.state.first_terms.table().num_rows)
+        state = reconstructor.state
+        columns.append(state.first_terms.table().num_rows + state.starting.num_rows)
     parts.append(reconstructor.finish(len(cuts) + 1))
     return comparable(Facts.concat(parts)), health, columns
 
@@ -34,7 +35,7 @@ def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):
     rows = Cluster(seed, steps=60).rows
     cuts = [4, *sorted(np.random.default_rng(seed).integers(5, len(rows), 3).tolist())]
     facts, health, columns = run(rows, cuts, restart)
-    nothing = lambda state, batch, outcome, rare, found, frontier: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
+    nothing = lambda state, batch, rare, found: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
     monkeypatch.setattr(noting, "_alone", nothing)
     expected, health_then, no_columns = run(rows, cuts, restart)
     assert differences(facts, expected) == {}

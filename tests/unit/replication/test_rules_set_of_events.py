@@ -10,7 +10,7 @@ import pytest
 from bronze import events_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from random_cluster import ARRIVAL_MS, Cluster, deliver
+from random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.buckets import assign
@@ -133,6 +133,22 @@ def test_lost_telemetry_that_once_depended_on_the_cut(seed, steps, order, batche
     """Of several rows behind holes the first counts; what waited is not late; a HW is asked for as of its time."""
     rows = Cluster(seed, steps, losses=True).rows
     assert differences(run([rows]), run(deliver(rows, Random(order), batches, repeats=0))) == {}
+
+
+@pytest.mark.parametrize(("seed", "steps", "order", "batches"), [(54, 78, 449, 4), (62, 79, 66, 4), (130, 53, 279, 8)])
+def test_sources_heard_of_late_that_once_changed_the_facts(seed, steps, order, batches):
+    """The shrink that ends a full ISR waits for settings of others; a term begins neither frozen nor thawed."""
+    rows = Cluster(seed, steps, configs=True).rows
+    parts = deliver_by_source(rows, Random(order), batches, RULES.reorder_grace_ms - 1)
+    assert differences(run([rows]), run(parts)) == {}
+
+
+@examples
+@given(st.builds(Cluster, **SIZE, configs=st.just(True)), st.integers(0, 1000), st.integers(2, 9))
+def test_sources_first_heard_of_after_others_count_as_if_they_had_come_first(cluster, seed, batches):
+    """No source is later than the grace: nothing differs, and nothing is called late."""
+    parts = deliver_by_source(cluster.rows, Random(seed), batches, RULES.reorder_grace_ms - 1)
+    assert differences(whole(cluster), run(parts, restart=True)) == {}
 
 
 @examples
