@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from generators.lake import StorageOptions, append_files, bronze, committed
 from generators.simulator.fleet.columns import SCHEMA
-from pipelines.streaming.tables import Lake, Written, statistics
+from pipelines.streaming.tables import INDEXED, Lake, Written, statistics
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Writer:
         with self._folder.open_output_stream(path) as stream:
             writer = pq.ParquetWriter(
                 stream, SCHEMA, compression="snappy", store_schema=False,
+                write_statistics=list(SCHEMA.names[:INDEXED]),
                 use_dictionary=[n for n in SCHEMA.names if n not in _COUNTED],
                 column_encoding=dict.fromkeys(_COUNTED, "DELTA_BINARY_PACKED"),
             )  # fmt: skip
