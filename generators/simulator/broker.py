@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from generators.simulator.simulation import Simulation
 
 Key = tuple[str, int]
+_Action = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Broker:
         self.fetchers: dict[int, Fetcher] = {}
         self.peers: dict[int, Peer] = {}
         self._parked: dict[int, Request] = {}
-        self._backlog: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+        self._overdue: list[_Action] = []
+        self._unread: list[_Action] = []
         self._asked: list[tuple[Leading, Proposal]] = []
         self._asking = False
 
@@ -69,13 +71,17 @@ class Broker:
 
     def later(self, delay: int, action: Callable[..., Any], *arguments: Any) -> None:
         """`action` of this process after `delay` us: not if it has ended by then, not while it is frozen."""
-        self.cluster.agenda.after(delay, self.run, self.process, action, *arguments)
+        self.cluster.agenda.after(delay, self._do, self._overdue, self.process, action, arguments)
 
     def run(self, process: int, action: Callable[..., Any], *arguments: Any) -> None:
+        """What a message to this process brings; while it is frozen the message waits in its socket."""
+        self._do(self._unread, process, action, arguments)
+
+    def _do(self, waiting: list[_Action], process: int, action: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         if not self.running or process != self.process:
             return
         if self.frozen:
-            self._backlog.append((action, arguments))
+            waiting.append((action, arguments))
         else:
             action(*arguments)
 
@@ -97,10 +103,12 @@ class Broker:
         self._forget()
 
     def thaw(self) -> None:
-        """Goes on with everything that came meanwhile, in order."""
+        """Goes on: its timers are overdue and run at once, before what came meanwhile is read."""
         self.frozen = False
-        backlog, self._backlog = self._backlog, []
-        for action, arguments in backlog:
+        waiting = [*self._overdue, *self._unread]
+        self._overdue.clear()
+        self._unread.clear()
+        for action, arguments in waiting:
             self.run(self.process, action, *arguments)
 
     def every(self, ms: int, action: Callable[[], None]) -> None:

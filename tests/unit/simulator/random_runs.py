@@ -15,13 +15,15 @@ from generators.simulator.load import Driver
 from generators.simulator.settings import MS, SECOND, Settings, Topic
 from generators.simulator.simulation import Simulation
 from generators.simulator.spans import topic_written, written
-from generators.simulator.versions import VERSIONS
+from generators.simulator.versions import VERSIONS, Version
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import Plan, plan
 
 LOSING = frozenset({"power-off", "lose-disk"})
 """Faults by which records that were written are gone."""
 KINDS = (*sorted(DRAWS), "delete-records", "recreate-topic", "rolling-upgrade")
+MOVING = ("3.6", "3.9", "4.0", "4.1")
+"""Versions whose HW moves as `pipelines.replication` has it: before 3.6 a replica that may not join holds it too."""
 _FLAGS = ("seed", "brokers", "topics", "version", "load", "fault")
 
 
@@ -36,9 +38,9 @@ def command(run: Simulate) -> str:
     changed = {key: getattr(run, key) for key in Simulate.model_fields if key in run.model_fields_set}
     environment = [f"HWMARK_SIMULATE__{key.upper()}={value}" for key, value in changed.items() if key not in _FLAGS]
     flags = []
-    for key in _FLAGS:
-        for value in changed[key] if isinstance(changed[key], list) else [changed[key]]:
-            flags.append(f"--{key} {quote(str(value))}")
+    for key in [key for key in _FLAGS if key in changed]:
+        values = changed[key] if isinstance(changed[key], list) else [changed[key]]
+        flags += [f"--{key} {quote(str(value))}" for value in values]
     return " ".join([*environment, "hwmark simulate --lake lake --truth truth", *flags])
 
 
@@ -155,11 +157,16 @@ def _recreate_topic(random: Random, settings: Settings, at: int) -> list[Fault]:
 
 
 def _rolling_upgrade(random: Random, settings: Settings, at: int) -> list[Fault]:
-    """To a version with rules as new, or newer; the controller's stay."""
+    """To a newer version whose brokers move the HW by the same rules."""
     names = list(VERSIONS)
-    newer = names[names.index(settings.version.name) :]
-    to = random.choice([name for name in newer if not VERSIONS[name].eligible_leader_replicas] or newer)
+    newer = [VERSIONS[name] for name in names[names.index(settings.version.name) :]]
+    alike = [version for version in newer if _moves_alike(version, settings.version)]
+    to = random.choice(alike).name
     return [Fault(at, "rolling-upgrade", None, {"to": to, "for": SECOND, "every": 5 * SECOND})]
+
+
+def _moves_alike(one: Version, other: Version) -> bool:
+    return (one.strict_min_isr, one.lag_by_messages) == (other.strict_min_isr, other.lag_by_messages)
 
 
 _MORE: dict[str, Callable[[Random, Settings, int], list[Fault]]] = {

@@ -416,3 +416,17 @@ def test_an_isr_asked_for_the_old_topic_is_not_that_of_the_new_one() -> None:
     cluster.create_topic(Topic("orders"))
     cluster.run(1)
     assert cluster.registration("orders", 0).isr == (1, 2, 3)
+
+
+def test_a_leader_that_goes_on_after_a_freeze_checks_its_isr_before_it_reads_what_came_meanwhile() -> None:
+    """As recorded of SIGSTOP and SIGCONT: with LEOs equal nobody is dropped, though 14 s have gone by unheard."""
+    cluster = Cluster(replace(FAST, session_timeout_ms=30_000))
+    cluster.acks = -1
+    cluster.load()
+    cluster.run(5)
+    cluster.freeze(1)
+    cluster.run(14)
+    cluster.thaw(1)
+    cluster.run(10)
+    assert cluster.isrs == []
+    assert cluster.replica("orders", 0, 1).hw > 50
