@@ -34,7 +34,8 @@ def differences(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int
 
     Compared are, to the millisecond of the leader's clock: the HWs of every term in order; ISR changes by partition
     epoch, with their causes; out-of-sync stretches within a term; losses with class and range. An HW that the facts
-    themselves call a `race` claims its time no closer than the race window, and is held to that.
+    themselves call a `race` claims its time no closer than the race window, and is held to that. No broker tells that
+    a topic is deleted, so the followers of a deleted one may well seem to have fallen silent since.
     """
     return [
         *_high_watermarks(facts, truth, race_window_ms),
@@ -102,11 +103,13 @@ def _out_of_sync(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
     for row in truth["truth_out_of_sync"].to_pylist():
         to = None if row["to_ts"] is None else _ms(row["to_ts"])
         true[_term(row), row["replica_id"]].append((_ms(row["from_ts"]), to))
+    there = set(truth["truth_records"]["topic_id"].to_pylist())
     for term, replica in sorted(set(told) | set(true)):
         mine, theirs = told.get((term, replica), []), true.get((term, replica), [])
         what = f"replica {replica} out of sync in {_words(term)}"
         for stretch in sorted(set(mine) - set(theirs), key=_from):
-            yield f"{what}: {_stretch(stretch)} is not true"
+            if stretch[1] is not None or term[2] in there:
+                yield f"{what}: {_stretch(stretch)} is not true"
         for stretch in sorted(set(theirs) - set(mine), key=_from):
             yield f"{what}: {_stretch(stretch)} is missing"
 

@@ -163,6 +163,25 @@ def test_the_facts_of_the_telemetry_are_the_truth(story) -> None:
     assert len(tables["truth_hw"]) > 100
 
 
+def test_followers_of_a_deleted_topic_only_seem_to_be_out_of_sync() -> None:
+    """A limit of all telemetry there is: no broker says that a topic is gone."""
+
+    def delete(s: Simulation) -> None:
+        s.freeze(3)
+        s.run(1)
+        s.delete_topic("orders")
+        s.run(3)
+        s.thaw(3)
+        s.run(4)
+
+    telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
+    play(delete, [telemetry, truth])
+    facts, tables = replay(telemetry.close(), rules_of(SETTINGS)), truth.close()
+    seeming = facts.replica_sync.filter(pc.equal(facts.replica_sync["state"], "out_of_sync"))
+    assert len(seeming) > len(tables["truth_out_of_sync"])
+    assert differences(facts, tables) == []
+
+
 @pytest.mark.parametrize("story", STORIES)
 def test_fetches_that_are_thinned_out_change_no_fact(story) -> None:
     full, thin = Telemetry(SETTINGS), Telemetry(SETTINGS, fetch_every_ms=1_500)
