@@ -11,6 +11,7 @@ import pytest
 from clusters import SETTINGS, STORIES, play
 
 from generators.simulator.compare import differences, rules_of
+from generators.simulator.levels import INFO, LEAN
 from generators.simulator.log import Run
 from generators.simulator.promises import lost
 from generators.simulator.settings import MS, START, Settings, Topic
@@ -161,6 +162,46 @@ def test_the_facts_of_the_telemetry_are_the_truth(story) -> None:
     tables = truth.close()
     assert differences(replay(telemetry.close(), rules_of(SETTINGS)), tables) == []
     assert len(tables["truth_hw"]) > 100
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_lean_telemetry_tells_every_hw_isr_change_and_loss_and_out_of_sync_late_but_never_early(story) -> None:
+    telemetry, truth = Telemetry(SETTINGS, LEAN), Truth(SETTINGS)
+    play(STORIES[story], [telemetry, truth])
+    facts, tables = replay(telemetry.close(), rules_of(SETTINGS)), truth.close()
+    assert [line for line in differences(facts, tables) if not line.startswith("replica ")] == []
+    true = tables["truth_out_of_sync"].to_pylist()
+    for row in facts.replica_sync.filter(pc.equal(facts.replica_sync["state"], "out_of_sync")).to_pylist():
+        began = [t["from_ts"] for t in true if all(t[c] == row[c] for c in SAME_REPLICA) and t["from_ts"] <= row["ts"]]
+        assert (row["ts"] - max(began)).total_seconds() * 1000 <= SETTINGS.lag_max_ms
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_stock_logs_tell_every_isr_change_and_of_each_loss_no_more_than_is_lost(story) -> None:
+    """But for changes to and from the empty ISR of a partition that nobody leads: no broker is there to tell them."""
+    telemetry, truth = Telemetry(SETTINGS, INFO), Truth(SETTINGS)
+    play(STORIES[story], [telemetry, truth])
+    facts, tables = replay(telemetry.close(), rules_of(SETTINGS)), truth.close()
+    found = differences(facts, tables)
+    assert [
+        line for line in found if line.startswith("ISR ") and "-> []" not in line and "true is [] ->" not in line
+    ] == []
+    told, true = (losses(table) for table in (facts.hw_regressions, tables["truth_regressions"]))
+    assert told.keys() == true.keys()
+    for term, (start, end) in told.items():
+        assert true[term][0] <= start < end <= true[term][1]
+
+
+SAME_REPLICA = ("topic", "partition", "leader_id", "leader_epoch", "replica_id")
+
+
+def losses(falls: pa.Table) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """The lost range of each term that lost anything."""
+    return {
+        (r["topic"], r["partition"], r["leader_epoch"], r["class"]): (r["lost_from"], r["lost_to"])
+        for r in falls.to_pylist()
+        if r["lost_from"] is not None
+    }
 
 
 def test_followers_of_a_deleted_topic_only_seem_to_be_out_of_sync() -> None:
