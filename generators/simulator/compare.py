@@ -25,6 +25,7 @@ def rules_of(settings: Settings, **more: Any) -> Rules:
         "lag_max_ms": settings.lag_max_ms,
         "lag_max_messages": settings.lag_max_messages if by_messages else None,
         "strict_min_isr": settings.version.strict_min_isr,
+        "strict_eligibility": not settings.version.admits_ineligible,
     }
     return Rules(**(chosen | more))
 

@@ -70,7 +70,8 @@ def hear(state: State, broad: pa.Table, gaps: list[Gap], settled: dict[str, int]
 def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
     cluster = state.clusters.number(row["cluster"])
     if row["event_type"] == "broker_state":
-        state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"])
+        told_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
+        state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
     elif row["event_type"] == "config":
         topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
         state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"])

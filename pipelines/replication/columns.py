@@ -48,18 +48,21 @@ class Columns(NamedTuple):
     hw: I64
     min_isr: I32
     lag_max_ms: I32
+    broker_epoch: I64
     level: I32
     topic_id: I32
     isr_from: I32
     isr_ids: I32
     replicas_from: I32
     replicas_ids: I32
-    isr_quiet: I8
+    isr_from_whom: I8
 
 
-_WIDE = {"seq", "leo", "leader_leo", "hw"}
+_WIDE = {"seq", "leo", "leader_leo", "hw", "broker_epoch"}
 _NAMES = {"replica": "replica_id", "broker": "broker_id"}
-_QUIET_DETAILS = pa.array(["controller"])
+BY_CONTROLLER, BY_METADATA = 1, 2
+"""Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
+_WHOM = pa.array(["controller", "metadata"])
 
 
 def frozen(array: Array) -> Array:
@@ -142,15 +145,16 @@ def columns(events: pa.Table, kind: I8, topic_id: I32) -> Columns:
     replicas_from, replicas_ids = lists(events["replicas"])
     return Columns(
         **read, kind=kind, topic_id=frozen(topic_id), isr_from=isr_from, isr_ids=isr_ids,
-        replicas_from=replicas_from, replicas_ids=replicas_ids, isr_quiet=_told_by_controller(events, kind),
+        replicas_from=replicas_from, replicas_ids=replicas_ids, isr_from_whom=_from_whom(events, kind),
     )  # fmt: skip
 
 
-def _told_by_controller(events: pa.Table, kind: I8) -> I8:
-    """1 where an `isr` row is a controller's: it moves no high watermark by itself."""
-    quiet = np.zeros(len(kind), dtype=np.int8)
+def _from_whom(events: pa.Table, kind: I8) -> I8:
+    """BY_CONTROLLER, BY_METADATA, or 0 for an `isr` row that tells an AlterPartition answer, and for all others."""
+    whom = np.zeros(len(kind), dtype=np.int8)
     rows = np.flatnonzero(kind == CODE["isr"])
     if len(rows):
         detail = events["detail"].take(pa.array(rows))
-        quiet[rows] = pc.is_in(detail, value_set=_QUIET_DETAILS).to_numpy(zero_copy_only=False)
-    return frozen(quiet)
+        found = pc.fill_null(pc.index_in(detail, value_set=_WHOM), -1).to_numpy(zero_copy_only=False)
+        whom[rows] = found + BY_CONTROLLER
+    return frozen(whom)

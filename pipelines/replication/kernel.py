@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.arrays import Records, shape
-from pipelines.replication.columns import CODE, I8, I32, I64, NULL, NULL32, Columns
+from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, CODE, I8, I32, I64, NULL, NULL32, Columns
 from pipelines.replication.compiled import kernel
 from pipelines.replication.lanes import (
     ADVANCE,
@@ -34,6 +34,7 @@ from pipelines.replication.lanes import (
     OPEN,
     OUT_OF_SYNC,
     RACE,
+    RECORDED,
     RECOVERED,
     REPLICA_HW,
     REPLICAS,
@@ -67,16 +68,20 @@ class Settings(NamedTuple):
     max_messages: int
     resolution: int
     replica_hw: int
+    eligibility: int
+    grace: int
 
 
 class Timeline(NamedTuple):
-    """Broker states and configs of all sources as of a time: rows sorted by (key, ts)."""
+    """Broker states, configs and what controllers recorded of partitions as of a time: rows sorted by (key, ts)."""
 
     brokers: Records
     configs: Records
+    recorded: Records
 
 
-BROKERS = shape(key=0, ts=0, serving=0)
+BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL)
+"""A state of a broker: its incarnation, and when that registered, where told."""
 CONFIGS = shape(key=0, ts=0, min_isr=NULL32, lag=NULL)
 
 JOBS = shape(lane=0, start=0, end=0, told=0, everybody=0, heard=0, ceiling=0, holds_from=0, holds_to=0, final=0)
@@ -108,7 +113,7 @@ PACKED = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, hw=0, row=0).at
 event type, `who` leader id << 32 | replica id, `row` the row of the micro-batch."""
 
 LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, TERMS.at
-BROKER, CONFIG, JOB = BROKERS.at, CONFIGS.at, JOBS.at
+BROKER, CONFIG, RECORD, JOB = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at
 
 
 @kernel
@@ -247,10 +252,57 @@ def as_of(entries: Records, key: int, ts: int) -> int:
 
 
 @kernel
-def eligible(T: Timeline, cluster: int, broker: int, ts: int) -> bool:
-    """Not fenced, not stopping, registered, as far as the controller told (Partition.isReplicaIsrEligible)."""
-    at = as_of(T.brokers, (cluster << 32) | (broker & 0xFFFFFFFF), ts)
-    return at < 0 or T.brokers[at, BROKER.serving] == 1
+def state_of(L: Records, T: Timeline, lane: int, broker: int, now: int) -> int:
+    """The last state of a broker that the controller told by `now` of this lane's clock, -1 where there is none."""
+    return as_of(T.brokers, (L[lane, LANE.cluster] << 32) | (broker & 0xFFFFFFFF), now - L[lane, LANE.ahead])
+
+
+@kernel
+def eligible(L: Records, R: Records, T: Timeline, S: Settings, lane: int, at: int, now: int) -> bool:
+    """Not fenced, not stopping, and heard of as the incarnation that is registered (Partition.isReplicaIsrEligible).
+
+    As far as the controller told, and unless it took the replica out of the ISR after it had told so.
+    """
+    if S.eligibility == 0:
+        return True
+    known = state_of(L, T, lane, R[at, SLOT.id], now)
+    if known < 0:
+        return True
+    told_at = T.brokers[known, BROKER.ts] + L[lane, LANE.ahead]
+    if T.brokers[known, BROKER.serving] == 0 or told_at <= R[at, SLOT.barred]:
+        return False
+    if T.brokers[known, BROKER.epoch] != NULL and R[at, SLOT.epoch] >= 0:
+        return bool(T.brokers[known, BROKER.epoch] == R[at, SLOT.epoch])
+    started = T.brokers[known, BROKER.started]
+    return bool(started == NULL or lean(L, lane) or R[at, SLOT.last_fetch] >= started + L[lane, LANE.ahead])
+
+
+@kernel
+def beyond(L: Records, S: Settings, lane: int) -> int:
+    """How much further than this lane everybody must have told: the controller's clock may be ahead of its own."""
+    return S.race - L[lane, LANE.ahead] if L[lane, LANE.ahead] < 0 else 0
+
+
+@kernel
+def compare_clocks(L: Records, T: Timeline, S: Settings, lane: int, now: int) -> None:
+    """How far this broker's clock is ahead of the controller's: both told of the present partition epoch.
+
+    A way there of up to the race window is no difference of clocks; the smallest told counts.
+    """
+    if L[lane, LANE.learnt] == NULL:
+        return
+    key = (L[lane, LANE.partition] << 32) | (L[lane, LANE.partition_epoch] & 0xFFFFFFFF)
+    at = as_of(T.recorded, key, now + beyond(L, S, lane))
+    while at >= 0 and T.recorded[at, RECORD.key] == key:
+        if T.recorded[at, RECORD.topic_id] == L[lane, LANE.topic_id]:
+            ahead = L[lane, LANE.learnt] - T.recorded[at, RECORD.ts]
+            L[lane, LANE.learnt] = NULL
+            if abs(ahead) <= S.grace and not 0 <= ahead - L[lane, LANE.ahead] <= S.race:
+                L[lane, LANE.ahead] = ahead
+            return
+        at -= 1
+    if now - L[lane, LANE.learnt] > 2 * S.grace:
+        L[lane, LANE.learnt] = NULL
 
 
 @kernel
@@ -460,7 +512,7 @@ def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, ra
 
 
 @kernel
-def counting(L: Records, R: Records, T: Timeline, width: int, lane: int, slot: int, now: int) -> bool:
+def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, slot: int, now: int) -> bool:
     """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
     if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1:
         return True
@@ -468,17 +520,17 @@ def counting(L: Records, R: Records, T: Timeline, width: int, lane: int, slot: i
     if R[at, SLOT.leo] < 0 or R[at, SLOT.caught_up] == NULL:
         return False
     caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
-    return bool(caught_up and eligible(T, L[lane, LANE.cluster], R[at, SLOT.id], now))
+    return bool(caught_up and eligible(L, R, T, S, lane, at, now))
 
 
 @kernel
-def lowest(L: Records, R: Records, T: Timeline, width: int, lane: int, now: int) -> tuple[int, int]:
+def lowest(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, now: int) -> tuple[int, int]:
     """(min LEO over the replicas that count, which of them stand there); -1 where one is unknown."""
     low, holding = L[lane, LANE.leader_leo], 0
     for k in range(L[lane, LANE.slots]):
         at = lane * width + k
         leo = L[lane, LANE.leader_leo] if R[at, SLOT.id] == L[lane, LANE.broker] else R[at, SLOT.leo]
-        if R[at, SLOT.id] != L[lane, LANE.broker] and not counting(L, R, T, width, lane, k, now):
+        if R[at, SLOT.id] != L[lane, LANE.broker] and not counting(L, R, T, S, width, lane, k, now):
             continue
         if leo < 0:
             return -1, 0
@@ -504,7 +556,7 @@ def try_advance(
         return o
     if L[lane, LANE.held] != 0 or (S.strict == 1 and L[lane, LANE.frozen] == 1):
         return o
-    low, holding = lowest(L, R, T, width, lane, now)
+    low, holding = lowest(L, R, T, S, width, lane, now)
     if low <= L[lane, LANE.hw]:
         return o
     L[lane, LANE.hw] = low
@@ -676,7 +728,7 @@ def on_report(
         told = L[lane, LANE.leader_leo] != NULL and hw <= L[lane, LANE.leader_leo]
         if not told and not (S.strict == 1 and L[lane, LANE.frozen] == 1):
             y = leo_grew(L, R, width, lane, hw, now, S, Y, y)
-            low, _ = lowest(L, R, T, width, lane, now)
+            low, _ = lowest(L, R, T, S, width, lane, now)
             if low == hw:
                 o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, ONLY_WITNESS)
                 L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
@@ -708,6 +760,7 @@ def set_isr(L: Records, lane: int, isr: int) -> None:
     L[lane, LANE.isr] = isr
     L[lane, LANE.isr_known] = 1
     L[lane, LANE.joining] = 0
+    L[lane, LANE.asked] = 0
     L[lane, LANE.held] &= isr
     L[lane, LANE.assigned] |= isr
     L[lane, LANE.assigned_count] = popcount(L[lane, LANE.assigned])
@@ -738,6 +791,20 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
 
 
 @kernel
+def forget(R: Records, at: int) -> None:
+    """Nothing is known of this replica any more (ReplicaState.EMPTY)."""
+    R[at, SLOT.leo] = -1
+    R[at, SLOT.told] = -1
+    R[at, SLOT.answered] = NULL
+    R[at, SLOT.last_fetch_leader_leo] = 0
+    R[at, SLOT.last_fetch] = 0
+    R[at, SLOT.caught_up] = NULL
+    R[at, SLOT.due] = NEVER
+    R[at, SLOT.epoch] = NULL
+    R[at, SLOT.barred] = NULL
+
+
+@kernel
 def reset_replicas(
     L: Records, R: Records, width: int, lane: int, led_before: bool, now: int, S: Settings, Y: Records, y: int
 ) -> int:
@@ -750,11 +817,7 @@ def reset_replicas(
             R[at, SLOT.last_fetch_leader_leo] = L[lane, LANE.leader_leo]
             R[at, SLOT.last_fetch] = now if in_isr else 0
         else:
-            R[at, SLOT.leo] = -1
-            R[at, SLOT.told] = -1
-            R[at, SLOT.answered] = NULL
-            R[at, SLOT.last_fetch_leader_leo] = 0
-            R[at, SLOT.last_fetch] = 0
+            forget(R, at)
         R[at, SLOT.caught_up] = now if in_isr and told else NULL
         R[at, SLOT.due] = NEVER
         if R[at, SLOT.id] == L[lane, LANE.broker]:
@@ -785,6 +848,7 @@ def start_term(
     L[lane, LANE.leader_epoch] = C.leader_epoch[i]
     L[lane, LANE.partition_epoch] = C.partition_epoch[i]
     L[lane, LANE.topic_id] = C.topic_id[i]
+    L[lane, LANE.learnt] = now if C.partition_epoch[i] != NULL32 else NULL
     L[lane, LANE.deposed] = 0
     L[lane, LANE.term_start] = C.ts[i]
     L[lane, LANE.start_offset] = C.leo[i]
@@ -830,8 +894,12 @@ def shrinks_below_assigned(L: Records, lane: int, C: Columns, i: int) -> bool:
 @kernel
 def _alive(L: Records, T: Timeline, lane: int, now: int) -> bool:
     """The broker was not restarted since it began to lead, as far as the controller told."""
-    at = as_of(T.brokers, (L[lane, LANE.cluster] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF), now)
-    return at < 0 or T.brokers[at, BROKER.ts] <= L[lane, LANE.term_start] or T.brokers[at, BROKER.serving] == 0
+    at = state_of(L, T, lane, L[lane, LANE.broker], now)
+    if at < 0 or T.brokers[at, BROKER.serving] == 0:
+        return True
+    started = T.brokers[at, BROKER.started]
+    since = started if started != NULL else T.brokers[at, BROKER.ts]
+    return bool(since + L[lane, LANE.ahead] <= L[lane, LANE.term_start])
 
 
 @kernel
@@ -852,6 +920,8 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int,
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.isr] = 0
     L[lane, LANE.joining] = 0
+    L[lane, LANE.asked] = 0
+    L[lane, LANE.learnt] = NULL
     L[lane, LANE.held] = 0
     L[lane, LANE.told_min_isr] = NULL32
     settle_config(L, T, S, lane, now, True)
@@ -860,25 +930,54 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int,
 @kernel
 def on_isr(
     L: Records, R: Records, C: Columns, T: Timeline, S: Settings, A: Stats, M: Marks, width: int, lane: int, i: int,
-    j: int, stat: int, now: int, O: Records, o: int, first: int,
-) -> int:  # fmt: skip
+    j: int, stat: int, now: int, O: Records, o: int, first: int, Y: Records, y: int,
+) -> tuple[int, int]:  # fmt: skip
     """A committed ISR, from the AlterPartition answer or from metadata, whichever came first."""
-    if C.isr_quiet[i] == 1 or (C.leader_id[i] != NULL32 and C.leader_id[i] != L[lane, LANE.broker]):
-        return o
+    if C.isr_from_whom[i] == BY_CONTROLLER or (C.leader_id[i] != NULL32 and C.leader_id[i] != L[lane, LANE.broker]):
+        return o, y
+    known = C.partition_epoch[i] != NULL32 and L[lane, LANE.partition_epoch] != NULL32
+    if known and C.partition_epoch[i] < L[lane, LANE.partition_epoch]:
+        return o, y
+    isr = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])
     assigned = mask_of(L, R, width, lane, C.replicas_ids, C.replicas_from[i], C.replicas_from[i + 1])
     if assigned:
-        L[lane, LANE.assigned] = assigned
-    known = C.partition_epoch[i] != NULL32 and L[lane, LANE.partition_epoch] != NULL32
-    if known and C.partition_epoch[i] <= L[lane, LANE.partition_epoch]:
-        return o
-    isr = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])
+        y = assign(L, R, S, width, lane, assigned, isr, now, Y, y)
+    if known and C.partition_epoch[i] == L[lane, LANE.partition_epoch]:
+        return o, y
     M[j] |= _foretold(L, R, width, lane, L[lane, LANE.isr] & ~isr)
     if C.partition_epoch[i] != NULL32:
         L[lane, LANE.partition_epoch] = C.partition_epoch[i]
+        L[lane, LANE.learnt] = now
+    if C.isr_from_whom[i] == BY_METADATA and isr != L[lane, LANE.asked]:
+        for k in range(L[lane, LANE.slots]):
+            if ((L[lane, LANE.isr] & ~isr) >> k) & 1:
+                R[lane * width + k, SLOT.barred] = now
     set_isr(L, lane, isr)
+    if popcount(isr) < L[lane, LANE.assigned_count]:
+        compare_clocks(L, T, S, lane, now)
     settle_config(L, T, S, lane, now, False)
     o = weigh_isr(L, S, lane, O, o, now)
-    return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
+    return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN), y
+
+
+@kernel
+def assign(
+    L: Records, R: Records, S: Settings, width: int, lane: int, assigned: int, isr: int, now: int, Y: Records, y: int
+) -> int:
+    """Who is assigned from now on: of a new replica nothing is known, and it is out of sync until it caught up."""
+    before = L[lane, LANE.assigned]
+    for k in range(L[lane, LANE.slots]):
+        at = lane * width + k
+        if not (((assigned ^ before) & ~isr) >> k) & 1 or R[at, SLOT.id] == L[lane, LANE.broker]:
+            continue
+        if (before >> k) & 1:
+            forget(R, at)
+            R[at, SLOT.sync] = IN_SYNC
+        elif R[at, SLOT.leo] < 0 and not lean(L, lane) and S.max_messages < 0:
+            y = put_sync(L, R, Y, y, lane, at, k, now, OUT_OF_SYNC)
+    L[lane, LANE.assigned] = assigned
+    renew_deadline(L, R, width, lane)
+    return y
 
 
 @kernel
@@ -896,11 +995,13 @@ def _foretold(L: Records, R: Records, width: int, lane: int, removed: int) -> in
 def on_leo(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, replica: int,
     leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int, M: Marks,
-    j: int,
+    j: int, C: Columns, i: int,
 ) -> tuple[int, int]:  # fmt: skip
     """A replica's LEO, by its fetch or by the leader's own record of it; `leader_leo` where told with it."""
     slot = slot_of(L, R, width, lane, replica)
     at = lane * width + slot
+    if kind == FETCH and (R[at, SLOT.epoch] == NULL or not (L[lane, LANE.isr] >> slot) & 1):
+        R[at, SLOT.epoch] = max(C.broker_epoch[i], -1)  # a member of the ISR cannot be another one than joined it
     false_witness = contradicted(L, lane, slot, leo, now, S)
     if false_witness:
         o, y = take_back(L, R, S, width, lane, leo, now, O, o, first, Y, y, M, j)
@@ -1049,7 +1150,7 @@ def run_lanes(
             waits = L[lane, LANE.state] != LEADING or kind == LEADER
             waits = waits or popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]
             waits = waits or (kind == ISR and shrinks_below_assigned(L, lane, C, i))
-            if waits and clock > J[job, JOB.everybody]:
+            if waits and clock + beyond(L, S, lane) > J[job, JOB.everybody]:
                 alone = kind == LEADER and begins_whole(L, lane, C, i, leader_rows, assigned_from)
                 if not alone or clock > J[job, JOB.heard]:
                     bound = min(bound, clock)
@@ -1068,6 +1169,7 @@ def run_lanes(
             if L[lane, LANE.state] != IDLE:
                 y = pass_deadlines(L, R, width, lane, clock, S, Y, y)
                 if waits and kind != LEADER:
+                    compare_clocks(L, T, S, lane, clock)
                     settle_config(L, T, S, lane, now, False)
                     o = weigh_isr(L, S, lane, O, o, now)
             if kind == LEADER:
@@ -1103,17 +1205,22 @@ def run_lanes(
                     leo = P[j, PACKED.leo]
                     o, y = on_leo(
                         L, R, T, S, A, width, lane, kind, replica_of(who), leo, leader_leo, now, stat, O, o, 0, Y, y,
-                        M, j,
+                        M, j, C, i,
                     )  # fmt: skip
             elif kind == HW:
                 o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.hw], now, stat, O, o, 0, Y, y, M, P, j)
             elif kind == ISR:
-                o = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0)
+                o, y = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0, Y, y)
             elif kind == PROPOSED:
                 asked = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])
                 L[lane, LANE.joining] = asked & ~L[lane, LANE.isr]
+                L[lane, LANE.asked] = asked
+                for slot in range(L[lane, LANE.slots]):
+                    if (asked >> slot) & 1:
+                        R[lane * width + slot, SLOT.barred] = NULL
             elif kind == REJECTED:
                 L[lane, LANE.joining] = 0
+                L[lane, LANE.asked] = 0
         pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], bound)
         if L[lane, LANE.state] != IDLE:
             y = pass_deadlines(L, R, width, lane, bound, S, Y, y)

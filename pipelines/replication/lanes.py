@@ -56,6 +56,9 @@ LANES = shape(
     append_ts=NULL,
     append_leo=NULL,
     stalled_since=NULL,
+    ahead=0,
+    learnt=NULL,
+    asked=0,
     carried=0,
     slots=0,
 )
@@ -72,6 +75,8 @@ REPLICAS = shape(
     due=NEVER,
     answered=NULL,
     hw=NULL,
+    epoch=NULL,
+    barred=NULL,
 )
 
 
@@ -91,6 +96,9 @@ HW_ROWS = shape(
     level=0,
 )
 
+
+RECORDED = shape(key=0, ts=NULL, topic_id=-1)
+"""When a controller recorded a partition epoch; the key is partition << 32 | partition epoch."""
 
 RECENT = shape(lane=-1, ts=NULL, hw=NULL)
 """What a lane has told of its HW ahead of what is decided."""

@@ -83,13 +83,8 @@ class Surroundings:
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
         return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
 
-    def min_isr(self, as_of: int) -> int:
-        told = self.state.timeline.config(self._cluster(), self._topic(), as_of)[0]
-        return self.rules.min_isr if told is None else told
-
-    def lag_max_ms(self, as_of: int) -> int:
-        told = self.state.timeline.config(self._cluster(), self._topic(), as_of)[1]
-        return self.rules.lag_max_ms if told is None else told
+    def min_isr(self, as_of: int, told: int | None = None) -> int:
+        return self.state.timeline.min_isr(self._cluster(), self._topic(), as_of, told, self.rules.min_isr)
 
     def _topic(self) -> int:
         return int(self.state.partition_keys.keys[self.partition] >> 32)
@@ -167,7 +162,7 @@ def _standing(context: Surroundings, present: Any, ts: int) -> Standing:
     """How a partition stands: who leads it, and what it counts for in that broker's gauges."""
     isr, replicas = present.isr or (), present.replicas or present.isr or ()
     led = present.leader_id is not None and present.leader_id >= 0
-    under_min = len(isr) < min(context.min_isr(ts), len(replicas))
+    under_min = len(isr) < min(context.min_isr(ts, present.min_isr), len(replicas))
     return Standing(present.leader_id, int(led), int(led and len(isr) < len(replicas)), int(led and under_min))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
     "broker_epoch", "leo", "leader_leo", "hw", "log_start", "isr", "replicas", "unclean", "topic_id", "detail",
+    "min_isr",
 )  # fmt: skip
 """The columns of an event that a note has."""
 
@@ -43,6 +44,7 @@ class Note:
     topic_id: str | None = None
     detail: str | None = None
     before: int | None = None
+    min_isr: int | None = None
 
 
 def note_of(event: dict[str, Any], **found: Any) -> Note:
@@ -89,10 +91,6 @@ class Context(Protocol):
         """(ts, detail, broker_epoch) of a broker in time order, each happening once."""
         ...
 
-    def min_isr(self, as_of: int) -> int:
-        """`min.insync.replicas` of the topic."""
-        ...
-
-    def lag_max_ms(self, as_of: int) -> int:
-        """`replica.lag.time.max.ms`."""
+    def min_isr(self, as_of: int, told: int | None = None) -> int:
+        """`min.insync.replicas` of the topic; `told` is what the leader said of it when it began."""
         ...

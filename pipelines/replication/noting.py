@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import falls
-from pipelines.replication.columns import CODE, I32, I64, narrow, wide
+from pipelines.replication.arrays import Arrays
+from pipelines.replication.columns import BY_CONTROLLER, CODE, I32, I64, NULL32, narrow, wide
 from pipelines.replication.intake import Batch, encode
 from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
+from pipelines.replication.lanes import RECORDED
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
 from pipelines.replication.notes import Note, note_of
@@ -20,6 +22,8 @@ from pipelines.replication.run import Outcome
 from pipelines.replication.state import STARTING, OrderKey, State
 
 _FIRST = {"leader", "follower", "isr", "config"}
+KEPT_GRACES = 6
+"""A leader asks for what a controller recorded no later than two graces after it."""
 
 
 def learn_assignments(state: State, batch: Batch) -> None:
@@ -27,6 +31,28 @@ def learn_assignments(state: State, batch: Batch) -> None:
     c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
     at, size = c.replicas_from[rows].astype(np.int64), _lengths(c.replicas_from, rows)
     state.assigned.learn(_partitions(state, batch, rows), c.ts[rows], at, size, c.replicas_ids)
+
+
+def learn_records(state: State, batch: Batch, grace: int) -> None:
+    """Notes when controllers recorded partition epochs, which says how their clocks stand to the leaders'."""
+    c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
+    controllers = (c.kind[rows] == CODE["election"]) | (c.isr_from_whom[rows] == BY_CONTROLLER)
+    rows = rows[controllers & (c.partition_epoch[rows] >= 0)]
+    if not len(rows):
+        return
+    key = (_partitions(state, batch, rows) << 32) | c.partition_epoch[rows]
+    told = np.concatenate([
+        state.recorded.data[: state.recorded.count], np.stack([key, c.ts[rows], c.topic_id[rows]], axis=1)
+    ])  # fmt: skip
+    told = told[told[:, RECORDED.at.ts] > told[:, RECORDED.at.ts].max() - KEPT_GRACES * grace]
+    told = told[np.lexsort((told[:, RECORDED.at.ts], told[:, RECORDED.at.topic_id], told[:, RECORDED.at.key]))]
+    first = np.ones(len(told), dtype=np.bool_)
+    first[1:] = (np.diff(told[:, RECORDED.at.key]) != 0) | (np.diff(told[:, RECORDED.at.topic_id]) != 0)
+    told = told[first]
+    told = told[np.lexsort((told[:, RECORDED.at.ts], told[:, RECORDED.at.key]))]
+    state.recorded = Arrays(RECORDED)
+    state.recorded.grow(len(told))
+    state.recorded.data[: len(told)] = told
 
 
 def _lengths(offsets: I32, rows: I64) -> I64:
@@ -108,12 +134,13 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
     present["topic_id"] = encode(starts["topic_id"], lambda v: state.topic_ids.number(v))
     for name, values in present.items():
         state.partitions[name][partition] = values
-    isr, told = (pc.fill_null(pc.list_value_length(starts[n]), 0).to_numpy() for n in ("isr", "replicas"))
-    replicas = np.where(told > 0, told, isr)
-    under_min = isr < replicas
+    isr, assigned = (pc.fill_null(pc.list_value_length(starts[n]), 0).to_numpy() for n in ("isr", "replicas"))
+    replicas = np.where(assigned > 0, assigned, isr)
+    under_min, least = isr < replicas, narrow(starts["min_isr"])
     for k in np.flatnonzero(under_min):
         context.partition = int(partition[k])
-        under_min[k] = isr[k] < min(context.min_isr(int(ts[k])), int(replicas[k]))
+        told = None if least[k] == NULL32 else int(least[k])
+        under_min[k] = isr[k] < min(context.min_isr(int(ts[k]), told), int(replicas[k]))
     topic = state.partition_keys.keys[partition] >> 32
     cluster = np.array([state.clusters.number(t[0]) for t in state.topics.all], dtype=np.int32)[topic]
     for name, counted in (

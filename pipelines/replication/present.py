@@ -18,6 +18,7 @@ class Present:
     replicas: tuple[int, ...] | None = None
     topic_id: str | None = None
     leaderless_since: int | None = None
+    min_isr: int | None = None
 
     def take(self, note: Note) -> None:
         """What a row tells of the partition's state, unless it is older than what is known."""
@@ -34,3 +35,4 @@ class Present:
         self.partition_epoch = epoch if epoch is not None else mine
         self.isr = note.isr if note.isr is not None else self.isr
         self.replicas = note.replicas or self.replicas
+        self.min_isr = note.min_isr if note.event_type == "leader" else self.min_isr

@@ -9,14 +9,16 @@ from dataclasses import dataclass, fields
 class Rules:
     """What to assume where the telemetry is silent, and which version of Kafka's rules to apply.
 
-    Milliseconds throughout. `lag_max_ms` and `min_isr` yield to `config` and `leader` events.
-    Raises ValueError naming the bad value.
+    Milliseconds throughout. `lag_max_ms` and `min_isr` yield to `config` and `leader` events. `strict_eligibility`: a
+    broker that is fenced, stopping, or not heard of since it started again holds no HW as a joiner (Kafka 3.5 and
+    later). Raises ValueError naming the bad value.
     """
 
     lag_max_ms: int = 30_000
     min_isr: int = 1
     lag_max_messages: int | None = None
     strict_min_isr: bool = True
+    strict_eligibility: bool = True
     race_window_ms: int = 150
     reorder_grace_ms: int = 10_000
     hw_resolution_ms: int = 0

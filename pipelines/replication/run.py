@@ -90,6 +90,8 @@ def settings(rules: Rules) -> Settings:
         max_messages=-1 if rules.lag_max_messages is None else rules.lag_max_messages,
         resolution=rules.hw_resolution_ms * 1000,
         replica_hw=int(rules.replica_hw),
+        eligibility=int(rules.strict_eligibility),
+        grace=rules.reorder_grace_ms * 1000,
     )
 
 
@@ -257,12 +259,14 @@ def _run_all(
     ended.grow(longest + 64)
     leader_rows, assigned_from, assigned = _assigned(state, batch)
     carry_from = state.carry_from()
+    recorded = state.recorded.data[: state.recorded.count]
+    timeline = state.timeline.arrays()._replace(recorded=recorded)
     at = np.zeros(6, dtype=np.int64)
     while True:
         run_lanes(
             jobs, holds, packed, leader_rows, assigned_from, assigned,
             batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
-            state.timeline.arrays(), settings(rules), stats, marks,
+            timeline, settings(rules), stats, marks,
             state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
         )  # fmt: skip
         if at[0] == len(jobs):

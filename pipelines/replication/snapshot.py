@@ -12,17 +12,18 @@ from pipelines.replication.arrays import Arrays
 from pipelines.replication.assignments import Assignments
 from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
-from pipelines.replication.lanes import HW_ROWS, LANES, PARTITIONS, RECENT, REPLICAS, SERIES
+from pipelines.replication.lanes import HW_ROWS, LANES, PARTITIONS, RECENT, RECORDED, REPLICAS, SERIES
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
 from pipelines.replication.sources import Source, Sources
 from pipelines.replication.state import Names, State
 from pipelines.replication.timeline import Timeline
 
-MAGIC, VERSION = b"hwmark-state", 3
+MAGIC, VERSION = b"hwmark-state", 4
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,
+    "recorded": RECORDED,
 }  # fmt: skip
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")

@@ -21,6 +21,7 @@ from pipelines.replication.lanes import (
     LANES,
     PARTITIONS,
     RECENT,
+    RECORDED,
     REPLICAS,
     SERIES,
     SLOTS,
@@ -74,6 +75,8 @@ class State:
     carry: Arrays = field(default_factory=lambda: Arrays(HW_ROWS))
     recent: Arrays = field(default_factory=lambda: Arrays(RECENT))
     timeline: Timeline = field(default_factory=Timeline)
+    recorded: Arrays = field(default_factory=lambda: Arrays(RECORDED))
+    """By (key, ts): one row per partition epoch that a controller told lately."""
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""
     notes: dict[int, list[tuple[OrderKey, Note]]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,33 +13,36 @@ from pipelines.replication.arrays import Records, Shape
 from pipelines.replication.columns import NULL, NULL32
 from pipelines.replication.kernel import BROKERS, CONFIGS, MS
 from pipelines.replication.kernel import Timeline as Arrays
+from pipelines.replication.lanes import RECORDED
 
 State = tuple[int, str, int | None]
+"""(ts, detail, broker epoch)"""
+Told = tuple[int, str, int | None, str, int, int]
+"""A row of a controller: a state, source id, source epoch, source seq."""
 CLUSTER_WIDE = -1
-_SERVING = {"unfenced"}
+REPLAY_US = 10_000_000
+"""A controller that starts again tells old states anew, in one go from the registration of their broker on."""
 
 
 @dataclass
 class Timeline:
     """Entries by cluster number; `arrays` is the same for the kernel."""
 
-    brokers: dict[tuple[int, int], list[State]] = field(default_factory=dict)
+    brokers: dict[tuple[int, int], list[Told]] = field(default_factory=dict)
     configs: dict[tuple[int, int], list[tuple[int, int | None, int | None]]] = field(default_factory=dict)
-    _arrays: Arrays | None = None
+    _states: dict[tuple[int, int], list[State]] = field(default_factory=dict, repr=False)
+    _arrays: Arrays | None = field(default=None, repr=False)
 
-    def tell_broker(self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None) -> None:
-        """One state of one broker; a repeat (same epoch and detail) counts once, at its earliest time."""
-        states = self.brokers.setdefault((cluster, broker), [])
-        if epoch is not None:
-            same = [s for s in states if s[1] == detail and s[2] == epoch]
-            if same:
-                if ts >= same[0][0]:
-                    return
-                states.remove(same[0])
-        elif states and states[-1] == (ts, detail, epoch):
-            return
-        insort(states, (ts, detail, epoch), key=lambda s: (s[0], s[1], -1 if s[2] is None else s[2]))
-        self._arrays = None
+    def tell_broker(
+        self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None, told_by: tuple[str, int, int]
+    ) -> None:
+        """One state of one broker, as row `told_by` (source id, source epoch, source seq) has it."""
+        told = self.brokers.setdefault((cluster, broker), [])
+        row = (ts, detail, epoch, *told_by)
+        if row not in told:
+            told.append(row)
+            self._states.pop((cluster, broker), None)
+            self._arrays = None
 
     def tell_config(self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None) -> None:
         """A setting of a topic, or of the whole cluster (CLUSTER_WIDE)."""
@@ -50,26 +54,20 @@ class Timeline:
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[State]:
         """States told of a broker up to a time."""
-        return [s for s in self.brokers.get((cluster, broker), ()) if s[0] <= as_of]
+        return [s for s in self._all_states((cluster, broker)) if s[0] <= as_of]
 
-    def config(self, cluster: int, topic: int, as_of: int) -> tuple[int | None, int | None]:
-        """(min ISR, lag max ms) in force for a topic, from its own settings, then the cluster's."""
-        found: list[int | None] = [None, None]
-        for key in ((cluster, topic), (cluster, CLUSTER_WIDE)):
-            for k in (0, 1):
-                told = [e[k + 1] for e in self.configs.get(key, ()) if e[0] <= as_of and e[k + 1] is not None]
-                if found[k] is None and told:
-                    found[k] = told[-1]
-        return found[0], found[1]
+    def _all_states(self, key: tuple[int, int]) -> list[State]:
+        if key not in self._states:
+            self._states[key] = _each_once(self.brokers.get(key, []))
+        return self._states[key]
 
-    def forget(self, cluster: int, before: int) -> None:
-        """Drops entries that no later time can ask for: all but the last one before `before`."""
-        for table in (self.brokers, self.configs):
-            for key, entries in table.items():
-                old = [e for e in entries if e[0] < before]
-                if key[0] == cluster and len(old) > 32:
-                    del entries[: len(old) - 32]
-                    self._arrays = None
+    def min_isr(self, cluster: int, topic: int, as_of: int, told: int | None, rule: int) -> int:
+        """In force for a topic: its own setting, else what its leader told, else the cluster's, else the rule."""
+        own, everywhere = (self._min_isr((cluster, key), as_of) for key in (topic, CLUSTER_WIDE))
+        return next((v for v in (own, told, everywhere) if v is not None), rule)
+
+    def _min_isr(self, key: tuple[int, int], as_of: int) -> int | None:
+        return next((e[1] for e in reversed(self.configs.get(key, ())) if e[0] <= as_of and e[1] is not None), None)
 
     def arrays(self) -> Arrays:
         """Sorted arrays for as-of look-ups in the kernel."""
@@ -78,11 +76,15 @@ class Timeline:
         return self._arrays
 
     def _build(self) -> Arrays:
-        brokers = sorted(
-            ((c << 32) | (b & 0xFFFFFFFF), ts, detail in _SERVING)
-            for (c, b), states in self.brokers.items()
-            for ts, detail, _ in states
-        )
+        brokers = []
+        for c, b in self.brokers:
+            states = self._all_states((c, b))
+            started = {epoch: ts for ts, detail, epoch in states if detail == "started" and epoch is not None}
+            for ts, detail, epoch in states:
+                since = started.get(-1 if epoch is None else epoch, NULL)
+                key = (c << 32) | (b & 0xFFFFFFFF)
+                brokers.append((key, ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since))
+        brokers.sort(key=lambda e: (e[0], e[1]))
         configs = []
         for (c, t), entries in self.configs.items():
             min_isr, lag = NULL32, NULL
@@ -91,7 +93,46 @@ class Timeline:
                 lag = lag if told_lag is None else told_lag * MS
                 configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag))
         configs.sort(key=lambda e: (e[0], e[1]))
-        return Arrays(_records(BROKERS, brokers), _records(CONFIGS, configs))
+        return Arrays(_records(BROKERS, brokers), _records(CONFIGS, configs), _records(RECORDED, []))
+
+
+def _each_once(rows: list[Told]) -> list[State]:
+    """The states of a broker in time order, each happening once, at the earliest time told.
+
+    A broker may be fenced and let in again several times in one incarnation: a source tells a state again when it
+    told another one in between, unless it replays from the registration on.
+    """
+    found: dict[tuple[int | None, str, int], int] = {}
+    told: dict[tuple[str, int], _Telling] = {}
+    for ts, detail, epoch, source, *_ in sorted(rows, key=lambda row: (row[3:], row[:2])):
+        place = ts if epoch is None else told.setdefault((source, epoch), _Telling()).place(ts, detail)
+        key = (epoch, detail, place)
+        found[key] = min(ts, found.get(key, ts))
+    states = [(ts, detail, epoch) for (epoch, detail, _), ts in found.items()]
+    return sorted(states, key=lambda s: (s[0], -1 if s[2] is None else s[2], s[1]))
+
+
+@dataclass
+class _Telling:
+    """How far a source is with what it tells of one incarnation of a broker."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    most: Counter[str] = field(default_factory=Counter)
+    last: str = ""
+    replays_until: int | None = None
+
+    def place(self, ts: int, detail: str) -> int:
+        """Which one of its states of this name it tells."""
+        if detail == "started":
+            again = bool(self.last)
+            self.counts, self.last, self.replays_until = Counter(), detail, ts + REPLAY_US if again else None
+            return 0
+        if self.replays_until is not None and ts > self.replays_until:
+            self.counts, self.replays_until = Counter(self.most), None
+        if detail != self.last:
+            self.counts[detail] += 1
+        self.last, self.most = detail, self.most | self.counts
+        return self.counts[detail]
 
 
 def _records(of: Shape, rows: Sequence[tuple[int, ...]]) -> Records:

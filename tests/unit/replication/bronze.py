@@ -66,8 +66,8 @@ class Told:
     def append(self, ms: float, leader_leo: int) -> Told:
         return self.event(ms, "append", leader_leo=leader_leo, leader_id=self.broker)
 
-    def fetch(self, ms: float, replica: int, leo: int, leader_leo: int | None = None) -> Told:
-        told = {"leader_id": self.broker, "leader_leo": leader_leo}
+    def fetch(self, ms: float, replica: int, leo: int, leader_leo: int | None = None, **more: Any) -> Told:
+        told = {"leader_id": self.broker, "leader_leo": leader_leo, **more}
         return self.event(ms, "fetch", replica_id=replica, leo=leo, **told)
 
     def replica_leo(self, ms: float, replica: int, leo: int) -> Told:

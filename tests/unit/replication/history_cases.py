@@ -31,8 +31,8 @@ class Around:
     def broker_states(self, broker_id: int, as_of: int) -> list[tuple[int, str, int | None]]:
         return [(ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []) if ms * 1000 <= as_of]
 
-    def min_isr(self, as_of: int) -> int:
-        return self.least
+    def min_isr(self, as_of: int, told: int | None = None) -> int:
+        return self.least if told is None else told
 
     def lag_max_ms(self, as_of: int) -> int:
         return 30_000

@@ -1,0 +1,129 @@
+"""Who may hold the high watermark as a joiner: incarnations, fencings, and controllers on another clock."""
+
+from __future__ import annotations
+
+import pytest
+from bronze import Told, advances, controller, said, table
+
+from pipelines.replication import Rules, replay
+
+SECOND = 1000
+
+
+def led(isr=(1,), leo=4, hw=4, ms=0, **more):
+    """Broker 1 leads; broker 2 is assigned too."""
+    return Told("broker-1/replication.log").leader(ms, 0, leo, hw, list(isr), replicas=[1, 2], **more)
+
+
+def joining(other, **fetched):
+    """Broker 2 caught up at 10, outside the ISR, and what the controller says of it before the append at 20."""
+    told = led().fetch(10, 2, 4, **fetched).append(20, 6)
+    return table(told.progress(50 * SECOND), other.progress(50 * SECOND))
+
+
+def test_a_broker_let_in_again_in_the_same_incarnation_holds_the_high_watermark_once_more():
+    other = controller().broker_state(1, 2, "unfenced", epoch=7).broker_state(5, 2, "fenced", epoch=7)
+    assert advances(replay(joining(other))) == [(20, 6)]
+    assert advances(replay(joining(other.broker_state(15, 2, "unfenced", epoch=7)))) == []
+
+
+def test_a_controller_that_starts_again_fences_nobody_by_telling_it_anew():
+    other = controller().broker_state(0, 2, "started", epoch=7).broker_state(1, 2, "unfenced", epoch=7)
+    other.broker_state(5, 2, "fenced", epoch=7).broker_state(8, 2, "unfenced", epoch=7)
+    for ms, state in ((12, "started"), (13, "unfenced"), (14, "fenced")):
+        other.broker_state(ms, 2, state, epoch=7)
+    assert advances(replay(joining(other))) == []
+
+
+def test_a_second_controller_that_tells_the_same_states_fences_nobody():
+    other, second = controller(), Told("controller-8/controller.log", level=0)
+    for ms, state in ((0, "started"), (1, "unfenced"), (5, "fenced"), (8, "unfenced")):
+        other.broker_state(ms, 2, state, epoch=7)
+        second.broker_state(ms + 4, 2, state, epoch=7)
+    told = led().fetch(10, 2, 4).append(11, 6)
+    assert advances(replay(table(told, other, second))) == []
+
+
+@pytest.mark.parametrize("fetched", [{}, {"broker_epoch": 7}])
+def test_a_restarted_replica_holds_nothing_until_it_fetched_as_its_new_incarnation(fetched):
+    other = controller().broker_state(0, 2, "unfenced", epoch=7)
+    assert advances(replay(joining(other, **fetched))) == []
+    other.broker_state(12, 2, "started", epoch=8).broker_state(15, 2, "unfenced", epoch=8)
+    assert advances(replay(joining(other, **fetched))) == [(20, 6)]
+
+
+@pytest.mark.parametrize("now", [{}, {"broker_epoch": 8}])
+def test_a_restarted_replica_holds_the_high_watermark_from_its_first_fetch_on(now):
+    other = controller().broker_state(12, 2, "started", epoch=8).broker_state(15, 2, "unfenced", epoch=8)
+    told = led().fetch(10, 2, 4).fetch(18, 2, 4, **now).append(20, 6)
+    assert advances(replay(table(told, other.progress(SECOND)))) == []
+
+
+def test_before_kafka_3_5_a_fenced_joiner_holds_the_high_watermark():
+    other = controller().broker_state(5, 2, "fenced", epoch=7)
+    assert advances(replay(joining(other), Rules(strict_eligibility=False))) == []
+
+
+def elsewhere(ahead, *states):
+    """A leader whose clock is `ahead` of the controller's by so many ms; its times are counted from its own 0."""
+    other = controller().election(20 * SECOND - ahead, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
+    for ms, state in states:
+        other.broker_state(20 * SECOND + ms - ahead, 2, state, epoch=7)
+    told = led(ms=20 * SECOND + 2).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6).fetch(29 * SECOND, 2, 5)
+    return table(told.progress(60 * SECOND), other.progress(60 * SECOND))
+
+
+@pytest.mark.parametrize("ahead", [-5000, -500, 0, 500, 5000])
+def test_clocks_apart_leave_it_the_same_who_holds_the_high_watermark(ahead):
+    """What both told of one partition epoch says how their clocks stand."""
+    assert advances(replay(elsewhere(ahead, (0, "unfenced"), (7800, "fenced")))) == [(28 * SECOND, 6)]
+    assert advances(replay(elsewhere(ahead, (0, "unfenced"), (8200, "fenced")))) == [(29 * SECOND, 6)]
+    assert advances(replay(elsewhere(ahead, (0, "fenced"), (7800, "unfenced")))) == [(29 * SECOND, 5)]
+
+
+def test_a_controller_that_tells_old_changes_anew_sets_no_clock():
+    rows = controller().election(20 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
+    rows.broker_state(27 * SECOND, 2, "fenced", epoch=7)
+    rows.election(22 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
+    told = led(ms=20 * SECOND).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6)
+    assert advances(replay(table(told, rows.progress(60 * SECOND)))) == [(28 * SECOND, 6)]
+
+
+def test_whom_the_controller_took_out_of_the_isr_holds_nothing_though_it_tells_of_the_fencing_later():
+    """The controller's clock is five seconds ahead, and nothing says so."""
+    other = controller().broker_state(0, 2, "unfenced", epoch=7).broker_state(5030, 2, "fenced", epoch=7)
+    told = led(isr=[1, 2], leo=0, hw=0).fetch(5, 2, 0).append(10, 4).isr(30, [1], 1, detail="metadata")
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(30, 4)]
+
+
+def test_whom_the_leader_itself_asked_out_of_the_isr_may_come_back():
+    """A lag is no fencing: caught up again, it holds the HW although it is not in the ISR yet."""
+    other = controller().broker_state(0, 2, "unfenced", epoch=7)
+    told = led(isr=[1, 2], leo=0, hw=0).fetch(5, 2, 0).append(10, 4).proposed(20, [1], "shrink")
+    told.isr(30, [1], 1, detail="metadata")
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+
+
+def reassigned(*replicas):
+    told = led(isr=[1, 2], leo=7, hw=7).fetch(5, 2, 7)
+    for k, assigned in enumerate(replicas):
+        told.isr(100 * (k + 1), [1, 2], k + 1, detail="metadata", replicas=assigned)
+    return told
+
+
+def states(told):
+    return said(replay(table(told)).replica_sync, "ms", "state", "reason", replica_id=3)
+
+
+def test_a_newly_assigned_replica_is_out_of_sync_until_it_caught_up():
+    told = reassigned([1, 2, 3]).fetch(200, 3, 0).fetch(300, 3, 7)
+    assert states(told) == [(100, "out_of_sync", "no_state"), (300, "in_sync", "recovered")]
+
+
+def test_a_replica_that_is_assigned_again_begins_with_nothing():
+    told = reassigned([1, 2, 3]).fetch(150, 3, 7)
+    told.isr(200, [1, 2], 2, detail="metadata", replicas=[1, 2]).append(210, 9).fetch(220, 2, 9)
+    told.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
+    found = [(100, "out_of_sync", "no_state"), (150, "in_sync", "recovered"), (300, "out_of_sync", "no_state")]
+    assert states(told) == found
+    assert advances(replay(table(told))) == [(220, 9)]
