@@ -12,14 +12,14 @@ from pipelines.replication.identity import UNTOLD_US, TopicIdentity
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note, TermSeen
 from pipelines.replication.present import Present
-from pipelines.replication.starts import credit, raised
+from pipelines.replication.starts import credit, pay, raised
 from pipelines.replication.terms import KEPT_TERMS, Standing, Term, Terms
-from pipelines.replication.truncations import Back, Cut, cut_of, judge_cut, moved_back
+from pipelines.replication.truncations import Back, Cut, cut_of, judge_cut, moved_back, still_grave
 from pipelines.replication.verdicts import Verdict, judge
 
 __all__ = ["Context", "Note", "PartitionHistory", "Present", "TermSeen"]
 
-VERSION = 2
+VERSION = 3
 EVER = 1 << 62
 KEPT_BACKS = 8
 
@@ -82,6 +82,7 @@ class PartitionHistory:
         """The earliest time at which something waits to be decided."""
         waiting = [self.isr.due(), self.judge_again, self.identity.due(), *(c.due for c in self.cuts)]
         waiting.extend(t.due for t in self.terms.terms if t.due)
+        waiting.extend(o.due for o in self.terms.owed)
         waiting.extend(b.due for b in self.backs if not b.told)
         return min((w for w in waiting if w is not None), default=None)
 
@@ -137,6 +138,7 @@ class PartitionHistory:
             term = self.terms.begin(note, self._due(), self.present.topic_id)
             key = (term.epoch, term.ordinal)
             self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
+            self._pay(note.ts, context)
         self._isr(replace(note, leader_id=note.broker_id))
 
     def _midflight(self, note: Note) -> None:
@@ -159,6 +161,10 @@ class PartitionHistory:
     def _credit(self, note: Note, context: Context) -> tuple[int, int] | None:
         self.judge_again = self._due()
         return credit(note, self.terms, self.isr, self.present.replicas, context)
+
+    def _pay(self, at: int, context: Context) -> None:
+        if pay(self.terms, at, context):
+            self.judge_again = self._due()
 
     def _lowered(self, note: Note, context: Context) -> None:
         """A follower whose HW is below its own earlier one."""
@@ -247,12 +253,18 @@ class PartitionHistory:
         for row in self.isr.decide(at, as_of, context):
             place = self._place(row["leader_id"], row["leader_epoch"], self._level(row["leader_epoch"]))
             self.changes.append({**place.columns(), **row})
+        if any(o.due <= at for o in self.terms.owed):
+            self._pay(at, context)
         if any(t.due and t.due <= at for t in self.terms.terms) or (self.judge_again or EVER) <= at:
             self._judge(at, as_of, context)
         ripe, self.cuts = [c for c in self.cuts if c.due <= at], [c for c in self.cuts if c.due > at]
         for cut in ripe:
-            verdict = judge_cut(cut, self.terms, self.isr, context)
-            if verdict is not None:
+            verdict = cut.grave or judge_cut(cut, self.terms, self.isr, context)
+            if cut.grave is None and verdict is not None and verdict.cls == "hw_moved_back":
+                self.cuts.append(replace(cut, due=at + UNTOLD_US, grave=verdict))
+            elif cut.grave is not None and not still_grave(cut, self.terms, context):
+                continue
+            elif verdict is not None:
                 self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}-{cut.to}", cut.ts, None, cut.replica_id)
         for back in self.backs:
             term = self.terms.at(back.part)

@@ -36,6 +36,8 @@ class Commit:
     replicas: tuple[int, ...] | None = None
     leader_ts: int | None = None
     by_response: bool = False  # the leader's own AlterPartition was answered with it
+    controller_ts: int | None = None  # when the controller says it recorded it
+    min_isr: int | None = None  # as the leader told it when it began
     revision: int = 0
     told: str | None = None
 
@@ -133,7 +135,8 @@ class IsrHistory:
         removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
         proposal = self._proposal(before, after, context.race_window_us)
         proposed = proposal.ts if proposal else None
-        size = min(context.min_isr(as_of), len(after.replicas) if after.replicas else context.min_isr(as_of))
+        least = context.min_isr(as_of, self._min_isr(after))
+        size = min(least, len(after.replicas)) if after.replicas else least
         own = after.leader_ts is not None and proposed is not None
         return {
             "leader_id": after.leader_id,
@@ -150,6 +153,11 @@ class IsrHistory:
             "under_min_isr": len(after.isr) < size,
             "predicted": None,
         }
+
+    def _min_isr(self, commit: Commit) -> int | None:
+        """What leaders had told of it by this commit."""
+        told = self.commits[: self.commits.index(commit) + 1]
+        return next((c.min_isr for c in reversed(told) if c.min_isr is not None), None)
 
     def _proposal(self, before: Commit, after: Commit, race: int) -> Proposal | None:
         """The leader's first request for this ISR since the commit before."""
@@ -194,7 +202,8 @@ class IsrHistory:
 
     def _trim(self) -> None:
         while len(self.commits) > KEPT_COMMITS and not self.commits[1].due:
-            self.commits.pop(0)
+            gone = self.commits.pop(0)
+            self.commits[0].min_isr = gone.min_isr if self.commits[0].min_isr is None else self.commits[0].min_isr
             self.floor = max(self.floor or 0, self.commits[0].partition_epoch or 0)
 
 
@@ -203,7 +212,8 @@ def cause(before: Commit, after: Commit, proposed: bool, as_of: int, context: Co
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
     if after.leader_id in added:  # no leader adds itself
         return "election"
-    named = sorted(filter(None, (_named(r, after.ts, as_of, context) for r in sorted(removed))))
+    ts, until = _told_between(after, proposed, as_of, context)
+    named = sorted(filter(None, (_named(r, ts, until, context) for r in sorted(removed))))
     if named:
         return named[0]
     if proposed or after.by_response or (added and not removed):
@@ -214,10 +224,22 @@ def cause(before: Commit, after: Commit, proposed: bool, as_of: int, context: Co
     return "unknown"
 
 
-def _named(broker_id: int, ts: int, as_of: int, context: Context) -> str | None:
+def _told_between(after: Commit, proposed: bool, as_of: int, context: Context) -> tuple[int, int]:
+    """(time of the change, last time at which its cause may be told): on the controller's clock where it told of it.
+
+    It tells of a broker first, or in the same batch, and then of what follows from that; a change that the leader
+    asked for follows from nothing the controller told later.
+    """
+    if after.controller_ts is None:
+        return after.ts, as_of
+    own = proposed or after.by_response
+    return after.controller_ts, after.controller_ts + (0 if own else context.race_window_us)
+
+
+def _named(broker_id: int, ts: int, until: int, context: Context) -> str | None:
     """How the controller had put this broker out of service by the time of the change, if it had."""
     spell: list[tuple[int, str]] = []
-    for at, detail, _ in context.broker_states(broker_id, as_of):
+    for at, detail, _ in context.broker_states(broker_id, until):
         if detail == "unfenced":
             if at > ts:
                 break
@@ -236,7 +258,7 @@ def _epoch(note: Note) -> int:
 
 def _merge(commit: Commit, note: Note) -> bool:
     """Adds what this witness tells; True when that could change a row already told."""
-    old = (commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response)
+    old = _told(commit)
     own = note.event_type == "leader" or (note.event_type == "isr" and note.detail == "alter_partition")
     leader = note.broker_id if own else note.leader_id
     commit.partition_epoch = note.partition_epoch if commit.partition_epoch is None else commit.partition_epoch
@@ -246,4 +268,16 @@ def _merge(commit: Commit, note: Note) -> bool:
     commit.by_response |= note.event_type == "isr" and note.detail == "alter_partition"
     if note.broker_id == commit.leader_id and note.detail != "controller" and commit.leader_ts is None:
         commit.leader_ts = note.ts
-    return old != (commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response)
+    if note.event_type == "election" or note.detail == "controller":
+        commit.controller_ts = note.ts if commit.controller_ts is None else min(note.ts, commit.controller_ts)
+    if note.event_type == "leader" and commit.min_isr is None:
+        commit.min_isr = note.min_isr
+    return old != _told(commit)
+
+
+def _told(commit: Commit) -> tuple[object, ...]:
+    """What witnesses add to a commit."""
+    return (
+        commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response,
+        commit.controller_ts, commit.min_isr,
+    )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
-from pipelines.replication.terms import Mark, Term, Terms
+from pipelines.replication.terms import Mark, Owed, Term, Terms
 
 
 def credit(
@@ -14,25 +15,48 @@ def credit(
 ) -> tuple[int, int] | None:
     """Counts the HW of a start for the last term its broker took part in, (epoch, ordinal), which is returned."""
     standing = terms.standings.get(note.broker_id)
+    if standing is not None and not standing.led and note.hw is not None and terms.untold(standing.epoch):
+        moved = standing.cut or standing.leo != note.leo
+        due = note.ts + UNTOLD_US
+        terms.owed.append(Owed(standing.epoch, note.broker_id, note.hw, moved, due, standing.anchor))
+        return (standing.epoch, 0) if moved else standing.anchor
     part = terms.last_part(note, isr.added_under(standing.epoch) if standing else frozenset(), context)
     term, told, by = terms.at(part), note.hw, f"stored by broker {note.broker_id}"
     if term is not None and standing is not None and standing.led and note.leo is not None:
         term.returned = max(note.leo, term.returned or 0)
         if alone(term, isr, replicas, note.ts, context):
             told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
-    if term is not None and told is not None and told > (-1 if term.stored is None else term.stored):
-        term.stored, term.stored_by = told, by
-    folded = terms.folded_term
-    if term is None and folded is not None and told is not None and terms.since.get(note.broker_id, 0) is None:
-        terms.base = raised(terms.base, told, by, folded)
+    if told is not None:
+        _store(terms, part, note.broker_id, told, by)
     return part
+
+
+def _store(terms: Terms, part: tuple[int, int] | None, broker_id: int, hw: int, by: str) -> None:
+    """Counts a HW for a term, or for those that are folded away."""
+    term, folded = terms.at(part), terms.folded_term
+    if term is not None and hw > (-1 if term.stored is None else term.stored):
+        term.stored, term.stored_by = hw, by
+    if term is None and folded is not None and terms.since.get(broker_id, 0) is None:
+        terms.base = raised(terms.base, hw, by, folded)
+
+
+def pay(terms: Terms, at: int, context: Context) -> bool:
+    """Counts what is owed where the term has been told of by now, or is waited for no longer; whether there was any."""
+    ready = [o for o in terms.owed if o.due <= at or terms.of_epoch(o.epoch) is not None]
+    terms.owed = [o for o in terms.owed if o not in ready]
+    for o in ready:
+        term = terms.of_epoch(o.epoch)
+        took_part = term is not None and (o.moved or terms.fetched(term, o.broker_id, at, context))
+        part = (term.epoch, term.ordinal) if term is not None and took_part else o.anchor
+        _store(terms, part, o.broker_id, o.hw, f"stored by broker {o.broker_id}")
+    return bool(ready)
 
 
 def alone(term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, context: Context) -> bool:
     """Whether a term ended with its leader alone in an ISR that satisfied min ISR."""
     last = isr.last_of_epoch(term.epoch)
     single = last is not None and set(last.isr) == {term.broker_id}
-    enough = context.min_isr(as_of) <= 1 or replicas == (term.broker_id,)
+    enough = context.min_isr(as_of, term.min_isr) <= 1 or replicas == (term.broker_id,)
     return term.known(as_of, context).alone or (single and enough)
 
 

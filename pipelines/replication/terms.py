@@ -29,6 +29,7 @@ class Term:
     topic_id: str | None = None
     level: int = 0
     isr: tuple[int, ...] | None = None
+    min_isr: int | None = None
     stored: int | None = None
     stored_by: str | None = None
     returned: int | None = None
@@ -65,6 +66,22 @@ class Standing:
     hw: int | None
     led: bool
     anchor: tuple[int, int] | None = None  # (epoch, ordinal)
+    cut: bool = False  # since then it cut its log
+
+
+@dataclass(slots=True)
+class Owed:
+    """A HW that a broker told of a term whose leader has not told of it yet: its clock may be behind.
+
+    Past `due` it counts for the last term the broker is known to have taken part in, `anchor`.
+    """
+
+    epoch: int
+    broker_id: int
+    hw: int
+    moved: bool
+    due: int
+    anchor: tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -92,6 +109,7 @@ class Terms:
     folded_term: Term | None = None
     # of brokers whose last term is folded away: the start offset of the first term after it, None while not folded
     since: dict[int, int | None] = field(default_factory=dict)
+    owed: list[Owed] = field(default_factory=list)
 
     def begin(self, note: Note, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one an election has announced."""
@@ -103,6 +121,7 @@ class Terms:
             term = self.announce(epoch, note.broker_id, note.ts, due)
         term.start, term.ts, term.due = note.ts, note.ts, due
         term.offset, term.hw, term.level, term.isr = note.leo, note.hw, note.level, note.isr
+        term.min_isr = note.min_isr
         # leaderRecoveryState stays RECOVERING over a restart: only the first term of an epoch was elected
         term.unclean = False if term.ordinal else note.unclean if term.unclean is None else term.unclean
         term.topic_id = note.topic_id or topic_id
@@ -120,6 +139,10 @@ class Terms:
     def of_epoch(self, epoch: int) -> Term | None:
         """The last term of an epoch."""
         return next((t for t in reversed(self.terms) if t.epoch == epoch), None)
+
+    def untold(self, epoch: int) -> bool:
+        """Whether nothing is known of this epoch's leader, which may tell of it yet."""
+        return self.of_epoch(epoch) is None and (self.folded_term is None or epoch > self.folded_term.epoch)
 
     def too_late(self, epoch: int) -> bool:
         """Whether terms after this epoch's are folded away already."""

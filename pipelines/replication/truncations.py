@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
 from pipelines.replication.terms import Mark, Term, Terms
-from pipelines.replication.verdicts import Verdict, judge
+from pipelines.replication.verdicts import Verdict, judge, mark_at_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,9 @@ class Cut:
     before: int | None
     log_start: int | None
     part: tuple[int, int] | None  # the term it last took part in before the one it follows now
+    epoch: int | None = None  # of the leader it follows
+    begins: bool = False  # its first cut since it began to follow
+    grave: Verdict | None = None  # what it comes to, unless a term that is still to be told of explains it
 
 
 @dataclass(slots=True)
@@ -52,13 +56,34 @@ def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verd
         restarted = cut.log_start == cut.to
         return _info("log_start_advance", cut, term, mark) if restarted else None
     in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts)
-    if in_sync and mark.offset is not None and cut.to < mark.offset:
+    below = mark.offset is not None and cut.to < mark.offset
+    if in_sync and below and not _follows_from_a_start(cut, terms, marks):
         return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
     own = _own_mark(cut, terms, marks, mark)
     committed = own.offset if own else None
     if cut.before is None or cut.before == cut.to or committed is None or cut.to < committed:
         return None
     return _info("uncommitted_truncation", cut, term, Mark(committed))
+
+
+def still_grave(cut: Cut, terms: Terms, context: Context) -> bool:
+    """Whether no term told of since explains it: the clock of its leader may be behind, the replica's ahead."""
+    _, marks = judge(terms, cut.due, context)
+    return not _follows_from_a_start(cut, terms, marks)
+
+
+def _follows_from_a_start(cut: Cut, terms: Terms, marks: list[Mark]) -> bool:
+    """Whether it cut no more than its leader's start demands, by leader epochs and by its own order, not by clocks.
+
+    A replica of the ISR cuts its log as it begins to follow, ahead of its first fetch, until which the HW stands
+    still; or when its leader came back with a shorter log in the same epoch.
+    """
+    for term, before in zip(terms.terms, [terms.base, *marks], strict=False):
+        resumed = term.ordinal > 0 and abs(term.ts - cut.ts) <= UNTOLD_US
+        start = mark_at_start(term, before)
+        if term.epoch == cut.epoch and (cut.begins or resumed) and start is not None and cut.to >= start:
+            return True
+    return False
 
 
 def moved_back(
@@ -97,4 +122,8 @@ def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
     if before is None and standing is not None and standing.leo is not None and standing.leo >= note.leo:
         before = standing.leo
     part = standing.anchor if standing else None
-    return Cut(note.ts, due, replica, note.leo, before, note.log_start, part)
+    epoch = note.leader_epoch if note.leader_epoch is not None else standing.epoch if standing else None
+    begins = standing is not None and not standing.led and not standing.cut and standing.epoch == epoch
+    if standing is not None:
+        standing.cut = True
+    return Cut(note.ts, due, replica, note.leo, before, note.log_start, part, epoch, begins)

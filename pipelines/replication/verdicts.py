@@ -46,6 +46,12 @@ class Verdict:
         }
 
 
+def mark_at_start(term: Term, before: Mark) -> int | None:
+    """Hmax as this term begins: what it lost counts no more."""
+    known = before.offset if before.offset is not None else term.hw
+    return known if term.offset is None or known is None else min(known, term.offset)
+
+
 def judge(terms: Terms, as_of: int, context: Context) -> tuple[list[Verdict | None], list[Mark]]:
     """(verdict, mark at its end) per kept term: Hmax handed from term to term, set back to S by a loss."""
     verdicts: list[Verdict | None] = []
@@ -69,7 +75,7 @@ def _verdict(
     start = _least(term.offset, floor)
     if start is not None and mark.offset is not None and start < mark.offset:
         return _loss(terms, term, previous, mark, start, _missing(term, previous, floor), since)
-    if term.unclean and floor is None:
+    if term.unclean and floor is None and not (mark.exact and mark.offset == 0):
         evidence = {**_evidence(term, mark), "missing": _missing(term, previous, floor)}
         return Verdict("unclean_loss", "unproven", evidence, previous, mark.offset, term.hw, term.offset)
     if term.hw is not None and mark.offset is not None and term.hw < mark.offset:
