@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def shape(line: str) -> str:
     message = re.sub(r"(replica \d+: \(offset=-?\d+, segment=\[[^\]]*\]\)(, )?)+", "LEOS", message)
     message = re.sub(r"(BrokerState\([^)]*\)(, )?)+", "MEMBERS", message)
     message = re.sub(r"replica -?\d+: \(offset=-?\d+, segment=\[..\]\)(, )?", "LEO", message)
-    message = re.sub(r"(LEO)+", "LEO", re.sub(r"\d+(,\d+)*", "N", message.replace("-1", "N")))
+    message = re.sub(r"(LEO)+", "LEO", re.sub(r"\d+(,\d+)*", "N", re.sub(r"-(?=\d)", "", message)))
     return f"{level} {logger} {message}"
 
 
@@ -48,8 +49,8 @@ def recorded() -> frozenset[str]:
     for name in traces.scenarios():
         for path in traces.path(name).rglob("*.log.gz"):
             with gzip.open(path, "rt") as lines:
-                found |= {shape(line) for line in lines if re.match(r"\d{13}\|", line)}
-    return frozenset(found)
+                found |= {re.sub(r"\d", "1", line) for line in lines if re.match(r"\d{13}\|", line)}
+    return frozenset(map(shape, found))
 
 
 def printed(folder: Path, story: str, level: int = FULL, **options: Any) -> dict[str, list[str]]:
@@ -141,10 +142,10 @@ def facts_of(events: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("story", STORIES)
 def test_logs_that_are_ingested_tell_the_same_facts_as_the_events(story, level, tmp_path) -> None:
     telemetry, logs = Telemetry(SETTINGS, level), KafkaLogs(SETTINGS, tmp_path, level)
-    play(STORIES[story], [telemetry, logs])
+    simulation = play(STORIES[story], [telemetry, logs])
     logs.close()
     read = read_logs([tmp_path], SETTINGS.cluster)
-    until = min(read.group_by("source_id").aggregate([("ts", "max")])["ts_max"].to_pylist())
+    until = datetime.fromtimestamp(simulation.agenda.now / 1_000_000 - 1, UTC)  # a log says nothing after its last line
     told, from_logs = facts_of(telemetry.close(), until), facts_of(read, until)
     assert told == from_logs
     assert len(told["isr_changes"]) > 0
