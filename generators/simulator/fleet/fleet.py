@@ -75,7 +75,7 @@ class Fleet:
             found |= {*range(SECOND, self._end, SECOND)}
         if self._look_every:
             found |= {*range(self._look_every, self._end, self._look_every)}
-        return [*sorted(at for at in found if 0 < at < self._end), self._end]
+        return [0, *sorted(at for at in found if 0 < at < self._end), self._end]
 
     def _begin(self, loads: Sequence[Load], records: tuple[int, int], faults: Sequence[Fault]) -> None:
         """Every broker up, every partition led: time starts to count."""
@@ -92,7 +92,6 @@ class Fleet:
         self._disks = Disks(*np.zeros((2, len(partitions)), dtype=np.int64))
         self.handover = Handover(self.simulation, self.roster, self.course, self._keys, self.truth)
         self._arrange(partitions, {}, 0)
-        self._change_over(0)
 
     def _course(self, shape: np.ndarray, records: tuple[int, int]) -> Course:
         s = self.settings
@@ -131,7 +130,7 @@ class Fleet:
         for until in self._stops:
             yield from self._window(filling, until)
             names = self.names
-            if self.truth is not None and (until % self._look_every == 0 or until == self._end):
+            if self.truth is not None and until and (until % self._look_every == 0 or until == self._end):
                 self.truth.look(self.arrangement, names, self.course, until)
             if self._change_over(until) or filling.filled > self._rows // 2:
                 yield filling.part(names, complete=True)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from generators.simulator.simulation import Simulation
 
 
+MOMENT_MS = 1_000
+"""A follower that was caught up so lately is steady: one that is fetched for all the time is never seen at the end."""
+
+
 @dataclass
 class Guest:
     """A partition among single steps; `row` is it as it came, `drawn` and `due` go on as it is written to."""
@@ -138,7 +142,7 @@ class Handover:
     # coming back
 
     def steady(self) -> Iterator[int]:
-        """Partitions whose brokers are all well, whose replicas are all in the ISR, with nothing under way."""
+        """Partitions whose brokers are all well, whose replicas are all in the ISR and follow closely."""
         well = {id for id, b in self._simulation.brokers.items() if self._is_well(id)}
         for number in self.guests:
             replicas = [r for r in self._roster.replicas[number].tolist() if r != NOBODY]
@@ -152,18 +156,23 @@ class Handover:
 
     def _rests(self, number: int, replicas: list[int]) -> bool:
         known = self._simulation.controller.partitions[self._place(number)]
-        copies = [self._simulation.brokers[id].replicas.get(known.key) for id in replicas]
         if known.leader not in replicas or set(known.isr) != set(replicas) or known.recovering:
             return False
-        if not all(self._simulation.network.reaches(known.leader, id) for id in replicas):
+        copies = [self._simulation.brokers[id].replicas.get(known.key) for id in replicas]
+        if not all(c is not None and c.partition_epoch == known.partition_epoch for c in copies):
             return False
-        leading = next((c.leading for c in copies if c is not None and c.leading is not None), None)
-        if leading is None or leading.broker.id != known.leader or leading.proposal is not None:
+        leading = self._simulation.brokers[known.leader].replicas[known.key].leading
+        if leading is None or leading.proposal is not None:
             return False
-        leo = leading.log.leo
-        return all(
-            c is not None and (c.log.leo, c.hw, c.partition_epoch) == (leo, leo, known.partition_epoch) for c in copies
-        ) and all(f.leo == leo for f in leading.followers.values())
+        return all(self._follows(leading, id) for id in replicas if id != known.leader)
+
+    def _follows(self, leading: Leading, id: int) -> bool:
+        """Whether a follower fetches, has a part of its leader's log, and was caught up a moment ago."""
+        follower, broker = leading.followers[id], self._simulation.brokers[leading.broker.id]
+        log = self._simulation.brokers[id].replicas[leading.replica.key].log
+        reached = self._simulation.network.reaches(broker.id, id) and follower.leo >= leading.start
+        fresh = follower.leo == leading.log.leo or broker.clock.ms - follower.caught_up < MOMENT_MS
+        return reached and fresh and follower.leo <= log.leo <= leading.log.leo
 
     def _place(self, number: int) -> tuple[str, int]:
         return self._roster.topics[self._roster.topic[number]], int(self._roster.partition[number])
@@ -187,13 +196,12 @@ class Handover:
         assert leading is not None
         followers = [r for r in known.replicas if r != known.leader]
         state = [leading.followers[f] for f in followers]
-        copies = [brokers[id].replicas.pop(key) for id in known.replicas]
+        copies = {id: brokers[id].replicas.pop(key) for id in known.replicas}
         for id in followers:
             brokers[id].fetcher(known.leader).remove(key)
-        disks.checkpointed[number] = min(c.checkpointed for c in copies)
-        disks.flushed[number] = min(c.flushed for c in copies)
+        disks.checkpointed[number] = min(c.checkpointed for c in copies.values())
+        disks.flushed[number] = min(c.flushed for c in copies.values())
         width = guest.row.replicas.shape[1] - 1
-        leo = leading.log.leo
 
         def row(values: list[int]) -> I64:
             return np.array([values + [0] * (width - len(values))], dtype=np.int64)
@@ -206,16 +214,16 @@ class Handover:
             min_isr=guest.row.min_isr,
             rate=guest.row.rate,
             load=guest.row.load,
-            leo=np.array([leo]),
-            hw=np.array([leo]),
+            leo=np.array([leading.log.leo]),
+            hw=np.array([leading.replica.hw]),
             raised=np.array([0]),
             seq=guest.row.seq,
             drawn=np.array([guest.drawn]),
             next_append=np.array([guest.due]),
-            stored=row([leo] * len(followers)),
-            taken=row([leo] * len(followers)),
+            stored=row([f.leo for f in state]),
+            taken=row([copies[f].log.leo for f in followers]),
             seen=row([f.leader_leo for f in state]),
             caught_up=row([f.caught_up for f in state]),
             told=row([0] * len(followers)),
-            follower_hw=row([leo] * len(followers)),
+            follower_hw=row([copies[f].hw for f in followers]),
         )

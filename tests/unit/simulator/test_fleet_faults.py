@@ -118,6 +118,15 @@ def test_history_with_faults_does_not_depend_on_the_size_of_parts():
     assert in_order(run(fleet(["3s kill 2 for 4s"], 20.0, settings(), rows=200))[0]).equals(in_order(expected))
 
 
+def test_a_fault_may_come_at_once_and_busy_partitions_come_back_too():
+    made = Fleet(settings(), [parse("steady:2000")], 25.0, (1, 1), [faults.parse("100ms kill 3 for 10s")])
+    events, guests = run(made)
+    facts = replay(events)
+    assert len(facts.telemetry_gaps) == len(facts.quarantine) == 0
+    assert max(guests) == 12
+    assert guests[-1] == 0
+
+
 def test_a_clock_that_jumps_is_seen_from_that_moment_on_whatever_the_windows():
     lines = ["8s clock-jump 3 by 2500ms"]
     events = in_order(run(fleet(lines, 20.0, settings()))[0])
