@@ -102,13 +102,13 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
     echo("\n".join(summary.lines(outcome)))
     if rules := summary.rules(planned.settings):
         echo(f"   its rules are not today's: reconstruct it with {rules} hwmark run")
-    _write_truth(way.truth, outcome.truth or {}, echo)
+    _write_truth(way.truth, outcome.truth or outcome.looks or {}, echo)
 
 
 def _is_fleet(planned: Plan, way: Way) -> bool:
     """Whether it is run as a fleet. Raises UsageError for what a fleet cannot do."""
     fleet = way.fleet if way.fleet is not None else planned.partitions > FLEET_FROM
-    asked = {"--truth": way.truth, "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil}
+    asked = {"--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil}
     for flag in [flag for flag, value in asked.items() if value] if fleet else []:
         many = f"{planned.partitions:,} partitions are simulated as a fleet"
         raise UsageError(f"{many}, which has no {flag}: leave it out, or add --no-fleet (slow above {FLEET_FROM})")
@@ -132,7 +132,7 @@ def _fleet(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
 
     lake = settings.lake
     with hold(lake.path, f"ingest:simulate/{planned.settings.cluster}", lake.storage_options):
-        return run.run_fleet(planned, lake.path, lake.storage_options, say)
+        return run.run_fleet(planned, lake.path, lake.storage_options, say, truth=way.truth is not None)
 
 
 def _write_truth(folder: Path | None, tables: Mapping[str, Any], echo: Echo) -> None:

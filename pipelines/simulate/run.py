@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from generators.simulator.fleet.parts import Part
 
 Say = Callable[[str], None]
+LOOK_EVERY = 10.0
+"""Seconds between two looks at the HWs of a fleet."""
 PIECES = 10
 """So many times a run hands over what was told meanwhile."""
 
 
 class Outcome(NamedTuple):
-    """What a run did and told; of a fleet neither the truth nor answers to producers are kept."""
+    """What a run did and told; of a fleet answers to producers are not kept, and of its truth what `looks` has."""
 
     plan: Plan
     told: str
@@ -36,6 +38,8 @@ class Outcome(NamedTuple):
     """Of the wall clock."""
     truth: Mapping[str, pa.Table] | None = None
     answers: Answers | None = None
+    looks: Mapping[str, pa.Table] | None = None
+    """The truth of a fleet: rare events, and the HWs of all other partitions now and then."""
 
 
 def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
@@ -63,17 +67,19 @@ def watch(simulation: Simulation) -> Truth:
     return truth
 
 
-def run_fleet(plan: Plan, lake: str, storage_options: Mapping[str, str], say: Say) -> Outcome:
+def run_fleet(plan: Plan, lake: str, storage_options: Mapping[str, str], say: Say, truth: bool = False) -> Outcome:
     """Simulates very many partitions: the steady ones in compiled rounds, straight into a lake's files."""
     from generators.simulator.fleet.fleet import Fleet
     from generators.simulator.fleet.writer import Writer
 
     began = perf_counter()
-    fleet = Fleet(plan.settings, plan.loads, plan.seconds, faults=plan.faults)
+    look_every = LOOK_EVERY if truth else None
+    fleet = Fleet(plan.settings, plan.loads, plan.seconds, faults=plan.faults, look_every=look_every)
     writer = new_writer(lake, plan.settings.cluster, storage_options)
     rows = Writer(lake, writer, storage_options).write(_heard(fleet, plan, say))
     told = f"{rows:,} events of {len(plan.settings.brokers) + 1} sources"
-    return Outcome(plan, told, fleet.injection.done, perf_counter() - began)
+    looks = fleet.truth.close() if fleet.truth is not None else None
+    return Outcome(plan, told, fleet.injection.done, perf_counter() - began, looks=looks)
 
 
 def _heard(fleet: Fleet, plan: Plan, say: Say) -> Iterator[Part]:

@@ -164,8 +164,7 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--explain"], "needs --scenario"),
         (["--out", "logs"], "--out logs is for --format kafka-logs; events go to --lake"),
         (["--format", "kafka-logs", "--out", "logs"], "leave out --lake"),
-        (["--partitions", "501", "--truth", "truth"], "501 partitions are simulated as a fleet, which has no --truth"),
-        (["--fleet", "--level", "2"], "6 partitions are simulated as a fleet, which has no --level"),
+        (["--partitions", "501", "--level", "2"], "501 partitions are simulated as a fleet, which has no --level"),
         (["--fleet", "--fault", "1s delete-topic orders"], "delete-topic is not done to a fleet; allowed are"),
     ],
 )
@@ -228,6 +227,16 @@ def test_many_partitions_are_a_fleet():
     assert "1 fault: 2s kill 1 for 1s" in told
     assert {"append", "fetch", "hw", "leader", "broker_state"} <= set(events["event_type"].to_pylist())
     assert simulate("--fleet", *SHORT, "--lake", "lake").exit_code == 2
+
+
+def test_of_a_fleet_the_truth_is_every_rare_event_and_its_hws_now_and_then():
+    told = said(
+        "--fleet", *SHORT, "--lake", "lake", "--fault", "2s stop 1 for 1s", "--duration", "12s", "--truth", "truth"
+    )
+    assert "The truth is in truth: truth_hw" in told
+    assert DeltaTable("truth/truth_isr").to_pyarrow_table().num_rows > 0
+    looked = DeltaTable("truth/truth_hw").to_pyarrow_table()
+    assert set(looked["kind"].to_pylist()) == {"advance", "term_start"}
 
 
 def test_everything_there_is_can_be_listed():
