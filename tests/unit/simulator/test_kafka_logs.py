@@ -114,7 +114,7 @@ def test_the_lag_is_in_server_properties_and_min_isr_in_the_controllers_log(tmp_
 EXACT = {
     "partition_hw": ("leader_id", "leader_epoch", "kind", "hw", "frozen"),
     "replica_sync": ("leader_id", "leader_epoch", "replica_id", "state", "reason", "leo"),
-    "isr_changes": ("partition_epoch", "isr_after", "cause"),
+    "isr_changes": ("partition_epoch", "isr_after", "cause", "under_min_isr"),
     "hw_regressions": ("class", "severity", "hw_before", "hw_after", "lost_from", "lost_to", "proof"),
 }
 """What must come out the same. Not compared: agreement and the leader's LEO, since a real log tells no append of a
