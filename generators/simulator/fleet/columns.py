@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.simulator.fleet.compiled import I32, I64
-from generators.simulator.fleet.rounds import APPEND, FETCH, HW_ROW, TYPES, Rows
+from generators.simulator.fleet.telling import APPEND, FETCH, HW_ROW, TYPES, Rows
 from generators.simulator.levels import FULL
 from schemas import replication_events
 

@@ -17,7 +17,8 @@ from generators.simulator.fleet.handover import Disks, Handover
 from generators.simulator.fleet.numbering import Numbering
 from generators.simulator.fleet.partitions import Partitions
 from generators.simulator.fleet.parts import Filling, Part
-from generators.simulator.fleet.rounds import Course, advance, clock, due, plant
+from generators.simulator.fleet.rounds import advance, due, plant
+from generators.simulator.fleet.telling import Course, clock
 from generators.simulator.fleet.touched import NOTICE, Touch, touches
 from generators.simulator.fleet.truth import FleetTruth
 from generators.simulator.injection import Injection

@@ -14,7 +14,8 @@ from generators.simulator.fleet.compiled import I64
 from generators.simulator.fleet.draws import between, exponential, share
 from generators.simulator.fleet.opening import Roster
 from generators.simulator.fleet.partitions import NOBODY, Partitions
-from generators.simulator.fleet.rounds import SECOND, TENTH, Course
+from generators.simulator.fleet.rounds import SECOND, TENTH
+from generators.simulator.fleet.telling import Course
 from generators.simulator.leading import Leading
 from generators.simulator.log import ReplicaLog, Run
 from generators.simulator.registration import Registration

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from generators.simulator.fleet.columns import SCHEMA, Block, Names, table
 from generators.simulator.fleet.compiled import I64
-from generators.simulator.fleet.rounds import Rows
+from generators.simulator.fleet.telling import Rows
 from schemas import replication_events
 
 NO_ROWS = replication_events.ARROW.empty_table()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from generators.simulator.fleet.arrangement import HW, LEO, Arrangement
 from generators.simulator.fleet.columns import Names
 from generators.simulator.fleet.compiled import I64
-from generators.simulator.fleet.rounds import Course, clock
+from generators.simulator.fleet.telling import Course, clock
 from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
 from generators.simulator.registration import Registration
 from generators.simulator.settings import MS, Settings

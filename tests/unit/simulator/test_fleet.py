@@ -10,7 +10,7 @@ import pytest
 
 from generators.lake import read_events
 from generators.simulator import rules
-from generators.simulator.fleet import draws, rounds
+from generators.simulator.fleet import draws, leader
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
@@ -211,9 +211,9 @@ def test_compiled_rules_are_the_rules():
     drawn = random.Random(1)
     for _ in range(300):
         a, b, c, d, e, f = (drawn.randrange(-1, 6) for _ in range(6))
-        assert rounds.high_watermark(a, b, c) == rules.high_watermark(a, b, c)
-        assert rounds.may_advance(a, b, c, d > 2) == rules.may_advance(a, b, c, d > 2)
-        assert rounds.last_caught_up(a, b, c, d, e, f) == rules.last_caught_up(a, b, c, d, e, f)
+        assert leader.high_watermark(a, b, c) == rules.high_watermark(a, b, c)
+        assert leader.may_advance(a, b, c, d > 2) == rules.may_advance(a, b, c, d > 2)
+        assert leader.last_caught_up(a, b, c, d, e, f) == rules.last_caught_up(a, b, c, d, e, f)
 
 
 def test_draws_are_the_same_on_every_machine():
