@@ -37,6 +37,16 @@ def test_stale_leader_hw_after_a_clean_failover_is_info():
     assert (row["hw_before"], row["hw_after"], row["start_offset"]) == (300, 290, 310)
 
 
+@pytest.mark.parametrize("later", [None, 295, 310])
+def test_stale_leader_hw_is_told_at_once_whether_or_not_it_catches_up(later):
+    """That it starts with all that was committed is known; that followers fetch again is another matter."""
+    around = Around({(1, 0): seen(300, fetchers=frozenset({2})), (2, 5000): seen(later)})
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 310, 290, (1, 2))]
+    assert [(r["class"], r["severity"], r["revision"]) for r in regressions(story, around)] == [
+        ("stale_leader_hw", "info", 1)
+    ]
+
+
 def test_unclean_loss_is_proven_once_the_leader_before_has_told_that_it_knows():
     around = Around({(1, 0): seen(300, fetchers=frozenset({2}))})
     story = [
