@@ -781,9 +781,6 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
     E[e, TERM.hw] = L[lane, LANE.hw]
     E[e, TERM.leader_leo] = L[lane, LANE.leader_leo]
     E[e, TERM.fetchers] = fetchers
-    E[e, TERM.alone] = (
-        1 if L[lane, LANE.isr_known] == 1 and popcount(L[lane, LANE.isr]) == 1 and L[lane, LANE.frozen] == 0 else 0
-    )
     L[lane, LANE.frozen] = 0
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.state] = IDLE

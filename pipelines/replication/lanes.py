@@ -136,7 +136,6 @@ TERMS = shape(
     hw=NULL,
     leader_leo=NULL,
     fetchers=0,
-    alone=0,
 )
 
 

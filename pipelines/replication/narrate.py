@@ -74,9 +74,6 @@ class Surroundings:
             hmax=_known(lanes["hw"][lane]),
             leader_leo=_known(lanes["leader_leo"][lane]),
             fetchers=frozenset(int(r) for r in ids[fetched]),
-            alone=bool(
-                lanes["isr_known"][lane] and int(lanes["isr"][lane]).bit_count() == 1 and not lanes["frozen"][lane]
-            ),
             level=int(lanes["level"][lane]),
         )
 
@@ -105,8 +102,7 @@ def keep_ended(state: State, outcome: Outcome) -> None:
         lane = int(e["lane"][k])
         fetchers = frozenset(int(ids[lane * width + s]) for s in range(width) if (int(e["fetchers"][k]) >> s) & 1)
         seen = TermSeen(
-            _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, bool(e["alone"][k]), False,
-            int(state.lanes["level"][lane]),
+            _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, False, int(state.lanes["level"][lane]),
         )  # fmt: skip
         state.ended[lane, int(e["start"][k])] = (int(e["end"][k]), seen)
 

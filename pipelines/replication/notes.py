@@ -61,14 +61,13 @@ class TermSeen:
     """What the kernel knows of one term as of a time.
 
     `hmax`: largest HW reconstructed or reported in it; `fetchers`: replicas that fetched from this leader in it;
-    `alone`: it ends, or stands, alone in an ISR that satisfies min ISR; `held`: its source has a gap in it;
+    `held`: its source has a gap in it;
     `level`: the telemetry level of that source in it.
     """
 
     hmax: int | None = None
     leader_leo: int | None = None
     fetchers: frozenset[int] = frozenset()
-    alone: bool = False
     held: bool = False
     level: int = 0
 

@@ -19,7 +19,7 @@ from pipelines.replication.sources import Source, Sources
 from pipelines.replication.state import Names, State
 from pipelines.replication.timeline import Timeline
 
-MAGIC, VERSION = b"hwmark-state", 4
+MAGIC, VERSION = b"hwmark-state", 5
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,
@@ -78,7 +78,7 @@ def _note(note: Note) -> list[Any]:
 
 
 def _seen(seen: TermSeen) -> list[Any]:
-    return [seen.hmax, seen.leader_leo, sorted(seen.fetchers), seen.alone, seen.held, seen.level]
+    return [seen.hmax, seen.leader_leo, sorted(seen.fetchers), seen.held, seen.level]
 
 
 def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
@@ -147,4 +147,4 @@ def _to_note(values: list[Any]) -> Note:
 
 
 def _to_seen(values: list[Any]) -> TermSeen:
-    return TermSeen(values[0], values[1], frozenset(values[2]), values[3], values[4], values[5])
+    return TermSeen(values[0], values[1], frozenset(values[2]), values[3], values[4])

@@ -24,7 +24,7 @@ def credit(
     term, told, by = terms.at(part), note.hw, f"stored by broker {note.broker_id}"
     if term is not None and standing is not None and standing.led and note.leo is not None:
         term.returned = max(note.leo, term.returned or 0)
-        if alone(term, isr, replicas, note.ts, context):
+        if alone(terms, term, isr, replicas, note.ts, context):
             told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
     if told is not None:
         _store(terms, part, note.broker_id, told, by)
@@ -52,12 +52,14 @@ def pay(terms: Terms, at: int, context: Context) -> bool:
     return bool(ready)
 
 
-def alone(term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, context: Context) -> bool:
-    """Whether a term ended with its leader alone in an ISR that satisfied min ISR."""
+def alone(
+    terms: Terms, term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, context: Context
+) -> bool:
+    """Whether a term ended with its leader alone in an ISR that satisfied min ISR, as set when the next one began."""
     last = isr.last_of_epoch(term.epoch)
     single = last is not None and set(last.isr) == {term.broker_id}
-    enough = context.min_isr(as_of, term.min_isr) <= 1 or replicas == (term.broker_id,)
-    return term.known(as_of, context).alone or (single and enough)
+    after = next((t.ts for t in terms.terms[terms.terms.index(term) + 1 :]), as_of)
+    return single and (context.min_isr(min(after, as_of), term.min_isr) <= 1 or replicas == (term.broker_id,))
 
 
 def raised(mark: Mark, offset: int, by: str, term: Term) -> Mark:

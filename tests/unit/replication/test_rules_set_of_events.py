@@ -126,6 +126,12 @@ def test_lost_telemetry_is_missed_at_the_same_place_however_it_is_cut(cluster, s
     assert differences(whole(cluster), run(parts, restart=True)) == {}
 
 
+def test_whether_a_former_leader_was_alone_in_a_big_enough_isr_is_asked_as_of_the_end_of_its_term():
+    rows = Cluster(424, 55, configs=True, losses=True).rows
+    parts = deliver_by_source(rows, Random(821), 9, RULES.reorder_grace_ms - 1)
+    assert differences(run([rows]), run(parts)) == {}
+
+
 @pytest.mark.parametrize(
     ("seed", "steps", "order", "batches"), [(29, 35, 0, 4), (58, 60, 0, 4), (99, 45, 204, 8), (389, 62, 588, 7)]
 )
