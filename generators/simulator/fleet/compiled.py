@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numba import config, njit
 
 import pipelines.replication.compiled  # noqa: F401 - says where compiled code is kept
+from generators.simulator import rules
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 I64 = np.ndarray[Any, np.dtype[np.int64]]
@@ -21,16 +22,18 @@ I8 = np.ndarray[Any, np.dtype[np.int8]]
 F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def _cache() -> Path:
-    """Beside that of the reconstruction's kernels."""
-    digest = blake2b(digest_size=8)
-    here = Path(__file__).parent
-    for source in (here.parent / "rules.py", *sorted(here.glob("*.py"))):
-        digest.update(source.read_bytes())
-    return Path(config.CACHE_DIR).parent / f"fleet-{digest.hexdigest()}"
+def digest(sources: Iterable[Path]) -> str:
+    """Of what is compiled, and all that it takes from others."""
+    made = blake2b(digest_size=8)
+    for source in sources:
+        made.update(source.read_bytes())
+    return made.hexdigest()
 
 
-_CACHE = str(_cache())
+_HERE = Path(__file__).parent
+SOURCES = (Path(rules.__file__), *sorted(_HERE.glob("*.py")))
+_CACHE = str(Path(config.CACHE_DIR).parent / f"fleet-{digest(SOURCES)}")
+"""Beside that of the reconstruction's kernels."""
 
 
 def kernel(function: Function) -> Function:

@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from generators.lake import read_events
 from generators.simulator import rules
-from generators.simulator.fleet import draws, leader
+from generators.simulator.fleet import compiled, draws, leader
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
@@ -19,7 +20,7 @@ from generators.simulator.replica import Follower
 from generators.simulator.settings import SECOND, START, Clock, Settings, Topic
 from generators.simulator.simulation import Simulation
 from generators.simulator.telemetry import Telemetry
-from pipelines.replication import replay
+from pipelines.replication import kernel, replay
 from schemas import replication_events
 
 BROKERS = (1, 2, 3, 5)
@@ -214,6 +215,18 @@ def test_compiled_rules_are_the_rules():
         assert leader.high_watermark(a, b, c) == rules.high_watermark(a, b, c)
         assert leader.may_advance(a, b, c, d > 2) == rules.may_advance(a, b, c, d > 2)
         assert leader.last_caught_up(a, b, c, d, e, f) == rules.last_caught_up(a, b, c, d, e, f)
+
+
+def test_kernels_are_kept_under_a_digest_of_the_rules_and_of_themselves_and_of_nothing_else(tmp_path):
+    assert {Path(rules.__file__), Path(leader.__file__), Path(draws.__file__)} <= set(compiled.SOURCES)
+    copies = [tmp_path / source.name for source in compiled.SOURCES]
+    for source, copy in zip(compiled.SOURCES, copies, strict=True):
+        copy.write_bytes(source.read_bytes())
+    assert compiled.digest(copies) == compiled.digest(compiled.SOURCES)
+    copies[0].write_text(copies[0].read_text().replace("min(leader_leo, shortest)", "min(leader_leo, shortest) "))
+    assert compiled.digest(copies) != compiled.digest(compiled.SOURCES)
+    assert f"fleet-{compiled.digest(compiled.SOURCES)}" in leader.turn.stats.cache_path
+    assert "fleet" not in kernel.kind_of.stats.cache_path
 
 
 def test_draws_are_the_same_on_every_machine():
