@@ -56,6 +56,10 @@ class Falls:
 
     def begin(self, h: Happening, log: ReplicaLog) -> None:
         """`h`: a `leader`. A leader that restarts within its epoch was not elected again, so not uncleanly."""
+        newer = next((k for k, t in enumerate(self._terms) if (t.by.leader_epoch or 0) > (h.leader_epoch or 0)), None)
+        if newer is not None:  # a leader that was frozen and deposed before it began: it takes nothing from anybody
+            self._terms.insert(newer, _Term(h, _copy(log), self._terms[newer].before, None, False))
+            return
         again = any(term.by.leader_epoch == h.leader_epoch for term in self._terms)
         before = self.committed.end
         loss = self.committed.lead(log)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from random_runs import MOVING, run_of, seeds
+from random_runs import run_of, seeds
 from told import Told, told
 
 from generators.simulator.telemetry_faults import arrivals, by_source, deliveries, duplicate
@@ -28,7 +28,7 @@ SHIFTED = (*OFFSETS, "reported_hw", "hw_before", "hw_after", "start_offset", "lo
 @cache
 def clean(seed: int) -> tuple[Told, Facts]:
     """A run whose clocks are right, and its facts: sources are as late as their clocks are slow, otherwise."""
-    drawn = run_of(seed, versions=MOVING)
+    drawn = run_of(seed)
     steady = [line for line in drawn.fault if "clock-jump" not in line]
     run = Simulate(**{k: getattr(drawn, k) for k in drawn.model_fields_set} | {"clock_skew_ms": 0, "fault": steady})
     one = told(run)

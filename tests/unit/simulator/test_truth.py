@@ -323,3 +323,23 @@ def test_who_runs_tells_progress_every_second_and_at_the_end() -> None:
         seconds = (mine["ts"].cast(pa.int64()).to_numpy() - START) // (1000 * MS)
         assert set(range(int(seconds.min()), int(seconds.max()) + 1)) == set(seconds.tolist())
         assert mine["event_type"].to_pylist()[-1] == "progress"
+
+
+def test_a_leader_that_begins_after_it_was_deposed_has_lost_nothing() -> None:
+    """Broker 2 is frozen when it is elected and when broker 3 is; it hears of both at once, with nothing in its log."""
+
+    def story(s: Simulation) -> None:
+        s.freeze(2)
+        s.produce("orders", 0, 2)
+        s.fetch(3)
+        for broker in (1, 2):
+            s.expire(broker)
+            s.settle()
+        s.fetch(3)
+        s.thaw(2)
+        s.settle()
+
+    truth = truth_of(story)
+    assert ("term_start", 2, 1) in said(truth["truth_hw"], "kind", "leader_id", "leader_epoch")
+    assert ("advance", 3, 2) in said(truth["truth_hw"], "kind", "leader_id", "hw")
+    assert "committed_loss" not in truth["truth_regressions"]["class"].to_pylist()

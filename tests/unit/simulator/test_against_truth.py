@@ -1,0 +1,175 @@
+"""What `replay` makes of a simulated cluster's telemetry is the truth, in clusters and under faults drawn by chance.
+
+HWMARK_SEEDS=5000 pytest tests/unit/simulator/test_against_truth.py tries as many; HWMARK_FIRST_SEED=N starts at N.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from random_runs import KINDS, RECENT, again, command, minimal, run_of, seeds
+from told import wrong
+
+from generators.simulator.faults import Fault, checked
+from generators.simulator.settings import MS, SECOND
+from generators.simulator.versions import VERSIONS
+from pipelines.settings import Simulate
+from pipelines.simulate.plan import plan
+
+CALM = ("throttle", "elect-preferred", "configure", "refuse-isr", "delete-records")
+
+
+def is_the_truth(run: Simulate, seed: int) -> None:
+    """Fails with the smallest run that shows a difference too, as a command."""
+    if found := wrong(run):
+        smallest = minimal(run, wrong)
+        said = [f"seed {seed}: {len(found)} differences; the smallest run has", *wrong(smallest), command(smallest)]
+        pytest.fail("\n".join(said), pytrace=False)
+
+
+def clocks_right(run: Simulate) -> Simulate:
+    return again(run, clock_skew_ms=0, fault=[line for line in run.fault if "clock-jump" not in line])
+
+
+@pytest.mark.parametrize("seed", seeds(25))
+def test_replay_of_the_telemetry_is_the_truth(seed):
+    is_the_truth(clocks_right(run_of(seed, versions=RECENT)), seed)
+
+
+@pytest.mark.parametrize("seed", seeds(7))
+def test_so_it_is_by_the_rules_of_every_version(seed):
+    """Those before 3.6 in clusters whose brokers do not fail: there `replay` follows only what `Rules` can say."""
+    is_the_truth(again(run_of(seed, kinds=CALM), version=list(VERSIONS)[seed % len(VERSIONS)]), seed)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_with_clocks_wrong_by_seconds_every_loss_is_the_true_one(seed):
+    """And every ISR change; who holds a HW as a joiner is known only as closely as clocks agree."""
+    run = again(run_of(seed, kinds=set(KINDS) - {"recreate-topic"}, versions=RECENT), clock_skew_ms=5_000)
+    found = [line for line in wrong(run) if "_loss" in line or "hw_moved_back" in line or "ISR of" in line]
+    assert found == [], command(run)
+
+
+def test_a_limit_when_a_leader_learns_of_a_broker_is_not_told():
+    """The controller tells when it unfences a broker; each leader acts on it some time later and tells nothing of it.
+
+    Between the two the HW may wait for that broker, about to join an ISR, or not.
+    """
+    slow = Simulate(
+        seed=71, topics="orders:2x2:unclean", version="4.0", load=["orders=steady:100,acks=0,tick=200ms"],
+        duration=35, lag_max_ms=10_000, session_timeout_ms=5_000, fetch_max_records=50, controller_ms=300,
+        metadata_ms=300, fault=["18.122s rolling-restart"],
+    )  # fmt: skip
+    found = wrong(slow)
+    assert found != []
+    assert all(line.startswith(("HW of", "report")) for line in found)
+    assert wrong(again(slow, metadata_ms=20)) == []
+
+
+def test_a_limit_brokers_that_freeze_the_hw_and_brokers_that_do_not_cannot_be_told_apart():
+    """`Rules.strict_min_isr` is one for a cluster: an upgrade to 3.7 or later changes the rule broker by broker."""
+    run = Simulate(
+        topics="orders:1x3:min-isr=3", version="3.6", load=["orders=steady:20,acks=1"], duration=60,
+        fault=["5s rolling-upgrade to 3.9 for 2s every 10s", "40s kill 3"],
+    )  # fmt: skip
+    found = wrong(run)
+    assert found != []
+    assert all(line.startswith(("HW of", "report")) for line in found)
+    assert wrong(again(run, fault=["5s rolling-restart for 2s every 10s", "40s kill 3"])) == []
+
+
+class Incident(RuleBasedStateMachine):
+    """A cluster to which one thing after the other is done; in the end its facts are the truth.
+
+    The steps are written down as a script, which hypothesis shrinks and a failure prints as a command.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = 0
+        self.script: list[Fault] = []
+
+    @initialize(
+        seed=st.integers(0, 1000),
+        version=st.sampled_from(RECENT),
+        topics=st.sampled_from(["orders:1x3", "orders:2x3:min-isr=2", "orders:1x2:unclean", "orders:1x3,clicks:1x2"]),
+        load=st.sampled_from(["steady:20,acks=all,tick=1s", "bursts:50,every=3s,tick=200ms", "steady:2"]),
+        times=st.sampled_from([(2_000, 9_000), (6_000, 5_000), (30_000, 9_000)]),
+        slow=st.sampled_from([20, 100]),
+    )
+    def start(self, seed: int, version: str, topics: str, load: str, times: tuple[int, int], slow: int) -> None:
+        lag, session = times
+        self.run = Simulate(
+            seed=seed, brokers=4, topics=topics, version=version, load=[load], lag_max_ms=lag,
+            session_timeout_ms=session, controller_ms=slow, metadata_ms=slow,
+        )  # fmt: skip
+
+    @rule(ms=st.sampled_from([10, 100, 700, 2_000, 7_000]))
+    def time_passes(self, ms: int) -> None:
+        self.passed += ms * MS
+
+    @rule(
+        do=st.sampled_from(["kill", "stop", "power-off", "lose-disk", "freeze"]),
+        broker=st.integers(1, 4),
+        seconds=st.sampled_from([1, 4, 12]),
+    )
+    def a_broker_fails(self, do: str, broker: int, seconds: int) -> None:
+        self.does(do, broker, {"for": seconds * SECOND})
+
+    @rule(brokers=st.sampled_from([(1, 2), (1, 3), (2, 3)]), seconds=st.sampled_from([1, 4, 12]))
+    def a_link_is_cut(self, brokers: tuple[int, int], seconds: int) -> None:
+        self.does("cut", brokers, {"for": seconds * SECOND})
+
+    @rule(broker=st.integers(1, 4), records=st.sampled_from([0, 1, 10]), seconds=st.sampled_from([2, 10]))
+    def a_follower_is_throttled(self, broker: int, records: int, seconds: int) -> None:
+        self.does("throttle", broker, {"to": records, "for": seconds * SECOND})
+
+    @rule(to=st.permutations([1, 2, 3, 4]), copies=st.integers(1, 3))
+    def a_partition_is_reassigned(self, to: list[int], copies: int) -> None:
+        self.does("reassign", ("orders", 0), {"to": tuple(to[:copies])})
+
+    @rule(setting=st.sampled_from([{"min_isr": 1}, {"min_isr": 2}, {"unclean": True}, {"unclean": False}]))
+    def a_topic_is_configured(self, setting: dict[str, int | bool]) -> None:
+        self.does("configure", "orders", {"to": setting})
+
+    @rule(share=st.sampled_from([0.5, 1.0]))
+    def isr_changes_are_refused(self, share: float) -> None:
+        self.does("refuse-isr", share, {"for": 4 * SECOND})
+
+    @rule()
+    def preferred_replicas_lead(self) -> None:
+        self.does("elect-preferred")
+
+    @rule()
+    def anyone_may_lead(self) -> None:
+        self.does("unclean-election", ("orders", 0))
+
+    @rule(offset=st.sampled_from([5, 50]))
+    def records_are_deleted(self, offset: int) -> None:
+        self.does("delete-records", ("orders", 0), {"to": offset})
+
+    def does(self, do: str, on: object = None, words: dict[str, object] | None = None) -> None:
+        self.script.append(Fault(self.passed, do, on, words or {}))
+
+    def teardown(self) -> None:
+        if not self.script:
+            return  # an example that hypothesis gave up before anything was done
+        script = checked(self.script, plan(self.run).settings)
+        changes = {"fault": [fault.written() for fault in script], "duration": self.passed / SECOND + 5}
+        run = self.run.model_copy(update=changes)
+        note(command(run))
+        assert wrong(run) == []
+
+
+Incident.TestCase.settings = settings(
+    max_examples=int(os.environ.get("HWMARK_SEEDS", "25")),
+    stateful_step_count=12,
+    deadline=None,
+    derandomize="HWMARK_SEEDS" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
+TestIncident = Incident.TestCase
