@@ -10,6 +10,7 @@ from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64
 from pipelines.replication.compiled import compiled
 from pipelines.replication.lanes import SERIES
+from pipelines.replication.lines import PACKED
 
 OF = SERIES.at
 
@@ -17,14 +18,17 @@ OF = SERIES.at
 class Accepted(NamedTuple):
     """Rows in series order: order[start[k]:end[k]] may be read of series[k]; the rest of it waits.
 
-    dropped marks repeats; twins are pairs (kept, other) with one number; holes are
-    (row, first missing, last missing) that have been waited for long enough.
+    lines, order and clock, the running maximum of time in its series, go by position; dropped marks repeats; twins
+    are pairs (kept, other) with one number; holes are (row, first missing, last missing) that have been waited for
+    long enough.
     """
 
+    lines: Records
     order: I64
     series: I32
     start: I64
     end: I64
+    clock: I64
     dropped: I8
     gap_before: I8
     twins: I64
@@ -32,98 +36,88 @@ class Accepted(NamedTuple):
 
 
 @compiled
-def group(series: I32, count: int) -> tuple[I64, I32, I64]:
-    """Rows by series (stable counting sort): (order, series that occur, their bounds)."""
-    size = np.zeros(count + 1, dtype=np.int64)
-    for row in range(len(series)):
-        size[series[row] + 1] += 1
-    present = 0
-    for s in range(count):
-        if size[s + 1]:
-            present += 1
-        size[s + 1] += size[s]
-    which = np.empty(present, dtype=np.int32)
-    bounds = np.empty(present + 1, dtype=np.int64)
-    k = 0
-    for s in range(count):
-        if size[s + 1] > size[s]:
-            which[k] = s
-            bounds[k] = size[s]
-            k += 1
-    bounds[present] = len(series)
-    order = np.empty(len(series), dtype=np.int64)
-    for row in range(len(series)):
-        order[size[series[row]]] = row
-        size[series[row]] += 1
-    return order, which, bounds
-
-
-@compiled
-def sort_segments(order: I64, bounds: I64, seq: I64) -> None:
-    """Puts each segment into the order of its numbers, where it is not yet."""
-    for k in range(len(bounds) - 1):
-        start, end = bounds[k], bounds[k + 1]
-        for j in range(start + 1, end):
-            if seq[order[j]] < seq[order[j - 1]]:
-                rows = order[start:end].copy()
-                order[start:end] = rows[np.argsort(seq[rows], kind="mergesort")]
-                break
-
-
-@compiled
-def accept(order: I64, series: I32, bounds: I64, seq: I64, ts: I64, S: Records, overdue: I64, hole: I64) -> Accepted:
+def accept(
+    P: Records, series: I32, bounds: I64, rows: int, S: Records, overdue: I64, hole: I64
+) -> Accepted:  # fmt: skip
     """Reads each series up to its first hole; a hole before overdue[source] is declared and read across.
 
     Nothing of a source is read after hole[source], where numbers of other partitions or of its own are missing.
+    `rows`: how many the micro-batch has.
     """
-    dropped = np.zeros(len(seq), dtype=np.int8)
-    gap_before = np.zeros(len(seq), dtype=np.int8)
+    dropped = np.zeros(rows, dtype=np.int8)
+    gap_before = np.zeros(rows, dtype=np.int8)
+    order = np.empty(len(P), dtype=np.int64)
+    clock = np.empty(len(P), dtype=np.int64)
     end = bounds[1:].copy()
-    twins = np.empty((len(seq), 2), dtype=np.int64)
-    holes = np.empty((len(seq), 3), dtype=np.int64)
+    twins = np.empty((len(P), 2), dtype=np.int64)
+    holes = np.empty((len(P), 3), dtype=np.int64)
     twin_count = hole_count = 0
     for k in range(len(series)):
         expected = S[series[k], OF.next_seq]
+        latest = S[series[k], OF.last_ts]
         limit = overdue[S[series[k], OF.source]]
         behind = hole[S[series[k], OF.source]]
-        last = -1
+        last = np.int64(-1)
+        reading = True
         for j in range(bounds[k], bounds[k + 1]):
-            row = order[j]
-            if seq[row] >= expected and ts[row] > behind:
-                end[k] = j
-                break
-            if seq[row] < expected:
+            row, seq, ts = P[j, PACKED.row], P[j, PACKED.seq], P[j, PACKED.ts]
+            order[j] = row
+            if not reading:
+                continue
+            if seq < expected:
                 dropped[row] = 1
-                if last >= 0 and seq[row] == seq[last]:
+                clock[j] = latest
+                if last >= 0 and seq == expected - 1:
                     twins[twin_count, 0] = last
                     twins[twin_count, 1] = row
                     twin_count += 1
                 continue
-            if seq[row] > expected:
-                if ts[row] > limit:
-                    end[k] = j
-                    break
+            if ts > behind or (seq > expected and ts > limit):
+                end[k] = j
+                reading = False
+                continue
+            if seq > expected:
                 gap_before[row] = 1
                 holes[hole_count, 0] = row
                 holes[hole_count, 1] = expected
-                holes[hole_count, 2] = seq[row] - 1
+                holes[hole_count, 2] = seq - 1
                 hole_count += 1
-            expected = seq[row] + 1
+            expected = seq + 1
+            latest = max(latest, ts)
+            clock[j] = latest
             last = row
-    return Accepted(order, series, bounds[:-1], end, dropped, gap_before, twins[:twin_count], holes[:hole_count])
+    return Accepted(
+        P, order, series, bounds[:-1], end, clock, dropped, gap_before, twins[:twin_count], holes[:hole_count]
+    )
 
 
 @compiled
-def read_on(a: Accepted, seq: I64, ts: I64, consumed: I8, S: Records, clock: I64) -> None:
-    """Moves each series past what has been consumed of it; clock[row] is its running maximum of time."""
+def read_on(a: Accepted, consumed: I8, S: Records) -> None:
+    """Moves each series past what has been consumed of it."""
     for k in range(len(a.series)):
-        s = a.series[k]
-        for j in range(a.start[k], a.end[k]):
-            row = a.order[j]
-            if consumed[row] and seq[row] >= S[s, OF.next_seq]:
-                S[s, OF.next_seq] = seq[row] + 1
-                S[s, OF.last_ts] = max(S[s, OF.last_ts], ts[row])
-                clock[row] = S[s, OF.last_ts]
+        j = a.end[k] - 1
+        while j >= a.start[k] and (not consumed[a.order[j]] or a.dropped[a.order[j]]):
+            j -= 1
+        if j >= a.start[k]:
+            S[a.series[k], OF.next_seq] = a.lines[j, PACKED.seq] + 1
+            S[a.series[k], OF.last_ts] = a.clock[j]
+
+
+@compiled
+def clock_of(a: Accepted, rows: I64, series: I32, seq: I64) -> I64:
+    """For each row, which has been read, the running maximum of time in its series."""
+    clock = np.empty(len(rows), dtype=np.int64)
+    for n in range(len(rows)):
+        k = np.searchsorted(a.series, series[rows[n]])
+        low, high = a.start[k], a.end[k]
+        while low < high:
+            middle = (low + high) >> 1
+            if a.lines[middle, PACKED.seq] < seq[rows[n]]:
+                low = middle + 1
+            else:
+                high = middle
+        clock[n] = a.clock[low]
+    return clock
 
 
 @compiled

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.buckets import owner
-from pipelines.replication.columns import I64, NULL32, wide
+from pipelines.replication.columns import I64, NULL32, rows_of, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
 from pipelines.replication.minutes import Minutes
@@ -46,8 +46,10 @@ class Talk:
         return pa.Table.from_pylist(plain, schema=SCHEMAS["telemetry_gaps"])
 
 
-def closes(events: pa.Table) -> bool:
-    """Whether these events hold the closing row of `hwmark run --drain`."""
+def closes(events: pa.Table, runs: pa.Table) -> bool:
+    """Whether these events, which `runs` cover, hold the closing row of `hwmark run --drain`."""
+    if not pc.any(pc.equal(runs["source_id"], DRAIN)).as_py():
+        return False
     wide_rows = pc.and_(pc.equal(events["partition"], -1), pc.equal(events["source_id"], DRAIN))
     return bool(pc.any(pc.fill_null(wide_rows, False)).as_py())
 
@@ -134,7 +136,7 @@ def say_late(
     """Rows that came after what they bear on was decided: fillers of declared gaps, and rows of sources
     that the cluster had stopped waiting for. The first `waited` rows of the batch came earlier."""
     rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, waited, settled, told)])
-    for row, event in zip(rows, batch.events.take(pa.array(rows)).to_pylist(), strict=True):
+    for row, event in zip(rows, rows_of(batch.events, rows).to_pylist(), strict=True):
         ts, seq = int(batch.columns.ts[row]), event["seq"]
         talk.partition_rows.append(_gap_row(event, ts, "partition", seq, seq, "late"))
 
@@ -163,7 +165,9 @@ def _behind_rows(
         decided = settled.get(str(name[0]), -1)
         if told.get(name, -1) < decided:
             limit[number] = decided
-    behind = (batch.columns.ts <= limit[batch.source]) & (batch.accepted.dropped == 0)
+    if not len(names) or limit.max() < 0:
+        return np.empty(0, dtype=np.int64)
+    behind = (batch.columns.ts <= limit[batch.source]) & (batch.accepted.dropped == 0) & (batch.series >= 0)
     behind[:waited] = False
     rows = np.flatnonzero(behind)
     return rows[_first_heard(batch, waited, rows)] if len(rows) else rows

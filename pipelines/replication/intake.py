@@ -11,28 +11,34 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.acceptance import Accepted, accept, group, sort_segments
+from pipelines.replication.acceptance import Accepted, accept
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import CODE, I8, I32, I64, NULL32, RARE, Columns, columns, kinds, plain
 from pipelines.replication.compiled import compiled
+from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import SERIES
+from pipelines.replication.lines import PACKED, group, pack, sort_segments
 from pipelines.replication.state import Names, State
 
 _LEADS = np.zeros(len(CODE) + 1, dtype=np.bool_)
 _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_proposed", "isr_rejected")]] = True
 """Event types that only a leading broker tells of itself."""
 HW = CODE["hw"]
+MINUTE_US = 60_000_000
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Partition events of one micro-batch, those that waited before included."""
+    """One micro-batch, the rows that waited before included; broker-wide rows are of series -1."""
 
     events: pa.Table
     columns: Columns
     cluster: I32
     series: I32
     source: I32
+    stat: I32
+    """Which of `stat_keys`, a place each, counts the row."""
+    stat_keys: I64
     accepted: Accepted
     rare: I64
     """Rows that go to histories, in no order."""
@@ -91,7 +97,7 @@ def source_numbers(state: State, events: pa.Table) -> tuple[I32, I32]:
 
 
 def read(state: State, events: pa.Table, overdue: Callable[[], tuple[I64, I64]]) -> Batch:
-    """Numbers the rows of `events` (partition events only) and decides which may be read now.
+    """Numbers the rows of `events` and decides which of those on partitions may be read now.
 
     `overdue` gives, per source number, the time at or before which a hole has been waited for long enough,
     and the time after which its rows stand behind a hole of the whole source.
@@ -102,11 +108,13 @@ def read(state: State, events: pa.Table, overdue: Callable[[], tuple[I64, I64]])
     topic_name = Names()
     topic = pairs(
         cluster, encode(events["topic"], lambda v: topic_name.number(v)),
-        lambda c, t: state.topics.number(state.clusters.all[c][0], topic_name.all[t][0]),
+        lambda c, t: -1 if t < 0 else state.topics.number(state.clusters.all[c][0], topic_name.all[t][0]),
     )  # fmt: skip
     read_columns = columns(events, kind, _rare_topic_ids(state, events, rare))
     series = _series(state, read_columns, topic, source, cluster)
-    return Batch(events, read_columns, cluster, series, source, _accept(state, read_columns, series, *overdue()), rare)
+    stat, stat_keys = _statistics_rows(read_columns, cluster)
+    accepted = _accept(state, read_columns, series, stat, *overdue())
+    return Batch(events, read_columns, cluster, series, source, stat, stat_keys, accepted, rare)
 
 
 def _rare_topic_ids(state: State, events: pa.Table, rare: I64) -> I32:
@@ -116,16 +124,28 @@ def _rare_topic_ids(state: State, events: pa.Table, rare: I64) -> I32:
     return numbers
 
 
+def _statistics_rows(c: Columns, cluster: I32) -> tuple[I32, I64]:
+    """(a number per row, key per number) of its cluster, broker and minute: see `stat_place`."""
+    keys = Keys()
+    broker = (c.broker.astype(np.int64) + 1) & 0xFFFFFF
+    row = keys.number(((c.ts // MINUTE_US) << 36) | (cluster.astype(np.int64) << 24) | broker)
+    return row, keys.keys.copy()
+
+
+def stat_place(key: int) -> tuple[int, int, int]:
+    """(cluster number, broker, minute in microseconds) of one of `stat_keys`."""
+    return (key >> 24) & 0xFFF, (key & 0xFFFFFF) - 1, (key >> 36) * MINUTE_US
+
+
 def _series(state: State, c: Columns, topic: I32, source: I32, cluster: I32) -> I32:
-    """The series of each row; new series get their partition, and a lane once their broker is seen leading."""
+    """The series of each row, -1 of broker-wide ones; new series get their partition, and a lane once their
+    broker is seen leading."""
     known = state.series_keys.count
     key = (topic.astype(np.int64) << 43) | (c.partition.astype(np.int64) << 20) | source
     series = state.series_keys.number(key)
     state.series.grow(state.series_keys.count)
     if state.series_keys.count > known:
-        first = np.full(state.series_keys.count, len(series), dtype=np.int64)
-        np.minimum.at(first, series, np.arange(len(series)))
-        rows = first[known:]
+        rows = _first_rows(series, known, state.series_keys.count)
         partition = state.partition_keys.number((topic[rows].astype(np.int64) << 32) | c.partition[rows])
         state.partitions.grow(state.partition_keys.count)
         for name, values in (("partition", partition), ("source", source[rows]), ("broker", c.broker[rows])):
@@ -135,12 +155,22 @@ def _series(state: State, c: Columns, topic: I32, source: I32, cluster: I32) -> 
 
 
 @compiled
+def _first_rows(series: I32, known: int, count: int) -> I64:
+    """The first row of each series from `known` on."""
+    rows = np.full(count - known, -1, dtype=np.int64)
+    for row in range(len(series)):
+        if series[row] >= known and rows[series[row] - known] < 0:
+            rows[series[row] - known] = row
+    return rows
+
+
+@compiled
 def _first_leading(series: I32, kind: I8, broker: I32, leader_id: I32, S: Records, rows: I64) -> bool:
     """Per series without a lane its first row that shows its broker leading; whether there is one."""
     some = False
     for row in range(len(series)):
         s = series[row]
-        if rows[s] < 0 and S[s, SERIES.at.lane] < 0:
+        if s >= 0 and rows[s] < 0 and S[s, SERIES.at.lane] < 0:
             own = kind[row] == HW and leader_id[row] == broker[row] and leader_id[row] != NULL32
             if own or _LEADS[kind[row]]:
                 rows[s] = row
@@ -171,10 +201,12 @@ def _lead(state: State, c: Columns, series: I32, topic: I32, cluster: I32) -> No
         state.lanes[name][lane[fresh]] = values[fresh]
 
 
-def _accept(state: State, c: Columns, series: I32, overdue: I64, hole: I64) -> Accepted:
-    order, which, bounds = group(series, state.series.count)
-    sort_segments(order, bounds, c.seq)
-    return accept(order, which, bounds, c.seq, c.ts, state.series.data, overdue, hole)
+def _accept(state: State, c: Columns, series: I32, stat: I32, overdue: I64, hole: I64) -> Accepted:
+    which, bounds = group(series, state.series.count)
+    lines = np.empty((bounds[-1], len(PACKED)), dtype=np.int64)
+    pack(c, series, stat, which, bounds, state.series.count, lines)
+    sort_segments(lines, bounds)
+    return accept(lines, which, bounds, len(series), state.series.data, overdue, hole)
 
 
 def settle_twins(batch: Batch) -> tuple[I64, list[str]]:

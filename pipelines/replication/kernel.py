@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.arrays import Records, shape
-from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, CODE, I8, I32, I64, NULL, NULL32, Columns
+from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, CODE, I32, I64, NULL, NULL32, Columns
 from pipelines.replication.compiled import kernel
 from pipelines.replication.lanes import (
     ADVANCE,
@@ -46,6 +46,7 @@ from pipelines.replication.lanes import (
     THAW,
     UNREPORTED,
 )
+from pipelines.replication.lines import PACKED
 
 LEADER, FOLLOWER, APPEND, FETCH, HW = (CODE[n] for n in ("leader", "follower", "append", "fetch", "hw"))
 PROPOSED, ISR, REJECTED, REPLICA_LEO = (CODE[n] for n in ("isr_proposed", "isr", "isr_rejected", "replica_leo"))
@@ -108,10 +109,6 @@ second successive low report (its line then holds, as `leader_leo`, the report t
 broker tells as a follower; the first row of a broker seen leading whose start was not told; a LEO that shows the
 report false against which others were low."""
 
-PACKED = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, hw=0, row=0).at
-"""A row as the run reads it, one cache line: `what` is statistics row << 16 | hole before << 9 | dropped << 8 |
-event type, `who` leader id << 32 | replica id, `row` the row of the micro-batch."""
-
 LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, TERMS.at
 BROKER, CONFIG, RECORD, JOB = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at
 
@@ -131,30 +128,6 @@ def kind_of(what: int) -> int:
 @kernel
 def replica_of(who: int) -> int:
     return (who << 32) >> 32
-
-
-@kernel
-def pack(
-    C: Columns, order: I64, dropped: I8, gap_before: I8, stat: I32, place: I64, P: Records
-) -> None:  # fmt: skip
-    """Copies the columns that every row needs into lines, in the order in which lanes read them.
-
-    Columns are read as they stand and whole lines written: reading them in lane order would miss the
-    cache once per column.
-    """
-    for j in range(len(order)):
-        place[order[j]] = j
-    for i in range(len(place)):
-        j = place[i]
-        flags = (np.int64(gap_before[i]) << 9) | (np.int64(dropped[i]) << 8) | (np.int64(C.kind[i]) & 0xFF)
-        P[j, PACKED.ts] = C.ts[i]
-        P[j, PACKED.seq] = C.seq[i]
-        P[j, PACKED.what] = (np.int64(stat[i]) << 16) | flags
-        P[j, PACKED.who] = (np.int64(C.leader_id[i]) << 32) | (np.int64(C.replica[i]) & 0xFFFFFFFF)
-        P[j, PACKED.leo] = C.leo[i]
-        P[j, PACKED.leader_leo] = C.leader_leo[i]
-        P[j, PACKED.hw] = C.hw[i]
-        P[j, PACKED.row] = i
 
 
 @kernel

@@ -24,8 +24,12 @@ def _slot(table: I64, key: int, bits: int) -> int:
 def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32, first: int) -> tuple[int, int]:
     """Numbers for wanted[first:]; returns (rows done, keys known), early when the table is half full."""
     limit = 1 << (bits - 1)
+    last, number = np.int64(-1), np.int32(-1)
     for row in range(first, len(wanted)):
         key = wanted[row]
+        if key < 0 or key == last:
+            numbers[row] = number if key == last else -1
+            continue
         at = _slot(table, key, bits)
         if table[2 * at] == _EMPTY:
             if count >= limit:
@@ -34,7 +38,8 @@ def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: 
             table[2 * at + 1] = count
             keys[count] = key
             count += 1
-        numbers[row] = table[2 * at + 1]
+        last, number = key, np.int32(table[2 * at + 1])
+        numbers[row] = number
     return len(wanted), count
 
 
@@ -72,7 +77,7 @@ class Keys:
         return int(self._table[2 * at + 1]) if self._table[2 * at] != _EMPTY else -1
 
     def number(self, wanted: I64) -> I32:
-        """The number of each key; unknown keys get the next ones."""
+        """The number of each key; unknown keys get the next ones, and keys below 0 get -1."""
         numbers = np.empty(len(wanted), dtype=np.int32)
         done = 0
         while True:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from pipelines.replication.columns import I32, I64
 from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.intake import MINUTE_US, Batch, stat_place
 from pipelines.replication.lanes import ADVANCE, AGREEMENTS, KINDS, OUT_OF_SYNC, REPLICA_HW, REPORT
-from pipelines.replication.run import MINUTE_US, Outcome, stat_place
+from pipelines.replication.run import Outcome
 from pipelines.replication.state import State
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
@@ -33,9 +34,9 @@ class Minutes:
         place = (cluster, -1 if broker is None else broker, ts // MINUTE_US * MINUTE_US)
         self.counts.setdefault(place, Counter())[name] += count
 
-    def add_outcome(self, state: State, outcome: Outcome) -> None:
+    def add_outcome(self, state: State, batch: Batch, outcome: Outcome) -> None:
         """What the kernel counted by itself."""
-        for row, key in enumerate(outcome.stat_keys):
+        for row, key in enumerate(batch.stat_keys):
             cluster, broker, minute = stat_place(int(key))
             place = (str(state.clusters.all[cluster][0]), broker, minute)
             counter = self.counts.setdefault(place, Counter())

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.acceptance import falls
+from pipelines.replication.acceptance import clock_of, falls
 from pipelines.replication.arrays import Arrays
-from pipelines.replication.columns import BY_CONTROLLER, CODE, I32, I64, NULL32, narrow, wide
+from pipelines.replication.columns import BY_CONTROLLER, CODE, I32, I64, NULL32, narrow, rows_of, wide
 from pipelines.replication.intake import Batch, encode
 from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
 from pipelines.replication.lanes import RECORDED
@@ -80,27 +80,32 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     _keep_foretold(state, batch, outcome)
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
     alone = _alone(state, batch, rare, found)
-    _keep_starts(state, batch, outcome, rare[alone])
+    _keep_starts(state, batch, rare[alone])
     queued: list[tuple[int, dict[str, Any]]] = [(int(r), {}) for r in rare[~alone]]
     said = [*ahead, *queued, *after]
-    events = batch.events.take(pa.array([r for r, _ in said], pa.int64())).to_pylist()
-    for (row, extra), event in zip(said, events, strict=True):
+    rows = np.array([r for r, _ in said], dtype=np.int64)
+    events, clocks = rows_of(batch.events, rows).to_pylist(), _clocks(batch, rows).tolist()
+    for (row, extra), event, clock in zip(said, events, clocks, strict=True):
         partition = int(state.series["partition"][batch.series[row]])
-        state.notes.setdefault(partition, []).append(_queued(event, int(outcome.clock[row]), extra))
+        state.notes.setdefault(partition, []).append(_queued(event, clock, extra))
         state.partitions["noted"][partition] = 1
 
 
-def _keep_starts(state: State, batch: Batch, outcome: Outcome, rows: I64) -> None:
+def _keep_starts(state: State, batch: Batch, rows: I64) -> None:
     partition = _partitions(state, batch, rows)
     names = STARTING.names[2:]
     made = [
         pa.array(partition),
-        pa.array(outcome.clock[rows]),
-        *batch.events.select(names).take(pa.array(rows)).columns,
+        pa.array(_clocks(batch, rows)),
+        *rows_of(batch.events.select(names), rows).columns,
     ]
     starts = pa.table([c.cast(f.type) for c, f in zip(made, STARTING, strict=True)], schema=STARTING)
     state.starting = pa.concat_tables([state.starting, starts])
     state.partitions["noted"][partition] = 1
+
+
+def _clocks(batch: Batch, rows: I64) -> I64:
+    return clock_of(batch.accepted, rows, batch.series, batch.columns.seq)
 
 
 def _alone(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArray[np.bool_]:

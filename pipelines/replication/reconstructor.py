@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication import broadcast, row_rules, snapshot
-from pipelines.replication.columns import I64, with_dictionaries
+from pipelines.replication.columns import I64, rows_of, with_dictionaries
 from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
 from pipelines.replication.hw_course import keep_recent
@@ -51,7 +51,7 @@ class Reconstructor:
         events = with_dictionaries(events)
         runs = told(events) if coverage is None else coverage
         facts = self._step(events, runs, batch_id, final=False)
-        if not broadcast.closes(events):
+        if not broadcast.closes(events, runs):
             return facts
         return Facts.concat([facts, self.finish(batch_id)])
 
@@ -104,12 +104,12 @@ class Reconstructor:
             isr_changes=listed("isr_changes", changes),
             hw_regressions=listed("hw_regressions", regressions),
             telemetry_gaps=talk.table(self, minutes),
-            minute_stats=self._minutes(minutes, outcome, wide, batch_id),
+            minute_stats=self._minutes(minutes, batch, outcome, wide, batch_id),
             quarantine=_quarantine(rejected, batch, outcome, lost, reasons),
         )
 
     def _sort_out(self, events: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """(partition events with those that waited, broker-wide events, rejected rows).
+        """(all events with those that waited, broker-wide events, rejected rows).
 
         A rejected row stays among the partition events under another type: it fills its number.
         """
@@ -119,7 +119,7 @@ class Reconstructor:
         wide = pc.less(events["partition"], 0)
         broad = events.slice(0, 0)
         if pc.any(wide).as_py():
-            events, broad = events.filter(pc.invert(wide)), events.filter(wide)
+            broad = events.filter(wide)
         if self.state.waiting.num_rows:
             waiting = with_dictionaries(self.state.waiting)
             events = pa.concat_tables([waiting, events.select(waiting.column_names).cast(waiting.schema)])
@@ -161,10 +161,10 @@ class Reconstructor:
 
     def _wait(self, batch: Batch, outcome: Outcome) -> None:
         """Sets aside the rows that were not read."""
-        left = np.flatnonzero(outcome.consumed == 0)
+        left = np.flatnonzero((outcome.consumed == 0) & (batch.series >= 0))
         ready = replication_events.ARROW
         self.state.waiting = (
-            batch.events.take(pa.array(left)).select(ready.names).cast(ready) if len(left) else ready.empty_table()
+            rows_of(batch.events, left).select(ready.names).cast(ready) if len(left) else ready.empty_table()
         )
 
     def _narrate(
@@ -209,8 +209,8 @@ class Reconstructor:
         read = outcome.follower_rows[batch.accepted.dropped[outcome.follower_rows] == 0]
         return pa.concat_tables([computed, reported_hws(batch, read)])
 
-    def _minutes(self, minutes: Minutes, outcome: Outcome, wide: pa.Table, batch_id: int) -> pa.Table:
-        minutes.add_outcome(self.state, outcome)
+    def _minutes(self, minutes: Minutes, batch: Batch, outcome: Outcome, wide: pa.Table, batch_id: int) -> pa.Table:
+        minutes.add_outcome(self.state, batch, outcome)
         minutes.add_hw(self.state, outcome.hw)
         minutes.add_sync(self.state, outcome.sync)
         broadcast.count_wide(self, wide, minutes)

@@ -9,7 +9,8 @@ import numpy as np
 
 from pipelines.replication.acceptance import read_on
 from pipelines.replication.arrays import Arrays, Records
-from pipelines.replication.columns import CODE, I8, I32, I64, NULL
+from pipelines.replication.columns import CODE, I8, I32, I64
+from pipelines.replication.compiled import compiled
 from pipelines.replication.intake import Batch
 from pipelines.replication.kernel import (
     CONSUMED,
@@ -19,27 +20,23 @@ from pipelines.replication.kernel import (
     KEEP_FULL,
     MOVED_BACK,
     OF_FOLLOWER,
-    PACKED,
     SLOTS_FULL,
     SYNC_FULL,
     Marks,
     Settings,
     Stats,
-    pack,
     run_lanes,
 )
-from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
     HW_ROWS,
     NEVER,
     SYNC_ROWS,
     TERMS,
 )
+from pipelines.replication.lines import PACKED, flag
 from pipelines.replication.rules import Rules
 from pipelines.replication.state import State
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
-
-MINUTE_US = 60_000_000
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,11 @@ class Outcome:
     order: I64
     consumed: I8
     """By row of the micro-batch."""
-    clock: I64
-    """Per consumed row the running maximum of time in its series."""
     follower_rows: I64
     """HWs that brokers told as followers."""
     backs: tuple[I64, I64]
     """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
-    stat_keys: I64
     hw: dict[str, Any]
     sync: dict[str, Any]
     ended: dict[str, Any]
@@ -95,30 +89,20 @@ def settings(rules: Rules) -> Settings:
     )
 
 
-def stats_of(batch: Batch) -> tuple[Stats, I64, I32]:
-    """Empty statistics for every (cluster, broker, minute) of the batch, their keys, and the one of each row."""
-    c = batch.columns
-    minute = c.ts // MINUTE_US
-    keys = Keys()
-    key = (minute << 36) | (batch.cluster.astype(np.int64) << 24) | ((c.broker.astype(np.int64) + 1) & 0xFFFFFF)
-    row = keys.number(key)
-    stats = Stats(
-        events=np.zeros(keys.count, dtype=np.int64),
-        append_to_hw=np.zeros((keys.count, len(BOUNDS_MS) + 1), dtype=np.int64),
-        lag=np.zeros((keys.count, len(BOUNDS_RECORDS) + 1), dtype=np.int64),
+def stats_of(batch: Batch) -> Stats:
+    """Empty statistics for every (cluster, broker, minute) of the batch."""
+    count = len(batch.stat_keys)
+    return Stats(
+        events=np.zeros(count, dtype=np.int64),
+        append_to_hw=np.zeros((count, len(BOUNDS_MS) + 1), dtype=np.int64),
+        lag=np.zeros((count, len(BOUNDS_RECORDS) + 1), dtype=np.int64),
         bounds_us=(np.array(BOUNDS_MS) * 1000).astype(np.int64),
         bounds_records=np.array(BOUNDS_RECORDS, dtype=np.int64),
     )
-    return stats, keys.keys.copy(), row
 
 
-def stat_place(key: int) -> tuple[int, int, int]:
-    """(cluster number, broker, minute in microseconds) of a key of `stats_of`."""
-    return (key >> 24) & 0xFFF, (key & 0xFFFFFF) - 1, (key >> 36) * MINUTE_US
-
-
-def lane_rows(state: State, batch: Batch) -> tuple[I32, I64, I64, I64]:
-    """Lanes that have rows, and their rows: (lanes, starts, ends, order).
+def lane_rows(state: State, batch: Batch) -> tuple[I32, I64, I64, I64, Records]:
+    """Lanes that have rows, and their rows: (lanes, starts, ends, order, lines).
 
     A lane told by one source reads that source's rows as they stand; rows of several are merged in
     canonical order.
@@ -129,17 +113,19 @@ def lane_rows(state: State, batch: Batch) -> tuple[I32, I64, I64, I64]:
     by_lane = led[np.argsort(lane[led], kind="stable")]
     lanes, first, size = np.unique(lane[by_lane], return_index=True, return_counts=True)
     start, end = accepted.start[by_lane[first]].copy(), accepted.end[by_lane[first]].copy()
-    order, extra = accepted.order, []
+    order, lines, extra = accepted.order, accepted.lines, []
     at = len(order)
     for k in np.flatnonzero(size > 1):
-        rows = np.concatenate(
-            [order[accepted.start[s] : accepted.end[s]] for s in by_lane[first[k] : first[k] + size[k]]]
+        places = np.concatenate(
+            [np.arange(accepted.start[s], accepted.end[s]) for s in by_lane[first[k] : first[k] + size[k]]]
         )
-        merged = rows[_canonical_order(state, batch, rows)]
-        start[k], end[k] = at, at + len(merged)
-        at += len(merged)
-        extra.append(merged)
-    return lanes.astype(np.int32), start, end, np.concatenate([order, *extra]) if extra else order
+        extra.append(places[_canonical_order(state, batch, order[places])])
+        start[k], end[k] = at, at + len(places)
+        at += len(places)
+    if extra:
+        merged = np.concatenate(extra)
+        order, lines = np.concatenate([order, order[merged]]), np.concatenate([lines, lines[merged]])
+    return lanes.astype(np.int32), start, end, order, lines
 
 
 def _canonical_order(state: State, batch: Batch, rows: I64) -> I64:
@@ -167,7 +153,10 @@ def run(
     state: State, rules: Rules, batch: Batch, bounds: Bounds, final: bool
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
-    lanes, start, end, order = lane_rows(state, batch)
+    a = batch.accepted
+    if a.dropped.any() or a.gap_before.any():
+        flag(a.lines, a.dropped, a.gap_before)
+    lanes, start, end, order, lines = lane_rows(state, batch)
     lanes, start, end = _idle_too(state, bounds, lanes, start, end)
     home = _homes(state, batch, lanes, start, end, order)
     holds_from, hold_times = holds_of(state, lanes)
@@ -177,21 +166,24 @@ def run(
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
-    stats, stat_keys, stat = stats_of(batch)
-    marks = np.zeros(len(order), dtype=np.int8)
-    packed = np.empty((len(order), len(PACKED)), dtype=np.int64)
-    a, c = batch.accepted, batch.columns
-    pack(c, order, a.dropped, a.gap_before, stat, np.empty(len(c.ts), dtype=np.int64), packed)
-    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, packed, stats, marks)
-    consumed = np.zeros(len(c.ts), dtype=np.int8)
-    consumed[order[(marks & CONSUMED) != 0]] = 1
-    unled = _read_unled(state, batch, consumed, stats, stat)
-    clock = np.full(len(c.ts), NULL, dtype=np.int64)
-    read_on(a, c.seq, c.ts, consumed, state.series.data, clock)
-    follower_rows = np.concatenate([order[(marks & OF_FOLLOWER) != 0], unled[c.kind[unled] == CODE["hw"]]])
+    stats, marks = stats_of(batch), np.zeros(len(order), dtype=np.int8)
+    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, lines, stats, marks)
+    consumed = np.zeros(len(batch.series), dtype=np.int8)
+    _consume(order, marks, consumed)
+    unled = _read_unled(state, batch, consumed, stats)
+    read_on(a, consumed, state.series.data)
+    told_as_follower = unled[batch.columns.kind[unled] == CODE["hw"]]
+    follower_rows = np.concatenate([order[(marks & OF_FOLLOWER) != 0], told_as_follower])
     back = np.flatnonzero(marks & MOVED_BACK)
-    backs = order[back], packed[back, PACKED.leader_leo]
-    return Outcome(marks, order, consumed, clock, follower_rows, backs, stats, stat_keys, hw, sync, ended)
+    backs = order[back], lines[back, PACKED.leader_leo]
+    return Outcome(marks, order, consumed, follower_rows, backs, stats, hw, sync, ended)
+
+
+@compiled
+def _consume(order: I64, marks: Marks, consumed: I8) -> None:
+    for j in range(len(order)):
+        if marks[j] & CONSUMED:
+            consumed[order[j]] = 1
 
 
 def _first_unread(state: State, batch: Batch) -> I64:
@@ -206,11 +198,11 @@ def _first_unread(state: State, batch: Batch) -> I64:
 def behind_holes(batch: Batch) -> tuple[I32, I64]:
     """(series, time of the first row) of what waits behind a hole in its numbers."""
     a = batch.accepted
-    waits = a.end < np.append(a.start[1:], len(batch.columns.ts))
+    waits = a.end < np.append(a.start[1:], len(a.order))
     return a.series[waits], batch.columns.ts[a.order[a.end[waits]]]
 
 
-def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats, stat: I32) -> I64:
+def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
     """Reads the rows that no lane reads: they count as events, and their rare ones go to the histories."""
     a = batch.accepted
     series = np.flatnonzero(state.series["lane"][a.series] < 0)
@@ -218,7 +210,7 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats, stat: I3
     read = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
     consumed[read] = 1
     counted: I64 = read[a.dropped[read] == 0]
-    np.add.at(stats.events, stat[counted], 1)
+    np.add.at(stats.events, batch.stat[counted], 1)
     return counted
 
 
@@ -292,7 +284,16 @@ def _make_room(state: State, hw: Arrays, keep: Arrays, sync: Arrays, ended: Arra
 
 
 def _first(arrays: Arrays, count: int) -> dict[str, Any]:
-    return {name: np.ascontiguousarray(arrays.data[:count, k]) for k, name in enumerate(arrays.shape.names)}
+    columns = np.empty((len(arrays.shape.names), count), dtype=np.int64)
+    _transpose(arrays.data, columns)
+    return dict(zip(arrays.shape.names, columns, strict=True))
+
+
+@compiled
+def _transpose(rows: Records, columns: Records) -> None:
+    for row in range(columns.shape[1]):
+        for k in range(columns.shape[0]):
+            columns[k, row] = rows[row, k]
 
 
 def _by_lane(state: State, keep: Arrays) -> Arrays:
