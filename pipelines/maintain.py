@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from generators.lock import hold
+from pipelines.streaming.bronze_log import last_version_read
 from pipelines.streaming.identity import FOLDER, RECORD
 from pipelines.streaming.tables import Lake
 from schemas import tables
@@ -67,8 +68,7 @@ def version_read(lake: Lake) -> int | None:
             offset = json.loads(stream.read().decode().splitlines()[-1])
     except (FileNotFoundError, ValueError):
         return None
-    # An index of -1 stands before the first file of its version, any other inside it.
-    return int(offset["reservoirVersion"]) - 1
+    return last_version_read(offset)
 
 
 def _numbers(files: Any, folder: str) -> Iterator[int]:

@@ -76,7 +76,9 @@ class Run(_Section):
     buckets: Annotated[int, Field(ge=1, le=4096)] = 32
     shuffle_partitions: Annotated[int, Field(ge=1)] = 2
     interval: Seconds = 10.0
-    max_bytes_per_trigger: str = "512m"
+    source: Literal["arrow", "delta"] = "arrow"
+    max_bytes_per_trigger: Annotated[str, Field(pattern=r"(?i)^\d+[kmgt]?b?$")] = "512m"
+    max_rows_per_trigger: Annotated[int, Field(ge=1)] = 8_000_000
     master: str = "local[*]"
     spark_conf: dict[str, str] = {}
     jars_dir: str = ""

@@ -26,8 +26,9 @@ def main(events: int) -> None:
         runners = []
         try:
             for engine in ENGINES:
-                say(f"starting and warming {engine.NAME}")
+                say(f"starting {engine.NAME}, and a round of it to warm it")
                 runners.append(Runner(engine, load.lake, str(Path(folder, engine.__name__))))
+                runners[-1].measure()
             rounds: list[list[Measured]] = []
             for number in range(ROUNDS):
                 say(f"round {number + 1} of {ROUNDS}")

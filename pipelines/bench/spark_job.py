@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators.lake import append_events
 from pipelines.bench.answer import answer
-from pipelines.bench.workload import RULES, small
+from pipelines.bench.workload import RULES
 from pipelines.setup import jars_dir
 from schemas import replication_events
 
@@ -32,8 +31,6 @@ class SparkJob:
             shuffle_partitions=_cores(),
             jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
         )
-        append_events(str(self._lake), small(), app_id="bench", version=0)
-        self.run()
 
     @property
     def _lake(self) -> Path:
@@ -41,7 +38,7 @@ class SparkJob:
 
     def prepare(self) -> None:
         """A lake with the events and nothing else."""
-        shutil.rmtree(self._lake)
+        shutil.rmtree(self._lake, ignore_errors=True)
         self._round += 1
         bronze = replication_events.TABLE.path
         shutil.copytree(self._events / bronze, self._lake / bronze)

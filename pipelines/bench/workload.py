@@ -33,8 +33,3 @@ def write(lake: str, events: int) -> Load:
     made = pa.concat_tables(rounds(partitions, seconds))
     append_events(lake, made, app_id="bench", version=0)
     return Load(lake, len(made), partitions, seconds)
-
-
-def small() -> pa.Table:
-    """A few events that take every way through the code that the many take."""
-    return pa.concat_tables(rounds(100, LEAST_SECONDS))

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from generators.files import file_system
+from pipelines.delta_log import actions
+
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyarrow.fs import FileSystem
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, st
         return None
     added = _added(table, after, version, storage_options) if after is not None and after < version else None
     if added is None:
-        actions = table.get_add_actions(flatten=True)
-        return _change(0, version, sum(actions.column("num_records").to_pylist()), None)
+        present = table.get_add_actions(flatten=True)
+        return _change(0, version, sum(present.column("num_records").to_pylist()), None)
     return _change((after or 0) + 1, version, sum(added.values()), tuple(added))
 
 
@@ -47,12 +49,12 @@ def _added(
     table: DeltaTable, after: int, version: int, storage_options: Mapping[str, str] | None
 ) -> dict[str, int] | None:
     """Rows per added file, by path below the table's folder."""
-    folder, added = _folder(table, storage_options), dict[str, int]()
+    files, added = file_system(table.table_uri, storage_options), dict[str, int]()
     try:
         for number in range(after + 1, version + 1):
-            for action in _actions(folder, number):
+            for action in actions(files, number):
                 _apply(action, added)
-        present = folder.get_file_info(list(added))
+        present = files.get_file_info(list(added))
     except FileNotFoundError:
         return None
     return added if all(info.is_file for info in present) else None
@@ -63,15 +65,3 @@ def _apply(action: dict[str, Any], added: dict[str, int]) -> None:
         added[unquote(add["path"])] = json.loads(add["stats"])["numRecords"]
     if (remove := action.get("remove")) and remove["dataChange"]:
         added.pop(unquote(remove["path"]), None)
-
-
-def _actions(folder: FileSystem, version: int) -> list[dict[str, Any]]:
-    with folder.open_input_stream(f"_delta_log/{version:020}.json") as commit:
-        return [json.loads(line) for line in commit.read().splitlines() if line]
-
-
-def _folder(table: DeltaTable, storage_options: Mapping[str, str] | None) -> FileSystem:
-    from deltalake.fs import DeltaStorageHandler
-    from pyarrow.fs import PyFileSystem
-
-    return PyFileSystem(DeltaStorageHandler(table.table_uri, dict(storage_options or {})))

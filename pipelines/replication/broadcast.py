@@ -46,6 +46,16 @@ class Talk:
         return pa.Table.from_pylist(plain, schema=SCHEMAS["telemetry_gaps"])
 
 
+def heeded(broad: pa.Table, bucket: int, buckets: int) -> pa.Table:
+    """Broker-wide events without the `progress` of sources that another bucket speaks for: coverage tells as much."""
+    if buckets == 1 or not broad.num_rows:
+        return broad
+    source = broad["source_id"].cast(pa.string())
+    own = [name for name in pc.unique(source).to_pylist() if owner(name, buckets) == bucket]
+    mine = pc.is_in(source, value_set=pa.array(own, pa.string()))
+    return broad.filter(pc.or_(mine, pc.not_equal(broad["event_type"], "progress")))
+
+
 def closes(events: pa.Table, runs: pa.Table) -> bool:
     """Whether these events, which `runs` cover, hold the closing row of `hwmark run --drain`."""
     if not pc.any(pc.equal(runs["source_id"], DRAIN)).as_py():

@@ -76,11 +76,12 @@ NAMED = ("cluster", "source_id", "event_type", "topic")
 
 
 def with_dictionaries(events: pa.Table) -> pa.Table:
-    """The same events with their names as dictionaries, so that each name is hashed once for all who ask."""
+    """The same events with their names as dictionaries, in one piece: each name is hashed once for all who ask."""
     for name in NAMED:
-        if not pa.types.is_dictionary(events.schema.field(name).type):
-            at = events.schema.get_field_index(name)
-            events = events.set_column(at, name, events[name].dictionary_encode())
+        column = events[name]
+        if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
+            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            events = events.set_column(events.schema.get_field_index(name), name, plain(encoded))
     return events
 
 

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.replication.columns import NULL, NULL32
-from pipelines.replication.lanes import IDLE, OUT_OF_SYNC
+from pipelines.replication.arrays import Records
+from pipelines.replication.columns import I64, NULL, NULL32
+from pipelines.replication.compiled import compiled
+from pipelines.replication.lanes import IDLE, LANES, NEVER, OUT_OF_SYNC, REPLICAS
 from pipelines.replication.output import bigints, ints, members, times
 from pipelines.replication.state import State
 from schemas import partition_health
+
+LANE, SLOT = LANES.at, REPLICAS.at
 
 
 def health(state: State, told: Any) -> pa.Table:
@@ -41,9 +45,9 @@ def health(state: State, told: Any) -> pa.Table:
     masks = _replica_masks(state, lane)
     absent = _absent_members(state, np.flatnonzero(~led))
     made = {
-        "cluster": pa.array([str(state.topics.all[t][0]) for t in topic]),
-        "topic": pa.array([str(state.topics.all[t][1]) for t in topic]),
-        "topic_id": pa.array([state.topic_id(int(t)) for t in topic_ids], pa.string()),
+        "cluster": _named(topic, [str(t[0]) for t in state.topics.all]),
+        "topic": _named(topic, [str(t[1]) for t in state.topics.all]),
+        "topic_id": _named(topic_ids, [str(t[0]) for t in state.topic_ids.all]),
         "partition": pa.array((keys & 0xFFFFFFFF).astype(np.int32)),
         "leader_id": ints(leader),
         "leader_epoch": ints(np.maximum(p["leader_epoch"], col("leader_epoch", NULL32))),
@@ -69,6 +73,12 @@ def health(state: State, told: Any) -> pa.Table:
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
 
 
+def _named(numbers: Any, names: list[str]) -> pa.Array:
+    """Names by number, null below 0."""
+    codes = pa.array(numbers.astype(np.int32), mask=numbers < 0)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string())).cast(pa.string())
+
+
 def _last_lanes(state: State) -> Any:
     """Per partition the lane whose term started last, -1 where nobody was seen leading: it may lead still."""
     lane_of = np.full(state.partition_keys.count, -1, dtype=np.int64)
@@ -87,20 +97,31 @@ def _last_told(state: State) -> Any:
 
 def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:
     """Per partition: replicas out of sync, replicas at the smallest LEO of the ISR, the largest lag."""
-    late, low, lag = (np.zeros(len(lane), dtype=np.int64) for _ in range(3))
-    width, r = state.replicas.width, state.replicas
-    for partition in np.flatnonzero(lane >= 0):
-        n = int(lane[partition])
-        ids, leos = r["id"][n * width : (n + 1) * width], r["leo"][n * width : (n + 1) * width]
-        isr, end = int(state.lanes["isr"][n]), int(state.lanes["leader_leo"][n])
-        counted = [k for k in range(width) if (isr >> k) & 1]
-        least = min((int(leos[k]) for k in counted), default=0)
-        low[partition] = sum(1 << k for k in counted if leos[k] == least)
-        sync = r["sync"][n * width : (n + 1) * width]
-        late[partition] = sum(1 << k for k in range(width) if ids[k] != NULL32 and sync[k] == OUT_OF_SYNC)
-        behind = [end - max(int(leos[k]), 0) for k in range(width) if ids[k] != NULL32 and end != NULL]
-        lag[partition] = max(behind, default=0)
-    return late, low, lag
+    masks = np.zeros((3, len(lane)), dtype=np.int64)
+    if state.lanes.count:
+        _weigh(lane, state.lanes.data, state.replicas.data, state.replicas.width, masks)
+    return masks[0], masks[1], masks[2]
+
+
+@compiled
+def _weigh(lane: I64, L: Records, R: Records, width: int, masks: Records) -> None:
+    for partition in range(len(lane)):
+        n = lane[partition]
+        if n < 0:
+            continue
+        least, isr, end = NEVER, L[n, LANE.isr], L[n, LANE.leader_leo]
+        for k in range(width):
+            if (isr >> k) & 1:
+                least = min(least, R[n * width + k, SLOT.leo])
+        for k in range(width):
+            at = n * width + k
+            if (isr >> k) & 1 and R[at, SLOT.leo] == least:
+                masks[1, partition] |= 1 << k
+            if R[at, SLOT.id] != NULL32:
+                if R[at, SLOT.sync] == OUT_OF_SYNC:
+                    masks[0, partition] |= 1 << k
+                if end != NULL:
+                    masks[2, partition] = max(masks[2, partition], end - max(R[at, SLOT.leo], 0))
 
 
 def _absent_members(state: State, partitions: Any) -> dict[int, tuple[list[int], list[int], list[int], list[int]]]:

@@ -119,7 +119,7 @@ class Reconstructor:
         wide = pc.less(events["partition"], 0)
         broad = events.slice(0, 0)
         if pc.any(wide).as_py():
-            broad = events.filter(wide)
+            broad = broadcast.heeded(events.filter(wide), self.bucket, self.buckets)
         if self.state.waiting.num_rows:
             waiting = with_dictionaries(self.state.waiting)
             events = pa.concat_tables([waiting, events.select(waiting.column_names).cast(waiting.schema)])

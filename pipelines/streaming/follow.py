@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from generators.lock import Held
+from pipelines.streaming.bronze_log import last_version_read
 from pipelines.streaming.tables import Lake
 
 if TYPE_CHECKING:
@@ -86,12 +87,22 @@ def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
 
 
 def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:
-    events, seconds = int(progress["numInputRows"]), progress["durationMs"]["triggerExecution"] / 1000
+    events, seconds = _events(progress), progress["durationMs"]["triggerExecution"] / 1000
     return Batch(progress["batchId"], events, seconds, events / seconds if seconds else 0.0, _behind(progress, lake))
+
+
+def _events(progress: Mapping[str, Any]) -> int:
+    """Rows of bronze: the arrow source hands Spark blobs and counts its events in its offsets."""
+    (source,) = progress["sources"]
+    if "events" not in source["endOffset"]:
+        return int(progress["numInputRows"])
+    return int(source["endOffset"]["events"]) - int((source["startOffset"] or {}).get("events", 0))
 
 
 def _behind(progress: Mapping[str, Any], lake: Lake) -> int:
     offset = progress["sources"][0]["endOffset"]
+    if "events" in offset:
+        return max(0, int(lake.open("replication_events").version()) - last_version_read(offset))
     # An offset (version, index -1) means: all versions before this one are read.
     read = offset["reservoirVersion"] - (1 if offset["index"] < 0 else 0)
     return max(0, int(lake.open("replication_events").version()) - int(read))

@@ -26,12 +26,14 @@ class Query:
     shuffle_partitions: int
     rules: dict[str, object]
     rebuild: bool
+    source: str = "delta"
+    """How bronze is read; records without it are older than the choice."""
 
     def checkpoint(self, lake: str) -> str:
         return f"{lake.rstrip('/')}/{FOLDER}/{self.query_id}"
 
 
-def open_query(lake: Lake, rules: Rules, buckets: int, shuffle_partitions: int, *, rebuild: bool) -> Query:
+def open_query(lake: Lake, rules: Rules, buckets: int, shuffle_partitions: int, source: str, *, rebuild: bool) -> Query:
     """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
 
     Raises StateMismatch where silver has rows that the checkpoint at hand did not write, or its state was built
@@ -39,14 +41,14 @@ def open_query(lake: Lake, rules: Rules, buckets: int, shuffle_partitions: int, 
     """
     known = _read(lake)
     if known and not rebuild and _begun(lake, known):
-        asked = Query(known.query_id, buckets, shuffle_partitions, asdict(rules), known.rebuild)
+        asked = Query(known.query_id, buckets, shuffle_partitions, asdict(rules), known.rebuild, source)
         _require_its_settings(known, asked)
         return known
     # A rebuild that was killed before its first commit is still to be done.
     rebuild = rebuild or (known is not None and known.rebuild)
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
-    query = Query(uuid.uuid4().hex, buckets, shuffle_partitions, asdict(rules), rebuild)
+    query = Query(uuid.uuid4().hex, buckets, shuffle_partitions, asdict(rules), rebuild, source)
     _write(lake, query)
     return query
 
@@ -70,7 +72,7 @@ def _require_its_settings(known: Query, asked: Query) -> None:
 
 
 def _differences(known: Query, asked: Query) -> dict[str, tuple[object, object]]:
-    pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions")}
+    pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions", "source")}
     pairs |= {f"rules.{name}": (known.rules.get(name), value) for name, value in asked.rules.items()}
     return {name: (before, now) for name, (before, now) in pairs.items() if before != now}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pipelines.streaming.drain import close_sources
 from pipelines.streaming.follow import Batch, RunSummary, follow
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
+from pipelines.streaming.packing import PACKED_SQL
 from pipelines.streaming.tables import ROLE, Lake
 from schemas import replication_events
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-PACKED = "key int, kind string, blob binary"
+SOURCES = ("arrow", "delta")
 
 
 def run(
@@ -41,8 +43,10 @@ def run(
     buckets: int = 32,
     master: str = "local[2]",
     shuffle_partitions: int = 2,
+    source: str = "arrow",
     jars_dir: str | None = None,
     max_bytes_per_trigger: str = "512m",
+    max_rows_per_trigger: int = 8_000_000,
     gold_interval_s: float | None = None,
     storage_options: Mapping[str, str] | None = None,
     spark_conf: Mapping[str, str] | None = None,
@@ -52,10 +56,10 @@ def run(
 ) -> RunSummary:
     """Runs the query to the end of bronze (`once`), or every `interval` seconds until `stop` or SIGTERM.
 
-    `drain` first closes all sources; `rebuild` starts silver anew. `gold_interval_s`: seconds between writes of
-    `gold/partition_health`, by default every batch of a run `once` and 10 s else. A session that is already
-    running is used and left running. Raises RoleHeld, LeaseLost,
-    StateMismatch, UnsuitableSpark.
+    `source`: how bronze is read, one of SOURCES; `drain` first closes all sources; `rebuild` starts silver anew.
+    `gold_interval_s`: seconds between writes of `gold/partition_health`, by default every batch of a run `once` and
+    10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
+    UnsuitableSpark.
     """
     from pipelines.streaming.session import session
 
@@ -68,7 +72,7 @@ def run(
     ):
         bronze(place.root, place.storage_options)
         place.create()
-        query = open_query(place, rules, buckets, shuffle_partitions, rebuild=rebuild)
+        query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         if drain:
             close_sources(place.root, place.storage_options)
         spark = session(
@@ -80,7 +84,7 @@ def run(
         )
         stop_later(spark)
         health_every = gold_interval_s if gold_interval_s is not None else 10.0 if continuous else 0.0
-        packed = pack(source(spark, place, max_bytes_per_trigger), query)
+        packed = packed_bronze(spark, place, query, max_bytes_per_trigger, max_rows_per_trigger)
         facts = reconstruct(packed, rules, query, health_every)
         running = start(facts, place, query, interval or 10.0 if continuous else None, held.token)
         try:
@@ -90,8 +94,32 @@ def run(
             raise
 
 
-def source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
-    """Bronze as a stream, in the order of its commits; files that `maintain` rewrote are no news."""
+def packed_bronze(spark: SparkSession, lake: Lake, query: Query, max_bytes: str, max_rows: int) -> DataFrame:
+    """Bronze as a stream of rows (key, kind, blob) for every bucket, and the batch's time: the same when replayed."""
+    from pyspark.sql import functions as F
+
+    keys = bucket_keys(query.buckets, query.shuffle_partitions)
+    if query.source == "delta":
+        packed = delta_source(spark, lake, max_bytes).mapInArrow(partial(_pack, keys=keys), PACKED_SQL)
+    else:
+        packed = arrow_source(spark, lake, query, keys, byte_count(max_bytes), max_rows)
+    return packed.withColumn("at", F.unix_micros(F.current_timestamp()))
+
+
+def arrow_source(
+    spark: SparkSession, lake: Lake, query: Query, keys: list[int], max_bytes: int, max_rows: int
+) -> DataFrame:
+    """Bronze packed where it is read."""
+    from pipelines.streaming.bronze_source import FORMAT, BronzeSource, SourceSettings
+
+    uri, options = lake.uri("replication_events"), dict(lake.storage_options)
+    settings = SourceSettings(uri, keys, query.shuffle_partitions, max_bytes, max_rows, options)
+    spark.dataSource.register(BronzeSource)
+    return spark.readStream.format(FORMAT).option("settings", settings.option()).load()
+
+
+def delta_source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
+    """Bronze row by row through delta-spark, in the order of its commits; files that `maintain` rewrote are no news."""
     return (
         spark.readStream.format("delta")
         .option("maxBytesPerTrigger", max_bytes_per_trigger)
@@ -102,13 +130,12 @@ def source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataF
     )
 
 
-def pack(events: DataFrame, query: Query) -> DataFrame:
-    """Events as rows (key, kind, blob) for every bucket, and the batch's time: the same when it is replayed."""
-    from pyspark.sql import functions as F
-
-    keys = bucket_keys(query.buckets, query.shuffle_partitions)
-    packed = events.mapInArrow(partial(_pack, keys=keys), PACKED)
-    return packed.withColumn("at", F.unix_micros(F.current_timestamp()))
+def byte_count(words: str) -> int:
+    """Bytes as Spark writes them: 512m, 2g. Raises ValueError naming what is none."""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", words.strip().lower())
+    if not found:
+        raise ValueError(f"max_bytes_per_trigger is {words!r}: write a number of bytes such as 512m or 2g")
+    return int(found[1]) << " kmgt".index(found[2] or " ") * 10
 
 
 def reconstruct(

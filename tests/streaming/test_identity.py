@@ -16,8 +16,8 @@ def lake(tmp_path):
     return lake
 
 
-def opened(lake, rules=None, buckets=2, shuffle_partitions=2, rebuild=False):
-    return open_query(lake, rules or Rules(), buckets, shuffle_partitions, rebuild=rebuild)
+def opened(lake, rules=None, buckets=2, shuffle_partitions=2, source="arrow", rebuild=False):
+    return open_query(lake, rules or Rules(), buckets, shuffle_partitions, source, rebuild=rebuild)
 
 
 def begin(lake, query):
@@ -77,6 +77,7 @@ def test_rebuild_starts_a_new_query_and_survives_being_killed_before_its_first_c
     [
         ({"buckets": 4}, "buckets is 4, and this lake's state has 2"),
         ({"shuffle_partitions": 3}, "shuffle_partitions is 3"),
+        ({"source": "delta"}, "source is delta, and this lake.s state has arrow"),
         ({"rules": Rules(lag_max_ms=6000)}, "rules.lag_max_ms is 6000, and this lake's state has 30000"),
     ],
 )

@@ -1,0 +1,157 @@
+"""Bronze as a stream whose rows never enter the JVM: Parquet is read where it is packed, blobs go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pipelines.replication.columns import NAMED
+from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, File, Offset
+from pipelines.streaming.packing import ALWAYS, PACKED_SQL, ROWS_PER_BLOB, pack_table
+from schemas import replication_events
+
+FORMAT = "hwmark-bronze"
+EVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time."""
+
+    uri: str
+    keys: list[int]
+    tasks: int
+    max_bytes: int
+    max_rows: int
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    def option(self) -> str:
+        return json.dumps(self.__dict__)
+
+
+class BronzeSource(DataSource):
+    """`readStream.format("hwmark-bronze").option("settings", SourceSettings(...).option())`: rows of PACKED."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return PACKED_SQL
+
+    def streamReader(self, schema: StructType) -> BronzeReader:
+        return BronzeReader(SourceSettings(**json.loads(self.options["settings"])))
+
+
+@dataclass
+class Share(InputPartition):
+    """What one task reads: files, and which row groups of each (None: all)."""
+
+    files: list[tuple[str, list[int] | None]]
+
+    def __init__(self, files: list[tuple[str, list[int] | None]]) -> None:
+        self.files = files
+
+
+class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are those of `BronzeLog`."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self.settings = settings
+        self.log = BronzeLog(settings.uri, settings.storage_options)
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return BEGINNING.json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.log.latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxBytes(self.settings.max_bytes)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        last = self.log.latest() if self._target is None else self._target
+        if isinstance(limit, ReadAllAvailable):
+            return self.log.advance(Offset(**start), last, EVER, EVER).json()
+        return self.log.advance(Offset(**start), last, self.settings.max_bytes, self.settings.max_rows).json()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Share]:
+        return shares(self.log, self.log.between(Offset(**start), Offset(**end)), self.settings.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share)
+        for events in tables(self.log, partition.files):
+            yield pack_table(events, self.settings.keys)
+
+
+def shares(log: BronzeLog, files: Sequence[File], tasks: int) -> list[Share]:
+    """The files spread over so many tasks by size; one that is too large for a task is cut by its row groups."""
+    fair = max(1, sum(f.size for f in files) // tasks)
+    units: list[tuple[int, str, int | None]] = []
+    for file in files:
+        if file.size <= fair:
+            units.append((file.size, file.path, None))
+        else:
+            units += [(size, file.path, group) for group, size in enumerate(_row_groups(log, file))]
+    made: list[dict[str, list[int] | None]] = [{} for _ in range(tasks)]
+    load = [0] * tasks
+    for size, path, group in sorted(units, key=lambda u: -u[0]):
+        least = load.index(min(load))
+        load[least] += size
+        groups = made[least].setdefault(path, None if group is None else [])
+        if groups is not None and group is not None:
+            groups.append(group)
+    return [Share([(p, g and sorted(g)) for p, g in share.items()]) for share in made if share]
+
+
+def _row_groups(log: BronzeLog, file: File) -> list[int]:
+    """Bytes of each row group."""
+    with _open(log, file.path) as parquet:
+        return [parquet.metadata.row_group(k).total_byte_size for k in range(parquet.metadata.num_row_groups)]
+
+
+def tables(log: BronzeLog, files: Sequence[tuple[str, list[int] | None]]) -> Iterator[pa.Table]:
+    """The events of these files, about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
+    waiting: list[pa.Table] = []
+    for path, groups in files:
+        for events in _read(log, path, groups):
+            waiting.append(events)
+            if sum(map(len, waiting)) >= ROWS_PER_BLOB:
+                yield pa.concat_tables(waiting, promote_options="default")
+                waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting, promote_options="default")
+
+
+def _read(log: BronzeLog, path: str, groups: list[int] | None) -> Iterator[pa.Table]:
+    with _open(log, path) as parquet:
+        for group in range(parquet.metadata.num_row_groups) if groups is None else groups:
+            told = _told(parquet.metadata.row_group(group))
+            for batch in parquet.iter_batches(ROWS_PER_BLOB, row_groups=[group], columns=told, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
+def _told(group: pq.RowGroupMetaData) -> list[str]:
+    """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed."""
+    empty = set()
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.statistics is not None and column.statistics.null_count == column.num_values:
+            empty.add(column.path_in_schema.split(".")[0])
+    present = {group.column(index).path_in_schema.split(".")[0] for index in range(group.num_columns)}
+    return [name for name in replication_events.ARROW.names if name in present - (empty - ALWAYS)]
+
+
+def _open(log: BronzeLog, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(log.folder.open_input_file(path), read_dictionary=list(NAMED))
+    except FileNotFoundError as gone:
+        raise log.missing(path) from gone

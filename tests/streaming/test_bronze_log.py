@@ -1,0 +1,175 @@
+"""How far bronze is read: in the order of time, then commit by commit, by files, and what can go missing on the way."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltalake import DeltaTable
+
+from generators.lake import append_events, bronze
+from pipelines.streaming.bronze_log import (
+    BEGINNING,
+    BronzeLog,
+    Offset,
+    UnreadableTableError,
+    VersionVanishedError,
+    last_version_read,
+)
+from pipelines.streaming.bronze_source import shares, tables
+from pipelines.streaming.packing import pack_table
+from tests.streaming.events import history
+
+EVERYTHING = (1 << 62, 1 << 62)
+EVENTS = history(partitions=2, rounds=6)
+
+
+def put(lake, version, events):
+    append_events(str(lake), events, app_id="test", version=version)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Three commits of ten rows each, after the one that created the table."""
+    for version in range(3):
+        put(tmp_path, version, EVENTS.slice(10 * version, 10))
+    return tmp_path
+
+
+def log_of(lake):
+    return BronzeLog(bronze(str(lake)).table_uri)
+
+
+def rows(log, files):
+    read = [pa.table(t) for share in shares(log, files, 2) for t in tables(log, share.files)]
+    return sorted(n for table in read for n in table["source_seq"].to_pylist())
+
+
+def test_a_snapshot_then_commit_by_commit(lake):
+    log = log_of(lake)
+    first = log.advance(BEGINNING, log.latest(), *EVERYTHING)
+    assert first == Offset(snapshot=3, version=4, index=0, events=30)
+    assert log.advance(first, log.latest(), *EVERYTHING) == first
+    put(lake, 3, EVENTS.slice(30, 10))
+    second = log.advance(first, log.latest(), *EVERYTHING)
+    assert second == Offset(snapshot=3, version=5, index=0, events=40)
+    assert rows(log, log.between(BEGINNING, first)) == list(range(30))
+    assert rows(log, log.between(first, second)) == list(range(30, 40))
+    assert rows(log, log.between(BEGINNING, second)) == list(range(40))
+    assert log.between(second, second) == []
+
+
+@pytest.mark.parametrize("limits", [(1, 1 << 62), (1 << 62, 10), (1 << 62, 1)])
+def test_batches_are_cut_between_files_by_bytes_and_rows(lake, limits):
+    log, at, events = log_of(lake), BEGINNING, []
+    while (behind := log.advance(at, log.latest(), *limits)) != at:
+        files = log.between(at, behind)
+        assert len(files) == 1
+        events.append(rows(log, files))
+        assert behind.events == sum(map(len, events))
+        at = behind
+    assert events == [list(range(n, n + 10)) for n in (0, 10, 20)]
+
+
+def test_the_first_batch_repeated_after_bronze_grew_reads_the_same(lake):
+    log = log_of(lake)
+    end = log.advance(BEGINNING, log.latest(), 1, 1)
+    before = log.between(BEGINNING, end)
+    put(lake, 3, EVENTS.slice(30, 10))
+    assert log_of(lake).between(BEGINNING, end) == before
+
+
+def test_a_snapshot_is_read_in_the_order_of_time(tmp_path):
+    for version, first in enumerate((20, 0, 10)):
+        put(tmp_path, version, EVENTS.slice(first, 10))
+    log = log_of(tmp_path)
+    assert [rows(log, [f])[0] for f in log.between(BEGINNING, log.advance(BEGINNING, 3, *EVERYTHING))] == [0, 10, 20]
+
+
+def test_compacted_files_are_no_news(lake):
+    log = log_of(lake)
+    first = log.advance(BEGINNING, log.latest(), *EVERYTHING)
+    bronze(str(lake)).optimize.compact()
+    then = log.advance(first, log.latest(), *EVERYTHING)
+    assert then.events == first.events
+    assert log.between(first, then) == []
+    # A query that begins after it reads the compacted file.
+    fresh = log_of(lake)
+    assert rows(fresh, fresh.between(BEGINNING, fresh.advance(BEGINNING, fresh.latest(), *EVERYTHING))) == list(
+        range(30)
+    )
+
+
+def test_a_commit_that_is_gone_says_how_to_go_on(lake):
+    log = log_of(lake)
+    (lake / "bronze/replication_events/_delta_log/00000000000000000002.json").unlink()
+    with pytest.raises(VersionVanishedError, match=r"version 2 .* is gone.*run --rebuild"):
+        log.advance(Offset(0, 1), 3, *EVERYTHING)
+
+
+def test_a_snapshot_that_is_gone_says_how_to_go_on(lake):
+    end = log_of(lake).advance(BEGINNING, 3, 1, 1)
+    table = bronze(str(lake))
+    put(lake, 3, EVENTS.slice(30, 10))
+    table = DeltaTable(table.table_uri)
+    table.create_checkpoint()
+    for version in range(4):
+        (lake / f"bronze/replication_events/_delta_log/{version:020}.json").unlink()
+    with pytest.raises(VersionVanishedError, match=r"version 3 .* is gone.*run --rebuild"):
+        log_of(lake).between(BEGINNING, end)
+
+
+def test_a_file_that_is_gone_says_how_to_go_on(lake):
+    log = log_of(lake)
+    files = log.between(BEGINNING, log.advance(BEGINNING, 3, *EVERYTHING))
+    (lake / "bronze/replication_events" / files[1].path).unlink()
+    with pytest.raises(VersionVanishedError, match=rf"file {files[1].path} .*run --rebuild"):
+        rows(log, files)
+
+
+def test_a_table_with_features_this_source_does_not_read_is_refused(lake):
+    commit = lake / "bronze/replication_events/_delta_log/00000000000000000004.json"
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+    commit.write_text(json.dumps({"protocol": features | {"writerFeatures": ["deletionVectors"]}}))
+    with pytest.raises(UnreadableTableError, match=r"reader version 3.*delta"):
+        log_of(lake).advance(Offset(3, 4), 4, *EVERYTHING)
+
+
+def test_a_large_file_is_shared_by_row_groups(tmp_path):
+    from deltalake import WriterProperties, write_deltalake
+
+    table = bronze(str(tmp_path))
+    properties = WriterProperties(max_row_group_size=8)
+    write_deltalake(table, EVENTS, mode="append", writer_properties=properties)
+    log = log_of(tmp_path)
+    files = log.between(BEGINNING, log.advance(BEGINNING, log.latest(), *EVERYTHING))
+    made = shares(log, files, 2)
+    assert len(files) == 1
+    assert len(made) == 2
+    assert [len(share.files[0][1]) for share in made] == [3, 3]
+    assert rows(log, files) == list(range(len(EVENTS)))
+
+
+def test_columns_without_values_are_not_read(lake):
+    log = log_of(lake)
+    (file, *_) = log.between(BEGINNING, log.advance(BEGINNING, 3, *EVERYTHING))
+    (read,) = tables(log, [(file.path, None)])
+    assert "unclean" not in read.column_names
+    assert "isr" in read.column_names
+    assert (
+        read.select(["cluster", "source_seq", "ts"]).to_pylist()
+        == EVENTS.slice(0, 10).select(["cluster", "source_seq", "ts"]).to_pylist()
+    )
+
+
+def test_a_file_of_broker_wide_rows_can_be_packed(lake):
+    put(lake, 3, EVENTS.filter(pc.less(EVENTS["partition"], 0)))
+    log = log_of(lake)
+    (file,) = log.between(Offset(3, 4), Offset(3, 5))
+    (read,) = tables(log, [(file.path, None)])
+    assert len(pack_table(read, [0, 1])) == 4
+
+
+def test_offsets_of_either_source_say_what_is_read():
+    assert last_version_read(Offset(3, 7, 2, 99).json()) == 6
+    assert last_version_read({"reservoirVersion": 7, "index": -1}) == 6

@@ -1,0 +1,35 @@
+"""The two ways of reading bronze give identical tables: those of `replay`."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from generators import traces
+from generators.brokerlogs.ingest import read_logs
+from generators.lake import append_events, read_events
+from pipelines.replication import Rules, replay
+from pipelines.streaming.job import SOURCES, run
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
+from tests.streaming.shell import added_up, same_rows
+
+
+@pytest.mark.spark
+def test_both_sources_give_the_tables_of_replay(spark, tmp_path):
+    events = read_logs([traces.path("unclean_election")], "main")
+    events = events.take(pc.sort_indices(events["ts"]))
+    told = {}
+    for source in SOURCES:
+        lake = str(tmp_path / source)
+        for version, rows in enumerate(np.array_split(np.arange(len(events)), 3)):
+            append_events(lake, events.take(pa.array(rows)), app_id="test", version=version)
+        summary = run(lake, Rules(), buckets=4, source=source, max_rows_per_trigger=len(events) // 2, drain=True)
+        assert summary.events == len(events) + 1
+        place = Lake(lake, {})
+        told[source] = {kind: place.open(kind).to_pyarrow_table() for kind in (*KINDS, HEALTH, *MINUTES)}
+    expected = replay(read_events(lake))
+    for kind, arrow in told["arrow"].items():
+        same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])
+        assert same(arrow) == same(told["delta"][kind]), kind
+        assert kind not in KINDS or same(arrow) == same(getattr(expected, kind)), kind
+    assert len(told["arrow"]["partition_hw"]) > 1000
