@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import threading
@@ -18,7 +19,7 @@ from generators.lease import LeaseLost
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming.drain import close_sources
-from pipelines.streaming.follow import Batch, RunSummary, follow
+from pipelines.streaming.follow import Batch, RunFailed, RunSummary, follow
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.packing import PACKED_SQL
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+log = logging.getLogger("hwmark.run")
+
 SOURCES = ("arrow", "delta")
+STARTS = 5
+NOT_STARTED = "Python worker failed to connect back"
+"""Spark gives the planner of a Python source ten seconds to start and nobody can give it more; nothing is done by then."""
 
 
 def run(
@@ -86,12 +92,18 @@ def run(
         health_every = gold_interval_s if gold_interval_s is not None else 10.0 if continuous else 0.0
         packed = packed_bronze(spark, place, query, max_bytes_per_trigger, max_rows_per_trigger)
         facts = reconstruct(packed, rules, query, health_every)
-        running = start(facts, place, query, interval or 10.0 if continuous else None, held.token)
-        try:
-            return follow(running, place, on_batch, stopping, held)
-        except LeaseLost:
-            running.stop()
-            raise
+        for attempt in range(STARTS):
+            running = start(facts, place, query, interval or 10.0 if continuous else None, held.token)
+            try:
+                return follow(running, place, on_batch, stopping, held)
+            except LeaseLost:
+                running.stop()
+                raise
+            except RunFailed as failed:
+                if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
+                    raise
+                log.warning("%s The machine is busy: starting again", failed)
+        raise AssertionError("the last attempt returns or raises")
 
 
 def packed_bronze(spark: SparkSession, lake: Lake, query: Query, max_bytes: str, max_rows: int) -> DataFrame:
