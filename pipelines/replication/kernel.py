@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pipelines.replication.arrays import Records, shape
 from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, CODE, I32, I64, NULL, NULL32, Columns
-from pipelines.replication.compiled import kernel
+from pipelines.replication.compiled import hot, kernel
 from pipelines.replication.lanes import (
     ADVANCE,
     BEHIND,
@@ -119,13 +119,13 @@ def copy_row(source: Records, at: int, target: Records, to: int) -> None:
         target[to, column] = source[at, column]
 
 
-@kernel
+@hot
 def kind_of(what: int) -> int:
     kind = what & 0xFF
     return kind if kind < 128 else -1
 
 
-@kernel
+@hot
 def replica_of(who: int) -> int:
     return (who << 32) >> 32
 
@@ -139,7 +139,7 @@ def popcount(mask: int) -> int:
     return count
 
 
-@kernel
+@hot
 def slot_of(L: Records, R: Records, width: int, lane: int, replica: int) -> int:
     """The slot of a replica in this lane, -1 where it has none."""
     for k in range(L[lane, LANE.slots]):
@@ -160,7 +160,7 @@ def give_slot(L: Records, R: Records, width: int, lane: int, replica: int) -> bo
     return True
 
 
-@kernel
+@hot
 def first_not_below(ordered: I64, value: int) -> int:
     """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
     low, high = 0, len(ordered)
@@ -304,7 +304,7 @@ def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_
         L[lane, LANE.lag_max] = topic_lag if topic_lag != NULL else (cluster_lag if cluster_lag != NULL else S.lag_max)
 
 
-@kernel
+@hot
 def put_hw(
     L: Records,
     O: Records,
@@ -361,13 +361,13 @@ def put_sync(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slo
     return y + 1
 
 
-@kernel
+@hot
 def lean(L: Records, lane: int) -> bool:
     """Levels 2 and 0 tell no fetches: silence says nothing, and a report is the only witness of LEOs."""
     return bool(L[lane, LANE.level] % 2 == 0)
 
 
-@kernel
+@hot
 def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     earliest = NEVER
     for k in range(L[lane, LANE.slots]):
@@ -375,7 +375,7 @@ def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     L[lane, LANE.deadline] = earliest
 
 
-@kernel
+@hot
 def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Settings) -> int:
     """When this replica's state changes next if nothing is heard: strictly more than half the lag, or the lag."""
     if R[at, SLOT.caught_up] == NULL or R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0:
@@ -384,7 +384,7 @@ def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Setting
     return int(max(R[at, SLOT.caught_up] + patience + MS, since))
 
 
-@kernel
+@hot
 def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """Replicas that nobody heard of in time: lagging after half the lag, out of sync after all of it."""
     while L[lane, LANE.deadline] < now:
@@ -399,7 +399,7 @@ def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: S
     return y
 
 
-@kernel
+@hot
 def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """The state of one replica after something of it was told."""
     at = lane * width + slot
@@ -433,7 +433,7 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
     return y
 
 
-@kernel
+@hot
 def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """The leader's log grew: replicas that stood at its end are behind from now on."""
     if leo <= L[lane, LANE.leader_leo] or leo < 0:
@@ -461,7 +461,7 @@ def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, 
     return y
 
 
-@kernel
+@hot
 def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
     """Bookkeeping of a higher HW: how long the append waited, since when the HW stands below the LEO."""
     if L[lane, LANE.append_ts] != NULL and L[lane, LANE.hw] >= L[lane, LANE.append_leo]:
@@ -471,7 +471,7 @@ def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
     L[lane, LANE.stalled_since] = NULL if L[lane, LANE.hw] >= L[lane, LANE.leader_leo] else now
 
 
-@kernel
+@hot
 def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, race: int) -> int:
     """The last report (kind REPORT) or reconstructed value (ADVANCE) of this term within the race window
     that has no pair yet; of this value, or of any where it is NULL; else -1."""
@@ -484,7 +484,7 @@ def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, ra
     return -1
 
 
-@kernel
+@hot
 def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, slot: int, now: int) -> bool:
     """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
     if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1:
@@ -496,7 +496,7 @@ def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane:
     return bool(caught_up and eligible(L, R, T, S, lane, at, now))
 
 
-@kernel
+@hot
 def lowest(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, now: int) -> tuple[int, int]:
     """(min LEO over the replicas that count, which of them stand there); -1 where one is unknown."""
     low, holding = L[lane, LANE.leader_leo], 0
@@ -514,7 +514,7 @@ def lowest(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: i
     return low, holding
 
 
-@kernel
+@hot
 def try_advance(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, now: int, stat: int,
     O: Records, o: int, first: int, agreement: int,
@@ -652,7 +652,7 @@ def raise_to(L: Records, R: Records, width: int, lane: int, hw: int, now: int, S
     return y
 
 
-@kernel
+@hot
 def fetched(
     L: Records, R: Records, width: int, lane: int, slot: int, leo: int, leader_leo: int, now: int, S: Settings,
     Y: Records, y: int,
@@ -961,7 +961,7 @@ def _foretold(L: Records, R: Records, width: int, lane: int, removed: int) -> in
     return FORETOLD
 
 
-@kernel
+@hot
 def on_leo(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, replica: int,
     leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int, M: Marks,
@@ -1013,7 +1013,7 @@ def follow_hw(L: Records, R: Records, lane: int, at: int, slot: int, now: int, Y
     return y
 
 
-@kernel
+@hot
 def own_report(L: Records, lane: int, replica: int, leader_id: int) -> bool:
     """An `hw` row that tells the leader's HW, not that of this broker as a follower."""
     if replica != L[lane, LANE.broker]:

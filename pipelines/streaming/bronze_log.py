@@ -137,7 +137,7 @@ class BronzeLog:
         return [File(unquote(path), size, rows or 0) for path, size, rows, *_ in rows]
 
     def _added(self, version: int) -> list[File]:
-        """What one commit added; a commit that only rewrote files, as optimize does, added nothing."""
+        """What one commit added; one that rewrote files, to compact them or to age rows, added nothing."""
         try:
             told = actions(self.folder, version)
         except FileNotFoundError as gone:
@@ -145,6 +145,8 @@ class BronzeLog:
         for action in told:
             if "protocol" in action:
                 self._require_readable(action["protocol"]["minReaderVersion"])
+        if any(a["remove"]["dataChange"] for a in told if "remove" in a):
+            return []
         return [_file(a["add"]) for a in told if "add" in a and a["add"]["dataChange"]]
 
     def _require_readable(self, reader: int) -> None:

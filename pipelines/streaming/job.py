@@ -35,7 +35,7 @@ log = logging.getLogger("hwmark.run")
 SOURCES = ("arrow", "delta")
 STARTS = 5
 NOT_STARTED = "Python worker failed to connect back"
-"""Spark gives the planner of a Python source ten seconds to start and nobody can give it more; nothing is done by then."""
+"""Spark gives the planner of a Python source ten seconds to start, whatever is set; by then nothing has been done."""
 
 
 def run(

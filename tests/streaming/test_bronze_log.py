@@ -100,6 +100,15 @@ def test_compacted_files_are_no_news(lake):
     )
 
 
+def test_files_that_aging_rewrote_are_no_news(lake):
+    log = log_of(lake)
+    first = log.advance(BEGINNING, log.latest(), *EVERYTHING)
+    bronze(str(lake)).delete("source_seq < 5")
+    then = log.advance(first, log.latest(), *EVERYTHING)
+    assert (then.version, then.events) == (5, first.events)
+    assert log.between(first, then) == []
+
+
 def test_a_commit_that_is_gone_says_how_to_go_on(lake):
     log = log_of(lake)
     (lake / "bronze/replication_events/_delta_log/00000000000000000002.json").unlink()
