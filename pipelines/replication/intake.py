@@ -113,6 +113,7 @@ def read(state: State, events: pa.Table, overdue: Callable[[], tuple[I64, I64]])
     read_columns = columns(events, kind, _rare_topic_ids(state, events, rare))
     series = _series(state, read_columns, topic, source, cluster)
     stat, stat_keys = _statistics_rows(read_columns, cluster)
+    rare = rare[series[rare] >= 0]
     accepted = _accept(state, read_columns, series, stat, *overdue())
     return Batch(events, read_columns, cluster, series, source, stat, stat_keys, accepted, rare)
 
