@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 def spark_session(settings: Settings) -> SparkSession:
     """The running session, or a new one as `[run]` wants it."""
+    from pipelines.streaming import hadoop
     from pipelines.streaming.session import session
 
     return session(
         master=settings.run.master,
         shuffle_partitions=settings.run.shuffle_partitions,
         jars_dir=jars_dir(settings.run.jars_dir),
-        conf=settings.run.spark_conf,
+        conf={**hadoop.settings(settings.lake.storage_options), **settings.run.spark_conf},
         log_file=settings.run.log_file or None,
     )
 

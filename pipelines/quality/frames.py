@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pipelines.quality.changes import Change
+from pipelines.streaming.hadoop import spark_uri
 from schemas.declaration import Table
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class New:
 
     @property
     def uri(self) -> str:
-        return f"{self.lake.rstrip('/')}/{self.table.path}"
+        return spark_uri(f"{self.lake.rstrip('/')}/{self.table.path}")
 
     def rows(self) -> DataFrame:
         """The new rows.

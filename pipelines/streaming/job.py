@@ -18,8 +18,10 @@ from generators.lake import bronze
 from generators.lease import LeaseLost
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
+from pipelines.streaming import hadoop
 from pipelines.streaming.drain import close_sources
 from pipelines.streaming.follow import Batch, RunFailed, RunSummary, follow
+from pipelines.streaming.hadoop import spark_uri
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.packing import PACKED_SQL
@@ -85,7 +87,7 @@ def run(
             master=master,
             shuffle_partitions=shuffle_partitions,
             jars_dir=jars_dir,
-            conf=spark_conf,
+            conf={**hadoop.settings(place.storage_options), **(spark_conf or {})},
             log_file=log_file,
         )
         stop_later(spark)
@@ -189,11 +191,6 @@ def start(
     if interval is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{interval} seconds").start()
-
-
-def spark_uri(uri: str) -> str:
-    """The address that Hadoop's file systems use for what the Rust side calls `uri`."""
-    return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
 
 
 def _pack(batches: Iterator[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,34 @@
+"""What Hadoop's file systems are told of an object store, from what `deltalake` is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_S3A = {
+    "endpoint_url": "endpoint",
+    "endpoint": "endpoint",
+    "region": "endpoint.region",
+    "default_region": "endpoint.region",
+    "access_key_id": "access.key",
+    "secret_access_key": "secret.key",
+    "session_token": "session.token",
+}
+_TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+
+
+def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
+    """Spark settings of `fs.s3a` for the options of an S3 store; what else it needs stands in `[run.spark_conf]`."""
+    given = {name.lower().removeprefix("aws_"): value for name, value in storage_options.items()}
+    told = {_S3A[name]: value for name, value in given.items() if name in _S3A}
+    if "endpoint" in told:  # a store of one's own, whose buckets seldom have host names
+        told["path.style.access"] = str(given.get("virtual_hosted_style_request", "false").lower() != "true").lower()
+    if given.get("allow_http", "").lower() in ("true", "1"):
+        told["connection.ssl.enabled"] = "false"
+    if "session.token" in told:
+        told["aws.credentials.provider"] = _TEMPORARY
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
+
+
+def spark_uri(uri: str) -> str:
+    """The address that Hadoop's file systems use for what the Rust side calls `uri`."""
+    return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri

@@ -1,0 +1,47 @@
+"""Spark is told of an object store what deltalake is told."""
+
+import pytest
+
+from pipelines.streaming.hadoop import settings, spark_uri
+
+KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret"}
+TOLD = {"access.key": "me", "secret.key": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, {}),
+        (KEYS, TOLD),
+        ({"AWS_REGION": "eu-central-1"}, {"endpoint.region": "eu-central-1"}),
+        (
+            KEYS | {"aws_endpoint_url": "http://127.0.0.1:9000", "AWS_ALLOW_HTTP": "true"},
+            TOLD
+            | {
+                "endpoint": "http://127.0.0.1:9000",
+                "path.style.access": "true",
+                "connection.ssl.enabled": "false",
+            },
+        ),
+        (
+            KEYS | {"AWS_SESSION_TOKEN": "t"},
+            TOLD
+            | {
+                "session.token": "t",
+                "aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+            },
+        ),
+        ({"AWS_S3_ALLOW_UNSAFE_RENAME": "true", "azure_storage_account_name": "x"}, {}),
+    ],
+    ids=["nothing", "keys", "region", "a store of one's own", "session", "what Hadoop has no name for"],
+)
+def test_options_of_s3_in_the_words_of_hadoop(options, told):
+    assert settings(options) == {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [("s3://bucket/lake", "s3a://bucket/lake"), ("s3a://b/l", "s3a://b/l"), ("/data/s3://", "/data/s3://")],
+)
+def test_addresses_of_s3_in_the_words_of_hadoop(uri, address):
+    assert spark_uri(uri) == address
