@@ -100,7 +100,7 @@ def test_an_ingest_that_loses_its_lease_stops_before_it_writes(tmp_path, lake, s
 def test_the_record_of_the_query_is_kept_there(lake, storage_options):
     place = Lake(lake, storage_options)
     place.create()
-    query = open_query(place, Rules(), 4, 2, rebuild=False)
+    query = open_query(place, Rules(), 4, 2, "arrow", rebuild=False)
     with file_system(lake, storage_options).open_input_stream("_run/query.json") as stream:
         assert json.loads(stream.read())["query_id"] == query.query_id
 
