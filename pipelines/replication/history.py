@@ -262,7 +262,7 @@ class PartitionHistory:
             verdict = cut.grave or judge_cut(cut, self.terms, self.isr, context)
             if cut.grave is None and verdict is not None and verdict.cls == "hw_moved_back":
                 self.cuts.append(replace(cut, due=at + UNTOLD_US, grave=verdict))
-            elif cut.grave is not None and not still_grave(cut, self.terms, context):
+            elif cut.grave is not None and not still_grave(cut, self.terms, self.isr, context):
                 continue
             elif verdict is not None:
                 self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}-{cut.to}", cut.ts, None, cut.replica_id)

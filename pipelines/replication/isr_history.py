@@ -90,6 +90,11 @@ class IsrHistory:
         found = next((c.isr for c in reversed(self.commits) if c.ts <= ts), ())
         return frozenset(found)
 
+    def members_under(self, partition_epoch: int) -> frozenset[int] | None:
+        """The ISR at a partition epoch; None when not known."""
+        epochs = [c for c in self.commits if c.partition_epoch is not None and c.partition_epoch <= partition_epoch]
+        return frozenset(epochs[-1].isr) if epochs else None
+
     def added_under(self, leader_epoch: int) -> frozenset[int]:
         """Replicas that joined while this epoch's leader led: it lets in only whom it saw fetching."""
         return frozenset(

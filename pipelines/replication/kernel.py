@@ -17,6 +17,7 @@ from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, CODE, I32,
 from pipelines.replication.compiled import hot, kernel
 from pipelines.replication.lanes import (
     ADVANCE,
+    APART,
     BEHIND,
     DISAGREE,
     EXACT,
@@ -74,11 +75,13 @@ class Settings(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """Broker states, configs and what controllers recorded of partitions as of a time: rows sorted by (key, ts)."""
+    """Broker states, configs, what controllers recorded of partitions and brokers whose clocks are apart from theirs,
+    as of a time: rows sorted by (key, ts)."""
 
     brokers: Records
     configs: Records
     recorded: Records
+    apart: Records
 
 
 BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL)
@@ -819,6 +822,9 @@ def start_term(
     L[lane, LANE.partition_epoch] = C.partition_epoch[i]
     L[lane, LANE.topic_id] = C.topic_id[i]
     L[lane, LANE.learnt] = now if C.partition_epoch[i] != NULL32 else NULL
+    apart = as_of(T.apart, (L[lane, LANE.partition] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF), now)
+    if apart >= 0:
+        L[lane, LANE.ahead] = T.apart[apart, APART.at.ahead]
     L[lane, LANE.deposed] = 0
     L[lane, LANE.term_start] = C.ts[i]
     L[lane, LANE.start_offset] = C.leo[i]

@@ -100,6 +100,12 @@ HW_ROWS = shape(
 RECORDED = shape(key=0, ts=NULL, topic_id=-1)
 """When a controller recorded a partition epoch; the key is partition << 32 | partition epoch."""
 
+HEARD = shape(key=0, ts=NULL, topic_id=-1, broker=NULL32)
+"""When a broker told of a partition epoch that no controller has told yet."""
+
+APART = shape(key=0, ts=NULL, ahead=0)
+"""By how much a broker's clock is ahead of the controller's since `ts`; the key is partition << 32 | broker."""
+
 RECENT = shape(lane=-1, ts=NULL, hw=NULL)
 """What a lane has told of its HW ahead of what is decided."""
 

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import clock_of, falls
-from pipelines.replication.arrays import Arrays
-from pipelines.replication.columns import BY_CONTROLLER, CODE, I32, I64, NULL32, narrow, rows_of, wide
+from pipelines.replication.columns import CODE, I32, I64, NULL32, narrow, rows_of, wide
 from pipelines.replication.intake import Batch, encode
 from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
-from pipelines.replication.lanes import RECORDED
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
 from pipelines.replication.notes import Note, note_of
@@ -22,8 +20,6 @@ from pipelines.replication.run import Outcome
 from pipelines.replication.state import STARTING, OrderKey, State
 
 _FIRST = {"leader", "follower", "isr", "config"}
-KEPT_GRACES = 6
-"""A leader asks for what a controller recorded no later than two graces after it."""
 
 
 def learn_assignments(state: State, batch: Batch) -> None:
@@ -31,28 +27,6 @@ def learn_assignments(state: State, batch: Batch) -> None:
     c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
     at, size = c.replicas_from[rows].astype(np.int64), _lengths(c.replicas_from, rows)
     state.assigned.learn(_partitions(state, batch, rows), c.ts[rows], at, size, c.replicas_ids)
-
-
-def learn_records(state: State, batch: Batch, grace: int) -> None:
-    """Notes when controllers recorded partition epochs, which says how their clocks stand to the leaders'."""
-    c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
-    controllers = (c.kind[rows] == CODE["election"]) | (c.isr_from_whom[rows] == BY_CONTROLLER)
-    rows = rows[controllers & (c.partition_epoch[rows] >= 0)]
-    if not len(rows):
-        return
-    key = (_partitions(state, batch, rows) << 32) | c.partition_epoch[rows]
-    told = np.concatenate([
-        state.recorded.data[: state.recorded.count], np.stack([key, c.ts[rows], c.topic_id[rows]], axis=1)
-    ])  # fmt: skip
-    told = told[told[:, RECORDED.at.ts] > told[:, RECORDED.at.ts].max() - KEPT_GRACES * grace]
-    told = told[np.lexsort((told[:, RECORDED.at.ts], told[:, RECORDED.at.topic_id], told[:, RECORDED.at.key]))]
-    first = np.ones(len(told), dtype=np.bool_)
-    first[1:] = (np.diff(told[:, RECORDED.at.key]) != 0) | (np.diff(told[:, RECORDED.at.topic_id]) != 0)
-    told = told[first]
-    told = told[np.lexsort((told[:, RECORDED.at.ts], told[:, RECORDED.at.key]))]
-    state.recorded = Arrays(RECORDED)
-    state.recorded.grow(len(told))
-    state.recorded.data[: len(told)] = told
 
 
 def _lengths(offsets: I32, rows: I64) -> I64:

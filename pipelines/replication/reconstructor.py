@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication import broadcast, row_rules, snapshot
+from pipelines.replication.clocks import compare_clocks
 from pipelines.replication.columns import I64, rows_of, with_dictionaries
 from pipelines.replication.facts import Facts
 from pipelines.replication.health import health
@@ -16,7 +17,7 @@ from pipelines.replication.hw_course import keep_recent
 from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings, decided_upto, keep_ended, narrate
-from pipelines.replication.noting import begin, learn_assignments, learn_records, take_notes
+from pipelines.replication.noting import begin, learn_assignments, take_notes
 from pipelines.replication.output import listed, partition_hw, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
@@ -88,7 +89,7 @@ class Reconstructor:
         lost, reasons = settle_twins(batch)
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
-        learn_records(state, batch, self.rules.reorder_grace_ms * 1000)
+        compare_clocks(state, batch, self.rules)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
         outcome = run(state, self.rules, batch, self._bounds(final), final)
         self._wait(batch, outcome)

@@ -251,8 +251,8 @@ def _run_all(
     ended.grow(longest + 64)
     leader_rows, assigned_from, assigned = _assigned(state, batch)
     carry_from = state.carry_from()
-    recorded = state.recorded.data[: state.recorded.count]
-    timeline = state.timeline.arrays()._replace(recorded=recorded)
+    recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded, state.apart))
+    timeline = state.timeline.arrays()._replace(recorded=recorded, apart=apart)
     at = np.zeros(6, dtype=np.int64)
     while True:
         run_lanes(

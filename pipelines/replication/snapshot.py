@@ -12,7 +12,7 @@ from pipelines.replication.arrays import Arrays
 from pipelines.replication.assignments import Assignments
 from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
-from pipelines.replication.lanes import HW_ROWS, LANES, PARTITIONS, RECENT, RECORDED, REPLICAS, SERIES
+from pipelines.replication.lanes import APART, HEARD, HW_ROWS, LANES, PARTITIONS, RECENT, RECORDED, REPLICAS, SERIES
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
 from pipelines.replication.sources import Source, Sources
@@ -23,7 +23,7 @@ MAGIC, VERSION = b"hwmark-state", 5
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,
-    "recorded": RECORDED,
+    "recorded": RECORDED, "heard": HEARD, "apart": APART,
 }  # fmt: skip
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")

@@ -17,6 +17,8 @@ from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.history import PartitionHistory
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
+    APART,
+    HEARD,
     HW_ROWS,
     LANES,
     PARTITIONS,
@@ -77,6 +79,9 @@ class State:
     timeline: Timeline = field(default_factory=Timeline)
     recorded: Arrays = field(default_factory=lambda: Arrays(RECORDED))
     """By (key, ts): one row per partition epoch that a controller told lately."""
+    heard: Arrays = field(default_factory=lambda: Arrays(HEARD))
+    apart: Arrays = field(default_factory=lambda: Arrays(APART))
+    """By (key, ts): brokers whose clocks are, or were, apart from the controller's."""
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""
     notes: dict[int, list[tuple[OrderKey, Note]]] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from pipelines.replication.arrays import Records, Shape
 from pipelines.replication.columns import NULL, NULL32
 from pipelines.replication.kernel import BROKERS, CONFIGS, MS
 from pipelines.replication.kernel import Timeline as Arrays
-from pipelines.replication.lanes import RECORDED
+from pipelines.replication.lanes import APART, RECORDED
 
 State = tuple[int, str, int | None]
 """(ts, detail, broker epoch)"""
@@ -93,7 +93,9 @@ class Timeline:
                 lag = lag if told_lag is None else told_lag * MS
                 configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag))
         configs.sort(key=lambda e: (e[0], e[1]))
-        return Arrays(_records(BROKERS, brokers), _records(CONFIGS, configs), _records(RECORDED, []))
+        return Arrays(
+            _records(BROKERS, brokers), _records(CONFIGS, configs), _records(RECORDED, []), _records(APART, [])
+        )
 
 
 def _each_once(rows: list[Told]) -> list[State]:

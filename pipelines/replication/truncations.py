@@ -23,6 +23,7 @@ class Cut:
     log_start: int | None
     part: tuple[int, int] | None  # the term it last took part in before the one it follows now
     epoch: int | None = None  # of the leader it follows
+    partition_epoch: int | None = None  # as the replica knows it
     begins: bool = False  # its first cut since it began to follow
     grave: Verdict | None = None  # what it comes to, unless a term that is still to be told of explains it
 
@@ -55,7 +56,7 @@ def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verd
     if cut.before is not None and cut.before < cut.to:
         restarted = cut.log_start == cut.to
         return _info("log_start_advance", cut, term, mark) if restarted else None
-    in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts)
+    in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts) and _in_sync(cut, terms, isr)
     below = mark.offset is not None and cut.to < mark.offset
     if in_sync and below and not _follows_from_a_start(cut, terms, marks):
         return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
@@ -66,10 +67,19 @@ def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verd
     return _info("uncommitted_truncation", cut, term, Mark(committed))
 
 
-def still_grave(cut: Cut, terms: Terms, context: Context) -> bool:
-    """Whether no term told of since explains it: the clock of its leader may be behind, the replica's ahead."""
+def still_grave(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> bool:
+    """Whether nothing told of since explains it: the clock of its leader may be behind, the replica's ahead."""
     _, marks = judge(terms, cut.due, context)
-    return not _follows_from_a_start(cut, terms, marks)
+    return _in_sync(cut, terms, isr) and not _follows_from_a_start(cut, terms, marks)
+
+
+def _in_sync(cut: Cut, terms: Terms, isr: IsrHistory) -> bool:
+    """Whether the replica was in the ISR that it knew of itself: by partition epoch, else as the term began."""
+    known = isr.members_under(cut.partition_epoch) if cut.partition_epoch is not None else None
+    term = terms.of_epoch(cut.epoch) if cut.begins and cut.epoch is not None else None
+    if known is None and term is not None and term.isr is not None:
+        known = frozenset(term.isr)
+    return known is None or cut.replica_id in known
 
 
 def _follows_from_a_start(cut: Cut, terms: Terms, marks: list[Mark]) -> bool:
@@ -126,4 +136,4 @@ def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
     begins = standing is not None and not standing.led and not standing.cut and standing.epoch == epoch
     if standing is not None:
         standing.cut = True
-    return Cut(note.ts, due, replica, note.leo, before, note.log_start, part, epoch, begins)
+    return Cut(note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins)

@@ -39,6 +39,20 @@ def test_a_cut_on_beginning_to_follow_is_measured_by_the_start_of_that_term(late
     assert "hw_moved_back" not in classes(sorted(story, key=lambda note: note.ts), around)
 
 
+@pytest.mark.parametrize("told", [{"partition_epoch": 3}, {}])
+@pytest.mark.parametrize("late", [-5000, 0, 5000])
+def test_a_replica_cut_before_it_joined_was_outside_the_isr_whatever_its_clock_says(told, late):
+    around = Around({(3, 20_000): seen(72)})
+    story = [
+        leader(0, 3, 1, 0, 0, (3,)),
+        leader(20_000, 3, 3, 8, 8, (3,), partition_epoch=3),
+        follower(20_010 + late, 2, 3, 38, 0, 3),
+        truncate(21_000 + late, 2, 0, before=38, **told),
+        isr(21_020, 3, (2, 3), 4, "alter_partition"),
+    ]
+    assert "hw_moved_back" not in classes(sorted(story, key=lambda note: note.ts), around)
+
+
 def test_a_cut_below_what_was_committed_before_the_term_is_still_found():
     around = Around({(1, 0): seen(100), (2, 20_000): seen(100)})
     story = [

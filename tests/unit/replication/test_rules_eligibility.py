@@ -81,6 +81,20 @@ def test_clocks_apart_leave_it_the_same_who_holds_the_high_watermark(ahead):
     assert advances(replay(elsewhere(ahead, (0, "fenced"), (7800, "unfenced")))) == [(29 * SECOND, 5)]
 
 
+@pytest.mark.parametrize("ahead", [-4000, 0, 4000])
+def test_a_new_leader_knows_its_clock_from_the_time_it_followed(ahead):
+    """The old leader is told to stop and is out of the ISR; it goes on fetching, and holds nothing."""
+    other = controller().election(0, 1, 0, partition_epoch=0, isr=[1, 2], replicas=[1, 2])
+    other.broker_state(1, 1, "unfenced", epoch=6).broker_state(20 * SECOND, 1, "controlled_shutdown", epoch=6)
+    other.election(20 * SECOND, 2, 1, partition_epoch=1, isr=[2], replicas=[1, 2])
+    told = Told("broker-2/replication.log").event(
+        5 + ahead, "follower", leader_id=1, leader_epoch=0, partition_epoch=0, leo=0, hw=0
+    )
+    now = 20 * SECOND + ahead
+    told.leader(now + 10, 1, 4, 4, [2], replicas=[1, 2]).fetch(now + 20, 1, 4).append(now + 30, 6)
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(now + 30, 6)]
+
+
 def test_a_controller_that_tells_old_changes_anew_sets_no_clock():
     rows = controller().election(20 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
     rows.broker_state(27 * SECOND, 2, "fenced", epoch=7)
