@@ -24,19 +24,22 @@ _BY_BROKER = [CODE[name] for name in ("leader", "follower", "isr")]
 def compare_clocks(state: State, batch: Batch, rules: Rules) -> None:
     """Takes in what controllers and brokers tell of partition epochs."""
     c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
-    rows = rows[(c.partition_epoch[rows] >= 0) & (c.broker[rows] >= 0)]
+    rows = rows[c.partition_epoch[rows] >= 0]
     if not len(rows):
         return
     grace, race = rules.reorder_grace_ms * 1000, rules.race_window_ms * 1000
+    horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
     key = (state.series["partition"][batch.series[rows]] << 32) | c.partition_epoch[rows]
     told = np.stack([key, c.ts[rows], c.topic_id[rows], c.broker[rows]], axis=1).astype(np.int64)
     by_controller = (c.kind[rows] == CODE["election"]) | (c.isr_from_whom[rows] == BY_CONTROLLER)
     by_broker = np.isin(c.kind[rows], _BY_BROKER) & ~by_controller
     recorded = np.concatenate([_rows(state.recorded), told[by_controller][:, :3]])
     heard = np.concatenate([_rows(state.heard), told[by_broker]])
-    recorded, heard = _first(_kept(recorded, grace), 1), _first(_kept(heard, grace), 1)
+    recorded, heard = (_first(rows[rows[:, 1] > horizon], 1) for rows in (recorded, heard))
     matched, ahead, since = _match(heard, recorded)
-    _note_apart(state, heard[matched], ahead, since, race, grace)
+    near = (ahead >= 0) & (ahead <= race)
+    told = np.stack([_place(heard[matched]), since, np.where(near, 0, ahead)], axis=1)
+    _note_apart(state, told[np.abs(ahead) <= grace], horizon)
     state.recorded = _arrays(RECORDED, recorded[np.lexsort((recorded[:, 1], recorded[:, 0]))])
     state.heard = _arrays(HEARD, heard[~matched])
 
@@ -61,17 +64,20 @@ def _numbers(values: I64) -> I64:
     return numbers
 
 
-def _note_apart(state: State, heard: Records, ahead: I64, since: I64, race: int, grace: int) -> None:
+def _place(heard: Records) -> I64:
+    """The key of `apart`: partition and broker."""
+    key: I64 = (heard[:, 0] >> 32 << 32) | (heard[:, 3] & 0xFFFFFFFF)
+    return key
+
+
+def _note_apart(state: State, told: Records, horizon: int) -> None:
     """Keeps differences of clocks, and of brokers that had one also that there is none any more."""
-    key = (heard[:, 0] >> 32 << 32) | (heard[:, 3] & 0xFFFFFFFF)
-    near = (ahead >= 0) & (ahead <= race)
-    told = np.stack([key, since, np.where(near, 0, ahead)], axis=1)[np.abs(ahead) <= grace]
     known = _rows(state.apart)
     apart = np.concatenate([known[:, 0], told[told[:, 2] != 0, 0]])
     told = told[np.isin(told[:, 0], apart)]
     if len(told):
         rows = np.unique(np.concatenate([known, told]), axis=0)
-        old = rows[:, 1] <= rows[:, 1].max() - KEPT_GRACES * grace
+        old = rows[:, 1] <= horizon
         replaced = np.append((rows[1:, 0] == rows[:-1, 0]) & old[1:], False)
         state.apart = _arrays(APART, rows[~replaced])
 
@@ -86,11 +92,6 @@ def _arrays(of: Shape, rows: Records) -> Arrays:
     made.grow(len(rows))
     made.data[: len(rows)] = rows
     return made
-
-
-def _kept(rows: Records, grace: int) -> Records:
-    kept: Records = rows[rows[:, 1] > rows[:, 1].max(initial=0) - KEPT_GRACES * grace]
-    return kept
 
 
 def _first(rows: Records, ts: int) -> Records:

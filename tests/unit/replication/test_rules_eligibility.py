@@ -95,6 +95,17 @@ def test_a_new_leader_knows_its_clock_from_the_time_it_followed(ahead):
     assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(now + 30, 6)]
 
 
+def test_what_comes_long_after_does_not_change_how_clocks_stand():
+    """The same facts from the whole history at once and minute by minute."""
+    ahead = -4000
+    other = controller().election(20 * SECOND - ahead, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
+    other.broker_state(20 * SECOND - ahead, 2, "unfenced", epoch=7)
+    other.broker_state(27_800 - ahead, 2, "fenced", epoch=7)
+    other.on(partition=1).election(300 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
+    told = led(ms=20 * SECOND + 2).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6).progress(400 * SECOND)
+    assert advances(replay(table(told, other.progress(400 * SECOND)))) == [(28 * SECOND, 6)]
+
+
 def test_a_controller_that_tells_old_changes_anew_sets_no_clock():
     rows = controller().election(20 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
     rows.broker_state(27 * SECOND, 2, "fenced", epoch=7)
