@@ -136,7 +136,7 @@ def _fleet(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
 
 
 def _write_truth(folder: Path | None, tables: Mapping[str, Any], echo: Echo) -> None:
-    from generators.simulator.truth import write
+    from generators.simulator.truth.tables import write
 
     if folder is not None and tables:
         write(folder, tables)

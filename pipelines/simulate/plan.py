@@ -8,13 +8,15 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from generators.simulator import chance, faults, load, spans
-from generators.simulator.faults import Fault
-from generators.simulator.forms import nearest_version
-from generators.simulator.load import Load
-from generators.simulator.settings import MS, Clock, Settings, Topic
-from generators.simulator.telemetry_faults import Rates
-from generators.simulator.versions import VERSIONS
+from generators.simulator.clients import load
+from generators.simulator.clients.load import Load
+from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
+from generators.simulator.cluster.versions import VERSIONS
+from generators.simulator.faults import chance, spans
+from generators.simulator.faults import script as faults
+from generators.simulator.faults.forms import nearest_version
+from generators.simulator.faults.script import Fault
+from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 
 if TYPE_CHECKING:

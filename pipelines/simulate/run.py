@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from generators.simulator.injection import Done, Injection
-from generators.simulator.load import Answers, Driver
-from generators.simulator.simulation import Simulation
-from generators.simulator.truth import Truth
+from generators.simulator.clients.load import Answers, Driver
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.faults.injection import Done, Injection
+from generators.simulator.truth.tables import Truth
 from pipelines.simulate.plan import Plan
 from pipelines.simulate.sinks import Sink, new_writer
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from generators.simulator import load
-from generators.simulator.chance import DRAWS
-from generators.simulator.explain import lines
-from generators.simulator.faults import SHAPES, usage
+from generators.simulator.clients import load
+from generators.simulator.faults.chance import DRAWS
+from generators.simulator.faults.script import SHAPES, usage
 from generators.simulator.scenarios import SCENARIOS, Performance, Scenario, play
-from generators.simulator.telemetry_faults import Rates
+from generators.simulator.scenarios.explain import lines
+from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 from pipelines.simulate.run import watch
 from pipelines.simulate.sinks import Sink
@@ -19,8 +19,8 @@ from pipelines.simulate.sinks import Sink
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from generators.simulator.simulation import Simulation
-    from generators.simulator.truth import Truth
+    from generators.simulator.cluster.simulation import Simulation
+    from generators.simulator.truth.tables import Truth
 
 
 class Told(NamedTuple):

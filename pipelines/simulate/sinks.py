@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from generators.simulator.kafka_logs import KafkaLogs
-from generators.simulator.telemetry import Telemetry
-from generators.simulator.telemetry_faults import Rates, strike
+from generators.simulator.telemetry.faults import Rates, strike
+from generators.simulator.telemetry.kafka_logs import KafkaLogs
+from generators.simulator.telemetry.rows import Telemetry
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from generators.simulator.simulation import Simulation
+    from generators.simulator.cluster.simulation import Simulation
 
 
 class Sink(Protocol):

@@ -11,8 +11,8 @@ from pipelines.sentences import count
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from generators.simulator.load import Answers
-    from generators.simulator.settings import Settings
+    from generators.simulator.clients.load import Answers
+    from generators.simulator.cluster.settings import Settings
     from pipelines.simulate.run import Outcome
 
 Row = dict[str, Any]

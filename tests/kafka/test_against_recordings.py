@@ -10,16 +10,16 @@ from typing import NamedTuple
 import pytest
 
 from generators import traces
-from generators.simulator.compare import rules_of
-from generators.simulator.faults import parse
-from generators.simulator.injection import Injection
-from generators.simulator.load import Driver
-from generators.simulator.load import parse as load
-from generators.simulator.settings import Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
-from generators.simulator.truth import Truth
-from generators.simulator.versions import VERSIONS
+from generators.simulator.clients.load import Driver
+from generators.simulator.clients.load import parse as load
+from generators.simulator.cluster.settings import Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.versions import VERSIONS
+from generators.simulator.faults.injection import Injection
+from generators.simulator.faults.script import parse
+from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import rules_of
+from generators.simulator.truth.tables import Truth
 from pipelines.replication import replay
 
 A, B, C = (3, 1, 2), (1, 2, 3), (2, 3, 1)

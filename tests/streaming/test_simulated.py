@@ -6,14 +6,14 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.lake import append_events, read_events
-from generators.simulator.compare import rules_of
-from generators.simulator.faults import parse
-from generators.simulator.injection import Injection
-from generators.simulator.load import Driver, Load
-from generators.simulator.settings import Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
-from generators.simulator.telemetry_faults import arrivals, by_source, deliveries, duplicate
+from generators.simulator.clients.load import Driver, Load
+from generators.simulator.cluster.settings import Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.faults.injection import Injection
+from generators.simulator.faults.script import parse
+from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
+from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import rules_of
 from pipelines.replication import Facts, replay
 from pipelines.streaming.job import run
 from pipelines.streaming.tables import KINDS, Lake

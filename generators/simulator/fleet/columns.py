@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from generators.simulator.fleet.compiled import I32, I64
 from generators.simulator.fleet.telling import APPEND, FETCH, HW_ROW, TYPES, Rows
-from generators.simulator.levels import FULL
+from generators.simulator.telemetry.levels import FULL
 from schemas import replication_events
 
 _NAMES = ("cluster", "source_id", "event_type", "topic", "topic_id")

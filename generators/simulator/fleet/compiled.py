@@ -13,7 +13,7 @@ import numpy as np
 from numba import config, njit
 
 import pipelines.replication.compiled  # noqa: F401 - says where compiled code is kept
-from generators.simulator import rules
+from generators.simulator.cluster import rules
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 I64 = np.ndarray[Any, np.dtype[np.int64]]

@@ -8,7 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from generators.simulator.faults import Fault
+from generators.simulator.clients.load import Load
+from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.faults.injection import Injection
+from generators.simulator.faults.script import Fault
 from generators.simulator.fleet import opening
 from generators.simulator.fleet.arrangement import HW, LEO, Arrangement, Keys, Pair, arrange
 from generators.simulator.fleet.columns import Names
@@ -21,11 +25,7 @@ from generators.simulator.fleet.rounds import advance, due, plant
 from generators.simulator.fleet.telling import Course, clock
 from generators.simulator.fleet.touched import NOTICE, Touch, touches
 from generators.simulator.fleet.truth import FleetTruth
-from generators.simulator.injection import Injection
-from generators.simulator.load import Load
-from generators.simulator.settings import MS, SECOND, Clock, Settings
-from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
+from generators.simulator.telemetry.rows import Telemetry
 
 WINDOW = SECOND
 """What one broker is run through at once."""

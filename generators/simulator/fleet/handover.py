@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from generators.simulator import rules
+from generators.simulator.cluster import rules
+from generators.simulator.cluster.leading import Leading
+from generators.simulator.cluster.log import ReplicaLog, Run
+from generators.simulator.cluster.registration import Registration
+from generators.simulator.cluster.replica import Follower, Replica
 from generators.simulator.fleet.arrangement import Keys
 from generators.simulator.fleet.compiled import I64
 from generators.simulator.fleet.draws import between, exponential, share
@@ -16,14 +20,10 @@ from generators.simulator.fleet.opening import Roster
 from generators.simulator.fleet.partitions import NOBODY, Partitions
 from generators.simulator.fleet.rounds import SECOND, TENTH
 from generators.simulator.fleet.telling import Course
-from generators.simulator.leading import Leading
-from generators.simulator.log import ReplicaLog, Run
-from generators.simulator.registration import Registration
-from generators.simulator.replica import Follower, Replica
 
 if TYPE_CHECKING:
+    from generators.simulator.cluster.simulation import Simulation
     from generators.simulator.fleet.truth import FleetTruth
-    from generators.simulator.simulation import Simulation
 
 
 MOMENT_MS = 1_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generators.simulator import rules
+from generators.simulator.cluster import rules
 from generators.simulator.fleet.arrangement import (
     ANSWERED,
     CARRIED,

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from generators.simulator.clients.load import Load, intensity, weights
+from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.cluster.settings import SECOND, Settings, Topic
 from generators.simulator.fleet.compiled import F64, I32, I64
 from generators.simulator.fleet.partitions import NOBODY, Partitions, fresh
 from generators.simulator.fleet.rounds import TENTH
-from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
-from generators.simulator.load import Load, intensity, weights
-from generators.simulator.settings import SECOND, Settings, Topic
 
 if TYPE_CHECKING:
-    from generators.simulator.simulation import Simulation
+    from generators.simulator.cluster.simulation import Simulation
 
 
 def spread(topics: int, partitions: int, brokers: Sequence[int], replication_factor: int = 3) -> tuple[Topic, ...]:

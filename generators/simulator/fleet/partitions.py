@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from generators.simulator.cluster.rules import UNKNOWN
 from generators.simulator.fleet.compiled import F64, I32, I64
-from generators.simulator.rules import UNKNOWN
 
 NOBODY = -1
 

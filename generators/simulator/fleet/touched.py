@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from generators.simulator.faults import Fault
+from generators.simulator.cluster.settings import MS, SECOND
+from generators.simulator.faults.script import Fault
 from generators.simulator.fleet.compiled import I32, I64
 from generators.simulator.fleet.opening import Roster
-from generators.simulator.settings import MS, SECOND
 from pipelines.errors import UsageError
 
 NOTICE = SECOND

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.cluster.registration import Registration
+from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.fleet.arrangement import HW, LEO, Arrangement
 from generators.simulator.fleet.columns import Names
 from generators.simulator.fleet.compiled import I64
 from generators.simulator.fleet.telling import Course, clock
-from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
-from generators.simulator.registration import Registration
-from generators.simulator.settings import MS, Settings
-from generators.simulator.simulation import Simulation
-from generators.simulator.truth import Truth
+from generators.simulator.truth.tables import Truth
 from schemas import truth_hw, truths
 
 UNKNOWN_TERM = 0

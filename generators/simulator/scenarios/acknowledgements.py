@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
-from generators.simulator.producer import Producer, ProducerSettings
+from generators.simulator.clients.producer import Producer, ProducerSettings
+from generators.simulator.cluster.settings import Topic
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.outcome import delivered, told
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import KEY, PARTITION, TOPIC, dies, isr, leader, manual, returns, rounds
-from generators.simulator.settings import Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.story import Story
+from generators.simulator.scenarios.story import Story
 
 ONE = ProducerSettings(acks=1, idempotence=False)
 ALL = ProducerSettings(acks=-1, idempotence=False)

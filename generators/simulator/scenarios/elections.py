@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import KEY, PARTITION, TOPIC, at, dies, manual, offsets, returns, rounds
-from generators.simulator.story import Story
+from generators.simulator.scenarios.story import Story
 
 
 def unclean_election(story: Story) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from generators.simulator.cluster.settings import Settings
+from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import at, dies, isr, leader, manual, returns, rounds, send
-from generators.simulator.settings import Settings
-from generators.simulator.story import Story
-from generators.simulator.versions import VERSIONS
+from generators.simulator.scenarios.story import Story
 
 BEFORE = "Before leader epochs (Kafka 0.10): a replica cuts its log at the HW it has stored"
 SINCE = "With leader epochs (Kafka 4.1): a replica cuts its log where it parts from the leader's"

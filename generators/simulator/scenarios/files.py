@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from generators.simulator.log import Batch
+from generators.simulator.cluster.log import Batch
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import KEY, PARTITION, TOPIC, at, manual, offsets, returns, rounds
-from generators.simulator.segment import Lookup
-from generators.simulator.segments import Recovery, SegmentedLog
-from generators.simulator.simulation import Simulation
-from generators.simulator.story import Story
+from generators.simulator.scenarios.story import Story
+from generators.simulator.storage.segment import Lookup
+from generators.simulator.storage.segments import Recovery, SegmentedLog
 
 BATCH, RECORD_BYTES = 10, 100
 SEGMENT_BYTES, INDEX_INTERVAL = 5_000, 1_500

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import count
 
-from generators.simulator.consumer import Consumer
-from generators.simulator.producer import Producer, ProducerSettings
+from generators.simulator.clients.consumer import Consumer
+from generators.simulator.clients.producer import Producer, ProducerSettings
+from generators.simulator.cluster.settings import Topic
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.outcome import compared, delivered, told
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import PARTITION, TOPIC, dies, manual, rounds
-from generators.simulator.settings import Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.story import Story
+from generators.simulator.scenarios.story import Story
 
 PLAIN = ProducerSettings(idempotence=False)
 IDEMPOTENT = ProducerSettings()

@@ -16,7 +16,7 @@ from generators.simulator.scenarios.stage import (
     send,
     visible,
 )
-from generators.simulator.story import Story
+from generators.simulator.scenarios.story import Story
 
 
 def who_decides(story: Story) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import PARTITION, TOPIC, at, isr, manual
-from generators.simulator.story import Story
-from generators.simulator.versions import VERSIONS
+from generators.simulator.scenarios.story import Story
 
 
 def lag_rules(story: Story) -> str:

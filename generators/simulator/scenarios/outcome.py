@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from generators.simulator.consumer import Consumer, Record
-from generators.simulator.delivery import Delivery, count
-from generators.simulator.producer import Producer
+from generators.simulator.clients.consumer import Consumer, Record
+from generators.simulator.clients.delivery import Delivery, count
+from generators.simulator.clients.producer import Producer
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.stage import PARTITION
-from generators.simulator.simulation import Simulation
 
 
 def delivered(cluster: Simulation, producer: Producer, partition: int = PARTITION) -> Delivery:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from generators.simulator.log import Batch
-from generators.simulator.partitioner import Partitioner, RoundRobin, Sticky, murmur2, to_positive
+from generators.simulator.clients.partitioner import Partitioner, RoundRobin, Sticky, murmur2, to_positive
+from generators.simulator.cluster.log import Batch
+from generators.simulator.cluster.settings import Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.registry import Scenario
-from generators.simulator.settings import Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.story import Story
+from generators.simulator.scenarios.story import Story
 
 TOPIC, PARTITIONS = "orders", 4
 KEYS = ("21", "foobar", "abc", "21")

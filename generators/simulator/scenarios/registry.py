@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from generators.simulator.story import Act, Story, Watch
+from generators.simulator.scenarios.story import Act, Story, Watch
 
 
 class Scenario(NamedTuple):

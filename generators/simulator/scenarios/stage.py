@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generators.simulator.leading import Produced
-from generators.simulator.log import Batch
-from generators.simulator.settings import Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.story import Position, Step
+from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.log import Batch
+from generators.simulator.cluster.settings import Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.scenarios.story import Position, Step
 
 TOPIC, PARTITION = KEY = "orders", 0
 

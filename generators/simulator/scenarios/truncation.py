@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from generators.simulator.cluster.settings import Settings
+from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.scenarios.registry import Scenario
 from generators.simulator.scenarios.stage import at, dies, leader, manual, offsets, returns, rounds, send
-from generators.simulator.settings import Settings
-from generators.simulator.story import Story
-from generators.simulator.versions import VERSIONS
+from generators.simulator.scenarios.story import Story
 
 HIGH_WATERMARK, EPOCHS = VERSIONS["0.10"], VERSIONS["4.0"]
 

@@ -203,7 +203,7 @@ ABOUT = {
         (["--partition", "1"], {"one", "several", "too many"}),
         ([], set(ABOUT)),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(sorted(value)),
 )
 def test_alerts_are_found_by_each_topic_and_partition_they_are_about(lake, options, found):
     alert = {"rule": "out_of_sync", "severity": "warning", "state": "firing", "summary": "gone", "first_ts": at(0)}

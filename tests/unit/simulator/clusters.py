@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from generators.simulator.settings import MS, Settings, Topic
-from generators.simulator.simulation import Simulation
+from generators.simulator.cluster.settings import MS, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
 
 TOPICS = (Topic("orders", 2, 3, min_isr=2), Topic("clicks-v2", 1, 2))
 SETTINGS = Settings(topics=TOPICS, lag_max_ms=4_000)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from generators.simulator.happening import CONTROLLER, REPLICATION, Happening
-from generators.simulator.settings import MS, START
+from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.cluster.settings import MS, START
 
 ORDERS: dict[str, Any] = {"topic": "orders", "topic_id": "AAAAAAAAAAAAAAAAAAAAAA", "partition": 0}
 

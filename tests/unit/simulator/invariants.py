@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from generators.simulator import rules
-from generators.simulator.happening import Happening
-from generators.simulator.leading import Leading
-from generators.simulator.log import ReplicaLog, Run
-from generators.simulator.registration import NOBODY, Registration
-from generators.simulator.replica import Replica
-from generators.simulator.simulation import Simulation
+from generators.simulator.cluster import rules
+from generators.simulator.cluster.happening import Happening
+from generators.simulator.cluster.leading import Leading
+from generators.simulator.cluster.log import ReplicaLog, Run
+from generators.simulator.cluster.registration import NOBODY, Registration
+from generators.simulator.cluster.replica import Replica
+from generators.simulator.cluster.simulation import Simulation
 
 Key = tuple[str, int]
 Named = tuple[str, int]

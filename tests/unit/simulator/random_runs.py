@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from random import Random
 from shlex import quote
 
-from generators.simulator.chance import DRAWS, drawn
-from generators.simulator.faults import Fault, checked
-from generators.simulator.happening import Observer
-from generators.simulator.injection import Injection
-from generators.simulator.load import Driver
-from generators.simulator.settings import MS, SECOND, Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.spans import topic_written, written
-from generators.simulator.versions import VERSIONS, Version
+from generators.simulator.clients.load import Driver
+from generators.simulator.cluster.happening import Observer
+from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.versions import VERSIONS, Version
+from generators.simulator.faults.chance import DRAWS, drawn
+from generators.simulator.faults.injection import Injection
+from generators.simulator.faults.script import Fault, checked
+from generators.simulator.faults.spans import topic_written, written
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import Plan, plan
 

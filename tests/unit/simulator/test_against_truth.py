@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from random_runs import KINDS, RECENT, again, command, minimal, run_of, seeds
 from told import wrong
 
-from generators.simulator.faults import Fault, checked
-from generators.simulator.settings import MS, SECOND
-from generators.simulator.versions import VERSIONS
+from generators.simulator.cluster.settings import MS, SECOND
+from generators.simulator.cluster.versions import VERSIONS
+from generators.simulator.faults.script import Fault, checked
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import plan
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from generators.simulator.happening import Happening
-from generators.simulator.leading import Produced
-from generators.simulator.log import Batch
-from generators.simulator.settings import MS, Clock, Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.versions import VERSIONS
+from generators.simulator.cluster.happening import Happening
+from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.log import Batch
+from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.versions import VERSIONS
 
 FAST = Settings(lag_max_ms=6_000, version=VERSIONS["4.0"])
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from generators.simulator.consumer import Consumer, Record, records
-from generators.simulator.log import Batch, ReplicaLog, Run
-from generators.simulator.replica import Replica
+from generators.simulator.clients.consumer import Consumer, Record, records
+from generators.simulator.cluster.log import Batch, ReplicaLog, Run
+from generators.simulator.cluster.replica import Replica
 
 
 class Led:

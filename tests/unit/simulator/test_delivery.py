@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from generators.simulator.delivery import count
+from generators.simulator.clients.delivery import count
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from generators.simulator.elections import elect, prefer, with_isr
-from generators.simulator.registration import NOBODY, Registration
+from generators.simulator.cluster.elections import elect, prefer, with_isr
+from generators.simulator.cluster.registration import NOBODY, Registration
 
 THREE = Registration("orders", 0, "id", (1, 2, 3), (1, 2, 3), leader=1)
 

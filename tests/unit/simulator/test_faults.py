@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.simulator.chance import DRAWS, drawn
-from generators.simulator.faults import SHAPES, Fault, checked, parse, rates, read, usage
-from generators.simulator.forms import FORMS
-from generators.simulator.settings import SECOND, Settings, Topic
-from generators.simulator.spans import span, written
+from generators.simulator.cluster.settings import SECOND, Settings, Topic
+from generators.simulator.faults.chance import DRAWS, drawn
+from generators.simulator.faults.forms import FORMS
+from generators.simulator.faults.script import SHAPES, Fault, checked, parse, rates, read, usage
+from generators.simulator.faults.spans import span, written
 from pipelines.errors import UsageError
 
 CLUSTER = Settings(brokers=(1, 2, 3), topics=(Topic("orders", partitions=3), Topic("my-topic.v2")))

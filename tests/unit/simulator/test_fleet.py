@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.lake import read_events
-from generators.simulator import rules
+from generators.simulator.clients.load import Driver, parse
+from generators.simulator.cluster import rules
+from generators.simulator.cluster.replica import Follower
+from generators.simulator.cluster.settings import SECOND, START, Clock, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.fleet import compiled, draws, leader
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
-from generators.simulator.load import Driver, parse
-from generators.simulator.replica import Follower
-from generators.simulator.settings import SECOND, START, Clock, Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
+from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication import kernel, replay
 from schemas import replication_events
 

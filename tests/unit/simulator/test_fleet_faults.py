@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from generators.simulator import faults
+from generators.simulator.clients.load import Driver, parse
+from generators.simulator.cluster.settings import SECOND, START, Clock, Settings
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.faults import script as faults
+from generators.simulator.faults.injection import Injection
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import Roster, spread
 from generators.simulator.fleet.partitions import NOBODY
 from generators.simulator.fleet.touched import NOTICE, touches
-from generators.simulator.injection import Injection
-from generators.simulator.load import Driver, parse
-from generators.simulator.settings import SECOND, START, Clock, Settings
-from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
+from generators.simulator.telemetry.rows import Telemetry
 from pipelines.errors import UsageError
 from pipelines.replication import replay
 

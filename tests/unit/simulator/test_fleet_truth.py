@@ -6,12 +6,12 @@ from functools import cache
 
 import pyarrow as pa
 
-from generators.simulator import faults
-from generators.simulator.compare import differences
+from generators.simulator.clients.load import parse
+from generators.simulator.cluster.settings import START, Clock, Settings
+from generators.simulator.faults import script as faults
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
-from generators.simulator.load import parse
-from generators.simulator.settings import START, Clock, Settings
+from generators.simulator.truth.compare import differences
 from pipelines.replication import replay
 
 BROKERS = (1, 2, 3, 4, 5)

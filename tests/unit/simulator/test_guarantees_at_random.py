@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from generators.simulator import delivery
-from generators.simulator.consumer import Consumer
-from generators.simulator.producer import Producer, ProducerSettings
-from generators.simulator.settings import MS, Settings, Topic
-from generators.simulator.simulation import Simulation
+from generators.simulator.clients import delivery
+from generators.simulator.clients.consumer import Consumer
+from generators.simulator.clients.producer import Producer, ProducerSettings
+from generators.simulator.cluster.settings import MS, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
 
 SECONDS, CALM = 25, 150
 

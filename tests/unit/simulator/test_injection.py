@@ -2,12 +2,12 @@
 
 import pytest
 
-from generators.simulator.chance import DRAWS, drawn
-from generators.simulator.faults import SHAPES, checked, parse
-from generators.simulator.forms import FORMS
-from generators.simulator.injection import Injection
-from generators.simulator.settings import SECOND, Settings, Topic
-from generators.simulator.simulation import Simulation
+from generators.simulator.cluster.settings import SECOND, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.faults.chance import DRAWS, drawn
+from generators.simulator.faults.forms import FORMS
+from generators.simulator.faults.injection import Injection
+from generators.simulator.faults.script import SHAPES, checked, parse
 
 
 class Heard:

@@ -9,10 +9,10 @@ import pytest
 from invariants import Invariants, nothing_acknowledged_is_lost
 from random_runs import KINDS, LOSING, begin, command, loses_records, minimal, run_of, seeds
 
-from generators.simulator import elections, rules
-from generators.simulator.registration import Registration
-from generators.simulator.settings import Settings
-from generators.simulator.simulation import Simulation
+from generators.simulator.cluster import elections, rules
+from generators.simulator.cluster.registration import Registration
+from generators.simulator.cluster.settings import Settings
+from generators.simulator.cluster.simulation import Simulation
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import Plan, plan
 

@@ -15,10 +15,10 @@ from clusters import SETTINGS, STORIES, play
 from generators import traces
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.parser import SourceParser
-from generators.simulator.compare import rules_of
-from generators.simulator.kafka_logs import KafkaLogs
-from generators.simulator.levels import FULL, INFO, LEAN
-from generators.simulator.telemetry import Telemetry
+from generators.simulator.telemetry.kafka_logs import KafkaLogs
+from generators.simulator.telemetry.levels import FULL, INFO, LEAN
+from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import rules_of
 from pipelines.replication import replay
 
 INVENTED = ("RegisterBrokerRecord", "PartitionRegistration(")

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from generators.simulator.load import Driver, Load, intensity, parse, weights
-from generators.simulator.settings import SECOND, Settings, Topic
-from generators.simulator.simulation import Simulation
+from generators.simulator.clients.load import Driver, Load, intensity, parse, weights
+from generators.simulator.cluster.settings import SECOND, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
 from pipelines.errors import UsageError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from generators.simulator.log import Batch, ReplicaLog, Run
+from generators.simulator.cluster.log import Batch, ReplicaLog, Run
 
 
 def two_epochs() -> ReplicaLog:

@@ -15,7 +15,7 @@ import pytest
 from random_runs import run_of, seeds
 from told import Told, told
 
-from generators.simulator.telemetry_faults import arrivals, by_source, deliveries, duplicate
+from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from pipelines.replication import Facts, Reconstructor, Rules, replay
 from pipelines.settings import Simulate
 from tests.streaming.shell import added_up, same_rows

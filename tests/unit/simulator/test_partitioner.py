@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from generators.simulator.partitioner import Partitioner, RoundRobin, Sticky, by_queue, murmur2, of_key
+from generators.simulator.clients.partitioner import Partitioner, RoundRobin, Sticky, by_queue, murmur2, of_key
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from itertools import count, pairwise
 
 import pytest
 
-from generators.simulator.agenda import Agenda
-from generators.simulator.leading import Produced
-from generators.simulator.log import ReplicaLog
-from generators.simulator.producer import Producer, ProducerSettings
-from generators.simulator.producer_state import Duplicate, ProducerStates, Rejected
-from generators.simulator.settings import MS, Settings
+from generators.simulator.clients.producer import Producer, ProducerSettings
+from generators.simulator.cluster.agenda import Agenda
+from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.log import ReplicaLog
+from generators.simulator.cluster.producer_state import Duplicate, ProducerStates, Rejected
+from generators.simulator.cluster.settings import MS, Settings
 
 PLAIN = ProducerSettings(idempotence=False)
 IDEMPOTENT = ProducerSettings()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from generators.simulator.log import Batch, ReplicaLog
-from generators.simulator.producer_state import Duplicate, ProducerStates, Rejected, sequence_after
+from generators.simulator.cluster.log import Batch, ReplicaLog
+from generators.simulator.cluster.producer_state import Duplicate, ProducerStates, Rejected, sequence_after
 
 OUT_OF_ORDER = Rejected("OUT_OF_ORDER_SEQUENCE_NUMBER")
 LARGEST = 2_147_483_647

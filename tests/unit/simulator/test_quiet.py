@@ -14,7 +14,7 @@ import pytest
 from random_runs import command, seeds
 from told import complaints, told
 
-from generators.simulator.telemetry_faults import restart_sources
+from generators.simulator.telemetry.faults import restart_sources
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules

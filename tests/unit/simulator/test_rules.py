@@ -2,7 +2,7 @@
 
 import pytest
 
-from generators.simulator import rules
+from generators.simulator.cluster import rules
 
 LAG = 30_000
 

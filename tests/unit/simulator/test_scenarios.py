@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from generators.simulator.explain import COLUMNS, lines
 from generators.simulator.scenarios import SCENARIOS, play
+from generators.simulator.scenarios.explain import COLUMNS, lines
 from generators.simulator.scenarios.stage import KEY
 
 

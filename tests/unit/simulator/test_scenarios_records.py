@@ -2,7 +2,7 @@
 
 import pytest
 
-from generators.simulator.consumer import Consumer
+from generators.simulator.clients.consumer import Consumer
 from generators.simulator.scenarios import SCENARIOS, play
 from generators.simulator.scenarios.stage import KEY
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from generators.simulator.log import Batch, ReplicaLog
-from generators.simulator.segment import IndexEntry, Lookup
-from generators.simulator.segments import Recovery, SegmentedLog
+from generators.simulator.cluster.log import Batch, ReplicaLog
+from generators.simulator.storage.segment import IndexEntry, Lookup
+from generators.simulator.storage.segments import Recovery, SegmentedLog
 
 
 def written(batches, count=10, size=100, segment_bytes=500, index_interval=150, **more):

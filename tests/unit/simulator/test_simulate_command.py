@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from generators.lake import read_events
-from generators.simulator.faults import read
+from generators.simulator.cluster.settings import SECOND
+from generators.simulator.faults.script import read
 from generators.simulator.scenarios import SCENARIOS
-from generators.simulator.settings import SECOND
 from pipelines.cli import app
 from pipelines.demo import SIMULATED
 from pipelines.settings import Simulate

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pytest
 from happenings import happening
 
-from generators.simulator import telemetry_faults as faults
-from generators.simulator.corruption import NAMES, WRITABLE, corrupted
-from generators.simulator.settings import MS, START, Settings
-from generators.simulator.telemetry import Telemetry
+from generators.simulator.cluster.settings import MS, START, Settings
+from generators.simulator.telemetry import faults
+from generators.simulator.telemetry.corruption import NAMES, WRITABLE, corrupted
+from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication.row_rules import split
 
 SEED = 7

@@ -19,7 +19,7 @@ import pytest
 from random_runs import command, run_of, seeds
 from told import Told, told
 
-from generators.simulator.telemetry_faults import (
+from generators.simulator.telemetry.faults import (
     arrivals,
     corrupt,
     deliveries,

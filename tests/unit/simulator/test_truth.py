@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 import pytest
 from clusters import SETTINGS, STORIES, play
 
-from generators.simulator.compare import differences, rules_of
-from generators.simulator.levels import INFO, LEAN
-from generators.simulator.log import Run
-from generators.simulator.promises import lost
-from generators.simulator.settings import MS, START, Settings, Topic
-from generators.simulator.simulation import Simulation
-from generators.simulator.telemetry import Telemetry
-from generators.simulator.truth import Truth, write
+from generators.simulator.clients.promises import lost
+from generators.simulator.cluster.log import Run
+from generators.simulator.cluster.settings import MS, START, Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.telemetry.levels import INFO, LEAN
+from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import differences, rules_of
+from generators.simulator.truth.tables import Truth, write
 from pipelines.replication import replay
 from schemas import truths
 from schemas.declaration import differences as schema_differences

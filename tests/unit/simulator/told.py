@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pyarrow as pa
 from random_runs import begin
 
-from generators.simulator.compare import differences, rules_of
-from generators.simulator.telemetry import FULL, Telemetry
-from generators.simulator.truth import Truth
+from generators.simulator.telemetry.rows import FULL, Telemetry
+from generators.simulator.truth.compare import differences, rules_of
+from generators.simulator.truth.tables import Truth
 from pipelines.replication import Facts, Rules, replay
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import plan

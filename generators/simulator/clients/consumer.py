@@ -1,0 +1,83 @@
+"""A consumer: reads from the leader what is below the HW, and commits how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from generators.simulator.cluster.log import Run
+from generators.simulator.cluster.replica import Replica
+
+
+class Record(NamedTuple):
+    """A record as a consumer gets it; its value is None where the log keeps none."""
+
+    offset: int
+    value: str | None
+
+
+class Cluster(Protocol):
+    """What a consumer needs of a cluster."""
+
+    def leader(self, topic: str, partition: int) -> int | None: ...
+
+    def replica(self, topic: str, partition: int, broker: int) -> Replica: ...
+
+
+class Consumer:
+    """One consumer of one partition. What it has processed is in `processed`, in order, of all its processes.
+
+    `commits_first`: it commits before it processes (at most once), else after (at least once).
+    `reset` is auto.offset.reset: where it goes on when its position is not in the log, `earliest` or `latest`.
+    """
+
+    def __init__(
+        self, cluster: Cluster, topic: str, partition: int, commits_first: bool = False, reset: str = "earliest"
+    ) -> None:
+        if reset not in ("earliest", "latest"):
+            raise ValueError(f"reset={reset!r}: give 'earliest' or 'latest'")
+        self.processed: list[Record] = []
+        self.position = self.committed = 0
+        self._cluster = cluster
+        self._place = topic, partition
+        self._commits_first = commits_first
+        self._reset = reset
+
+    def poll(self, most: int = 500) -> list[Record]:
+        """The next records, none at or above the HW (which is the last stable offset: there are no transactions)."""
+        leader = self._cluster.leader(*self._place)
+        if leader is None:
+            return []
+        replica = self._cluster.replica(*self._place, leader)
+        if not replica.log.start <= self.position <= replica.log.leo:
+            self.position = replica.log.start if self._reset == "earliest" else replica.hw
+        found = [r for r in records(replica.log.read(self.position, most)) if r.offset < replica.hw][:most]
+        self.position += len(found)
+        return found
+
+    def step(self, most: int = 500, dies: bool = False) -> None:
+        """Polls, processes and commits, or commits and processes; `dies`: its process ends between the two."""
+        found = self.poll(most)
+        if self._commits_first:
+            self.committed = self.position
+        else:
+            self.processed += found
+        if dies:
+            self.restart()
+        elif self._commits_first:
+            self.processed += found
+        else:
+            self.committed = self.position
+
+    def restart(self) -> None:
+        """A new process, which begins at the last commit."""
+        self.position = self.committed
+
+
+def records(runs: Iterable[Run]) -> Iterator[Record]:
+    """The records of runs; one that begins within its batch has the last of the batch's values."""
+    for run in runs:
+        values = run.batch.values if run.batch is not None else ()
+        first = run.end - len(values)
+        for offset in range(run.start, run.end):
+            yield Record(offset, values[offset - first] if values else None)

@@ -1,0 +1,279 @@
+"""The controller: what is on record, who is alive, who leads; brokers hear all of it (ReplicationControlManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from generators.simulator.cluster import elections
+from generators.simulator.cluster.agenda import BrokerClock
+from generators.simulator.cluster.happening import CONTROLLER, Happening
+from generators.simulator.cluster.leading import Proposal
+from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
+from generators.simulator.cluster.settings import MS, Topic
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.broker import Broker
+    from generators.simulator.cluster.simulation import Simulation
+
+Key = tuple[str, int]
+Record = Callable[["Broker"], None]
+"""What a broker does when it hears of a change."""
+PASSING = ("OPERATION_NOT_ATTEMPTED", "UNKNOWN_SERVER_ERROR")
+"""What a healthy controller may answer now and then: the leader reverts, or tries again."""
+
+
+class Controller:
+    """One controller that never fails. Its changes are on record at once and reach each broker in order."""
+
+    def __init__(self, cluster: Simulation, clock: BrokerClock) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.partitions: dict[Key, Registration] = {}
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.refusals = cluster.settings.alter_partition_errors
+        """Share of ISR changes refused with a passing error."""
+        self._offset = 0
+        self._topics = 0
+        self._elr = cluster.settings.version.eligible_leader_replicas
+
+    # brokers
+
+    def register(self, id: int, process: int, clean: bool) -> int | None:
+        """The epoch of this incarnation; None while the session of another one is alive."""
+        known = self.brokers.get(id)
+        if known is not None and not known.fenced and self._in_session(known):
+            return None
+        self._offset += 1
+        self.brokers[id] = BrokerRegistration(self._offset, process, heard=self.cluster.agenda.now)
+        self._tell_broker(id, "started")
+        if known is not None and not clean and self._elr:
+            self._unclean_shutdown(id)
+        return self._offset
+
+    def _in_session(self, known: BrokerRegistration) -> bool:
+        settings = self.cluster.settings
+        return settings.automatic and self.cluster.agenda.now - known.heard <= settings.session_timeout_ms * MS
+
+    def _unclean_shutdown(self, id: int) -> None:
+        """With eligible leader replicas a broker that came back uncleanly is trusted with nothing it held before."""
+        for registration in self._with(id):
+            isr = [i for i in registration.isr if i != id]
+            self._change(registration, elections.elect(registration, isr, self.active, elr=True, distrusted=id))
+
+    def heartbeat(self, id: int, process: int) -> None:
+        """A sign of life; a fenced broker that is heard again is unfenced."""
+        known = self.brokers.get(id)
+        if known is None or known.process != process:
+            return
+        known.heard = self.cluster.agenda.now
+        if known.fenced and not known.stopping:
+            known.fenced = False
+            self._tell_broker(id, "unfenced")
+            for registration in self._leaderless(id):
+                self._change(registration, elections.elect(registration, registration.isr, self.active, elr=self._elr))
+
+    def check_sessions(self) -> None:
+        """Fences whoever has not been heard of for a session."""
+        for id, known in list(self.brokers.items()):
+            if not known.fenced and not self._in_session(known):
+                self.fence(id)
+
+    def fence(self, id: int) -> None:
+        known = self.brokers[id]
+        known.fenced = True
+        self._tell_broker(id, "fenced")
+        for registration in self._with(id):
+            self._reelect(registration, id)
+
+    def shut_down(self, id: int) -> None:
+        """A controlled shutdown: others take over what it leads, and it leaves every ISR that can do without it."""
+        self.brokers[id].stopping = True
+        self._tell_broker(id, "controlled_shutdown")
+        for registration in self._with(id):
+            self._reelect(registration, id)
+
+    def active(self, id: int) -> bool:
+        known = self.brokers.get(id)
+        return known is not None and known.active
+
+    def _with(self, id: int) -> list[Registration]:
+        return [r for r in self.partitions.values() if id == r.leader or id in r.isr or id in r.eligible]
+
+    def _leaderless(self, id: int) -> list[Registration]:
+        return [r for r in self.partitions.values() if r.leader == NOBODY and id in r.replicas]
+
+    # partitions
+
+    def _reelect(self, registration: Registration, without: int) -> None:
+        isr = [i for i in registration.isr if i != without]
+        self._change(self.partitions[registration.key], elections.elect(registration, isr, self.active, elr=self._elr))
+
+    def _change(self, before: Registration | None, after: Registration) -> None:
+        """Puts a change on record, tells of it, and sends it to the brokers."""
+        if after == before:
+            return
+        self.partitions[after.key] = after
+        if before is None or after.leader_epoch != before.leader_epoch:
+            self._tell_partition("election", after, leader=after.leader)
+        if before is not None and (after.isr != before.isr or after.replicas != before.replicas):
+            self._tell_partition("isr", after, leader=after.leader, detail="controller")
+        self.cluster.publish(_of_partition(after))
+
+    def create(self, topic: Topic) -> None:
+        """A topic; its partitions are led by the first assigned replica that is active."""
+        self._topics += 1
+        topic_id = f"{topic.name:.12}".replace(".", "-").replace("_", "-").ljust(14, "A") + f"{self._topics:08d}"
+        for partition in range(topic.partitions):
+            replicas = self._assigned(topic, partition)
+            isr = tuple(r for r in replicas if self.active(r))
+            leader = isr[0] if isr else NOBODY
+            made = Registration(
+                topic.name, partition, topic_id, replicas, isr or replicas[:1], leader,
+                min_isr=topic.min_isr, unclean=topic.unclean,
+            )  # fmt: skip
+            self._change(None, made)
+
+    def _assigned(self, topic: Topic, partition: int) -> tuple[int, ...]:
+        if topic.assignment is not None:
+            return topic.assignment[partition % len(topic.assignment)]
+        brokers = self.cluster.settings.brokers
+        return tuple(brokers[(partition + i) % len(brokers)] for i in range(topic.replication_factor))
+
+    def delete(self, topic: str) -> None:
+        gone = [r for r in self.partitions.values() if r.topic == topic]
+        for registration in gone:
+            del self.partitions[registration.key]
+            last = replace(registration, replicas=(), partition_epoch=registration.partition_epoch + 1)
+            self.cluster.publish(_of_partition(last))
+
+    def configure(self, topic: str | None, min_isr: int | None, unclean: bool | None) -> None:
+        """Settings of one topic, or of all; a new min ISR forgets the eligible replicas."""
+        for key, known in list(self.partitions.items()):
+            if topic in (None, known.topic):
+                now = known if min_isr is None else replace(known, min_isr=min_isr, eligible=())
+                self.partitions[key] = now if unclean is None else replace(now, unclean=unclean)
+        if min_isr is not None:
+            told = {r.topic: r.topic_id for r in self.partitions.values() if topic in (None, r.topic)}
+            for name, topic_id in told.items():
+                self.cluster.publish(_of_setting(name, topic_id, min_isr))
+
+    def reassign(self, key: Key, target: tuple[int, ...]) -> None:
+        """New replicas join first; old ones leave when all of the target are in sync."""
+        before = self.partitions[key]
+        now = dict.fromkeys((*target, *before.replicas))
+        after = replace(
+            before,
+            replicas=tuple(now),
+            adding=tuple(t for t in target if t not in before.replicas),
+            removing=tuple(r for r in before.replicas if r not in target),
+            partition_epoch=before.partition_epoch + 1,
+        )
+        self._change(before, self._reassigned(after))
+
+    def _reassigned(self, registration: Registration) -> Registration:
+        """The reassignment done, if all of its target are in sync."""
+        target = tuple(r for r in registration.replicas if r not in registration.removing)
+        if not (registration.adding or registration.removing) or not set(target) <= set(registration.isr):
+            return registration
+        done = replace(registration, replicas=target, adding=(), removing=())
+        isr = tuple(i for i in done.isr if i in target)
+        led = elections.elect(done, isr, self.active, elr=self._elr)
+        if registration.removing and led.leader_epoch == registration.leader_epoch:
+            led = replace(led, leader_epoch=led.leader_epoch + 1)
+        return replace(led, partition_epoch=registration.partition_epoch)
+
+    def prefer(self, topic: str | None = None, partition: int | None = None) -> None:
+        """Preferred replicas lead again."""
+        for registration in list(self.partitions.values()):
+            if topic in (None, registration.topic) and partition in (None, registration.partition):
+                self._change(registration, elections.prefer(registration, self.active))
+
+    def elect_unclean(self, topic: str | None = None, partition: int | None = None, forced: bool = True) -> None:
+        """Whoever is alive leads what nobody leads; only where that is allowed unless `forced`."""
+        for registration in list(self.partitions.values()):
+            chosen = topic in (None, registration.topic) and partition in (None, registration.partition)
+            if chosen and registration.leader == NOBODY:
+                after = elections.elect(registration, registration.isr, self.active, elr=self._elr, unclean=forced)
+                self._change(registration, after)
+
+    # what leaders ask for
+
+    def alter(self, id: int, epoch: int | None, key: Key, asked: Proposal) -> tuple[str | None, Registration | None]:
+        """A leader's ISR, checked and put on record (validateAlterPartitionData): an error, or the new record."""
+        before = self.partitions.get(key)
+        if before is None or before.topic_id != asked.topic_id:
+            return "UNKNOWN_TOPIC_ID", None
+        error = self._refuses(id, epoch, before, asked)
+        if error is not None:
+            return error, None
+        after = self._reassigned(elections.with_isr(before, asked.isr, elr=self._elr))
+        self._change(before, after)
+        led_here = after.leader == id and after.leader_epoch == asked.leader_epoch
+        return (None, after) if led_here else ("NEW_LEADER_ELECTED", None)
+
+    def _refuses(self, id: int, epoch: int | None, before: Registration, asked: Proposal) -> str | None:
+        known = self.brokers.get(id)
+        if known is None or known.epoch != epoch:
+            return "STALE_BROKER_EPOCH"
+        if asked.leader_epoch > before.leader_epoch or asked.partition_epoch > before.partition_epoch:
+            return "NOT_CONTROLLER"
+        if asked.leader_epoch < before.leader_epoch:
+            return "FENCED_LEADER_EPOCH"
+        if id != before.leader:
+            return "INVALID_REQUEST"
+        if asked.partition_epoch < before.partition_epoch:
+            return "INVALID_UPDATE_VERSION"
+        if not set(asked.isr) <= set(before.replicas) or id not in asked.isr:
+            return "INVALID_REQUEST"
+        if not all(self._eligible(*member) for member in asked.members):
+            return "INELIGIBLE_REPLICA"
+        return self.cluster.random.choice(PASSING) if self._strikes(self.cluster.random) else None
+
+    def _strikes(self, random: Random) -> bool:
+        return self.refusals > 0 and random.random() < self.refusals
+
+    def _eligible(self, id: int, epoch: int | None) -> bool:
+        if self.cluster.settings.version.admits_ineligible:
+            return True
+        known = self.brokers.get(id)
+        return known is not None and known.active and (epoch is None or epoch == known.epoch)
+
+    # telling
+
+    def image(self) -> Iterable[Record]:
+        """All that is on record, for a broker that has just registered."""
+        for id, known in self.brokers.items():
+            yield _of_broker(id, known)
+        for registration in self.partitions.values():
+            yield _of_partition(registration)
+
+    def _tell_broker(self, id: int, state: str) -> None:
+        known = self.brokers[id]
+        self._tell("broker_state", replica=id, broker_epoch=known.epoch, detail=state)
+        self.cluster.publish(_of_broker(id, known))
+
+    def _tell_partition(self, kind: str, now: Registration, **more: Any) -> None:
+        self._tell(
+            kind, topic=now.topic, topic_id=now.topic_id, partition=now.partition, leader_epoch=now.leader_epoch,
+            partition_epoch=now.partition_epoch, isr=now.isr, replicas=now.replicas, unclean=now.recovering, **more,
+        )  # fmt: skip
+
+    def _tell(self, kind: str, **more: Any) -> None:
+        id = self.cluster.settings.controller_id
+        self.cluster.observe(Happening(self.cluster.agenda.now, self.clock.us, id, CONTROLLER, kind, **more))
+
+
+def _of_partition(registration: Registration) -> Record:
+    return lambda broker: broker.apply(registration)
+
+
+def _of_broker(id: int, registration: BrokerRegistration) -> Record:
+    now = replace(registration)
+    return lambda broker: broker.learn(id, now)
+
+
+def _of_setting(topic: str, topic_id: str, min_isr: int) -> Record:
+    return lambda broker: broker.configured(topic, topic_id, min_isr)

@@ -1,0 +1,150 @@
+"""A follower's fetches from one leader, one at a time, of all it follows there (AbstractFetcherThread)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from generators.simulator.cluster import rules
+from generators.simulator.cluster.leading import Asked, Fetched
+from generators.simulator.cluster.replica import Replica
+from generators.simulator.cluster.settings import MS
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.broker import Broker
+
+Key = tuple[str, int]
+THROTTLED_PAUSE = 500 * MS
+
+
+@dataclass(eq=False)
+class Request:
+    """A fetch on its way: what is asked of each partition, by which process of the follower, and how much at most."""
+
+    fetcher: Fetcher
+    process: int
+    broker_epoch: int | None
+    asked: dict[Key, Asked]
+    most: int
+    patient: bool = False
+    """Is parked in any case: replica.fetch.min.bytes is more than there will be."""
+
+    @property
+    def follower(self) -> int:
+        return self.fetcher.broker.id
+
+
+class Fetcher:
+    """All partitions that `broker` follows at `leader`."""
+
+    def __init__(self, broker: Broker, leader: int) -> None:
+        self.broker = broker
+        self.leader = leader
+        self.flying: Request | None = None
+        self._ready: dict[Key, int] = {}
+        """When each partition may be asked for again."""
+        self._planned = False
+
+    def add(self, key: Key) -> None:
+        self._ready[key] = 0
+        self._plan(0)
+
+    def remove(self, key: Key) -> None:
+        self._ready.pop(key, None)
+
+    def _plan(self, delay: int) -> None:
+        """Send soon, unless a request is out or planned already."""
+        if self.flying is None and not self._planned and self.broker.settings.automatic:
+            self._planned = True
+            self.broker.later(delay, self.send)
+
+    def send(self) -> None:
+        self._planned = False
+        if self.flying is not None or not self._ready:
+            return
+        now = self.broker.now
+        keys = [key for key, ready in self._ready.items() if ready <= now]
+        if not keys:
+            self._plan(min(self._ready.values()) - now)
+            return
+        self.flying = self.request(keys)
+        self.broker.cluster.deliver_fetch(self.flying, self.leader)
+
+    def request(self, keys: list[Key], **how: bool) -> Request:
+        asked = {}
+        for key in keys:
+            replica = self.broker.replicas[key]
+            last = None if self.broker.version.truncates_to_high_watermark else replica.log.last_epoch
+            asked[key] = Asked(replica.topic_id, replica.log.leo, replica.leader_epoch, last)
+        most = self.broker.settings.fetch_max_records
+        if self.broker.throttle is not None:
+            most = min(most, self.broker.throttle)
+        return Request(self, self.broker.process, self.broker.epoch, asked, most, **how)
+
+    @property
+    def keys(self) -> list[Key]:
+        return list(self._ready)
+
+    def failed(self, request: Request) -> None:
+        """The connection broke: all its partitions wait."""
+        if self.flying is request:
+            self.flying = None
+            self._plan(self.broker.settings.fetch_backoff_ms * MS)
+
+    def received(self, request: Request, answers: dict[Key, Fetched]) -> None:
+        if self.flying is not request:
+            return
+        self.flying = None
+        self.apply(request, answers)
+        self._plan(THROTTLED_PAUSE if self.broker.throttle is not None else 0)
+
+    def apply(self, request: Request, answers: dict[Key, Fetched]) -> None:
+        for key, answer in answers.items():
+            replica, asked = self.broker.replicas.get(key), request.asked[key]
+            if key not in self._ready or replica is None or not asked.still(replica):
+                continue
+            if answer.error is None and replica.log.leo == asked.offset:
+                self._append(replica, answer) if answer.diverging is None else self._diverged(replica, answer)
+            elif answer.error == "OFFSET_OUT_OF_RANGE":
+                self._out_of_range(replica, answer)
+            elif answer.error is not None:
+                self._ready[key] = self.broker.now + self.broker.settings.fetch_backoff_ms * MS
+
+    def _append(self, replica: Replica, answer: Fetched) -> None:
+        """Records, then the HW, then the log start (ReplicaFetcherThread.processPartitionData)."""
+        replica.log.extend(run for run in answer.runs if run.epoch <= replica.leader_epoch)
+        self._set_hw(replica, rules.follower_high_watermark(answer.hw, replica.log.start, replica.log.leo))
+        if answer.log_start > replica.log.start:
+            replica.log.advance_start(answer.log_start)
+            self._set_hw(replica, max(replica.hw, replica.log.start))
+
+    def _diverged(self, replica: Replica, answer: Fetched) -> None:
+        """Cut to where the epochs part; if not at once, the next fetch tells (getOffsetTruncationState)."""
+        assert answer.diverging is not None
+        epoch, end = answer.diverging
+        mine = replica.log.end_of(epoch)
+        own_epoch, own_end = mine if mine is not None else (epoch, replica.log.leo)
+        self._cut(replica, own_end if own_epoch != epoch else min(own_end, end))
+
+    def _out_of_range(self, replica: Replica, answer: Fetched) -> None:
+        """Behind what the leader keeps: start anew there; ahead of what it has: cut (fetchOffsetAndTruncate)."""
+        if answer.log_start > replica.log.leo:
+            replica.restart(answer.log_start)
+            self.broker.tell(
+                "truncate", replica, replica=self.broker.id, leo=replica.log.leo, log_start=replica.log.start
+            )
+        else:
+            self._cut(replica, answer.leo)
+        self._ready[replica.key] = self.broker.now + self.broker.settings.fetch_backoff_ms * MS
+
+    def _cut(self, replica: Replica, offset: int) -> None:
+        before = replica.hw
+        if replica.truncate(offset):
+            self.broker.tell("truncate", replica, replica=self.broker.id, leo=replica.log.leo)
+            if replica.hw != before:
+                self.broker.tell("hw", replica, replica=self.broker.id, hw=replica.hw)
+
+    def _set_hw(self, replica: Replica, hw: int) -> None:
+        if hw != replica.hw:
+            replica.hw = hw
+            self.broker.tell("hw", replica, replica=self.broker.id, hw=hw)

@@ -1,0 +1,310 @@
+"""What a broker does for a partition that it leads: append, answer fetches, move the HW, ask for ISR changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from generators.simulator.cluster import rules
+from generators.simulator.cluster.log import Batch, Run
+from generators.simulator.cluster.producer_state import Duplicate, ProducerStates
+from generators.simulator.cluster.registration import Registration
+from generators.simulator.cluster.replica import Follower, Replica
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.broker import Broker
+
+REVERTED = ("OPERATION_NOT_ATTEMPTED", "INELIGIBLE_REPLICA")
+PENDING = (
+    "UNKNOWN_TOPIC_ID", "FENCED_LEADER_EPOCH", "INVALID_UPDATE_VERSION", "INVALID_REQUEST", "NEW_LEADER_ELECTED",
+)  # fmt: skip
+"""Refusals after which the leader waits for new metadata (Partition.handleAlterPartitionError)."""
+
+
+class Produced(NamedTuple):
+    """The answer to a producer: Kafka's name of an error, or the first and last offset."""
+
+    error: str | None
+    first: int = -1
+    last: int = -1
+
+
+class Fetched(NamedTuple):
+    """The answer to a fetch of one partition. `diverging`: (epoch, its end) where the logs part."""
+
+    error: str | None = None
+    runs: tuple[Run, ...] = ()
+    hw: int = -1
+    log_start: int = 0
+    leo: int = -1
+    diverging: tuple[int, int] | None = None
+
+
+class Asked(NamedTuple):
+    """A follower's fetch of one partition at `offset`, its LEO."""
+
+    topic_id: str
+    offset: int
+    leader_epoch: int
+    last_epoch: int | None
+
+    def still(self, replica: Replica) -> bool:
+        """Whether a replica is of the topic and the leader epoch that this is about."""
+        return (replica.topic_id, replica.leader_epoch) == (self.topic_id, self.leader_epoch)
+
+
+@dataclass(eq=False)
+class Proposal:
+    """An ISR that a leader asks the controller for (AlterPartition)."""
+
+    topic_id: str
+    isr: tuple[int, ...]
+    detail: str
+    leader_epoch: int
+    partition_epoch: int
+    members: tuple[tuple[int, int | None], ...]
+    """The ISR with the broker epochs the leader knows."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A producer with acks=all, until the HW has reached `target`."""
+
+    target: int
+    first: int
+    answer: Callable[[Produced], None]
+
+
+class Leading:
+    """One term of one leader. `isr` is the committed ISR; `proposal` is in flight to the controller."""
+
+    def __init__(self, broker: Broker, replica: Replica, registration: Registration, before: Leading | None) -> None:
+        self.broker = broker
+        self.replica = replica
+        self.log = replica.log
+        self.term = broker.cluster.next_term()
+        self.epoch = registration.leader_epoch
+        self.proposal: Proposal | None = None
+        self.followers: dict[int, Follower] = {}
+        self.producers = ProducerStates.of(replica.log)
+        self._waiting: list[_Waiting] = before._waiting if before else []
+        self.start = self.log.leo
+        self.log.begin_epoch(self.epoch)
+        self._register(registration)
+        for follower in self._followers_of(registration, before):
+            self.followers[follower.id] = follower
+
+    def _followers_of(self, registration: Registration, before: Leading | None) -> list[Follower]:
+        """Followers as a new epoch resets them (Replica.resetReplicaState)."""
+        now = self.broker.clock.ms
+        made = []
+        for id in self._others(registration):
+            synced = id in registration.isr
+            known = before.followers.get(id) if before else None
+            if known is not None:
+                since = now if synced else 0
+                made.append(Follower(id, known.leo, self.log.leo, since, since, known.broker_epoch))
+            else:
+                made.append(Follower(id, caught_up=now if synced else 0))
+        return made
+
+    def _others(self, registration: Registration) -> list[int]:
+        return [r for r in registration.replicas if r != self.broker.id]
+
+    def _register(self, registration: Registration) -> None:
+        self.isr = registration.isr
+        self.replicas = registration.replicas
+        self.replica.partition_epoch = registration.partition_epoch
+        self.min_isr = registration.min_isr
+        self.recovering = registration.recovering
+
+    def starts(self) -> None:
+        """Tells of the new term; alone in a sufficient ISR its HW jumps to the LEO at once (rule 1.6)."""
+        self._tell(
+            "leader", leo=self.log.leo, leader_leo=self.log.leo, hw=self.replica.hw, min_isr=self.min_isr,
+            lag_max_ms=self.broker.settings.lag_max_ms, unclean=self.recovering,
+        )  # fmt: skip
+        self.attempt()
+
+    def registered(self, registration: Registration) -> None:
+        """Metadata of the same leader epoch: the ISR is committed, and whatever was asked for is settled (rule 3.6)."""
+        self._register(registration)
+        self.proposal = None
+        self.followers = {id: self.followers.get(id) or Follower(id) for id in self._others(registration)}
+        self._tell("isr", detail="metadata")
+        self.attempt()
+
+    # the high watermark
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The committed ISR and whoever is about to join it (PendingExpandIsr.isr)."""
+        if self.proposal is not None and self.proposal.detail == "expand":
+            return self.proposal.isr
+        return self.isr
+
+    def attempt(self) -> None:
+        """Moves the HW if the rules let it (Partition.maybeIncrementLeaderHW)."""
+        if not rules.may_advance(len(self.isr), self.min_isr, len(self.replicas), self.broker.version.strict_min_isr):
+            return
+        hw = rules.high_watermark(self.replica.hw, self.log.leo, self._shortest())
+        if hw > self.replica.hw:
+            self.replica.hw = hw
+            self._tell("hw", replica=self.broker.id, hw=hw)
+            self._answer_waiting()
+
+    def _shortest(self) -> int:
+        now, maximal, shortest = self.broker.clock.ms, self.maximal_isr, self.log.leo
+        for follower in self.followers.values():
+            if follower.leo < shortest:
+                synced = follower.id in maximal
+                caught_up = not synced and self._is_caught_up(follower, now)
+                if rules.counts(synced, caught_up, caught_up and self.broker.admits(follower)):
+                    shortest = follower.leo
+        return shortest
+
+    def _is_caught_up(self, follower: Follower, now: int) -> bool:
+        lag_max = self.broker.settings.lag_max_ms
+        if self.broker.version.lag_by_messages:
+            within = rules.is_within(follower.leo, self.log.leo, self.broker.settings.lag_max_messages)
+            return within and now - follower.fetched <= lag_max
+        return rules.is_caught_up(follower.leo, self.log.leo, follower.caught_up, now, lag_max)
+
+    # appends
+
+    def append(self, count: int, acks: int, batch: Batch | None, answer: Callable[[Produced], None]) -> None:
+        """A producer's records (ReplicaManager.appendRecords); `answer` comes now, or when the HW has passed them."""
+        if acks == -1 and len(self.isr) < rules.effective_min_isr(self.min_isr, len(self.replicas)):
+            answer(Produced("NOT_ENOUGH_REPLICAS"))
+            return
+        known = self.producers.check(batch, count) if batch is not None else None
+        if isinstance(known, Duplicate):
+            self._acknowledge(known.first, known.last, acks, answer)
+        elif known is not None:
+            answer(Produced(known.error))
+        else:
+            first, last = self._grow(count, batch)
+            self._acknowledge(first, last, acks, answer)
+
+    def _grow(self, count: int, batch: Batch | None) -> tuple[int, int]:
+        first, last = self.log.append(count, self.epoch, self.term, batch)
+        if batch is not None:
+            self.producers.appended(batch, first, count)
+        self._tell("append", leader_leo=self.log.leo)
+        self.attempt()
+        self.broker.grown(self.replica.key, self.followers)
+        return first, last
+
+    def _acknowledge(self, first: int, last: int, acks: int, answer: Callable[[Produced], None]) -> None:
+        """At once, or with acks=all when every replica that counts has it."""
+        if acks != -1:
+            answer(Produced(None, first, last))
+        else:
+            self._waiting.append(_Waiting(last + 1, first, answer))
+            self._answer_waiting()
+
+    def _answer_waiting(self) -> None:
+        """DelayedProduce: done when the HW is there, with an error if the ISR has become too small meanwhile."""
+        ready = [w for w in self._waiting if w.target <= self.replica.hw]
+        if not ready:
+            return
+        self._waiting = [w for w in self._waiting if w.target > self.replica.hw]
+        enough = rules.effective_min_isr(self.min_isr, len(self.replicas)) <= len(self.maximal_isr)
+        error = None if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+        for waiting in ready:
+            waiting.answer(Produced(error, waiting.first, waiting.target - 1))
+
+    def resign(self) -> None:
+        """No longer the leader: who waits is told so."""
+        waiting, self._waiting = self._waiting, []
+        for w in waiting:
+            w.answer(Produced("NOT_LEADER_OR_FOLLOWER"))
+
+    # fetches
+
+    def fetch(self, id: int, broker_epoch: int | None, asked: Asked, most: int) -> Fetched:
+        """A follower's fetch: what it gets is read before the fetch itself counts (rule 2.6)."""
+        follower = self.followers.get(id)
+        if asked.topic_id != self.replica.topic_id:
+            return Fetched("INCONSISTENT_TOPIC_ID")
+        if asked.leader_epoch != self.epoch:
+            return Fetched("FENCED_LEADER_EPOCH" if asked.leader_epoch < self.epoch else "UNKNOWN_LEADER_EPOCH")
+        if follower is None:
+            return Fetched("UNKNOWN_LEADER_EPOCH")
+        if self.broker.outdates(id, broker_epoch):
+            return Fetched("NOT_LEADER_OR_FOLLOWER")
+        answer = self.read(asked, most)
+        if answer.error is None and answer.diverging is None:
+            self._count(follower, asked.offset, broker_epoch)
+        return answer
+
+    def read(self, asked: Asked, most: int) -> Fetched:
+        """What a fetch is answered with (Partition.readRecords); counts for nothing."""
+        log = self.log
+        beyond = Fetched("OFFSET_OUT_OF_RANGE", hw=self.replica.hw, log_start=log.start, leo=log.leo)
+        if asked.last_epoch is not None:
+            found = log.end_of(asked.last_epoch)
+            if found is None:
+                return beyond
+            if asked.offset >= log.start and rules.diverges(*found, asked.last_epoch, asked.offset):
+                return Fetched(hw=self.replica.hw, log_start=log.start, leo=log.leo, diverging=found)
+        if not log.start <= asked.offset <= log.leo:
+            return beyond
+        runs = tuple(log.read(asked.offset, most)) if most > 0 and asked.offset < log.leo else ()
+        return Fetched(runs=runs, hw=self.replica.hw, log_start=log.start, leo=log.leo)
+
+    def _count(self, follower: Follower, offset: int, broker_epoch: int | None) -> None:
+        """The fetch counts (Partition.updateFollowerFetchState): LEO, then the ISR, then the HW."""
+        changed = follower.fetches(offset, self.log.leo, self.broker.clock.ms, broker_epoch)
+        self._maybe_expand(follower)
+        self._tell("fetch", replica=follower.id, leo=offset, leader_leo=self.log.leo, broker_epoch=broker_epoch)
+        if changed:
+            self.attempt()
+
+    # the ISR
+
+    def _maybe_expand(self, follower: Follower) -> None:
+        if self.proposal is not None or follower.id in self.isr:
+            return
+        if rules.may_join(follower.leo, self.replica.hw, self.start) and self.broker.admits(follower):
+            self._propose((*self.isr, follower.id), "expand")
+
+    def check_lag(self) -> None:
+        """Asks to drop whoever is out of sync; nothing while a change is in flight (rule 3.1)."""
+        if self.proposal is not None:
+            return
+        now = self.broker.clock.ms
+        out = [f.id for f in self.followers.values() if f.id in self.isr and not self._is_caught_up(f, now)]
+        if out:
+            self._propose(tuple(i for i in self.isr if i not in out), "shrink")
+
+    def _propose(self, isr: tuple[int, ...], detail: str) -> None:
+        members = tuple((i, self._known_epoch(i)) for i in isr)
+        replica = self.replica
+        self.proposal = Proposal(replica.topic_id, isr, detail, self.epoch, replica.partition_epoch, members)
+        self._tell("isr_proposed", isr=isr, detail=detail)
+        self.broker.propose(self, self.proposal)
+
+    def _known_epoch(self, id: int) -> int | None:
+        return self.broker.epoch if id == self.broker.id else self.followers[id].broker_epoch
+
+    def answered(self, proposal: Proposal, error: str | None, registration: Registration | None) -> None:
+        """The controller's answer (Partition.handleAlterPartitionUpdate, handleAlterPartitionError)."""
+        if self.proposal is not proposal or self.replica.leading is not self:
+            return
+        if error is None and registration is not None:
+            newer = registration.partition_epoch >= self.replica.partition_epoch
+            if newer and registration.leader_epoch == self.epoch:
+                self._register(registration)
+                self.proposal = None
+                self._tell("isr", detail="alter_partition")
+                self.attempt()
+        elif error in REVERTED:
+            self.proposal = None
+            self._tell("isr_rejected")
+        elif error not in PENDING:
+            self.broker.propose(self, proposal, retry=True)
+
+    def _tell(self, kind: str, **more: object) -> None:
+        self.broker.tell(kind, self.replica, **{"isr": self.isr, **more})

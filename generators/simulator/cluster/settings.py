@@ -1,0 +1,74 @@
+"""What a simulated cluster is made of, and how it behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from generators.simulator.cluster.versions import VERSIONS, Version
+
+MS = 1_000
+SECOND = 1_000_000
+START = 1_767_225_600 * SECOND
+"""2026-01-01 00:00:00 UTC: clocks start far from 0, or `last caught up = 0` would not be long ago."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic to be created; replicas go round the brokers unless `assignment` names them, partition by partition."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = 3
+    min_isr: int = 1
+    unclean: bool = False
+    assignment: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a broker's clock is wrong: by `skew_us` from the start, and by `drift_ppm` more as time goes by."""
+
+    skew_us: int = 0
+    drift_ppm: float = 0.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A cluster. Times in milliseconds are Kafka's settings of the same name; ranges are drawn from evenly.
+
+    `automatic=False`: nothing happens by itself (no fetch, heartbeat, check or checkpoint): a script moves every step,
+    and messages take no time.
+    """
+
+    cluster: str = "simulated"
+    seed: int = 1
+    brokers: tuple[int, ...] = (1, 2, 3)
+    topics: tuple[Topic, ...] = (Topic("orders"),)
+    version: Version = VERSIONS["4.1"]
+    versions: dict[int, Version] = field(default_factory=dict)
+    """Brokers that run another version than `version` (rolling upgrades)."""
+    clocks: dict[int, Clock] = field(default_factory=dict)
+    start: int = START
+    automatic: bool = True
+
+    lag_max_ms: int = 30_000
+    lag_max_messages: int = 4_000
+    fetch_wait_max_ms: int = 500
+    fetch_backoff_ms: int = 1_000
+    fetch_max_records: int = 1_000
+    """Records that one fetch takes from one partition (replica.fetch.max.bytes)."""
+    checkpoint_ms: int = 5_000
+    flush_ms: int = 60_000
+    heartbeat_ms: int = 2_000
+    session_timeout_ms: int = 9_000
+    preferred_election_ms: int = 300_000
+    unclean_election_ms: int = 300_000
+    network_us: tuple[int, int] = (200, 2_000)
+    """One way between two brokers."""
+    controller_us: tuple[int, int] = (1_000, 20_000)
+    """From a request to the controller until its record is committed."""
+    metadata_us: tuple[int, int] = (500, 20_000)
+    """From a committed record until a broker has applied it."""
+    alter_partition_errors: float = 0.0
+    """Share of AlterPartition requests that the controller refuses with a passing error."""
+    controller_id: int = 3000

@@ -1,0 +1,369 @@
+"""A cluster that runs: brokers, their controller and the network on one agenda, and what can be done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from generators.simulator.cluster.agenda import Agenda, BrokerClock
+from generators.simulator.cluster.broker import Broker
+from generators.simulator.cluster.controller import Controller
+from generators.simulator.cluster.fetcher import Request
+from generators.simulator.cluster.happening import Happening, Observer
+from generators.simulator.cluster.leading import Fetched, Leading, Produced, Proposal
+from generators.simulator.cluster.log import Batch, Run
+from generators.simulator.cluster.network import Network
+from generators.simulator.cluster.registration import NOBODY, Registration
+from generators.simulator.cluster.replica import Replica
+from generators.simulator.cluster.requests import Clients
+from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings, Topic
+from generators.simulator.cluster.versions import Version
+
+Key = tuple[str, int]
+RETRY = SECOND
+"""How long a starting broker waits before it asks again to be registered."""
+START_LIMIT = 60 * SECOND
+
+
+class Simulation:
+    """One cluster from one seed. Whoever observes sees every happening; `acknowledged` is what producers were told.
+
+    Every method that does something does it now (`agenda.now`); its consequences come as time passes.
+    """
+
+    def __init__(self, settings: Settings, observers: Iterable[Observer] = ()) -> None:
+        self.settings = settings
+        self.random = Random(settings.seed)
+        self.agenda = Agenda(settings.start)
+        self.network = Network(settings, self.agenda, self.random)
+        self.observers = list(observers)
+        self._terms = 0
+        self._metadata_due: dict[int, int] = {}
+        self.clients = Clients(self)
+        self.controller = Controller(self, self._clock(settings.controller_id))
+        self.brokers = {
+            id: Broker(self, id, self._clock(id), settings.versions.get(id, settings.version))
+            for id in settings.brokers
+        }
+
+    def _clock(self, id: int) -> BrokerClock:
+        return BrokerClock(self.agenda, self.settings.clocks.get(id, Clock()))
+
+    def observe(self, happening: Happening) -> None:
+        for observer in self.observers:
+            observer.observe(happening)
+
+    def next_term(self) -> int:
+        self._terms += 1
+        return self._terms
+
+    # time
+
+    def start(self) -> None:
+        """All brokers up and unfenced, all topics created and led."""
+        for broker in self.brokers.values():
+            broker.boot()
+        self._until(lambda: all(self.controller.active(id) for id in self.brokers))
+        for topic in self.settings.topics:
+            self.controller.create(topic)
+        self._until(lambda: all(self._led(key) for key in self.controller.partitions))
+        if self.settings.automatic:
+            self._every(self.settings.session_timeout_ms // 8, self.controller.check_sessions)
+            self._every(self.settings.preferred_election_ms, self.controller.prefer)
+            self._every(self.settings.unclean_election_ms, lambda: self.controller.elect_unclean(forced=False))
+
+    def _led(self, key: Key) -> bool:
+        leader = self.controller.partitions[key].leader
+        replica = self.brokers[leader].replicas.get(key) if leader != NOBODY else None
+        return replica is not None and replica.leading is not None
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        limit = self.agenda.now + START_LIMIT
+        while not done() and (self.agenda.next or limit) < limit:
+            self.agenda.step()
+
+    def _every(self, ms: int, action: Callable[[], Any]) -> None:
+        def again() -> None:
+            self.agenda.after(ms * MS, again)
+            action()
+
+        self.agenda.after(ms * MS, again)
+
+    def run(self, seconds: float) -> None:
+        """Time passes."""
+        self.agenda.run(self.agenda.now + int(seconds * SECOND))
+
+    def settle(self) -> None:
+        """In a cluster moved by a script: everything that follows from what was done."""
+        self.agenda.drain()
+
+    # faults
+
+    def kill(self, id: int) -> None:
+        """The process ends at once (kill -9); its disk keeps the logs, and the HWs of the last checkpoint."""
+        broker = self.brokers[id]
+        if broker.running:
+            self._end(broker, clean=False)
+
+    def power_off(self, id: int) -> None:
+        """As `kill`, and what was not flushed to disk is gone."""
+        broker = self.brokers[id]
+        if broker.running:
+            self._end(broker, clean=False)
+            broker.lose_power()
+
+    def stop(self, id: int) -> None:
+        """A controlled shutdown: it ends when others have taken over what it leads."""
+        broker = self.brokers[id]
+        if broker.running and not broker.stopping:
+            broker.stopping = True
+            broker.run(broker.process, self._ask_to_stop, broker)
+
+    def _ask_to_stop(self, broker: Broker) -> None:
+        self.agenda.after(self.network.between(self.settings.controller_us), self._stop, broker, broker.process)
+
+    def _stop(self, broker: Broker, process: int) -> None:
+        if broker.process == process and broker.running and broker.epoch is not None:
+            self.controller.shut_down(broker.id)
+            broker.later(2 * max(self.settings.metadata_us), self._stopped, broker)
+
+    def _stopped(self, broker: Broker) -> None:
+        broker.checkpoint()
+        broker.flush()
+        self._end(broker, clean=True)
+        self.controller.fence(broker.id)
+
+    def _end(self, broker: Broker, clean: bool) -> None:
+        broker.clean = clean
+        broker.end()
+        self.clients.disconnected(broker.id)
+        for other in self.brokers.values():
+            fetcher = other.fetchers.get(broker.id)
+            if fetcher is not None and fetcher.flying is not None:
+                self.network.send(other.run, other.process, fetcher.failed, fetcher.flying)
+
+    def restart(self, id: int) -> None:
+        """A new process on the same disk; one that is stopping starts again when it has ended."""
+        broker = self.brokers[id]
+        if broker.stopping and broker.running:
+            self.agenda.after(RETRY, self.restart, id)
+        elif not broker.running:
+            broker.boot()
+
+    def freeze(self, id: int) -> None:
+        """The process stands still (SIGSTOP); what is sent to it waits."""
+        if self.brokers[id].running:
+            self.brokers[id].frozen = True
+
+    def thaw(self, id: int) -> None:
+        if self.brokers[id].frozen:
+            self.brokers[id].thaw()
+
+    def lose_disk(self, id: int) -> None:
+        """Its disk is replaced by an empty one."""
+        if self.brokers[id].running:
+            raise ValueError(f"broker {id} is running: kill it before its disk is lost")
+        self.brokers[id].replicas.clear()
+
+    def cut(self, a: int, b: int) -> None:
+        """No fetch passes between two brokers; both still reach the controller."""
+        self.network.cut(a, b)
+
+    def heal(self, a: int, b: int) -> None:
+        self.network.heal(a, b)
+        for follower, leader in ((a, b), (b, a)):
+            broker = self.brokers[follower]
+            fetcher = broker.fetchers.get(leader)
+            if fetcher is not None and fetcher.flying is not None:
+                broker.run(broker.process, fetcher.failed, fetcher.flying)
+
+    def throttle(self, id: int, records_per_fetch: int | None) -> None:
+        """This broker's fetches take no more records than that and pause; None ends it."""
+        self.brokers[id].throttle = records_per_fetch
+
+    def jump_clock(self, id: int, microseconds: int) -> None:
+        self.brokers[id].clock.jump(microseconds)
+
+    def refuse_alter_partitions(self, share: float) -> None:
+        """That share of ISR changes is refused with a passing error."""
+        self.controller.refusals = share
+
+    def upgrade(self, id: int, version: Version) -> None:
+        """Another version, from its next start."""
+        self.brokers[id].next_version = version
+
+    # operations
+
+    def create_topic(self, topic: Topic) -> None:
+        self.controller.create(topic)
+
+    def delete_topic(self, name: str) -> None:
+        self.controller.delete(name)
+
+    def configure(self, topic: str | None, min_isr: int | None = None, unclean: bool | None = None) -> None:
+        self.controller.configure(topic, min_isr, unclean)
+
+    def reassign(self, topic: str, partition: int, replicas: tuple[int, ...]) -> None:
+        self.controller.reassign((topic, partition), replicas)
+
+    def elect_preferred(self, topic: str | None = None, partition: int | None = None) -> None:
+        self.controller.prefer(topic, partition)
+
+    def elect_unclean(self, topic: str, partition: int) -> None:
+        self.controller.elect_unclean(topic, partition)
+
+    def retain(self, topic: str, partition: int, offset: int) -> None:
+        """The leader, where there is one that knows it, deletes records below `offset`, but none at or above its HW."""
+        leader = self.leader(topic, partition)
+        replica = None if leader is None else self.brokers[leader].replicas.get((topic, partition))
+        if replica is not None and replica.leading is not None:
+            replica.log.advance_start(min(offset, replica.hw))
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        count: int = 1,
+        acks: int = 1,
+        batch: Batch | None = None,
+        done: Callable[[Produced], None] | None = None,
+    ) -> None:
+        """A client's request to whom it believes leads; `done` hears the answer once."""
+        self.clients.produce((topic, partition), count, acks, batch, done)
+        if not self.settings.automatic:
+            self.settle()
+
+    @property
+    def acknowledged(self) -> dict[Key, list[Run]]:
+        """What producers were told is written, in the order they heard of it."""
+        return self.clients.acknowledged
+
+    # moved by a script
+
+    def check_isr(self, id: int) -> None:
+        self.brokers[id].check_isr()
+
+    def checkpoint(self, id: int) -> None:
+        self.brokers[id].checkpoint()
+
+    def flush(self, id: int) -> None:
+        self.brokers[id].flush()
+
+    def expire(self, id: int) -> None:
+        """The controller takes a broker for dead."""
+        if not self.controller.brokers[id].fenced:
+            self.controller.fence(id)
+
+    def fetch(
+        self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
+    ) -> None:
+        """One whole fetch of a follower from each of its leaders; one with nothing to take waits, and is answered."""
+        self._fetch(follower, topic, partition, take)
+        self.answer(follower)
+
+    def park(
+        self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
+    ) -> None:
+        """A fetch that counts, and waits for more than there will be, until `answer`."""
+        self._fetch(follower, topic, partition, take, patient=True)
+
+    def _fetch(self, id: int, topic: str | None, partition: int | None, take: int | None, **how: bool) -> None:
+        broker = self.brokers[id]
+        for fetcher in list(broker.fetchers.values()):
+            keys = [k for k in fetcher.keys if topic in (None, k[0]) and partition in (None, k[1])]
+            if keys:
+                request = fetcher.request(keys, **how)
+                request.most = request.most if take is None else take
+                fetcher.flying = request
+                self.deliver_fetch(request, fetcher.leader)
+        self.settle()
+
+    def answer(self, follower: int) -> None:
+        """The answers to what was parked, with the HW of now."""
+        for broker in self.brokers.values():
+            request = broker.parked(follower)
+            if request is not None:
+                broker.expire(request)
+        self.settle()
+
+    # messages
+
+    def register(self, broker: Broker) -> None:
+        """A broker that has started asks to be registered, again and again."""
+        delay = self.network.between(self.settings.network_us) + self.network.between(self.settings.controller_us)
+        broker.later(delay, self._register, broker)
+
+    def _register(self, broker: Broker) -> None:
+        epoch = self.controller.register(broker.id, broker.process, broker.clean)
+        if epoch is None:
+            broker.later(RETRY, self.register, broker)
+            return
+        broker.epoch = epoch
+        for record in self.controller.image():
+            self._deliver(broker, record)
+        self._deliver(broker, self._begin)
+
+    def _begin(self, broker: Broker) -> None:
+        """It has caught up with the metadata: it is heard of from now on."""
+        self._heartbeat(broker)
+        if self.settings.automatic:
+            broker.every(self.settings.heartbeat_ms, lambda: self._heartbeat(broker))
+            broker.every(self.settings.lag_max_ms // 2, broker.check_isr)
+            broker.every(self.settings.checkpoint_ms, broker.checkpoint)
+            broker.every(self.settings.flush_ms, broker.flush)
+
+    def _heartbeat(self, broker: Broker) -> None:
+        self.network.send(self.controller.heartbeat, broker.id, broker.process)
+
+    def publish(self, record: Callable[[Broker], None]) -> None:
+        """A change of the metadata, to every registered broker in its turn."""
+        for id, known in self.controller.brokers.items():
+            broker = self.brokers[id]
+            if broker.running and broker.process == known.process:
+                self._deliver(broker, record)
+
+    def _deliver(self, broker: Broker, record: Callable[[Broker], None]) -> None:
+        due = self.agenda.now + self.network.between(self.settings.metadata_us)
+        due = max(due, self._metadata_due.get(broker.id, 0))
+        self._metadata_due[broker.id] = due
+        self.agenda.at(due, broker.run, broker.process, record, broker)
+
+    def deliver_fetch(self, request: Request, leader: int) -> None:
+        broker, follower = self.brokers[leader], request.fetcher.broker
+        if not self.network.reaches(follower.id, leader):
+            return
+        if broker.running:
+            self.network.send(broker.run, broker.process, broker.serve, request)
+        else:
+            self.network.send(follower.run, follower.process, request.fetcher.failed, request)
+
+    def answer_fetch(self, leader: Broker, request: Request, answers: dict[Key, Fetched]) -> None:
+        follower = request.fetcher.broker
+        if self.network.reaches(follower.id, leader.id):
+            self.network.send(follower.run, request.process, request.fetcher.received, request, answers)
+
+    def alter_partitions(self, broker: Broker, asked: list[tuple[Leading, Proposal]]) -> None:
+        """A leader's ISR changes to the controller, and the answer back."""
+        delay = self.network.between(self.settings.network_us) + self.network.between(self.settings.controller_us)
+        self.agenda.after(delay, self._alter, broker, broker.process, broker.epoch, asked)
+
+    def _alter(self, broker: Broker, process: int, epoch: int | None, asked: list[tuple[Leading, Proposal]]) -> None:
+        answers = [
+            (leading, proposal, *self.controller.alter(broker.id, epoch, leading.replica.key, proposal))
+            for leading, proposal in asked
+        ]
+        self.network.send(broker.run, process, broker.altered, answers)
+
+    # looking
+
+    def registration(self, topic: str, partition: int) -> Registration:
+        return self.controller.partitions[topic, partition]
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Who leads by the controller's record; None if nobody."""
+        leader = self.registration(topic, partition).leader
+        return None if leader == NOBODY else leader
+
+    def replica(self, topic: str, partition: int, broker: int) -> Replica:
+        return self.brokers[broker].replicas[topic, partition]

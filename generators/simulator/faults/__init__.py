@@ -1,0 +1,1 @@
+"""What goes wrong with a simulated cluster, by script or by chance."""

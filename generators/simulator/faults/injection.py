@@ -1,0 +1,169 @@
+"""Faults done to a simulation when their time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from generators.simulator.cluster.settings import SECOND
+from generators.simulator.cluster.versions import VERSIONS
+from generators.simulator.faults.script import SHAPES, Fault
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.simulation import Simulation
+
+Effect = Callable[["Simulation", Fault], str | None]
+"""Does it, or tells why there was nothing to do."""
+
+DOWN = 3 * SECOND
+PAUSE = 10 * SECOND
+"""Of a rolling restart: how long each broker is down, and at least from one to the next."""
+
+
+class Done(NamedTuple):
+    """What became of a fault: `skipped` tells why there was nothing to do."""
+
+    fault: Fault
+    skipped: str | None
+
+
+class Injection:
+    """Plans faults on a simulation, from now on; each that ends is ended after its `for`."""
+
+    def __init__(self, simulation: Simulation, faults: Iterable[Fault]) -> None:
+        self.done: list[Done] = []
+        self._simulation = simulation
+        for fault in faults:
+            simulation.agenda.after(fault.at, self._do, fault)
+
+    def _do(self, fault: Fault) -> None:
+        skipped = _absent(self._simulation, fault) or self._effect(fault)
+        self.done.append(Done(fault, skipped))
+        end = _ENDS.get(fault.do)
+        if skipped is None and end is not None and fault.lasting is not None:
+            self._simulation.agenda.after(fault.lasting, end, self._simulation, fault)
+
+    def _effect(self, fault: Fault) -> str | None:
+        return _EFFECTS[fault.do](self._simulation, fault)
+
+
+def _absent(simulation: Simulation, fault: Fault) -> str | None:
+    """A topic may have gone, or not come yet, when a fault's time comes."""
+    form = SHAPES[fault.do].on
+    if fault.on is None or form not in ("topic", "partition"):
+        return None
+    name = fault.on[0] if form == "partition" else fault.on
+    known = {topic for topic, _ in simulation.controller.partitions}
+    return None if name in known else f"there is no topic {name} then"
+
+
+def _if_up(action: Callable[[Simulation, int], object]) -> Effect:
+    def effect(simulation: Simulation, fault: Fault) -> str | None:
+        if not simulation.brokers[fault.on].running:
+            return f"broker {fault.on} is down then"
+        action(simulation, fault.on)
+        return None
+
+    return effect
+
+
+def _restart(simulation: Simulation, fault: Fault) -> str | None:
+    if simulation.brokers[fault.on].running:
+        return f"broker {fault.on} is up then"
+    simulation.restart(fault.on)
+    return None
+
+
+def _freeze(simulation: Simulation, fault: Fault) -> str | None:
+    if simulation.brokers[fault.on].frozen:
+        return f"broker {fault.on} is frozen then"
+    return _if_up(lambda s, broker: s.freeze(broker))(simulation, fault)
+
+
+def _thaw(simulation: Simulation, fault: Fault) -> str | None:
+    if not simulation.brokers[fault.on].frozen:
+        return f"broker {fault.on} is not frozen then"
+    simulation.thaw(fault.on)
+    return None
+
+
+def _lose_disk(simulation: Simulation, fault: Fault) -> None:
+    if simulation.brokers[fault.on].running:
+        simulation.kill(fault.on)
+    simulation.lose_disk(fault.on)
+
+
+def _create_topic(simulation: Simulation, fault: Fault) -> str | None:
+    if any(topic == fault.on.name for topic, _ in simulation.controller.partitions):
+        return f"there is a topic {fault.on.name} then"
+    simulation.create_topic(fault.on)
+    return None
+
+
+def _roll(simulation: Simulation, fault: Fault) -> None:
+    """Broker after broker: stopped, down for `for`, back; the next one when `every` is over and all ISRs are whole."""
+    _roll_next(simulation, fault, list(simulation.settings.brokers))
+
+
+def _roll_next(simulation: Simulation, fault: Fault, left: list[int]) -> None:
+    if left and not _whole(simulation):
+        simulation.agenda.after(SECOND, _roll_next, simulation, fault, left)
+        return
+    if not left:
+        return
+    down = fault.words.get("for", DOWN)
+    stopped = fault._replace(do="stop", on=left[0])
+    if "to" in fault.words:
+        simulation.upgrade(left[0], VERSIONS[fault.words["to"]])
+    if _EFFECTS["stop"](simulation, stopped) is None:
+        simulation.agenda.after(down, _restart, simulation, stopped)
+    pause = max(fault.words.get("every", PAUSE), down + SECOND)
+    simulation.agenda.after(pause, _roll_next, simulation, fault, left[1:])
+
+
+def _whole(simulation: Simulation) -> bool:
+    return all(set(p.isr) == set(p.replicas) for p in simulation.controller.partitions.values())
+
+
+def _does(action: Callable[[Simulation, Fault], object]) -> Effect:
+    def effect(simulation: Simulation, fault: Fault) -> None:
+        action(simulation, fault)
+
+    return effect
+
+
+_EFFECTS: Mapping[str, Effect] = {
+    "kill": _if_up(lambda s, broker: s.kill(broker)),
+    "power-off": _if_up(lambda s, broker: s.power_off(broker)),
+    "stop": _if_up(lambda s, broker: s.stop(broker)),
+    "restart": _restart,
+    "freeze": _freeze,
+    "thaw": _thaw,
+    "lose-disk": _lose_disk,
+    "cut": _does(lambda s, f: s.cut(*f.on)),
+    "heal": _does(lambda s, f: s.heal(*f.on)),
+    "throttle": _does(lambda s, f: s.throttle(f.on, f.words["to"])),
+    "unthrottle": _does(lambda s, f: s.throttle(f.on, None)),
+    "clock-jump": _does(lambda s, f: s.jump_clock(f.on, f.words["by"])),
+    "reassign": _does(lambda s, f: s.reassign(f.on[0], f.on[1], f.words["to"])),
+    "elect-preferred": _does(lambda s, f: s.elect_preferred(*(f.on or ()))),
+    "unclean-election": _does(lambda s, f: s.elect_unclean(*f.on)),
+    "create-topic": _create_topic,
+    "delete-topic": _does(lambda s, f: s.delete_topic(f.on)),
+    "configure": _does(lambda s, f: s.configure(f.on, **f.words["to"])),
+    "delete-records": _does(lambda s, f: s.retain(f.on[0], f.on[1], f.words["to"])),
+    "refuse-isr": _does(lambda s, f: s.refuse_alter_partitions(f.on)),
+    "rolling-restart": _roll,
+    "rolling-upgrade": _roll,
+}
+
+_ENDS: Mapping[str, Effect] = {
+    "kill": _restart,
+    "power-off": _restart,
+    "stop": _restart,
+    "lose-disk": _restart,
+    "freeze": _thaw,
+    "cut": _does(lambda s, f: s.heal(*f.on)),
+    "throttle": _does(lambda s, f: s.throttle(f.on, None)),
+    "refuse-isr": _does(lambda s, f: s.refuse_alter_partitions(s.settings.alter_partition_errors)),
+}

@@ -1,0 +1,164 @@
+"""A partition's log on disk: segments by base offset, what retention deletes of it, and what a crash leaves."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from generators.simulator.cluster.log import ReplicaLog
+from generators.simulator.storage.segment import Lookup, Segment
+
+SEGMENT_BYTES = 1 << 30
+"""segment.bytes by default."""
+INDEX_INTERVAL_BYTES = 4_096
+"""index.interval.bytes by default."""
+
+
+class Recovery(NamedTuple):
+    """What a start had to do: files read again (their index rebuilt), and what was thrown away (LogLoader)."""
+
+    clean: bool
+    read: tuple[str, ...] = ()
+    cut_at: int | None = None
+    """The new log end, if an invalid batch was found there."""
+    removed: tuple[str, ...] = ()
+    """Files after that batch."""
+
+
+class SegmentedLog:
+    """Segments that together hold the offsets from `start` to `end`, the last one being written (UnifiedLog).
+
+    `recovery_point`: everything below it is on disk. `checkpointed` is the one a start can read in
+    recovery-point-offset-checkpoint; `clean_shutdown` stands for the file .kafka_cleanshutdown.
+    """
+
+    def __init__(
+        self, start: int = 0, segment_bytes: int = SEGMENT_BYTES, index_interval: int = INDEX_INTERVAL_BYTES
+    ) -> None:
+        self.start = start
+        self.segment_bytes = segment_bytes
+        self.index_interval = index_interval
+        self.segments = [Segment(start, index_interval)]
+        self.recovery_point = self.checkpointed = start
+        self.clean_shutdown = False
+
+    @classmethod
+    def of(cls, log: ReplicaLog, record_bytes: int, segment_bytes: int, index_interval: int) -> SegmentedLog:
+        """A replica's log laid out in files: each run one batch of records of `record_bytes` each."""
+        laid_out = cls(log.start, segment_bytes, index_interval)
+        for run in log.runs:
+            laid_out.append(run.end - run.start, (run.end - run.start) * record_bytes)
+        return laid_out
+
+    @property
+    def end(self) -> int:
+        return self.segments[-1].end
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def append(self, count: int, size: int, written: int = 0) -> int:
+        """A batch of `count` records in `size` bytes, written at `written` ms; gives its first offset."""
+        if size > self.segment_bytes:
+            raise ValueError(f"a batch of {size} bytes does not fit into a segment of {self.segment_bytes}: split it")
+        if self.segments[-1].size + size > self.segment_bytes:
+            self.roll()
+        first = self.end
+        self.segments[-1].append(count, size, written)
+        return first
+
+    def roll(self) -> None:
+        """A new segment from the log's end on; the one before is flushed (UnifiedLog.roll)."""
+        self.segments.append(Segment(self.end, self.index_interval))
+        self.flush(self.segments[-1].base)
+
+    def lookup(self, offset: int) -> Lookup:
+        """Where a record is: the segment with the largest base offset at or below it, its index, then a scan."""
+        if not self.start <= offset < self.end:
+            raise ValueError(f"offset {offset} is out of range: this log holds {self.start} to {self.end - 1}")
+        return self.segments[self._holding(offset)].find(offset)
+
+    def _holding(self, offset: int) -> int:
+        return bisect_right(self.segments, offset, key=lambda segment: segment.base) - 1
+
+    def truncate(self, offset: int) -> None:
+        """Cut to end at `offset`, or at the start of the batch that holds it."""
+        del self.segments[max(1, self._holding(offset) + 1) :]
+        self.segments[-1].truncate(offset)
+        self.recovery_point = min(self.recovery_point, self.end)
+        self.checkpointed = min(self.checkpointed, self.end)
+
+    # retention
+
+    def retain(self, hw: int, most_bytes: int | None = None, oldest: int | None = None) -> tuple[str, ...]:
+        """Deletes whole segments from the oldest on: what is over `most_bytes`, or last written before `oldest` ms.
+
+        None holds an offset at or above the HW (UnifiedLog.deletableSegments); the log start rises to what is left.
+        """
+        removed = self._delete(hw, lambda s: most_bytes is not None and self.size - s.size >= most_bytes)
+        removed += self._delete(hw, lambda s: oldest is not None and s.written < oldest)
+        self.start = max(self.start, self.segments[0].base)
+        return removed
+
+    def delete_records(self, below: int, hw: int) -> tuple[str, ...]:
+        """Raises the log start to `below`, which may be inside a segment; one that lies wholly below it is deleted."""
+        if below > hw:
+            raise ValueError(f"records below {below} cannot be deleted: the high watermark is {hw}")
+        self.start = max(self.start, below)
+        return self._delete(hw, lambda s: s is not self.segments[-1] and s.end <= self.start)
+
+    def _delete(self, hw: int, due: Callable[[Segment], bool]) -> tuple[str, ...]:
+        removed: list[str] = []
+        while self.segments[0].batches and self.segments[0].end <= hw and due(self.segments[0]):
+            if len(self.segments) == 1:
+                self.roll()
+            removed.append(self.segments.pop(0).log_file)
+        return tuple(removed)
+
+    # what is on disk
+
+    def flush(self, below: int | None = None) -> None:
+        """Everything below `below` (the end) is on disk now: the recovery point."""
+        self.recovery_point = max(self.recovery_point, self.end if below is None else below)
+
+    def checkpoint(self) -> None:
+        """Writes recovery-point-offset-checkpoint, as every log.flush.offset.checkpoint.interval.ms."""
+        self.checkpointed = self.recovery_point
+
+    def stop(self) -> None:
+        """A clean shutdown: all on disk, and a file that says so."""
+        self.flush()
+        self.checkpoint()
+        self.clean_shutdown = True
+
+    def crash(self, torn_from: int | None = None) -> None:
+        """The process dies; if the machine does, batches from `torn_from` on are torn and unflushed indexes gone."""
+        self.clean_shutdown = False
+        if torn_from is None:
+            return
+        if torn_from < self.recovery_point:
+            raise ValueError(f"offset {torn_from} cannot be torn: all below {self.recovery_point} is on disk")
+        for segment in self.segments[self._holding(self.recovery_point) :]:
+            segment.index = []
+            segment.batches = [b._replace(valid=b.valid and b.last < torn_from) for b in segment.batches]
+
+    def open(self) -> Recovery:
+        """A start: after a clean shutdown nothing is read, else all from the segment of the recovery point on."""
+        if self.clean_shutdown:
+            self.clean_shutdown = False
+            self.recovery_point = self.end
+            return Recovery(clean=True)
+        read: list[str] = []
+        removed: tuple[str, ...] = ()
+        cut_at = None
+        for at in range(self._holding(self.checkpointed), len(self.segments)):
+            read.append(self.segments[at].log_file)
+            if self.segments[at].recover():
+                removed = tuple(segment.log_file for segment in self.segments[at + 1 :])
+                del self.segments[at + 1 :]
+                cut_at = self.end
+                break
+        self.recovery_point = min(self.checkpointed, self.end)
+        return Recovery(False, tuple(read), cut_at, removed)

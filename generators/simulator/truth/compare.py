@@ -1,0 +1,210 @@
+"""Facts against truth: every high watermark, ISR change, out-of-sync stretch and loss on which they differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from generators.simulator.cluster.settings import START, Settings
+from pipelines.replication import Facts, Rules
+
+Row = dict[str, Any]
+Term = tuple[str, int, str, int, int]
+"""Topic, partition, topic id, leader, leader epoch."""
+_LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")
+
+
+def rules_of(settings: Settings, **more: Any) -> Rules:
+    """The reconstruction's rules for what a simulated cluster was set to (its brokers' common version)."""
+    by_messages = settings.version.lag_by_messages
+    chosen = {
+        "lag_max_ms": settings.lag_max_ms,
+        "lag_max_messages": settings.lag_max_messages if by_messages else None,
+        "strict_min_isr": settings.version.strict_min_isr,
+        "strict_eligibility": not settings.version.admits_ineligible,
+    }
+    return Rules(**(chosen | more))
+
+
+def differences(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int = 150) -> list[str]:
+    """Every difference, one sentence each, facts first; none where the reconstruction saw all that is true.
+
+    Compared are, to the millisecond of the leader's clock: the HWs of every term in order; ISR changes by partition
+    epoch, with their causes; out-of-sync stretches within a term; losses with class and range. An HW that the facts
+    themselves call a `race` claims its time no closer than the race window, and is held to that. No broker tells that
+    a topic is deleted, so the followers of a deleted one may well seem to have fallen silent since.
+    """
+    return [
+        *_high_watermarks(facts, truth, race_window_ms),
+        *_isr_changes(facts, truth),
+        *_out_of_sync(facts, truth),
+        *_regressions(facts, truth),
+    ]
+
+
+class Step(NamedTuple):
+    """One HW of a term: its time (ms), whether it started the term, its value, and how closely the time is claimed."""
+
+    ts: int
+    kind: str
+    hw: int
+    within: int = 0
+
+    def fits(self, true: Step) -> bool:
+        return (self.kind, self.hw) == (true.kind, true.hw) and abs(self.ts - true.ts) <= self.within
+
+    def __str__(self) -> str:
+        return f"{self.kind} to {self.hw} at {_seconds(self.ts)}"
+
+
+def _high_watermarks(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int) -> Iterator[str]:
+    told: dict[Term, list[Step]] = defaultdict(list)
+    true: dict[Term, list[Step]] = defaultdict(list)
+    for row in facts.partition_hw.to_pylist():
+        if row["kind"] in ("term_start", "advance"):
+            within = race_window_ms if row["agreement"] == "race" else 0
+            told[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"], within))
+    for row in truth["truth_hw"].to_pylist():
+        true[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"]))
+    for term in sorted(set(told) | set(true)):
+        yield from _series(f"HW of {_words(term)}", told[term], true[term])
+
+
+def _series(what: str, told: list[Step], true: list[Step]) -> Iterator[str]:
+    """The first place where two series part, or the lengths: the rest mostly follows from it."""
+    for k, (mine, theirs) in enumerate(zip(told, true, strict=False)):
+        if not mine.fits(theirs):
+            yield f"{what}: change {k} is {mine}, true is {theirs}"
+            return
+    if len(told) != len(true):
+        longer, word = (told, "not true") if len(told) > len(true) else (true, "missing")
+        yield f"{what}: {abs(len(told) - len(true))} changes {word}, first {longer[min(len(told), len(true))]}"
+
+
+def _isr_changes(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
+    told = {_change(row): row for row in sorted(facts.isr_changes.to_pylist(), key=lambda row: row["revision"])}
+    true = {_change(row): row for row in truth["truth_isr"].to_pylist()}
+    for key in sorted(set(told) | set(true)):
+        what = f"ISR of {key[0]}-{key[1]} at partition epoch {key[3]}"
+        if key not in true:
+            yield f"{what}: {_isr(told[key])} is not true"
+        elif key not in told:
+            yield f"{what}: {_isr(true[key])} is missing"
+        elif _isr(told[key]) != _isr(true[key]):
+            yield f"{what}: {_isr(told[key])}, true is {_isr(true[key])}"
+
+
+def _out_of_sync(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
+    told = _stretches(facts)
+    true: dict[tuple[Term, int], list[tuple[int, int | None]]] = defaultdict(list)
+    for row in truth["truth_out_of_sync"].to_pylist():
+        to = None if row["to_ts"] is None else _ms(row["to_ts"])
+        true[_term(row), row["replica_id"]].append((_ms(row["from_ts"]), to))
+    there = set(truth["truth_records"]["topic_id"].to_pylist())
+    for term, replica in sorted(set(told) | set(true)):
+        mine, theirs = told.get((term, replica), []), true.get((term, replica), [])
+        what = f"replica {replica} out of sync in {_words(term)}"
+        for stretch in sorted(set(mine) - set(theirs), key=_from):
+            if stretch[1] is not None or term[2] in there:
+                yield f"{what}: {_stretch(stretch)} is not true"
+        for stretch in sorted(set(theirs) - set(mine), key=_from):
+            yield f"{what}: {_stretch(stretch)} is missing"
+
+
+def _stretches(facts: Facts) -> dict[tuple[Term, int], list[tuple[int, int | None]]]:
+    """Out-of-sync stretches of the facts, cut at the ends of terms: a state lasts until the next row says another."""
+    starts = [r for r in facts.partition_hw.to_pylist() if r["kind"] == "term_start"]
+    rows = sorted([*starts, *facts.replica_sync.to_pylist()], key=lambda r: (r["ts"], "replica_id" in r))
+    found: dict[tuple[Term, int], list[tuple[int, int | None]]] = defaultdict(list)
+    out: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
+    """By leader of a partition: who is out of sync, and since when in the present term."""
+    terms: dict[tuple[Any, ...], Term] = {}
+    for row in rows:
+        lane = (row["topic"], row["partition"], row["leader_id"])
+        if lane in terms and terms[lane] != _term(row):
+            for replica, since in out[lane].items():
+                found[terms[lane], replica].append((since, None))
+            out[lane] = dict.fromkeys(out[lane], _ms(row["ts"]))
+        terms[lane] = _term(row)
+        if "replica_id" not in row:
+            continue
+        now, replica = _ms(row["ts"]), row["replica_id"]
+        if row["state"] == "out_of_sync":
+            out[lane].setdefault(replica, now)
+        elif out[lane].get(replica, now) < now:
+            found[_term(row), replica].append((out[lane][replica], now))
+        if row["state"] != "out_of_sync":
+            out[lane].pop(replica, 0)
+    for lane, replicas in out.items():
+        for replica, since in replicas.items():
+            found[terms[lane], replica].append((since, None))
+    return found
+
+
+def _regressions(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
+    latest: dict[str, Row] = {}
+    for row in sorted(facts.hw_regressions.to_pylist(), key=lambda row: row["revision"]):
+        latest[row["regression_id"]] = row
+    told, true = _falls(list(latest.values())), _falls(truth["truth_regressions"].to_pylist())
+    for fall in sorted(set(told) | set(true), key=str):
+        if fall not in true:
+            yield f"{_fall(fall)} is not true"
+        elif fall not in told:
+            yield f"{_fall(fall)} is missing"
+
+
+def _falls(rows: list[Row]) -> set[tuple[Any, ...]]:
+    """Losses and low first HWs, by what they say; other classes are about one replica's log and compared nowhere."""
+    kept = [r for r in rows if r["class"] in (*_LOSSES, "stale_leader_hw")]
+    return {
+        (
+            r["topic"], r["partition"], r["leader_epoch"], r["class"], r["hw_before"], r["hw_after"], r["lost_from"],
+            r["lost_to"],
+        )
+        for r in kept
+    }  # fmt: skip
+
+
+def _term(row: Row) -> Term:
+    return row["topic"], row["partition"], row["topic_id"] or "", row["leader_id"], row["leader_epoch"]
+
+
+def _change(row: Row) -> tuple[str, int, str, int]:
+    return row["topic"], row["partition"], row["topic_id"] or "", row["partition_epoch"]
+
+
+def _isr(row: Row) -> str:
+    return f"{sorted(row['isr_before'] or [])} -> {sorted(row['isr_after'] or [])} ({row['cause']})"
+
+
+def _ms(moment: datetime) -> int:
+    """Whole milliseconds since 1970."""
+    return round(moment.timestamp() * 1_000_000) // 1000
+
+
+def _seconds(ms: int) -> str:
+    """Time as a simulation counts it, from its usual start."""
+    return f"{(ms * 1000 - START) / 1_000_000:.3f} s"
+
+
+def _words(term: Term) -> str:
+    return f"{term[0]}-{term[1]} led by {term[3]} in epoch {term[4]}"
+
+
+def _from(stretch: tuple[int, int | None]) -> int:
+    return stretch[0]
+
+
+def _stretch(stretch: tuple[int, int | None]) -> str:
+    start, end = stretch
+    return f"from {_seconds(start)} " + ("until the term ended" if end is None else f"to {_seconds(end)}")
+
+
+def _fall(fall: tuple[Any, ...]) -> str:
+    topic, partition, epoch, what, before, after, lost_from, lost_to = fall
+    lost = "" if lost_from is None else f", {lost_from} to {lost_to} lost"
+    return f"{what} of {topic}-{partition} in epoch {epoch}, HW {before} -> {after}{lost},"
