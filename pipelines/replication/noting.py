@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.replication.acceptance import clock_of, falls
 from pipelines.replication.columns import CODE, I32, I64, NULL32, narrow, rows_of, wide
 from pipelines.replication.intake import Batch, encode
-from pipelines.replication.kernel import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
+from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
 from pipelines.replication.notes import Note, note_of

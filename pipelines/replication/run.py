@@ -12,7 +12,15 @@ from pipelines.replication.arrays import Arrays, Records
 from pipelines.replication.columns import CODE, I8, I32, I64
 from pipelines.replication.compiled import compiled
 from pipelines.replication.intake import Batch
-from pipelines.replication.kernel import (
+from pipelines.replication.kernel import run_lanes
+from pipelines.replication.lanes import (
+    HW_ROWS,
+    NEVER,
+    SYNC_ROWS,
+    TERMS,
+)
+from pipelines.replication.lines import PACKED, flag
+from pipelines.replication.machine import (
     CONSUMED,
     ENDED_FULL,
     HW_FULL,
@@ -25,15 +33,7 @@ from pipelines.replication.kernel import (
     Marks,
     Settings,
     Stats,
-    run_lanes,
 )
-from pipelines.replication.lanes import (
-    HW_ROWS,
-    NEVER,
-    SYNC_ROWS,
-    TERMS,
-)
-from pipelines.replication.lines import PACKED, flag
 from pipelines.replication.rules import Rules
 from pipelines.replication.state import State
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS

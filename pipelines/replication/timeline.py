@@ -11,9 +11,9 @@ import numpy as np
 
 from pipelines.replication.arrays import Records, Shape
 from pipelines.replication.columns import NULL, NULL32
-from pipelines.replication.kernel import BROKERS, CONFIGS, MS
-from pipelines.replication.kernel import Timeline as Arrays
 from pipelines.replication.lanes import APART, RECORDED
+from pipelines.replication.machine import BROKERS, CONFIGS, MS
+from pipelines.replication.machine import Timeline as Arrays
 
 State = tuple[int, str, int | None]
 """(ts, detail, broker epoch)"""

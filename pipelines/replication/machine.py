@@ -1,0 +1,129 @@
+"""What the term machine works on, as constants and tuples: rules, jobs, marks, statistics, names of columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.replication.arrays import Records, shape
+from pipelines.replication.columns import CODE, I64, NULL, NULL32
+from pipelines.replication.compiled import hot, kernel
+from pipelines.replication.lanes import HW_ROWS, LANES, RECORDED, REPLICAS, SYNC_ROWS, TERMS
+
+LEADER, FOLLOWER, APPEND, FETCH, HW = (CODE[n] for n in ("leader", "follower", "append", "fetch", "hw"))
+
+PROPOSED, ISR, REJECTED, REPLICA_LEO = (CODE[n] for n in ("isr_proposed", "isr", "isr_rejected", "replica_leo"))
+
+ELECTION, TRUNCATE = CODE["election"], CODE["truncate"]
+
+MATCHED = 6
+"""A report that found its reconstructed value: its row is dropped."""
+
+MS = 1000
+
+SLOTS_FULL, HW_FULL, KEEP_FULL, SYNC_FULL, ENDED_FULL = 1, 2, 3, 4, 5
+"""Why run_lanes stopped early."""
+
+
+class Settings(NamedTuple):
+    """Rules in microseconds; -1 where a rule is off."""
+
+    race: int
+    strict: int
+    lag_max: int
+    min_isr: int
+    max_messages: int
+    resolution: int
+    replica_hw: int
+    eligibility: int
+    grace: int
+
+
+class Timeline(NamedTuple):
+    """Broker states, configs, what controllers recorded of partitions and brokers whose clocks are apart from theirs,
+    as of a time: rows sorted by (key, ts)."""
+
+    brokers: Records
+    configs: Records
+    recorded: Records
+    apart: Records
+
+
+BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL)
+"""A state of a broker: its incarnation, and when that registered, where told."""
+
+CONFIGS = shape(key=0, ts=0, min_isr=NULL32, lag=NULL)
+
+JOBS = shape(lane=0, start=0, end=0, told=0, everybody=0, heard=0, ceiling=0, holds_from=0, holds_to=0, final=0)
+"""A lane to run with its rows order[start:end]; told, everybody, heard and ceiling bound what may be decided;
+holds[holds_from:holds_to] are the times at which telemetry of its source went missing."""
+
+Marks = npt.NDArray[np.int8]
+
+
+class Stats(NamedTuple):
+    """Per (broker, minute): events, append to HW and lag histograms."""
+
+    events: I64
+    append_to_hw: I64
+    lag: I64
+    bounds_us: I64
+    bounds_records: I64
+
+
+CONSUMED, FORETOLD, NOT_FORETOLD, MOVED_BACK, OF_FOLLOWER, BEGAN_MIDFLIGHT, TAKEN_BACK = 1, 2, 4, 8, 16, 32, 64
+"""Marks that the run leaves at each position: read; an ISR commit that the lag rule foretold, or did not; the
+second successive low report (its line then holds, as `leader_leo`, the report that it lies below); an HW that a
+broker tells as a follower; the first row of a broker seen leading whose start was not told; a LEO that shows the
+report false against which others were low."""
+
+LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, TERMS.at
+
+BROKER, CONFIG, RECORD, JOB = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at
+
+
+@kernel
+def copy_row(source: Records, at: int, target: Records, to: int) -> None:
+    for column in range(source.shape[1]):
+        target[to, column] = source[at, column]
+
+
+@hot
+def kind_of(what: int) -> int:
+    kind = what & 0xFF
+    return kind if kind < 128 else -1
+
+
+@hot
+def replica_of(who: int) -> int:
+    return (who << 32) >> 32
+
+
+@kernel
+def popcount(mask: int) -> int:
+    count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@hot
+def first_not_below(ordered: I64, value: int) -> int:
+    """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
+    low, high = 0, len(ordered)
+    while low < high:
+        middle = (low + high) >> 1
+        if ordered[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@hot
+def lean(L: Records, lane: int) -> bool:
+    """Levels 2 and 0 tell no fetches: silence says nothing, and a report is the only witness of LEOs."""
+    return bool(L[lane, LANE.level] % 2 == 0)

@@ -1,0 +1,114 @@
+"""What other sources told that holds at a time: configs of a topic, states of brokers."""
+
+from __future__ import annotations
+
+from pipelines.replication.arrays import Records
+from pipelines.replication.columns import NULL, NULL32
+from pipelines.replication.compiled import kernel
+from pipelines.replication.machine import BROKER, CONFIG, LANE, RECORD, SLOT, Settings, Timeline, lean
+
+
+@kernel
+def as_of(entries: Records, key: int, ts: int) -> int:
+    """Index of the last entry of `key` at or before `ts`, -1 where there is none."""
+    low, high = 0, len(entries)
+    while low < high:
+        middle = (low + high) >> 1
+        if entries[middle, 0] < key or (entries[middle, 0] == key and entries[middle, 1] <= ts):
+            low = middle + 1
+        else:
+            high = middle
+    if low > 0 and entries[low - 1, 0] == key:
+        return low - 1
+    return -1
+
+
+@kernel
+def state_of(L: Records, T: Timeline, lane: int, broker: int, now: int) -> int:
+    """The last state of a broker that the controller told by `now` of this lane's clock, -1 where there is none."""
+    return as_of(T.brokers, (L[lane, LANE.cluster] << 32) | (broker & 0xFFFFFFFF), now - L[lane, LANE.ahead])
+
+
+@kernel
+def eligible(L: Records, R: Records, T: Timeline, S: Settings, lane: int, at: int, now: int) -> bool:
+    """Not fenced, not stopping, and heard of as the incarnation that is registered (Partition.isReplicaIsrEligible).
+
+    As far as the controller told, and unless it took the replica out of the ISR after it had told so.
+    """
+    if S.eligibility == 0:
+        return True
+    known = state_of(L, T, lane, R[at, SLOT.id], now)
+    if known < 0:
+        return True
+    told_at = T.brokers[known, BROKER.ts] + L[lane, LANE.ahead]
+    if T.brokers[known, BROKER.serving] == 0 or told_at <= R[at, SLOT.barred]:
+        return False
+    if T.brokers[known, BROKER.epoch] != NULL and R[at, SLOT.epoch] >= 0:
+        return bool(T.brokers[known, BROKER.epoch] == R[at, SLOT.epoch])
+    started = T.brokers[known, BROKER.started]
+    return bool(started == NULL or lean(L, lane) or R[at, SLOT.last_fetch] >= started + L[lane, LANE.ahead])
+
+
+@kernel
+def beyond(L: Records, S: Settings, lane: int) -> int:
+    """How much further than this lane everybody must have told: the controller's clock may be ahead of its own."""
+    return S.race - L[lane, LANE.ahead] if L[lane, LANE.ahead] < 0 else 0
+
+
+@kernel
+def compare_clocks(L: Records, T: Timeline, S: Settings, lane: int, now: int) -> None:
+    """How far this broker's clock is ahead of the controller's: both told of the present partition epoch.
+
+    A way there of up to the race window is no difference of clocks; the smallest told counts.
+    """
+    if L[lane, LANE.learnt] == NULL:
+        return
+    key = (L[lane, LANE.partition] << 32) | (L[lane, LANE.partition_epoch] & 0xFFFFFFFF)
+    at = as_of(T.recorded, key, now + beyond(L, S, lane))
+    while at >= 0 and T.recorded[at, RECORD.key] == key:
+        if T.recorded[at, RECORD.topic_id] == L[lane, LANE.topic_id]:
+            ahead = L[lane, LANE.learnt] - T.recorded[at, RECORD.ts]
+            L[lane, LANE.learnt] = NULL
+            if abs(ahead) <= S.grace and not 0 <= ahead - L[lane, LANE.ahead] <= S.race:
+                L[lane, LANE.ahead] = ahead
+            return
+        at -= 1
+    if now - L[lane, LANE.learnt] > 2 * S.grace:
+        L[lane, LANE.learnt] = NULL
+
+
+@kernel
+def configured(T: Timeline, cluster: int, topic: int, ts: int) -> tuple[int, int]:
+    """(min ISR, lag max in microseconds) told for this topic, NULL32 and NULL where not told."""
+    at = as_of(T.configs, (cluster << 32) | (topic & 0xFFFFFFFF), ts)
+    if at < 0:
+        return NULL32, NULL
+    return T.configs[at, CONFIG.min_isr], T.configs[at, CONFIG.lag]
+
+
+@kernel
+def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_too: bool) -> None:
+    """min ISR: topic config, else what the leader told, else cluster config, else the rule; lag likewise."""
+    topic_min, topic_lag = configured(T, L[lane, LANE.cluster], L[lane, LANE.topic], ts)
+    cluster_min, cluster_lag = configured(T, L[lane, LANE.cluster], -1, ts)
+    if topic_min != NULL32:
+        L[lane, LANE.min_isr] = topic_min
+    elif L[lane, LANE.told_min_isr] != NULL32:
+        L[lane, LANE.min_isr] = L[lane, LANE.told_min_isr]
+    elif cluster_min != NULL32:
+        L[lane, LANE.min_isr] = cluster_min
+    else:
+        L[lane, LANE.min_isr] = S.min_isr
+    if lag_too:
+        L[lane, LANE.lag_max] = topic_lag if topic_lag != NULL else (cluster_lag if cluster_lag != NULL else S.lag_max)
+
+
+@kernel
+def alive(L: Records, T: Timeline, lane: int, now: int) -> bool:
+    """The broker was not restarted since it began to lead, as far as the controller told."""
+    at = state_of(L, T, lane, L[lane, LANE.broker], now)
+    if at < 0 or T.brokers[at, BROKER.serving] == 0:
+        return True
+    started = T.brokers[at, BROKER.started]
+    since = started if started != NULL else T.brokers[at, BROKER.ts]
+    return bool(since + L[lane, LANE.ahead] <= L[lane, LANE.term_start])
