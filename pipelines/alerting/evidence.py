@@ -23,7 +23,7 @@ REGRESSIONS = _columns(
 )  # fmt: skip
 MIN_ISR = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "kind", "isr", "frozen"))
 DISAGREEMENTS = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "hw", "reported_hw"))
-SYNC = _columns(replica_sync.ARROW, (*PLACE, "ts", "replica_id", "state", "reason"))
+SYNC = _columns(replica_sync.ARROW, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason"))
 GAPS = _columns(telemetry_gaps.ARROW, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind"))
 HEALTH = _columns(
     partition_health.ARROW,

@@ -73,10 +73,11 @@ WITH marks AS (
   WHERE p.kind IN ('freeze', 'thaw') OR (p.kind = 'term_start' AND p.frozen IS NOT NULL)
 )"""
 
-# A replica that leads is in sync with itself.
+# A replica that leads is in sync with itself. Within one instant of one term it gets out of sync before it is back.
 _OUT_OF_SYNC = f"""
 WITH marks AS (
-  SELECT {_REPLICA % "p.replica_id"} AS who, p.ts, 1 AS rank, p.state = 'out_of_sync' AS wrong,
+  SELECT {_REPLICA % "p.replica_id"} AS who, p.ts,
+    1 + 2 * coalesce(p.leader_epoch, 0) + (p.state <> 'out_of_sync')::INT AS rank, p.state = 'out_of_sync' AS wrong,
     [p.replica_id] AS missing, p.reason FROM sync AS p
   UNION ALL
   SELECT {_REPLICA % "p.leader_id"}, p.ts, 0, false, NULL, NULL FROM min_isr AS p

@@ -62,6 +62,20 @@ def test_under_min_isr_for_five_minutes(marks, clock, expected):
         pytest.param([sync(0, "out_of_sync"), sync(5, "lagging")], 900, [], id="lagging is in sync"),
         pytest.param([sync(0, "lagging")], 900, [], id="lagging never fires"),
         pytest.param([sync(0, "out_of_sync"), sync(700, "in_sync")], 900, [("resolved", 0, 700)], id="back in sync"),
+        pytest.param([sync(0, "in_sync"), sync(0, "out_of_sync")], 900, [], id="out and back in one instant"),
+        pytest.param([sync(0, "out_of_sync"), sync(0, "in_sync")], 900, [], id="out and back in one instant, as told"),
+        pytest.param(
+            [sync(0, "out_of_sync", leader_epoch=5), sync(0, "in_sync", leader_epoch=4)],
+            900,
+            [("firing", 0, 900)],
+            id="back in sync as the next term finds it out of sync",
+        ),
+        pytest.param(
+            [sync(0, "in_sync", leader_epoch=4), sync(0, "out_of_sync", leader_epoch=5)],
+            900,
+            [("firing", 0, 900)],
+            id="back in sync as the next term finds it out of sync, as told",
+        ),
     ],
 )
 def test_replica_out_of_sync_for_ten_minutes(marks, clock, expected):
