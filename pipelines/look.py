@@ -68,6 +68,7 @@ VIEWS = {
         first="ts DESC",
         latest="PARTITION BY cluster, topic, topic_id, partition, coalesce(partition_epoch, -1), "
         "CASE WHEN partition_epoch IS NULL THEN ts END ORDER BY revision DESC",
+        only="cardinality(removed) > 0 OR cardinality(added) > 0",
     ),
     "sync": View(replica_sync.TABLE, "ts", first="ts DESC"),
     "regressions": _REGRESSIONS,

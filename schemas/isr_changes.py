@@ -5,7 +5,8 @@ from schemas.keys import LEVEL, PLACE, REVISION
 
 TABLE = Table(
     "silver/isr_changes",
-    "one committed change of a partition's in-sync replicas",
+    "one committed change of a partition's in-sync replicas; a later revision with none removed and none added takes "
+    "the change back",
     (
         *PLACE,
         Column("partition_epoch", "int", "partition epoch of the commit"),

@@ -16,6 +16,8 @@ KEPT_PROPOSALS = 8
 # was not told: a leader that was itself frozen learns of the change that much later at most.
 SPELL_US = 60_000_000
 STARTED_US = 10_000_000
+APART_US = 10_000_000
+"""No two clocks are taken to be further apart."""
 NAMED = {
     "controlled_shutdown": "controlled_shutdown",
     "fenced": "controller_fenced",
@@ -72,7 +74,7 @@ class IsrHistory:
 
     def witness(self, note: Note, due: int) -> None:
         """Takes in one witness of a committed ISR; `due` is when what it changes is decided."""
-        if note.isr is None or (self.floor is not None and _epoch(note) < self.floor):
+        if note.isr is None or self._is_old(note):
             return
         commit = self._same(note)
         if commit is None:
@@ -80,6 +82,15 @@ class IsrHistory:
         news = _merge(commit, note)
         if news and commit.told is not None:
             commit.due = due
+
+    def _is_old(self, note: Note) -> bool:
+        """Below the floor; but of two leaders with clocks apart the one that began first may be read last."""
+        if self.floor is None or _epoch(note) >= self.floor:
+            return False
+        began = note.event_type == "leader" and note.ts - self.commits[0].ts <= APART_US
+        if began and len(self.commits) < KEPT_COMMITS:
+            self.floor = _epoch(note)
+        return _epoch(note) < self.floor
 
     def last_of_epoch(self, leader_epoch: int) -> Commit | None:
         """The last ISR committed under a leader epoch."""

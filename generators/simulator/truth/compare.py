@@ -86,7 +86,8 @@ def _series(what: str, told: list[Step], true: list[Step]) -> Iterator[str]:
 
 
 def _isr_changes(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
-    told = {_change(row): row for row in sorted(facts.isr_changes.to_pylist(), key=lambda row: row["revision"])}
+    latest = {_change(row): row for row in sorted(facts.isr_changes.to_pylist(), key=lambda row: row["revision"])}
+    told = {key: row for key, row in latest.items() if row["removed"] or row["added"]}
     true = {_change(row): row for row in truth["truth_isr"].to_pylist()}
     for key in sorted(set(told) | set(true)):
         what = f"ISR of {key[0]}-{key[1]} at partition epoch {key[3]}"

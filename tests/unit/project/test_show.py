@@ -158,6 +158,16 @@ def test_isr_shows_the_latest_revision_of_a_change_even_without_its_epoch(lake):
         {**change, "partition_epoch": 7, "cause": "controller_fenced", "revision": 2, "ts": at(1)},
         {**change, "cause": "unknown", "revision": 1, "ts": at(2)},
         {**change, "cause": "lag", "revision": 1, "ts": at(3)},
+        {**change, "partition_epoch": 8, "cause": "lag", "revision": 1, "ts": at(4)},
+        {
+            **change,
+            "partition_epoch": 8,
+            "cause": "unknown",
+            "revision": 2,
+            "ts": at(4),
+            "isr_before": [1],
+            "removed": [],
+        },
     )
     _, text = show(lake, "isr", "--format", "json")
     assert [row["cause"] for row in json.loads(text)] == ["controller_fenced", "unknown", "lag"]

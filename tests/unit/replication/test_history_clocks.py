@@ -140,3 +140,23 @@ def test_an_unclean_election_before_anything_was_committed_is_no_finding():
     around = Around({(1, 0): seen(0)})
     story = [leader(0, 1, 0, 0, 0, (1,)), leader(5000, 2, 1, 0, 0, (2,), unclean=True), follower(5010, 1, 1, 0, 0, 2)]
     assert classes(story, around) == []
+
+
+@pytest.mark.parametrize("ahead", [0, 3000])
+def test_the_first_leader_is_known_though_its_clock_is_ahead_of_its_successors(ahead):
+    """Its start is read after that of the second one, which took over at once."""
+    story = [
+        leader(0 + ahead, 1, 0, 0, 0, (1, 2)),
+        leader(1800, 2, 1, 5, 5, (2,), partition_epoch=1),
+    ]
+    found = changes(sorted(story, key=lambda note: note.ts), Around({(1, 0): seen(5)}))
+    assert [(row["isr_before"], row["isr_after"], row["partition_epoch"]) for row in found] == [([1, 2], [2], 1)]
+
+
+def test_what_a_restarted_controller_replays_is_no_news():
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2), partition_epoch=4),
+        isr(20_000, 9, (1, 2, 3), 3, "controller"),
+        leader(30_000, 1, 0, 0, 0, (1, 3), partition_epoch=3),
+    ]
+    assert changes(story, Around({(1, 0): seen(5)})) == []
