@@ -159,8 +159,11 @@ def _regressions(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
 
 
 def _falls(rows: list[Row]) -> set[tuple[Any, ...]]:
-    """Losses and low first HWs, by what they say; other classes are about one replica's log and compared nowhere."""
-    kept = [r for r in rows if r["class"] in (*_LOSSES, "stale_leader_hw")]
+    """Losses and low first HWs, by what they say; other classes are about one replica's log and compared nowhere.
+
+    Nor is what is only feared: an unclean election whose leader has not told where it starts.
+    """
+    kept = [r for r in rows if r["class"] in (*_LOSSES, "stale_leader_hw") and r["hw_after"] is not None]
     return {
         (
             r["topic"], r["partition"], r["leader_epoch"], r["class"], r["hw_before"], r["hw_after"], r["lost_from"],

@@ -117,7 +117,7 @@ def run_of(seed: int, kinds: Iterable[str] = KINDS, versions: Iterable[str] = tu
         metadata_ms=random.choice((20, 20, 100)),
         alter_partition_errors=random.choice((0.0, 0.0, 0.0, 0.3)),
     )
-    faults = _faults(random, plan(run).settings, sorted(kinds), seconds)
+    faults = _faults(random, plan(run).settings, list(kinds), seconds)
     return again(run, fault=[fault.written() for fault in faults])
 
 
