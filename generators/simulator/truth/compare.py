@@ -161,9 +161,9 @@ def _regressions(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
 def _falls(rows: list[Row]) -> set[tuple[Any, ...]]:
     """Losses and low first HWs, by what they say; other classes are about one replica's log and compared nowhere.
 
-    Nor is what is only feared: an unclean election whose leader has not told where it starts.
+    Nor is what is only feared: an unclean election whose leader has not told where it starts, unproven as it is.
     """
-    kept = [r for r in rows if r["class"] in (*_LOSSES, "stale_leader_hw") and r["hw_after"] is not None]
+    kept = [r for r in rows if r["class"] in (*_LOSSES, "stale_leader_hw") and not _is_feared(r)]
     return {
         (
             r["topic"], r["partition"], r["leader_epoch"], r["class"], r["hw_before"], r["hw_after"], r["lost_from"],
@@ -171,6 +171,10 @@ def _falls(rows: list[Row]) -> set[tuple[Any, ...]]:
         )
         for r in kept
     }  # fmt: skip
+
+
+def _is_feared(row: Row) -> bool:
+    return row["class"] == "unclean_loss" and row["hw_after"] is None and row.get("proof") == "unproven"
 
 
 def _term(row: Row) -> Term:

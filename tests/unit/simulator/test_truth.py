@@ -18,7 +18,7 @@ from generators.simulator.telemetry.levels import INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.tables import Truth, write
-from pipelines.replication import replay
+from pipelines.replication import Facts, replay
 from schemas import truths
 from schemas.declaration import differences as schema_differences
 
@@ -287,6 +287,22 @@ def test_every_kind_of_difference_is_found(table, columns, words) -> None:
         tables[table] = ordered.filter(pc.is_valid(ordered["lost_from"]))
     found = differences(facts, changed(tables, table, **columns))
     assert any(words in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [({}, 0), ({"proof": "proven"}, 1), ({"class": "committed_loss"}, 1), ({"hw_after": 3}, 1)],
+    ids=["only feared", "proven", "of another class", "the leader told its start"],
+)
+def test_an_unclean_election_whose_leader_told_no_start_is_only_feared(columns, found) -> None:
+    telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
+    play(STORIES["elect_outside"], [telemetry, truth])
+    tables = replay(telemetry.close(), rules_of(SETTINGS)).tables()
+    falls = tables["hw_regressions"]
+    feared = {"class": "unclean_loss", "proof": "unproven", "hw_after": None, "lost_from": None, "lost_to": None}
+    more = falls.to_pylist()[0] | feared | {"regression_id": "feared", "leader_epoch": 77} | columns
+    rows = pa.Table.from_pylist([*falls.to_pylist(), more], schema=falls.schema)
+    assert len(differences(Facts(**(tables | {"hw_regressions": rows})), truth.close())) == found
 
 
 def test_acknowledged_records_are_lost_where_the_log_has_others_at_their_offsets() -> None:
