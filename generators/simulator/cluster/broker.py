@@ -98,7 +98,11 @@ class Broker:
     def end(self) -> None:
         """The process is gone; what it had in memory too."""
         self.running = self.frozen = False
+        for fetcher in self.fetchers.values():
+            fetcher.session.wake_all()
         for replica in self.replicas.values():
+            if replica.leading is not None:
+                replica.leading.wake()
             replica.leading = None
         self._forget()
 
@@ -141,6 +145,8 @@ class Broker:
 
     def learn(self, id: int, registration: BrokerRegistration) -> None:
         self.peers[id] = Peer(registration.epoch, registration.fenced, registration.stopping)
+        if self.id in (fetchers := self.cluster.brokers[id].fetchers):
+            fetchers[self.id].session.wake_all()
 
     def configured(self, topic: str, topic_id: str, min_isr: int) -> None:
         """`min.insync.replicas` of a topic, told by whoever leads one of its partitions."""
@@ -162,6 +168,8 @@ class Broker:
             replica = Replica(registration.topic, registration.partition, registration.topic_id)
             self.replicas[registration.key] = replica
         if registration.partition_epoch > replica.partition_epoch:
+            if replica.leading is not None:
+                replica.leading.wake()
             replica.partition_epoch = registration.partition_epoch
             (self._lead if registration.leader == self.id else self._follow)(replica, registration)
 
@@ -171,6 +179,7 @@ class Broker:
         if replica is not None:
             self._leave(replica)
             if replica.leading is not None:
+                replica.leading.wake()
                 replica.leading.resign()
             del self.replicas[key]
             self._complete_parked(key)
@@ -215,6 +224,7 @@ class Broker:
 
     def serve(self, request: Request) -> None:
         """A follower's fetch: answered at once if there is something to tell, else parked (DelayedFetch)."""
+        request.fetcher.session.count(self)
         answers = {key: self._fetch(request, key) for key in request.asked}
         tells = any(a.error or a.diverging or a.runs for a in answers.values())
         if tells and not request.patient:
@@ -320,6 +330,9 @@ class Broker:
 
     def tell(self, kind: str, replica: Replica | None, /, **more: Any) -> None:
         """One happening as this broker sees it."""
+        self.cluster.observe(self.happening(kind, replica, **more))
+
+    def happening(self, kind: str, replica: Replica | None, /, **more: Any) -> Happening:
         place: dict[str, Any] = {}
         if replica is not None:
             leading = replica.leading
@@ -329,5 +342,4 @@ class Broker:
                 "partition_epoch": replica.partition_epoch, "log_start": replica.log.start,
                 "replicas": leading.replicas if leading is not None else None,
             }  # fmt: skip
-        told = Happening(self.now, self.clock.us, self.id, REPLICATION, kind, **{**place, **more})
-        self.cluster.observe(told)
+        return Happening(self.now, self.clock.us, self.id, REPLICATION, kind, **{**place, **more})

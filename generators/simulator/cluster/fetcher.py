@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from generators.simulator.cluster import rules
 from generators.simulator.cluster.leading import Asked, Fetched
 from generators.simulator.cluster.replica import Replica
+from generators.simulator.cluster.sessions import FetchSession
 from generators.simulator.cluster.settings import MS
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Request:
     most: int
     patient: bool = False
     """Is parked in any case: replica.fetch.min.bytes is more than there will be."""
+    answered: bool = False
 
     @property
     def follower(self) -> int:
@@ -41,16 +44,30 @@ class Fetcher:
         self.broker = broker
         self.leader = leader
         self.flying: Request | None = None
+        self.session = FetchSession(self)
         self._ready: dict[Key, int] = {}
-        """When each partition may be asked for again."""
+        """When each partition that is not at rest may be asked for again."""
+        self._order: dict[Key, int] = {}
+        """Numbers in the order in which it began to follow them, which is that of a request."""
+        self._count = count()
         self._planned = False
 
     def add(self, key: Key) -> None:
         self._ready[key] = 0
+        self._order.pop(key, None)
+        self._order[key] = next(self._count)
         self._plan(0)
 
     def remove(self, key: Key) -> None:
+        self.session.wake(key)
         self._ready.pop(key, None)
+        self._order.pop(key, None)
+
+    def ask(self, key: Key) -> None:
+        """One that was at rest is asked for again, by a request still to be answered too."""
+        self._ready[key] = 0
+        if self.flying is not None and not self.flying.answered:
+            self.flying.asked[key] = self._asked(key)
 
     def _plan(self, delay: int) -> None:
         """Send soon, unless a request is out or planned already."""
@@ -60,35 +77,39 @@ class Fetcher:
 
     def send(self) -> None:
         self._planned = False
-        if self.flying is not None or not self._ready:
+        if self.flying is not None or not (self._ready or self.session):
             return
         now = self.broker.now
         keys = [key for key, ready in self._ready.items() if ready <= now]
-        if not keys:
+        if self.broker.cluster.rest is not None:
+            keys.sort(key=self._order.__getitem__)
+        if not (keys or self.session):
             self._plan(min(self._ready.values()) - now)
             return
         self.flying = self.request(keys)
         self.broker.cluster.deliver_fetch(self.flying, self.leader)
 
     def request(self, keys: list[Key], **how: bool) -> Request:
-        asked = {}
-        for key in keys:
-            replica = self.broker.replicas[key]
-            last = None if self.broker.version.truncates_to_high_watermark else replica.log.last_epoch
-            asked[key] = Asked(replica.topic_id, replica.log.leo, replica.leader_epoch, last)
+        asked = {key: self._asked(key) for key in keys}
         most = self.broker.settings.fetch_max_records
         if self.broker.throttle is not None:
             most = min(most, self.broker.throttle)
         return Request(self, self.broker.process, self.broker.epoch, asked, most, **how)
 
+    def _asked(self, key: Key) -> Asked:
+        replica = self.broker.replicas[key]
+        last = None if self.broker.version.truncates_to_high_watermark else replica.log.last_epoch
+        return Asked(replica.topic_id, replica.log.leo, replica.leader_epoch, last)
+
     @property
     def keys(self) -> list[Key]:
-        return list(self._ready)
+        return list(self._order)
 
     def failed(self, request: Request) -> None:
         """The connection broke: all its partitions wait."""
         if self.flying is request:
             self.flying = None
+            self.session.wake_all()
             self._plan(self.broker.settings.fetch_backoff_ms * MS)
 
     def received(self, request: Request, answers: dict[Key, Fetched]) -> None:
@@ -105,10 +126,22 @@ class Fetcher:
                 continue
             if answer.error is None and replica.log.leo == asked.offset:
                 self._append(replica, answer) if answer.diverging is None else self._diverged(replica, answer)
+                if self.broker.cluster.rest is not None and not answer.runs and answer.diverging is None:
+                    self._may_rest(replica)
             elif answer.error == "OFFSET_OUT_OF_RANGE":
                 self._out_of_range(replica, answer)
             elif answer.error is not None:
                 self._ready[key] = self.broker.now + self.broker.settings.fetch_backoff_ms * MS
+
+    def _may_rest(self, replica: Replica) -> None:
+        """Nothing came: if its leader, too, has nothing more for it, it need not be asked for by name."""
+        leader = self.broker.cluster.brokers[self.leader]
+        theirs = leader.replicas.get(replica.key)
+        if theirs is None or theirs.leading is None or theirs.leading.epoch != replica.leader_epoch:
+            return
+        if theirs.leading.has_all(self.broker.id, replica) and not leader.version.lag_by_messages:
+            del self._ready[replica.key]
+            self.session.rest(replica.key, theirs.leading)
 
     def _append(self, replica: Replica, answer: Fetched) -> None:
         """Records, then the HW, then the log start (ReplicaFetcherThread.processPartitionData)."""

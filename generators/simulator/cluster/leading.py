@@ -150,6 +150,7 @@ class Leading:
             return
         hw = rules.high_watermark(self.replica.hw, self.log.leo, self._shortest())
         if hw > self.replica.hw:
+            self.wake()
             self.replica.hw = hw
             self._tell("hw", replica=self.broker.id, hw=hw)
             self._answer_waiting()
@@ -188,6 +189,7 @@ class Leading:
             self._acknowledge(first, last, acks, answer)
 
     def _grow(self, count: int, batch: Batch | None) -> tuple[int, int]:
+        self.wake()
         first, last = self.log.append(count, self.epoch, self.term, batch)
         if batch is not None:
             self.producers.appended(batch, first, count)
@@ -262,6 +264,33 @@ class Leading:
         if changed:
             self.attempt()
 
+    def has_all(self, id: int, copy: Replica) -> bool:
+        """Whether a follower has the same log and HW, is known to, and is in the ISR: fetches change nothing then."""
+        follower, mine = self.followers.get(id), self.replica
+        if follower is None or id not in self.isr or copy.topic_id != mine.topic_id:
+            return False
+        same = copy.log.leo == self.log.leo == follower.leo == follower.leader_leo
+        return same and copy.hw == mine.hw and copy.log.start == self.log.start
+
+    def wake(self) -> None:
+        """Something is about to change here: followers at rest are not any more."""
+        cluster = self.broker.cluster
+        if cluster.rest is not None:
+            for id in self.followers:
+                fetcher = cluster.brokers[id].fetchers.get(self.broker.id)
+                if fetcher is not None:
+                    fetcher.session.wake(self.replica.key)
+
+    def tell_of_rest(self, follower: Follower, at: int, ts: int) -> None:
+        """Of a fetch that changed nothing, afterwards."""
+        cluster = self.broker.cluster
+        if cluster.rest is not None:
+            leo, epoch = follower.leo, follower.broker_epoch
+            told = self.broker.happening(
+                "fetch", self.replica, isr=self.isr, replica=follower.id, leo=leo, leader_leo=leo, broker_epoch=epoch
+            )
+            cluster.rest(told._replace(at=at, ts=ts))
+
     # the ISR
 
     def _maybe_expand(self, follower: Follower) -> None:
@@ -296,6 +325,7 @@ class Leading:
         if error is None and registration is not None:
             newer = registration.partition_epoch >= self.replica.partition_epoch
             if newer and registration.leader_epoch == self.epoch:
+                self.wake()
                 self._register(registration)
                 self.proposal = None
                 self._tell("isr", detail="alter_partition")

@@ -30,10 +30,16 @@ class Simulation:
     """One cluster from one seed. Whoever observes sees every happening; `acknowledged` is what producers were told.
 
     Every method that does something does it now (`agenda.now`); its consequences come as time passes.
+
+    With `rest` followers that are level with their leaders cost nothing until something changes (`sessions`): of their
+    fetches only the last before each change is told, to `rest` alone and afterwards, with the time it had.
     """
 
-    def __init__(self, settings: Settings, observers: Iterable[Observer] = ()) -> None:
+    def __init__(
+        self, settings: Settings, observers: Iterable[Observer] = (), rest: Callable[[Happening], None] | None = None
+    ) -> None:
         self.settings = settings
+        self.rest = rest
         self.random = Random(settings.seed)
         self.agenda = Agenda(settings.start)
         self.network = Network(settings, self.agenda, self.random)
@@ -93,6 +99,12 @@ class Simulation:
     def run(self, seconds: float) -> None:
         """Time passes."""
         self.agenda.run(self.agenda.now + int(seconds * SECOND))
+
+    def tell_of_rest(self) -> None:
+        """The last fetch of each follower at rest, to `rest`."""
+        for broker in self.brokers.values():
+            for fetcher in broker.fetchers.values():
+                fetcher.session.tell()
 
     def settle(self) -> None:
         """In a cluster moved by a script: everything that follows from what was done."""
@@ -218,6 +230,7 @@ class Simulation:
         leader = self.leader(topic, partition)
         replica = None if leader is None else self.brokers[leader].replicas.get((topic, partition))
         if replica is not None and replica.leading is not None:
+            replica.leading.wake()
             replica.log.advance_start(min(offset, replica.hw))
 
     def produce(
@@ -340,6 +353,7 @@ class Simulation:
 
     def answer_fetch(self, leader: Broker, request: Request, answers: dict[Key, Fetched]) -> None:
         follower = request.fetcher.broker
+        request.answered = True
         if self.network.reaches(follower.id, leader.id):
             self.network.send(follower.run, request.process, request.fetcher.received, request, answers)
 

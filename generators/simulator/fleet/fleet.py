@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.simulator.clients.load import Load
+from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.faults.injection import Injection
@@ -58,7 +59,7 @@ class Fleet:
         self._touches = touches(faults, self.roster, seconds)
         self._end, self._rows = round(seconds * SECOND), rows
         self.telemetry = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3)
-        self.simulation = Simulation(replace(settings, topics=()), [self.telemetry])
+        self.simulation = Simulation(replace(settings, topics=()), [self.telemetry], rest=self._rested)
         self.truth: FleetTruth | None = None
         self._look_every = 0 if look_every is None else round(look_every * SECOND)
         if self._look_every:
@@ -145,6 +146,7 @@ class Fleet:
     def _window(self, filling: Filling, until: int) -> Iterator[Part]:
         """Everything before `until`: single steps first, so that their rows can be put between those of the rounds."""
         self.simulation.agenda.run(self.start + until - 1)
+        self.simulation.tell_of_rest()
         self._look_at_clocks()
         brokers, others = self.numbering.split(self.telemetry.drain())
         for table in others:
@@ -168,6 +170,11 @@ class Fleet:
         if rest:
             filling.add_table(rest[0])
             waiting.append(rest[1])
+
+    def _rested(self, fetch: Happening) -> None:
+        self.telemetry.observe(fetch)
+        if self.truth is not None:
+            self.truth.heard(fetch)
 
     def _look_at_clocks(self) -> None:
         """Clocks may have jumped."""

@@ -196,10 +196,10 @@ class Handover:
         leading = brokers[known.leader].replicas[key].leading
         assert leading is not None
         followers = [r for r in known.replicas if r != known.leader]
-        state = [leading.followers[f] for f in followers]
-        copies = {id: brokers[id].replicas.pop(key) for id in known.replicas}
         for id in followers:
             brokers[id].fetcher(known.leader).remove(key)
+        state = [leading.followers[f] for f in followers]
+        copies = {id: brokers[id].replicas.pop(key) for id in known.replicas}
         disks.checkpointed[number] = min(c.checkpointed for c in copies.values())
         disks.flushed[number] = min(c.flushed for c in copies.values())
         width = guest.row.replicas.shape[1] - 1

@@ -45,6 +45,10 @@ class FleetTruth:
         if happening.topic is None or (happening.topic, happening.partition) in self._guests:
             self._steps.observe(happening)
 
+    def heard(self, fetch: Happening) -> None:
+        """That broker was alive then, though it has nothing new to tell."""
+        self._steps.heard(fetch.broker, fetch.ts)
+
     def came(self, simulation: Simulation, known: Registration) -> None:
         """A partition has come among single steps: for the truth, its leader begins there with what it has."""
         now, controller = simulation.agenda.now, simulation.controller

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 _RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
+_AT = attrgetter("at")
 _FIELD = {name: k for k, name in enumerate(Happening._fields)}
 
 
@@ -50,8 +52,8 @@ class Telemetry:
     """Turns happenings into events of contract level 3 (full), 2 (lean) or 0 (stock INFO).
 
     Times are whole milliseconds, as Kafka's clocks have them: its rules compare nothing finer. `fetch_every_ms` thins
-    out fetches that tell nothing new (see `thinning`). Call `follow` for progress by the second; take rows with
-    `drain`, and the last ones with `close`.
+    out fetches that tell nothing new (see `thinning`), and lets rows be told afterwards, before the next `drain`. Call
+    `follow` for progress by the second; take rows with `drain`, and the last ones with `close`.
     """
 
     def __init__(self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0) -> None:
@@ -77,7 +79,7 @@ class Telemetry:
         for source in self._sources.values():
             rows, source.pending = source.pending, []
             if self._fetch_every_us:
-                rows = thinned(rows, self._fetch_every_us)
+                rows = thinned(sorted(rows, key=_AT), self._fetch_every_us)
             if rows:
                 tables.append(source.numbering.number(_table(rows, self._settings.cluster, source)))
                 moments += [h.at for h in rows]

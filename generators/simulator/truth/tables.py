@@ -73,7 +73,7 @@ class Truth:
 
     def observe(self, happening: Happening) -> None:
         self._causes.observe(happening)
-        self._heard[happening.broker] = happening.ts
+        self.heard(happening.broker, happening.ts)
         if happening.topic is None or happening.partition < 0 or happening.topic_id is None:
             return
         key = (happening.topic, happening.topic_id, happening.partition)
@@ -82,6 +82,10 @@ class Truth:
             self._recorded(partition, happening)
         elif happening.source == REPLICATION:
             self._seen(partition, happening)
+
+    def heard(self, broker: int, ts: int) -> None:
+        """That broker told something at `ts` (us) of its clock."""
+        self._heard[broker] = ts
 
     def forget(self, topic: str, topic_id: str, partition: int) -> None:
         """From now on nobody looks at a partition; what was true of it until now stays."""
