@@ -17,7 +17,7 @@ TABLE = Table(
         Column("leader_leo", "bigint", "log end offset of the leader"),
         Column("lag_records", "bigint", "offsets behind the leader"),
         Column("lag_ms", "bigint", "milliseconds since last caught up"),
-        Column("reason", "string", "silent, behind, no_state or recovered"),
+        Column("reason", "string", "silent, behind, no_state; recovered; unassigned: no replica any more"),
         LEVEL,
     ),
 )

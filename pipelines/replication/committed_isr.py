@@ -6,7 +6,7 @@ from pipelines.replication.arrays import Records
 from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, NULL, NULL32, Columns
 from pipelines.replication.compiled import kernel
 from pipelines.replication.high_watermark import put_hw, try_advance
-from pipelines.replication.lanes import FREEZE, IN_SYNC, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
+from pipelines.replication.lanes import FREEZE, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.machine import (
     FORETOLD,
     LANE,
@@ -19,7 +19,7 @@ from pipelines.replication.machine import (
     lean,
     popcount,
 )
-from pipelines.replication.replica_states import forget, put_sync, renew_deadline
+from pipelines.replication.replica_states import put_sync, renew_deadline, unassign
 from pipelines.replication.slots import mask_of
 from pipelines.replication.told_by_others import compare_clocks, settle_config
 
@@ -101,8 +101,7 @@ def assign(
         if not (((assigned ^ before) & ~isr) >> k) & 1 or R[at, SLOT.id] == L[lane, LANE.broker]:
             continue
         if (before >> k) & 1:
-            forget(R, at)
-            R[at, SLOT.sync] = IN_SYNC
+            y = unassign(L, R, Y, y, lane, at, k, now)
         elif R[at, SLOT.leo] < 0 and not lean(L, lane) and S.max_messages < 0:
             y = put_sync(L, R, Y, y, lane, at, k, now, OUT_OF_SYNC)
     L[lane, LANE.assigned] = assigned

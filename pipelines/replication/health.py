@@ -109,7 +109,7 @@ def _weigh(lane: I64, L: Records, R: Records, width: int, masks: Records) -> Non
         n = lane[partition]
         if n < 0:
             continue
-        least, isr, end = NEVER, L[n, LANE.isr], L[n, LANE.leader_leo]
+        least, isr, assigned, end = NEVER, L[n, LANE.isr], L[n, LANE.assigned], L[n, LANE.leader_leo]
         for k in range(width):
             if (isr >> k) & 1:
                 least = min(least, R[n * width + k, SLOT.leo])
@@ -117,7 +117,7 @@ def _weigh(lane: I64, L: Records, R: Records, width: int, masks: Records) -> Non
             at = n * width + k
             if (isr >> k) & 1 and R[at, SLOT.leo] == least:
                 masks[1, partition] |= 1 << k
-            if R[at, SLOT.id] != NULL32:
+            if (assigned >> k) & 1 or R[at, SLOT.leo] >= 0:
                 if R[at, SLOT.sync] == OUT_OF_SYNC:
                     masks[0, partition] |= 1 << k
                 if end != NULL:

@@ -157,14 +157,19 @@ def run_lanes(
                 hold(L, lane)
                 continue
             if L[lane, LANE.state] != IDLE:
-                y = pass_deadlines(L, R, width, lane, clock, S, Y, y)
+                passed = clock + 1 if kind == FOLLOWER or kind == LEADER else clock  # at the end of a term none follows
+                y = pass_deadlines(L, R, width, lane, passed, S, Y, y)
                 if waits and kind != LEADER:
                     compare_clocks(L, T, S, lane, clock)
                     settle_config(L, T, S, lane, now, False)
                     o = weigh_isr(L, S, lane, O, o, now)
             if kind == LEADER:
-                at_row = first_not_below(leader_rows, i)
-                assigned = mask_of(L, R, width, lane, assigned_ids, assigned_from[at_row], assigned_from[at_row + 1])
+                assigned = mask_of(L, R, width, lane, C.replicas_ids, C.replicas_from[i], C.replicas_from[i + 1])
+                if assigned == 0:
+                    at_row = first_not_below(leader_rows, i)
+                    assigned = mask_of(
+                        L, R, width, lane, assigned_ids, assigned_from[at_row], assigned_from[at_row + 1]
+                    )
                 o, y, e = start_term(L, R, C, T, S, A, width, lane, i, now, stat, assigned, O, o, 0, Y, y, E, e)
                 continue
             if kind == FOLLOWER:

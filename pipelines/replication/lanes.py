@@ -132,8 +132,8 @@ SYNC_ROWS = shape(
 
 
 STATES = ("in_sync", "lagging", "out_of_sync")
-SILENT, BEHIND, NO_STATE, RECOVERED = 0, 1, 2, 3
-REASONS = ("silent", "behind", "no_state", "recovered")
+SILENT, BEHIND, NO_STATE, RECOVERED, UNASSIGNED = 0, 1, 2, 3, 4
+REASONS = ("silent", "behind", "no_state", "recovered", "unassigned")
 
 TERMS = shape(
     lane=-1,

@@ -11,7 +11,7 @@ from pipelines.replication.lanes import APART, IDLE, LEADING, MIDFLIGHT, OPEN, T
 from pipelines.replication.machine import LANE, MS, SLOT, TERM, Settings, Stats, Timeline, first_not_below
 from pipelines.replication.replica_states import reset_replicas
 from pipelines.replication.slots import mask_of, slot_of
-from pipelines.replication.told_by_others import alive, as_of, settle_config
+from pipelines.replication.told_by_others import alive, as_of, settle_config, unless_down
 
 
 @kernel
@@ -53,7 +53,8 @@ def start_term(
     L[lane, LANE.learnt] = now if C.partition_epoch[i] != NULL32 else NULL
     apart = as_of(T.apart, (L[lane, LANE.partition] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF), now)
     if apart >= 0:
-        L[lane, LANE.ahead] = T.apart[apart, APART.at.ahead]
+        ahead = unless_down(L, T, lane, T.apart[apart, APART.at.ts], T.apart[apart, APART.at.ahead])
+        L[lane, LANE.ahead] = 0 if 0 <= ahead <= S.race else ahead
     L[lane, LANE.deposed] = 0
     L[lane, LANE.term_start] = C.ts[i]
     L[lane, LANE.start_offset] = C.leo[i]
@@ -72,7 +73,7 @@ def start_term(
     if C.lag_max_ms[i] != NULL32:
         L[lane, LANE.lag_max] = C.lag_max_ms[i] * MS
     set_isr(L, lane, mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1]))
-    y = reset_replicas(L, R, width, lane, led_before, now, S, Y, y)
+    y = reset_replicas(L, R, width, lane, led_before, assigned, now, S, Y, y)
     o = put_hw(L, O, o, lane, C.ts[i], TERM_START, NULL, 0, UNREPORTED, S)
     o = weigh_isr(L, S, lane, O, o, now)
     o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)

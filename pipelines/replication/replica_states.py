@@ -18,6 +18,7 @@ from pipelines.replication.lanes import (
     RECOVERED,
     REPLICA_HW,
     SILENT,
+    UNASSIGNED,
 )
 from pipelines.replication.machine import LANE, MS, SLOT, SYNC, Settings, lean
 from pipelines.replication.slots import slot_of
@@ -62,8 +63,10 @@ def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
 @hot
 def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Settings) -> int:
     """When this replica's state changes next if nothing is heard: strictly more than half the lag, or the lag."""
-    if R[at, SLOT.caught_up] == NULL or R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0:
+    if R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0:
         return NEVER
+    if R[at, SLOT.caught_up] == NULL:
+        return since if R[at, SLOT.leo] >= 0 and not lean(L, lane) else NEVER
     patience = L[lane, LANE.lag_max] // 2 if R[at, SLOT.sync] == IN_SYNC else L[lane, LANE.lag_max]
     return int(max(R[at, SLOT.caught_up] + patience + MS, since))
 
@@ -108,8 +111,7 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
                 y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
         elif waited <= L[lane, LANE.lag_max] and R[at, SLOT.sync] == OUT_OF_SYNC:
             y = put_sync(L, R, Y, y, lane, at, slot, now, LAGGING)
-        since = now if waited > 0 and R[at, SLOT.due] == NEVER else R[at, SLOT.caught_up]
-        R[at, SLOT.due] = threshold(L, R, lane, at, since, S)
+        R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
     if R[at, SLOT.due] < L[lane, LANE.deadline]:
         L[lane, LANE.deadline] = R[at, SLOT.due]
     else:
@@ -177,12 +179,26 @@ def forget(R: Records, at: int) -> None:
 
 
 @kernel
+def unassign(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slot: int, now: int) -> int:
+    """A replica that is not assigned any more: nothing is known of it, and it lags behind nobody."""
+    forget(R, at)
+    if R[at, SLOT.sync] != IN_SYNC:
+        y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
+        Y[y - 1, SYNC.reason] = UNASSIGNED
+    return y
+
+
+@kernel
 def reset_replicas(
-    L: Records, R: Records, width: int, lane: int, led_before: bool, now: int, S: Settings, Y: Records, y: int
-) -> int:
-    """What a new leader epoch does to the leader's record of its followers (rule 2.3)."""
+    L: Records, R: Records, width: int, lane: int, led_before: bool, assigned: int, now: int, S: Settings,
+    Y: Records, y: int,
+) -> int:  # fmt: skip
+    """What a new leader epoch does to the leader's record of its followers (rule 2.3); `assigned` 0: not told."""
     for k in range(L[lane, LANE.slots]):
         at = lane * width + k
+        if assigned != 0 and not (L[lane, LANE.assigned] >> k) & 1:
+            y = unassign(L, R, Y, y, lane, at, k, now)
+            continue
         in_isr = (L[lane, LANE.isr] >> k) & 1
         told = not lean(L, lane)
         if led_before:
@@ -195,10 +211,12 @@ def reset_replicas(
         if R[at, SLOT.id] == L[lane, LANE.broker]:
             R[at, SLOT.leo] = L[lane, LANE.leader_leo]
             continue
-        if in_isr:
+        equal = R[at, SLOT.leo] == L[lane, LANE.leader_leo]
+        if in_isr or equal:
             if R[at, SLOT.sync] != IN_SYNC:
                 y = put_sync(L, R, Y, y, lane, at, k, now, IN_SYNC)
-            R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
+            if not equal:
+                R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
         elif told and (L[lane, LANE.assigned] >> k) & 1 and R[at, SLOT.sync] != OUT_OF_SYNC:
             y = put_sync(L, R, Y, y, lane, at, k, now, OUT_OF_SYNC)
     renew_deadline(L, R, width, lane)

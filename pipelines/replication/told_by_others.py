@@ -56,6 +56,15 @@ def beyond(L: Records, S: Settings, lane: int) -> int:
 
 
 @kernel
+def unless_down(L: Records, T: Timeline, lane: int, heard: int, ahead: int) -> int:
+    """How far ahead a broker is that told at `heard` of what was recorded `ahead` of it: it had to start first."""
+    own = state_of(L, T, lane, L[lane, LANE.broker], heard)
+    if own >= 0 and T.brokers[own, BROKER.started] > heard - ahead:
+        return int(heard - T.brokers[own, BROKER.started])
+    return ahead
+
+
+@kernel
 def compare_clocks(L: Records, T: Timeline, S: Settings, lane: int, now: int) -> None:
     """How far this broker's clock is ahead of the controller's: both told of the present partition epoch.
 
@@ -67,7 +76,7 @@ def compare_clocks(L: Records, T: Timeline, S: Settings, lane: int, now: int) ->
     at = as_of(T.recorded, key, now + beyond(L, S, lane))
     while at >= 0 and T.recorded[at, RECORD.key] == key:
         if T.recorded[at, RECORD.topic_id] == L[lane, LANE.topic_id]:
-            ahead = L[lane, LANE.learnt] - T.recorded[at, RECORD.ts]
+            ahead = unless_down(L, T, lane, L[lane, LANE.learnt], L[lane, LANE.learnt] - T.recorded[at, RECORD.ts])
             L[lane, LANE.learnt] = NULL
             if abs(ahead) <= S.grace and not 0 <= ahead - L[lane, LANE.ahead] <= S.race:
                 L[lane, LANE.ahead] = ahead

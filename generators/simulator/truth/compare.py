@@ -117,7 +117,7 @@ def _out_of_sync(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
 
 
 def _stretches(facts: Facts) -> dict[tuple[Term, int], list[tuple[int, int | None]]]:
-    """Out-of-sync stretches of the facts, cut at the ends of terms: a state lasts until the next row says another."""
+    """Out-of-sync stretches of the facts, cut where terms begin: a state lasts until the next row says another."""
     starts = [r for r in facts.partition_hw.to_pylist() if r["kind"] == "term_start"]
     rows = sorted([*starts, *facts.replica_sync.to_pylist()], key=lambda r: (r["ts"], "replica_id" in r))
     found: dict[tuple[Term, int], list[tuple[int, int | None]]] = defaultdict(list)
@@ -126,7 +126,7 @@ def _stretches(facts: Facts) -> dict[tuple[Term, int], list[tuple[int, int | Non
     terms: dict[tuple[Any, ...], Term] = {}
     for row in rows:
         lane = (row["topic"], row["partition"], row["leader_id"])
-        if lane in terms and terms[lane] != _term(row):
+        if lane in terms and (terms[lane] != _term(row) or row.get("kind") == "term_start"):
             for replica, since in out[lane].items():
                 found[terms[lane], replica].append((since, None))
             out[lane] = dict.fromkeys(out[lane], _ms(row["ts"]))

@@ -42,9 +42,10 @@ class Staleness:
         """The stretches that ended with what has just happened at `now` (ms)."""
         self.pass_time(now)
         ended = []
-        gone = set(self._followers) - set(leading.followers)
-        for id in gone:
-            del self._followers[id]
+        for id in sorted(set(self._followers) - set(leading.followers)):
+            since = self._followers.pop(id).since
+            if since is not None and since < now:
+                ended.append(Stretch(id, since, now))
         self._leader_leo, self._looked = leading.log.leo, now
         for follower in leading.followers.values():
             known = self._followers.setdefault(follower.id, _Known(follower.leo, follower.caught_up))

@@ -48,6 +48,8 @@ class _Partition:
     """By broker, until it learns that it leads no more, or leads anew."""
     logs: dict[int, ReplicaLog] = field(default_factory=dict)
     """By broker: its log with a list of runs that grows, and that is left behind when the log is cut."""
+    before: _Partition | None = None
+    """The same partition of a topic of this name that was deleted."""
 
 
 class Truth:
@@ -56,6 +58,8 @@ class Truth:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._partitions: dict[tuple[str, str, int], _Partition] = {}
+        self._latest: dict[tuple[str, int], _Partition] = {}
+        """By topic and partition, that of the newest topic id."""
         self._causes = Causes()
         self._rows: dict[str, list[Row]] = {name: [] for name in truths()}
         self._heard: dict[int, int] = {}
@@ -77,7 +81,10 @@ class Truth:
         if happening.topic is None or happening.partition < 0 or happening.topic_id is None:
             return
         key = (happening.topic, happening.topic_id, happening.partition)
-        partition = self._partitions.setdefault(key, _Partition())
+        if key not in self._partitions:
+            place = happening.topic, happening.partition
+            self._partitions[key] = self._latest[place] = _Partition(before=self._latest.get(place))
+        partition = self._partitions[key]
         if happening.source == CONTROLLER:
             self._recorded(partition, happening)
         elif happening.source == REPLICATION:
@@ -92,6 +99,8 @@ class Truth:
         known = self._partitions.pop((topic, topic_id, partition), None)
         if known is None:
             return
+        if self._latest.get((topic, partition)) is known:
+            del self._latest[topic, partition]
         for broker in list(known.terms):
             self._end_term(known, broker, self._known.brokers[broker].clock.ms)
         for fall in known.falls.found():
@@ -140,7 +149,7 @@ class Truth:
         if h.kind == "leader":
             self._begin_term(partition, h, replica)
         elif h.kind == "follower":
-            self._end_term(partition, h.broker, h.ts // MS)
+            self._end_terms(partition, h)
         elif h.kind == "truncate":
             in_sync = partition.isr is not None and h.broker in partition.isr
             partition.falls.cut(h, replica.log, partition.logs.get(h.broker, replica.log), in_sync)
@@ -154,25 +163,32 @@ class Truth:
             partition.falls.advance(h, replica.log)
 
     def _begin_term(self, partition: _Partition, h: Happening, replica: Replica) -> None:
-        self._end_term(partition, h.broker, h.ts // MS)
+        self._end_terms(partition, h)
         if replica.leading is not None:
             version = self._known.brokers[h.broker].version
             partition.terms[h.broker] = _Term(replica.leading, h, Staleness(self._settings, version))
             partition.falls.begin(h, replica.log)
             self._tell_hw(h, replica.leading, "term_start", h.hw)
 
-    def _end_term(self, partition: _Partition, broker: int, now: int | None = None) -> None:
-        """At `now` (ms) of its leader's clock; as far as that broker was heard of where it has not told the end."""
+    def _end_terms(self, partition: _Partition, h: Happening) -> None:
+        """`h`: its broker leads no more as it did, be it that a topic of this name was made anew."""
+        ended: _Partition | None = partition
+        while ended is not None:
+            self._end_term(ended, h.broker, h.ts // MS + 1)
+            ended = ended.before
+
+    def _end_term(self, partition: _Partition, broker: int, until: int | None = None) -> None:
+        """Before `until` (ms) of its leader's clock; as far as that broker was heard of where nothing says."""
         term = partition.terms.pop(broker, None)
         if term is None:
             return
         node = self._known.brokers[broker]
-        if now is None:
-            now = node.clock.ms if node.running and not node.frozen else self._heard[broker] // MS
+        if until is None:
+            until = node.clock.ms if node.running and not node.frozen else self._heard[broker] // MS
         if self._exists(term.first):
-            term.staleness.pass_time(now)
+            term.staleness.pass_time(until)
         begun = term.first.ts // MS
-        self._stretches(term.first, term, [s for s in term.staleness.open() if s.start < now or s.start == begun])
+        self._stretches(term.first, term, [s for s in term.staleness.open() if s.start < until or s.start == begun])
 
     def _exists(self, h: Happening) -> bool:
         """Whether its topic is not deleted, nor made anew."""

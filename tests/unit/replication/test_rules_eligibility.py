@@ -152,3 +152,31 @@ def test_a_replica_that_is_assigned_again_begins_with_nothing():
     found = [(100, "out_of_sync", "no_state"), (150, "in_sync", "recovered"), (300, "out_of_sync", "no_state")]
     assert states(told) == found
     assert advances(replay(table(told))) == [(220, 9)]
+
+
+@pytest.mark.parametrize("late", [0, 3, 8])
+def test_a_leader_that_was_down_when_the_controller_named_it_is_not_ahead(late):
+    """It learns of its election once it has started; the joiner that was let in since holds the HW."""
+    start = (10 + late) * SECOND
+    other = controller().election(10 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
+    other.broker_state(10 * SECOND, 2, "fenced", epoch=5)
+    other.broker_state(start, 1, "started", epoch=6).broker_state(start + 20, 1, "unfenced", epoch=6)
+    other.broker_state(start + 700, 2, "started", epoch=7).broker_state(start + 715, 2, "unfenced", epoch=7)
+    told = led(ms=start + 20).fetch(start + 716, 2, 4, broker_epoch=7).append(start + 800, 6)
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+
+
+def test_a_replica_that_is_not_assigned_any_more_is_out_of_sync_no_more():
+    told = reassigned([1, 2, 3], [1, 2])
+    assert states(told) == [(100, "out_of_sync", "no_state"), (200, "in_sync", "unassigned")]
+
+
+def test_a_new_term_without_a_replica_ends_its_being_out_of_sync():
+    told = reassigned([1, 2, 3]).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
+    assert states(told) == [(100, "out_of_sync", "no_state"), (200, "in_sync", "unassigned")]
+
+
+def test_a_replica_that_the_last_term_began_without_begins_with_nothing():
+    told = reassigned([1, 2, 3]).fetch(150, 3, 7).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
+    told.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
+    assert states(told)[-1] == (300, "out_of_sync", "no_state")

@@ -234,6 +234,13 @@ def test_health_of_a_partition_that_stands_at_its_end():
     assert (row["stalled_ms"], row["holding_replicas"], row["lag_records"]) == (0, [], 0)
 
 
+def test_health_counts_no_replica_that_is_not_assigned_any_more():
+    told = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 5).fetch(20, 2, 5).fetch(20, 3, 1)
+    told.isr(100, [1, 2], 1, detail="metadata", replicas=[1, 2])
+    (row,) = health(told.progress(30_000))
+    assert (row["ar"], row["osr"], row["out_of_sync"], row["lag_records"]) == ([1, 2], [], [], 0)
+
+
 def test_health_after_a_failover_is_that_of_the_new_leader():
     old, new = led().append(10, 5).fetch(20, 2, 3), Told("broker-2/replication.log")
     new.leader(100, 1, 3, 3, [2], replicas=[1, 2]).append(110, 4)

@@ -60,6 +60,12 @@ def test_one_at_the_end_of_the_log_falls_behind_at_the_next_append():
     assert states(told) == [(60_000, "out_of_sync", "silent", 20)]
 
 
+def test_a_fetch_that_was_long_ago_dates_nothing_before_the_append_that_left_it_behind():
+    """A follower stood at the end for half a minute; its fetch below the new one says only that it did."""
+    told = led().append(10, 5).fetch(20, 2, 5).append(30_000, 6).fetch(30_000, 2, 5).progress(30_010)
+    assert [s[:2] for s in states(told)] == [(30_000, "out_of_sync")]
+
+
 def test_half_the_lag_is_lagging():
     told = led().append(10, 5).fetch(20, 2, 5).append(30, 6)
     assert [s[:2] for s in states(told.progress(5022))] == [(5021, "lagging")]
