@@ -228,7 +228,8 @@ class PartitionHistory:
             self._elected(note)
         self.present.take(note)
         newest = note.partition_epoch is None or note.partition_epoch == self.present.partition_epoch
-        if newest and note.leader_id is None and note.leader_epoch in (None, self.present.leader_epoch):
+        same = note.leader_id in (None, self.present.leader_id)
+        if newest and same and note.leader_epoch in (None, self.present.leader_epoch):
             note = replace(note, leader_id=self.present.leader_id, leader_epoch=self.present.leader_epoch)
         return self.isr.witness(note, self._due())
 

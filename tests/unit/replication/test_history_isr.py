@@ -39,6 +39,11 @@ def test_an_expansion_without_a_proposal_can_only_be_the_leaders():
     assert changes(story, Around())[-1]["cause"] == "caught_up"
 
 
+def test_an_isr_told_with_its_leader_alone_is_of_that_leaders_term():
+    (row,) = changes([START, isr(1000, 1, (1, 2), 1, leader_id=1)], Around())
+    assert (row["leader_id"], row["leader_epoch"], row["level"]) == (1, 0, 3)
+
+
 def test_controller_fenced_when_the_controller_named_the_broker():
     around = Around(states={3: [(10, "started", 7), (20, "unfenced", 7), (1010, "fenced", 7)]})
     (row,) = changes([START, isr(1000, 1, (1, 2), 1)], around)
