@@ -1,63 +1,37 @@
-"""A SQL window in DuckDB: the least of the last LEOs told by the ISR, at every event, then the last of each second."""
+"""DuckDB: windows in SQL over the Parquet files of bronze, rows to Parquet."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from generators.lake import read_events
-from pipelines.bench.answer import ordered
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-COLUMNS = ["event_type", "topic", "partition", "seq", "ts", "replica_id", "leo", "leader_leo", "isr"]
-
-QUERY = """
-WITH led AS (SELECT topic, partition, isr FROM events WHERE event_type = 'leader'),
-told AS (
-    SELECT topic, partition, seq, epoch_us(ts) // 1000000 AS second,
-        CASE event_type WHEN 'leader' THEN leo ELSE leader_leo END AS leader,
-        CASE WHEN replica_id = led.isr[2] THEN leo END AS follower,
-        CASE WHEN replica_id = led.isr[3] THEN leo END AS other
-    FROM events JOIN led USING (topic, partition)
-),
-known AS (
-    SELECT topic, partition, second,
-        least(
-            last_value(leader IGNORE NULLS) OVER so_far,
-            coalesce(last_value(follower IGNORE NULLS) OVER so_far, 0),
-            coalesce(last_value(other IGNORE NULLS) OVER so_far, 0)
-        ) AS hw
-    FROM told
-    WINDOW so_far AS (PARTITION BY topic, partition ORDER BY seq ROWS UNBOUNDED PRECEDING)
-),
-seconds AS (SELECT topic, partition, second, max(hw) AS hw FROM known GROUP BY ALL)
-SELECT topic, partition, second, hw FROM seconds
-QUALIFY hw > coalesce(lag(hw) OVER (PARTITION BY topic, partition ORDER BY second), 0)
-"""
+from pipelines.bench import windows
+from pipelines.bench.engine import ASKED, Asked, Writer, parquet_files
+from pipelines.bench.workload import RULES
 
 
-class DuckDBWindow:
-    """Counted: Arrow in memory to the HW after each second as Arrow; no agreement, ISR, sync, verdicts or tables."""
+class DuckDBWindow(Writer):
+    """The windows of each partition once, into a table in memory of which all questions are asked."""
 
     NAME = "DuckDB window"
-    COUNTED = "Arrow in memory to min LEO over the ISR after each second in memory, nothing else, all cores"
+    COUNTED = "bronze's Parquet files to the rows of the three questions in Parquet, nothing else, all cores"
 
-    def __init__(self, lake: str, folder: str) -> None:
+    def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
         import duckdb
 
+        super().__init__(lake, folder, asked)
         self._duckdb = duckdb.connect()
         self._duckdb.execute("SET enable_progress_bar = false")
-        self._duckdb.register("events", read_events(lake, columns=COLUMNS))
-
-    def prepare(self) -> None:
-        self._told = None
+        files, columns = parquet_files(lake), ", ".join(windows.COLUMNS)
+        self._duckdb.execute(f"CREATE VIEW events AS SELECT {columns} FROM read_parquet({files})")
 
     def run(self) -> None:
-        self._told = self._duckdb.sql(QUERY).to_arrow_table()
+        sql = windows.DUCKDB
+        self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE known AS {windows.known(sql)}")
+        self._write("HWs", windows.high_watermarks(sql, self.asked.resolution_us))
+        self._write("ISR changes", windows.isr_changes(sql))
+        self._write("stretches out of sync", windows.out_of_sync(RULES.lag_max_ms))
+        self._duckdb.execute("DROP TABLE known")
 
-    def answer(self) -> pa.Table:
-        return ordered(self._told)
+    def _write(self, question: str, query: str) -> None:
+        self._duckdb.execute(f"COPY ({query}) TO '{self.file(question)}' (FORMAT parquet)")
 
     def close(self) -> None:
         self._duckdb.close()

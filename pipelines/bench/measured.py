@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from pipelines.bench.engine import ASKED, Asked, Engine
 from pipelines.bench.processes import cpu_seconds, memory_bytes
 
 if TYPE_CHECKING:
@@ -20,19 +21,6 @@ if TYPE_CHECKING:
 SAMPLE_S = 0.25
 
 
-class Engine(Protocol):
-    """Something that tells the high watermarks of the events in a lake; it may keep files in its folder."""
-
-    NAME: str
-    COUNTED: str
-
-    def __init__(self, lake: str, folder: str) -> None: ...
-    def prepare(self) -> None: ...
-    def run(self) -> None: ...
-    def answer(self) -> pa.Table: ...
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Measured:
     """One round of one engine; None where the system does not tell."""
@@ -40,17 +28,18 @@ class Measured:
     seconds: float
     cpu_seconds: float | None
     peak_bytes: int | None
-    answer: pa.Table
+    written: int
+    answers: dict[str, pa.Table]
 
 
 class Runner:
     """The process of one engine. Raises RuntimeError with the engine's own words where it fails."""
 
-    def __init__(self, engine: type[Engine], lake: str, folder: str) -> None:
+    def __init__(self, engine: type[Engine], lake: str, folder: str, asked: Asked = ASKED) -> None:
         context = multiprocessing.get_context("spawn")
         self._name = engine.NAME
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(engine, lake, folder, theirs))
+        self._process = context.Process(target=_serve, args=(engine, lake, folder, asked, theirs))
         self._process.start()
         theirs.close()
         self._hear()
@@ -64,7 +53,7 @@ class Runner:
             seconds = self._ask("run")
         after = cpu_seconds(pid)
         cpu = None if before is None or after is None else after - before
-        return Measured(seconds, cpu, peak(), self._ask("answer"))
+        return Measured(seconds, cpu, peak(), self._ask("written"), self._ask("answers"))
 
     def close(self) -> None:
         """Ends the engine and its process."""
@@ -87,10 +76,10 @@ class Runner:
         return told
 
 
-def _serve(engine: type[Engine], lake: str, folder: str, pipe: Connection) -> None:
+def _serve(engine: type[Engine], lake: str, folder: str, asked: Asked, pipe: Connection) -> None:
     """Makes the engine and calls the methods it is sent, `close` last; answers (failure, result or seconds)."""
     try:
-        made = engine(lake, folder)
+        made = engine(lake, folder, asked)
         pipe.send((None, None))
         method = ""
         while method != "close":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from generators.lake import read_events
-from pipelines.bench.answer import answer
+from pipelines.bench.answer import of_facts
+from pipelines.bench.engine import ASKED, Asked
 from pipelines.bench.workload import RULES
+from pipelines.replication import Facts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,19 +21,25 @@ class Replay:
     NAME = "replay"
     COUNTED = "Arrow in memory to the facts of all tables in memory, one core"
 
-    def __init__(self, lake: str, folder: str) -> None:
-        self._events = read_events(lake)
+    def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
+        self._events, self._asked = read_events(lake), asked
 
     def prepare(self) -> None:
-        self._told = None
+        self._told = Facts.of()
 
     def run(self) -> None:
         from pipelines.replication import replay
 
-        self._told = replay(self._events, RULES).partition_hw
+        self._told = replay(self._events, replace(RULES, hw_resolution_ms=self._asked.resolution_ms))
 
     def answer(self) -> pa.Table:
-        return answer(self._told)
+        return self.answers()["HWs"]
+
+    def answers(self) -> dict[str, pa.Table]:
+        return of_facts(self._told, self._asked.resolution_us)
+
+    def written(self) -> int:
+        return 0
 
     def close(self) -> None:
         pass

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from pipelines.bench.answer import answer
+from pipelines.bench.answer import of_facts
+from pipelines.bench.engine import ASKED, Asked, size_of
 from pipelines.bench.workload import RULES
+from pipelines.replication import Facts
+from pipelines.replication.facts import SCHEMAS
 from pipelines.setup import jars_dir
 from schemas import replication_events
 
@@ -21,14 +26,15 @@ class SparkJob:
 
     NAME = "Spark job"
     COUNTED = "bronze Delta to all tables written and committed: a whole run --once, JVM and workers warm, all cores"
+    SOURCE: ClassVar[str] = "arrow"
 
-    def __init__(self, lake: str, folder: str) -> None:
+    def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
         from pipelines.streaming.session import session
 
-        self._events, self._folder, self._round = Path(lake), Path(folder), 0
+        self._events, self._folder, self._round, self._asked = Path(lake), Path(folder), 0, asked
         self._session = session(
-            master="local[*]",
-            shuffle_partitions=_cores(),
+            master=asked.master,
+            shuffle_partitions=cores(asked.master),
             jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
         )
 
@@ -41,21 +47,48 @@ class SparkJob:
         shutil.rmtree(self._lake, ignore_errors=True)
         self._round += 1
         bronze = replication_events.TABLE.path
-        shutil.copytree(self._events / bronze, self._lake / bronze)
+        shutil.copytree(self._events / bronze, self._lake / bronze, copy_function=os.link)
 
     def run(self) -> None:
         from pipelines.streaming.job import run
 
-        run(str(self._lake), RULES, once=True, shuffle_partitions=_cores(), on_batch=lambda batch: None)
+        run(
+            str(self._lake),
+            replace(RULES, hw_resolution_ms=self._asked.resolution_ms),
+            once=True,
+            shuffle_partitions=cores(self._asked.master),
+            source=self.SOURCE,
+            on_batch=lambda batch: None,
+        )
 
     def answer(self) -> pa.Table:
+        return self.answers()["HWs"]
+
+    def answers(self) -> dict[str, pa.Table]:
         from pipelines.streaming.tables import Lake
 
-        return answer(Lake(str(self._lake), {}).open("partition_hw").to_pyarrow_table())
+        lake = Lake(str(self._lake), {})
+        facts = {name: lake.open(name).to_pyarrow_table() for name in ("partition_hw", "isr_changes", "replica_sync")}
+        return of_facts(Facts.of(**{n: t.cast(SCHEMAS[n]) for n, t in facts.items()}), self._asked.resolution_us)
+
+    def written(self) -> int:
+        return size_of(self._lake / "silver", self._lake / "gold")
 
     def close(self) -> None:
         self._session.stop()
 
 
-def _cores() -> int:
-    return os.cpu_count() or 1
+class PlainSparkJob(SparkJob):
+    """The same with delta-spark's own source, whose rows pass through the JVM."""
+
+    NAME = "Spark job, plain Delta source"
+    COUNTED = "the same with [run] source = delta: rows are read by delta-spark and cross into Python"
+    SOURCE = "delta"
+
+
+def cores(master: str) -> int:
+    """How many tasks run at a time under a local master."""
+    found = re.match(r"local(?:-cluster)?\[([\d*]+)(?:,\s*(\d+))?", master)
+    if not found or found[1] == "*":
+        return os.cpu_count() or 1
+    return int(found[1]) * int(found[2] or 1)

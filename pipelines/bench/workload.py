@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from generators.lake import append_events
 from generators.load import rounds
+from generators.stalls import EPOCH_S, LAG_MAX_MS
 from pipelines.replication.rules import Rules
 
 PARTITIONS = 10_000
 LEAST_SECONDS = 20
-PER_SECOND = 3
-RULES = Rules(hw_resolution_ms=1000)
+PER_APPEND = 3
+DENSE, SPARSE = 1, 7
+"""Appends of a partition in a second: an HW per 3 events, or per 21, at a resolution of one second."""
+STALLED = 0.002
+"""Share of partitions of which a follower falls out of sync, in each epoch of the load."""
+ROWS_OF_A_COMMIT = 2_000_000
+RULES = Rules(hw_resolution_ms=1000, lag_max_ms=LAG_MAX_MS)
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,19 @@ class Load:
     seconds: int
 
 
-def write(lake: str, events: int) -> Load:
-    """About so many events into a new lake, as one commit; fewer partitions where `events` are few."""
-    partitions = max(1, min(PARTITIONS, events // (PER_SECOND * LEAST_SECONDS)))
-    seconds = -(-events // (PER_SECOND * partitions))
-    made = pa.concat_tables(rounds(partitions, seconds))
-    append_events(lake, made, app_id="bench", version=0)
-    return Load(lake, len(made), partitions, seconds)
+def write(lake: str, events: int, partitions: int | None = None, appends: int = DENSE) -> Load:
+    """About so many events into a new lake.
+
+    `partitions`: by default PARTITIONS, fewer where `events` are few; where they are named there may be more events
+    than asked for, so that a follower has the time to fall out of sync.
+    """
+    per_second = PER_APPEND * appends
+    chosen = partitions or max(1, min(PARTITIONS, events // (per_second * LEAST_SECONDS)))
+    seconds = max(-(-events // (per_second * chosen)), EPOCH_S)
+    made = 0
+    step = max(1, ROWS_OF_A_COMMIT // (per_second * chosen))
+    tables = rounds(chosen, seconds, appends=appends, stalled=STALLED, step=step)
+    for version, table in enumerate(tables):
+        append_events(lake, table, app_id="bench", version=version)
+        made += len(table)
+    return Load(lake, made, chosen, seconds)

@@ -1,0 +1,96 @@
+"""What a benchmark asks of an engine, and how those that write plain Parquet answer."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.bench.answer import QUESTIONS, ordered
+from schemas import replication_events
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of an engine beside the events: how fine the HWs are, on how many cores or where."""
+
+    resolution_ms: int = 1000
+    master: str = "local[*]"
+
+    @property
+    def resolution_us(self) -> int:
+        return self.resolution_ms * 1000
+
+
+ASKED = Asked()
+
+
+class Engine(Protocol):
+    """Something that answers the questions about the events in a lake; it may keep files in its folder."""
+
+    NAME: str
+    COUNTED: str
+    """From where to where its time counts, and what it does in it."""
+
+    def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None: ...
+    def prepare(self) -> None:
+        """Makes ready for a run as if there had been none; not counted."""
+
+    def run(self) -> None:
+        """What is counted."""
+
+    def answer(self) -> pa.Table:
+        """The HWs that the last run told."""
+
+    def answers(self) -> dict[str, pa.Table]:
+        """All that the last run told, by question."""
+
+    def written(self) -> int:
+        """Bytes of rows that the last run wrote, 0 where it kept them in memory."""
+
+    def close(self) -> None: ...
+
+
+class Writer:
+    """An engine that writes the rows of each question below `out`, as a Parquet file or a folder of them."""
+
+    def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
+        self.bronze = Path(lake, replication_events.TABLE.path)
+        self.out, self.asked = Path(folder, "out"), asked
+
+    def prepare(self) -> None:
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True)
+
+    def file(self, question: str) -> str:
+        return str(self.out / f"{question.replace(' ', '_').lower()}.parquet")
+
+    def answer(self) -> pa.Table:
+        return self.answers()["HWs"]
+
+    def answers(self) -> dict[str, pa.Table]:
+        return {q: ordered(pq.read_table(self.file(q)), schema) for q, schema in QUESTIONS.items()}
+
+    def written(self) -> int:
+        return size_of(self.out)
+
+    def close(self) -> None:
+        pass
+
+
+def parquet_files(lake: str) -> list[str]:
+    """The files of the events, for engines that read Parquet and know no Delta; all that are there are in the table."""
+    from generators.lake import bronze
+
+    return sorted(uri.removeprefix("file://") for uri in bronze(lake).file_uris())
+
+
+def size_of(*folders: Path, hidden: Sequence[str] = ("_delta_log",)) -> int:
+    """Bytes of the files below some folders, without those of hidden folders."""
+    files = (f for folder in folders for f in folder.rglob("*") if f.is_file())
+    return sum(f.stat().st_size for f in files if not set(hidden) & set(f.parts))
