@@ -29,7 +29,7 @@ PIECES = 10
 
 
 class Outcome(NamedTuple):
-    """What a run did and told; of a fleet answers to producers are not kept, and of its truth what `looks` has."""
+    """What a run did and told; of a fleet answers to producers are not kept, and the truth is what `looks` has."""
 
     plan: Plan
     told: str

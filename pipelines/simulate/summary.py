@@ -39,18 +39,25 @@ def _found(outcome: Outcome) -> Iterator[str]:
     truth, answers = outcome.truth, outcome.answers
     if truth is not None:
         yield _changes(truth)
+    elif outcome.looks is not None:
+        yield _isr_changes(outcome.looks)
     if answers is not None:
         yield _answers(answers)
     yield from _faults(outcome)
-    if truth is not None:
-        yield from losses(truth["truth_regressions"], truth["truth_records"])
+    known = truth if truth is not None else outcome.looks
+    if known is not None:
+        yield from losses(known["truth_regressions"], known["truth_records"])
 
 
 def _changes(truth: Mapping[str, pa.Table]) -> str:
     kinds = Counter(truth["truth_hw"]["kind"].to_pylist())
+    return f"{count(kinds['term_start'], 'term')}, {kinds['advance']:,} HW changes; {_isr_changes(truth)}"
+
+
+def _isr_changes(truth: Mapping[str, pa.Table]) -> str:
     changes = Counter(_change(row) for row in truth["truth_isr"].to_pylist())
-    told = ", ".join(f"{number} {change}" for change, number in changes.most_common()) or "none"
-    return f"{count(kinds['term_start'], 'term')}, {kinds['advance']:,} HW changes; ISR changes: {told}"
+    told = ", ".join(f"{number:,} {change}" for change, number in changes.most_common()) or "none"
+    return f"ISR changes: {told}"
 
 
 def _change(row: Row) -> str:
@@ -84,12 +91,14 @@ def _faults(outcome: Outcome) -> Iterator[str]:
 
 
 def losses(regressions: pa.Table, records: pa.Table) -> Iterator[str]:
-    """Every range of committed records that is gone, then how many acknowledged ones are."""
+    """Ranges of committed records that are gone, then how many acknowledged ones are."""
     gone = [row for row in regressions.to_pylist() if row["class"] in LOSSES]
-    for row in gone:
+    for row in gone[:SHOWN]:
         yield f"{row['topic']}-{row['partition']}: {_range(row)}, {row['class'].replace('_', ' ')} as epoch " + (
             f"{row['leader_epoch']} began"
         )
+    if len(gone) > SHOWN:
+        yield f"and {len(gone) - SHOWN:,} ranges more (--truth DIR keeps them all, in truth_regressions)"
     if not gone:
         yield "nothing that was committed is lost"
     if lost := sum(records["lost"].to_pylist()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from generators.simulator.cluster.log import ReplicaLog, Run
-from generators.simulator.cluster.registration import NOBODY
+from generators.simulator.cluster.registration import NOBODY, Registration
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.replica import Replica
@@ -17,7 +17,7 @@ def promises(simulation: Simulation, topic: str, topic_id: str, partition: int) 
     registration = simulation.controller.partitions.get((topic, partition))
     if registration is None or registration.topic_id != topic_id:
         return None
-    last = _last_leader(simulation, topic, topic_id, partition, registration.leader)
+    last = last_leader(simulation, registration)
     acknowledged = simulation.acknowledged.get((topic, partition), [])
     gone = lost(acknowledged, last.log) if last else [(r.start, r.end) for r in acknowledged]
     return {
@@ -53,11 +53,11 @@ def _missing(run: Run, log: ReplicaLog) -> list[tuple[int, int]]:
     return [*parts, (at, run.end)] if at < run.end else parts
 
 
-def _last_leader(simulation: Simulation, topic: str, topic_id: str, partition: int, leader: int) -> Replica | None:
+def last_leader(simulation: Simulation, known: Registration) -> Replica | None:
     """The replica on the registered leader; where nobody leads, the one that knows the latest leader epoch."""
     found = [
-        (broker.id == leader and leader != NOBODY, replica.log.last_epoch or 0, replica.log.leo, -broker.id)
+        (broker.id == known.leader and known.leader != NOBODY, replica.log.last_epoch or 0, replica.log.leo, -broker.id)
         for broker in simulation.brokers.values()
-        if (replica := broker.replicas.get((topic, partition))) is not None and replica.topic_id == topic_id
+        if (replica := broker.replicas.get(known.key)) is not None and replica.topic_id == known.topic_id
     ]
-    return simulation.brokers[-max(found)[-1]].replicas[topic, partition] if found else None
+    return simulation.brokers[-max(found)[-1]].replicas[known.key] if found else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from generators.simulator.cluster import elections
+from generators.simulator.cluster import elections, placement
 from generators.simulator.cluster.agenda import BrokerClock
 from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.leading import Proposal
@@ -36,7 +36,8 @@ class Controller:
         self.refusals = cluster.settings.alter_partition_errors
         """Share of ISR changes refused with a passing error."""
         self._offset = 0
-        self._topics = 0
+        self.topics = 0
+        """How many it has created so far."""
         self._elr = cluster.settings.version.eligible_leader_replicas
 
     # brokers
@@ -124,10 +125,10 @@ class Controller:
 
     def create(self, topic: Topic) -> None:
         """A topic; its partitions are led by the first assigned replica that is active."""
-        self._topics += 1
-        topic_id = f"{topic.name:.12}".replace(".", "-").replace("_", "-").ljust(14, "A") + f"{self._topics:08d}"
+        self.topics += 1
+        topic_id = placement.topic_id(topic.name, self.topics)
         for partition in range(topic.partitions):
-            replicas = self._assigned(topic, partition)
+            replicas = placement.assigned(topic, partition, self.cluster.settings.brokers)
             isr = tuple(r for r in replicas if self.active(r))
             leader = isr[0] if isr else NOBODY
             made = Registration(
@@ -135,12 +136,6 @@ class Controller:
                 min_isr=topic.min_isr, unclean=topic.unclean,
             )  # fmt: skip
             self._change(None, made)
-
-    def _assigned(self, topic: Topic, partition: int) -> tuple[int, ...]:
-        if topic.assignment is not None:
-            return topic.assignment[partition % len(topic.assignment)]
-        brokers = self.cluster.settings.brokers
-        return tuple(brokers[(partition + i) % len(brokers)] for i in range(topic.replication_factor))
 
     def delete(self, topic: str) -> None:
         gone = [r for r in self.partitions.values() if r.topic == topic]

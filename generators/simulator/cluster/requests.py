@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 from generators.simulator.cluster.broker import Broker
@@ -27,6 +27,8 @@ class Request:
         self.acks = acks
         self.done = done
         self.open = True
+        self._coming: tuple[int, Produced, list[Run]] | None = None
+        """The answer on its way."""
 
     def answered(self, broker: Broker, produced: Produced) -> None:
         """The leader answers; what it acknowledges is what its log holds now."""
@@ -37,7 +39,13 @@ class Request:
                 r._replace(end=min(r.end, produced.last + 1))
                 for r in log.read(produced.first, produced.last + 1 - produced.first)
             ]
-        self.clients.send(broker.id, False, self.received, broker.id, produced, runs)
+        self._coming = broker.id, produced, runs
+        self.clients.send(broker.id, False, self.received, *self._coming)
+
+    def hurry(self) -> None:
+        """An answer on its way arrives now."""
+        if self._coming is not None:
+            self.received(*self._coming)
 
     def received(self, leader: int, produced: Produced, runs: list[Run]) -> None:
         if not self.open:
@@ -75,6 +83,11 @@ class Clients:
         self._leader = {key: believed for key, believed in self._leader.items() if believed != leader}
         for request in self._open.pop(leader, {}):
             self.cluster.network.send(request.received, leader, Produced("NETWORK_EXCEPTION"), [])
+
+    def hurry(self, keys: Set[Key]) -> None:
+        """Answers about these partitions that are on their way arrive now."""
+        for request in [r for requests in self._open.values() for r in requests if r.key in keys]:
+            request.hurry()
 
     def send(self, broker: int, outward: bool, action: Callable[..., Any], *arguments: Any) -> None:
         """A message on the connection with a broker: none overtakes another."""

@@ -18,6 +18,7 @@ Effect = Callable[["Simulation", Fault], str | None]
 DOWN = 3 * SECOND
 PAUSE = 10 * SECOND
 """Of a rolling restart: how long each broker is down, and at least from one to the next."""
+ROLLING = ("rolling-restart", "rolling-upgrade")
 
 
 class Done(NamedTuple):
@@ -28,11 +29,14 @@ class Done(NamedTuple):
 
 
 class Injection:
-    """Plans faults on a simulation, from now on; each that ends is ended after its `for`."""
+    """Plans faults on a simulation, from now on; each that ends is ended after `for`. `roll` begins rolling ones."""
 
-    def __init__(self, simulation: Simulation, faults: Iterable[Fault]) -> None:
+    def __init__(
+        self, simulation: Simulation, faults: Iterable[Fault], roll: Callable[[Fault], None] | None = None
+    ) -> None:
         self.done: list[Done] = []
         self._simulation = simulation
+        self._roll = roll
         for fault in faults:
             simulation.agenda.after(fault.at, self._do, fault)
 
@@ -44,6 +48,9 @@ class Injection:
             self._simulation.agenda.after(fault.lasting, end, self._simulation, fault)
 
     def _effect(self, fault: Fault) -> str | None:
+        if self._roll is not None and fault.do in ROLLING:
+            self._roll(fault)
+            return None
         return _EFFECTS[fault.do](self._simulation, fault)
 
 
@@ -106,22 +113,32 @@ def _roll(simulation: Simulation, fault: Fault) -> None:
 
 
 def _roll_next(simulation: Simulation, fault: Fault, left: list[int]) -> None:
-    if left and not _whole(simulation):
+    if left and not whole(simulation):
         simulation.agenda.after(SECOND, _roll_next, simulation, fault, left)
         return
     if not left:
         return
-    down = fault.words.get("for", DOWN)
-    stopped = fault._replace(do="stop", on=left[0])
+    roll_one(simulation, fault, left[0])
+    simulation.agenda.after(pause(fault), _roll_next, simulation, fault, left[1:])
+
+
+def roll_one(simulation: Simulation, fault: Fault, broker: int) -> None:
+    """One broker's turn in a rolling restart or upgrade."""
+    stopped = fault._replace(do="stop", on=broker)
     if "to" in fault.words:
-        simulation.upgrade(left[0], VERSIONS[fault.words["to"]])
+        simulation.upgrade(broker, VERSIONS[fault.words["to"]])
     if _EFFECTS["stop"](simulation, stopped) is None:
-        simulation.agenda.after(down, _restart, simulation, stopped)
-    pause = max(fault.words.get("every", PAUSE), down + SECOND)
-    simulation.agenda.after(pause, _roll_next, simulation, fault, left[1:])
+        simulation.agenda.after(fault.words.get("for", DOWN), _restart, simulation, stopped)
 
 
-def _whole(simulation: Simulation) -> bool:
+def pause(fault: Fault) -> int:
+    """From one broker's turn to the next, at least."""
+    span: int = max(fault.words.get("every", PAUSE), fault.words.get("for", DOWN) + SECOND)
+    return span
+
+
+def whole(simulation: Simulation) -> bool:
+    """Whether every ISR has all of its replicas."""
     return all(set(p.isr) == set(p.replicas) for p in simulation.controller.partitions.values())
 
 

@@ -12,7 +12,7 @@ from generators.simulator.clients.load import Load
 from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.faults.injection import Injection
+from generators.simulator.faults.injection import ROLLING, Injection
 from generators.simulator.faults.script import Fault
 from generators.simulator.fleet import opening
 from generators.simulator.fleet.arrangement import HW, LEO, Arrangement, Keys, Pair, arrange
@@ -22,6 +22,8 @@ from generators.simulator.fleet.handover import Disks, Handover
 from generators.simulator.fleet.numbering import Numbering
 from generators.simulator.fleet.partitions import Partitions
 from generators.simulator.fleet.parts import Filling, Part
+from generators.simulator.fleet.rolling import Rolling
+from generators.simulator.fleet.roster import Roster
 from generators.simulator.fleet.rounds import advance, due, plant
 from generators.simulator.fleet.telling import Course, clock
 from generators.simulator.fleet.touched import NOTICE, Touch, touches
@@ -38,8 +40,8 @@ MOST_ROWS = 1 << 21
 class Fleet:
     """`settings.topics` on `settings.brokers` for so many `seconds` under `loads`; an append has `records` (from, to).
 
-    `parts` gives the telemetry while time passes. Raises UsageError for faults that a fleet cannot suffer. With
-    `look_every` the truth is kept too (`truth.close()` after the last part): HWs in rounds every so many seconds.
+    `parts` gives the telemetry while time passes. With `look_every` the truth is kept too (`truth.close()` after
+    the last part): HWs in rounds every so many seconds.
     """
 
     def __init__(
@@ -55,7 +57,11 @@ class Fleet:
         window: int = WINDOW,
     ) -> None:
         self.settings = settings
-        self.roster = opening.Roster(settings)
+        self.roster = Roster(settings, faults)
+        self._loads, self._records = loads, records
+        self._rolling: list[Rolling] = []
+        self._followed = 0
+        """Of the faults done: so many are known here."""
         self._touches = touches(faults, self.roster, seconds)
         self._end, self._rows = round(seconds * SECOND), rows
         self.telemetry = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3)
@@ -63,36 +69,37 @@ class Fleet:
         self.truth: FleetTruth | None = None
         self._look_every = 0 if look_every is None else round(look_every * SECOND)
         if self._look_every:
-            self.truth = FleetTruth(settings, len(self.roster.topic))
+            self.truth = FleetTruth(settings, self.roster, loads)
             self.simulation.observers.append(self.truth)
             self.truth.follow(self.simulation)
         self._stops = self._stops_at(window, faults)
-        self._begin(loads, records, faults)
+        self._begin(faults)
 
     def _stops_at(self, window: int, faults: Sequence[Fault]) -> list[int]:
         """Where time is cut: at windows, before and after every fault, and where partitions may change over."""
         found = {*range(window, self._end, window), *(t.at for t in self._touches)}
         found |= {at for f in faults for at in (f.at, f.at + 1)}
-        if self._touches:
+        if self._touches or any(f.do in ROLLING for f in faults):
             found |= {*range(SECOND, self._end, SECOND)}
         if self._look_every:
             found |= {*range(self._look_every, self._end, self._look_every)}
         return [0, *sorted(at for at in found if 0 < at < self._end), self._end]
 
-    def _begin(self, loads: Sequence[Load], records: tuple[int, int], faults: Sequence[Fault]) -> None:
+    def _begin(self, faults: Sequence[Fault]) -> None:
         """Every broker up, every partition led: time starts to count."""
         self.simulation.start()
         self.telemetry.follow(self.simulation)
         opening.announce(self.roster, self.simulation)
         self.start = self.simulation.agenda.now
-        self.injection = Injection(self.simulation, faults)
+        self.injection = Injection(self.simulation, faults, self._roll)
+        loads, records = self._loads, self._records
         partitions = opening.partitions(self.roster, self.simulation, loads, sum(records) / 2)
         partitions.seq[:] = 1
         self.numbering = Numbering(self.roster)
         self.course = self._course(opening.shape(loads, self._end / SECOND), records)
-        self._keys = Keys(self.settings.seed, len(partitions))
-        self._disks = Disks(*np.zeros((2, len(partitions)), dtype=np.int64))
-        self.handover = Handover(self.simulation, self.roster, self.course, self._keys, self.truth)
+        self._keys = Keys(self.settings.seed, len(self.roster.topic))
+        self._disks = Disks(*np.zeros((3, len(self.roster.topic)), dtype=np.int64))
+        self.handover = Handover(self.simulation, self.roster, self.course, self._keys, loads, self.truth)
         self._arrange(partitions, {}, 0)
 
     def _course(self, shape: np.ndarray, records: tuple[int, int]) -> Course:
@@ -110,9 +117,11 @@ class Fleet:
         self.arrangement: Arrangement = arrange(partitions, self.settings.brokers, self._keys, kept)
         for broker in range(len(self.settings.brokers)):
             plant(self.arrangement.layout, self.arrangement.live, self.course, broker, now)
+        if self.truth is not None:
+            self.truth.arranged = self.arrangement
         at = self.arrangement.partitions
         self.names = Names(
-            self.settings.cluster, self.settings.brokers, self.roster.topics, self.roster.topic_ids,
+            self.settings.cluster, self.settings.brokers, self.roster.topics, list(self.roster.topic_ids),
             self.roster.topic[at.number], self.roster.partition[at.number], at.replicas[:, 0].copy(),
             at.leader_epoch, at.partition_epoch, self._broker_epochs(),
         )  # fmt: skip
@@ -189,6 +198,9 @@ class Fleet:
     def _change_over(self, now: int) -> bool:
         """Partitions come and go between rounds and single steps; whether any did."""
         self._checkpoint(now)
+        self._follow_topics(now)
+        if now % SECOND == 0:
+            self._touches += [touch for rolling in self._rolling if (touch := rolling.next(now)) is not None]
         wanted = [t for t in self._touches if t.at == now]
         back = [] if now % SECOND else self._back(now)
         if not (wanted or back):
@@ -197,14 +209,28 @@ class Fleet:
         going = self._touched(state, wanted)
         fetched, kept = self.arrangement.fetched(), self.arrangement.kept()
         leaves = state.only(going)
-        self.numbering.told[leaves.number, self.numbering.slots(leaves.number, leaves.replicas[:, 0])] = leaves.seq
+        self.numbering.told[leaves.number, self.numbering.position(leaves.replicas[:, 0])] = leaves.seq
         self.handover.adopt(leaves, fetched[going], self._disks)
         stays = [state.only(~going), *self.handover.release(back, self._disks)]
         for come in stays[1:]:
-            come.seq[:] = self.numbering.told[come.number, self.numbering.slots(come.number, come.replicas[:, 0])]
+            come.seq[:] = self.numbering.told[come.number, self.numbering.position(come.replicas[:, 0])]
             come.told[:] = now
         self._arrange(Partitions.of(stays), kept, now)
         return True
+
+    def _roll(self, fault: Fault) -> None:
+        self._rolling.append(Rolling(self.simulation, fault))
+
+    def _follow_topics(self, now: int) -> None:
+        """Topics may have been deleted and created."""
+        done, self._followed = self.injection.done[self._followed :], len(self.injection.done)
+        for fault in [one.fault for one in done if one.skipped is None]:
+            if fault.do == "delete-topic":
+                self.handover.forget(self.roster.of(fault.on).tolist())
+            elif fault.do == "create-topic":
+                records = sum(self._records) / 2
+                made = opening.created(self.roster, self.simulation, fault.on, self._loads, records)
+                self.handover.welcome(made, now, self._disks)
 
     def _touched(self, state: Partitions, touches: list[Touch]) -> np.ndarray:
         masks = [t.touches(self.roster.replicas, state.number, state.replicas[:, 0]) for t in touches]
@@ -217,7 +243,9 @@ class Fleet:
         soon = [t for t in self._touches if now - 2 * NOTICE <= t.at <= now + SECOND]
         steady = list(self.handover.steady())
         number = np.array(steady, dtype=np.int64)
-        leader = np.array([self.handover.leader(n) for n in steady], dtype=np.int32)
+        for n in steady:
+            self.roster.follow(n, self.handover.known(n))
+        leader = np.array([self.handover.known(n).leader for n in steady], dtype=np.int32)
         masks = [t.touches(self.roster.replicas, number, leader) for t in soon]
         return [n for k, n in enumerate(steady) if not any(mask[k] for mask in masks)]
 

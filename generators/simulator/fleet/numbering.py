@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from generators.simulator.fleet.columns import source_id
 from generators.simulator.fleet.compiled import I32, I64
-from generators.simulator.fleet.opening import Roster
+from generators.simulator.fleet.roster import Roster
 
 
 @dataclass
@@ -34,13 +34,16 @@ class SourceNumbers:
 
 
 class Numbering:
-    """Numbers of all sources; `told` counts the rows of a partition told by the broker of each assigned replica.
+    """Numbers of all sources; `told` counts the rows of a partition told by each broker, [number, position].
 
     Where a partition is in rounds, its leader's count is kept there.
     """
 
     def __init__(self, roster: Roster) -> None:
-        self.told = np.zeros(roster.replicas.shape, dtype=np.int64)
+        brokers = roster.settings.brokers
+        self.told = np.zeros((len(roster.topic), len(brokers)), dtype=np.int32)
+        self._position = np.full(max(brokers) + 1, -1, dtype=np.int64)
+        self._position[list(brokers)] = np.arange(len(brokers))
         self._roster = roster
         self._brokers = {source_id(b): b for b in roster.settings.brokers}
         self._sources = {b: SourceNumbers() for b in roster.settings.brokers}
@@ -70,10 +73,10 @@ class Numbering:
         mine, theirs = self._sources[broker].merge(told, times[:here])
         return mine, [_with(others.slice(0, here), "source_seq", theirs), others.slice(here)]
 
-    def slots(self, number: I64, broker: I32 | int) -> I64:
-        """Which of its assigned replicas is on that broker."""
-        there: I64 = (self._roster.replicas[number] == np.reshape(broker, (-1, 1))).argmax(axis=1)
-        return there
+    def position(self, broker: I32 | int) -> I64:
+        """The position of a broker in `told`."""
+        found: I64 = self._position[broker]
+        return found
 
     def _counted(self, rows: pa.Table, broker: int) -> pa.Table:
         """`seq` goes on from all that this broker has told of a partition."""
@@ -93,10 +96,10 @@ class Numbering:
         """The next number of each partition in turn."""
         order = np.argsort(number, kind="stable")
         there, first, counts = np.unique(number[order], return_index=True, return_counts=True)
-        slots = self.slots(there, broker)
+        at = self.position(broker)
         made = np.empty(len(number), dtype=np.int64)
-        made[order] = np.arange(len(number)) - np.repeat(first, counts) + np.repeat(self.told[there, slots], counts)
-        self.told[there, slots] += counts
+        made[order] = np.arange(len(number)) - np.repeat(first, counts) + np.repeat(self.told[there, at], counts)
+        self.told[there, at] += counts.astype(np.int32)
         return made
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ import numpy as np
 
 from generators.simulator.clients.load import Load, intensity, weights
 from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
-from generators.simulator.cluster.settings import SECOND, Settings, Topic
+from generators.simulator.cluster.settings import SECOND, Topic
 from generators.simulator.fleet.compiled import F64, I32, I64
-from generators.simulator.fleet.partitions import NOBODY, Partitions, fresh
+from generators.simulator.fleet.partitions import Partitions, fresh
+from generators.simulator.fleet.roster import Roster
 from generators.simulator.fleet.rounds import TENTH
 
 if TYPE_CHECKING:
@@ -39,65 +39,34 @@ def spread(topics: int, partitions: int, brokers: Sequence[int], replication_fac
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Roster:
-    """All partitions of a cluster, numbered over its topics."""
-
-    settings: Settings
-
-    @cached_property
-    def topic(self) -> I32:
-        """The position of a partition's topic."""
-        counts = [t.partitions for t in self.settings.topics]
-        return np.repeat(np.arange(len(counts)), counts).astype(np.int32)
-
-    @cached_property
-    def first(self) -> I64:
-        """The number of a topic's partition 0."""
-        counts = np.array([t.partitions for t in self.settings.topics], dtype=np.int64)
-        before: I64 = np.cumsum(counts) - counts
-        return before
-
-    @cached_property
-    def partition(self) -> I32:
-        return (np.arange(len(self.topic)) - self.first[self.topic]).astype(np.int32)
-
-    @cached_property
-    def replicas(self) -> I32:
-        """In the order of assignment, padded with NOBODY."""
-        assigned = [self._assigned(t, p) for t in self.settings.topics for p in range(t.partitions)]
-        most = max(map(len, assigned))
-        return np.array([a + (NOBODY,) * (most - len(a)) for a in assigned], dtype=np.int32)
-
-    def _assigned(self, topic: Topic, partition: int) -> tuple[int, ...]:
-        """As the controller assigns them (Controller._assigned)."""
-        if topic.assignment is not None:
-            return topic.assignment[partition % len(topic.assignment)]
-        brokers = self.settings.brokers
-        return tuple(brokers[(partition + k) % len(brokers)] for k in range(topic.replication_factor))
-
-    @cached_property
-    def topics(self) -> list[str]:
-        return [t.name for t in self.settings.topics]
-
-    @cached_property
-    def topic_ids(self) -> list[str]:
-        """22 characters, as the controller gives them (Controller.create)."""
-        stems = [f"{t:.12}".replace(".", "-").replace("_", "-").ljust(14, "A") for t in self.topics]
-        return [f"{stem}{n:08d}" for n, stem in enumerate(stems, 1)]
-
-    def of_topics(self, values: Sequence[int]) -> I32:
-        """A value of each topic, for each of its partitions."""
-        return np.array(values, dtype=np.int32)[self.topic]
-
-
 def partitions(roster: Roster, simulation: Simulation, loads: Sequence[Load], records: float) -> Partitions:
     """All partitions, their leaders having just begun; `records`: how many an append has on average."""
-    leaders = {b: simulation.brokers[b].clock.ms for b in roster.settings.brokers}
-    load = roster.of_topics([_load_of(t, loads) for t in roster.topics])
-    caught_up = np.array([leaders[b] for b in roster.replicas[:, 0].tolist()], dtype=np.int64)
-    min_isr = roster.of_topics([t.min_isr for t in roster.settings.topics])
-    return fresh(roster.replicas, _rates(roster, loads, load) / records, load, min_isr, caught_up)
+    numbers = roster.there
+    random = Random(f"{roster.settings.seed}/fleet")
+    made = [_rates(topic, loads, random) for topic in roster.settings.topics]
+    return _begun(roster, simulation, numbers, loads, np.concatenate([[], *made]) / records)
+
+
+def created(
+    roster: Roster, simulation: Simulation, topic: Topic, loads: Sequence[Load], records: float
+) -> Partitions:  # fmt: skip
+    """The partitions of a topic that the controller has created in a fleet that runs."""
+    numbers = roster.create(topic, simulation.controller.partitions[topic.name, 0].topic_id)
+    random = Random(f"{roster.settings.seed}/fleet/{simulation.controller.topics}")
+    return _begun(roster, simulation, numbers, loads, _rates(topic, loads, random) / records)
+
+
+def _begun(roster: Roster, simulation: Simulation, numbers: I64, loads: Sequence[Load], rate: F64) -> Partitions:
+    clocks = {b: simulation.brokers[b].clock.ms for b in roster.settings.brokers}
+    replicas = roster.replicas[numbers]
+    caught_up = np.array([clocks[b] for b in replicas[:, 0].tolist()], dtype=np.int64)
+    load = load_of(roster, loads)[numbers]
+    return replace(fresh(replicas, rate, load, roster.min_isr[numbers], caught_up), number=numbers)
+
+
+def load_of(roster: Roster, loads: Sequence[Load]) -> I32:
+    """By number: the position of a partition's load."""
+    return np.array([_load_of(t, loads) for t in roster.topics], dtype=np.int32)[roster.topic]
 
 
 def _load_of(topic: str, loads: Sequence[Load]) -> int:
@@ -105,16 +74,12 @@ def _load_of(topic: str, loads: Sequence[Load]) -> int:
     return next((k for name in (topic, None) for k, load in enumerate(loads) if load.topic == name), -1)
 
 
-def _rates(roster: Roster, loads: Sequence[Load], load: I32) -> F64:
+def _rates(topic: Topic, loads: Sequence[Load], random: Random) -> F64:
     """Records a second of each partition at the height of its load."""
-    random = Random(f"{roster.settings.seed}/fleet")
-    rates = np.zeros(len(roster.topic))
-    for t, topic in enumerate(roster.settings.topics):
-        first = int(roster.first[t])
-        if load[first] >= 0:
-            given = loads[load[first]]
-            rates[first : first + topic.partitions] = np.array(weights(given, topic.partitions, random)) * given.rate
-    return rates
+    which = _load_of(topic.name, loads)
+    if which < 0:
+        return np.zeros(topic.partitions)
+    return np.array(weights(loads[which], topic.partitions, random)) * loads[which].rate
 
 
 def shape(loads: Sequence[Load], seconds: float) -> F64:
@@ -136,17 +101,18 @@ def announce(roster: Roster, simulation: Simulation) -> None:
             Happening(now, clocks[broker], broker, source, kind, leader_epoch=0, partition_epoch=0, **more)
         )
 
-    for n, (topic, partition) in enumerate(zip(roster.topic.tolist(), roster.partition.tolist(), strict=True)):
-        replicas = tuple(r for r in roster.replicas[n].tolist() if r != NOBODY)
-        leader, *followers = replicas
+    simulation.controller.topics = len(settings.topics)
+    for number in roster.there.tolist():
+        leader, *followers = replicas = roster.assigned(number)
+        topic, partition = roster.place(number)
         place = {
-            "topic": roster.topics[topic], "topic_id": roster.topic_ids[topic], "partition": partition,
+            "topic": topic, "topic_id": roster.topic_ids[roster.topic[number]], "partition": partition,
             "leader": leader, "isr": replicas, "replicas": replicas,
         }  # fmt: skip
         tell(controller, CONTROLLER, "election", **place, unclean=False)
         tell(
             leader, REPLICATION, "leader", **place, leo=0, leader_leo=0, hw=0, log_start=0, unclean=False,
-            min_isr=settings.topics[topic].min_isr, lag_max_ms=settings.lag_max_ms,
+            min_isr=int(roster.min_isr[number]), lag_max_ms=settings.lag_max_ms,
         )  # fmt: skip
         place |= {"isr": None, "replicas": None}
         for follower in followers:

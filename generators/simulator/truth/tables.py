@@ -94,6 +94,10 @@ class Truth:
         """That broker told something at `ts` (us) of its clock."""
         self._heard[broker] = ts
 
+    @property
+    def cluster(self) -> str:
+        return self._settings.cluster
+
     def forget(self, topic: str, topic_id: str, partition: int) -> None:
         """From now on nobody looks at a partition; what was true of it until now stays."""
         known = self._partitions.pop((topic, topic_id, partition), None)

@@ -9,6 +9,7 @@ import pytest
 from generators.simulator.clients.load import Driver, parse
 from generators.simulator.cluster.settings import SECOND, START, Clock, Settings
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import script as faults
 from generators.simulator.faults.injection import Injection
 from generators.simulator.fleet.fleet import Fleet
@@ -16,7 +17,6 @@ from generators.simulator.fleet.opening import Roster, spread
 from generators.simulator.fleet.partitions import NOBODY
 from generators.simulator.fleet.touched import NOTICE, touches
 from generators.simulator.telemetry.rows import Telemetry
-from pipelines.errors import UsageError
 from pipelines.replication import replay
 
 LOADS = [parse("steady:30,tick=1s")]
@@ -173,8 +173,72 @@ def test_whatever_a_fault_can_touch_is_touched_before_it():
     assert 0 < sum(on_both) < len(on_both)
 
 
-@pytest.mark.parametrize("line", ["1s delete-topic topic-0", "1s rolling-restart", "1s reassign topic-0-1 to 1,2,3"])
-def test_faults_that_a_fleet_cannot_suffer_are_refused_by_name(line):
-    fault = faults.parse(line)
-    with pytest.raises(UsageError, match=f"{fault.do} is not done to a fleet; allowed are clock-jump, cut"):
-        fleet([line], 5.0, settings())
+OPERATIONS = {
+    "rolling restart": (["5s rolling-restart for 3s every 8s"], 65.0, {}),
+    "rolling upgrade": (["5s rolling-upgrade to 4.1 for 3s every 8s"], 65.0, {"version": VERSIONS["4.0"]}),
+    "reassigned, then its new broker dies": (["5s reassign topic-0-1 to 5,2,3", "20s kill 5 for 15s"], 50.0, {}),
+    "grown and shrunk": (["5s reassign topic-0-1 to 1,2,3,4", "15s reassign topic-0-1 to 4,1"], 30.0, {}),
+    "deleted and created again": (
+        ["5s delete-topic topic-0", "9s create-topic topic-0:4x3", "20s kill 2 for 15s"], 50.0, {},
+    ),
+    "a new topic": (["5s create-topic news:7x3:min-isr=2", "20s kill 2 for 15s"], 50.0, {}),
+    "a topic too many, and one that is not there": (["5s create-topic topic-1:2x2", "7s delete-topic topic-0",
+                                                     "9s configure topic-0 to min-isr=2"], 20.0, {}),
+    "min ISR changed while a broker is away": (["3s configure topic-0 to min-isr=3", "9s kill 2 for 15s"], 40.0, {}),
+    "elections without need and refused ISRs": (
+        ["5s unclean-election topic-0-1", "6s refuse-isr 0.5 for 9s", "7s stop 3 for 9s"], 40.0, {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OPERATIONS)
+def test_operations_have_the_isr_changes_of_single_steps_and_nothing_is_missing(case):
+    lines, seconds, more = OPERATIONS[case]
+    made = fleet(lines, seconds, settings(**more))
+    events, guests = run(made)
+    facts, steps = replay(events), replay(single_steps(lines, seconds, settings(**more)))
+    assert isr_changes(facts) == isr_changes(steps)
+    assert len(facts.telemetry_gaps) == len(facts.quarantine) == 0
+    assert not {"unclean_loss", "committed_loss", "hw_moved_back"} & set(facts.hw_regressions["class"].to_pylist())
+    assert set(facts.partition_hw["agreement"].to_pylist()) <= {"exact", "unreported", "race"}
+    assert guests[-1] == 0
+
+
+def test_a_rolling_restart_takes_one_broker_at_a_time_and_only_its_partitions():
+    made = fleet(["5s rolling-restart for 3s every 8s"], 65.0, settings())
+    events, guests = run(made)
+    told = [(row["detail"], row["replica_id"]) for row in events.to_pylist() if row["event_type"] == "broker_state"]
+    assert [broker for state, broker in told if state == "controlled_shutdown"] == [1, 2, 3, 4, 5]
+    stopped = [k for k, (state, _) in enumerate(told) if state == "controlled_shutdown"]
+    assert all(told[k + 1 : k + 4] == [(s, told[k][1]) for s in ("fenced", "started", "unfenced")] for k in stopped)
+    assert 0 < max(guests) < len(made.roster.topic)
+
+
+def test_a_topic_that_is_created_is_written_to_and_comes_into_the_rounds():
+    made = fleet(["5s create-topic news:7x3:min-isr=2"], 20.0, settings())
+    events, guests = run(made)
+    written = [row for row in events.to_pylist() if row["topic"] == "news" and row["event_type"] == "append"]
+    assert {row["partition"] for row in written} == set(range(7))
+    assert guests[-1] == 0
+    assert sum(made.roster.topic[made.arrangement.state().number] == made.roster.topics.index("news")) == 7
+
+
+def test_a_deleted_topic_is_not_told_of_any_more_and_its_successor_goes_on_with_its_numbers():
+    made = fleet(["5s delete-topic topic-0", "9s create-topic topic-0:4x3"], 20.0, settings())
+    events, _ = run(made)
+    old, new = (f"topic-0-------{n:08d}".replace("-------", "AAAAAAA") for n in (1, 3))
+    rows = [row for row in in_order(events).to_pylist() if row["topic"] == "topic-0" and row["broker_id"] > 0]
+    assert {row["topic_id"] for row in rows} == {old, new}
+    gone = max(row["ts"] for row in rows if row["topic_id"] == old)
+    assert gone < min(row["ts"] for row in rows if row["topic_id"] == new)
+    assert {row["partition"] for row in rows if row["topic_id"] == new} == set(range(4))
+
+
+def test_records_are_deleted_and_a_replica_that_lost_its_disk_begins_behind_them():
+    made = fleet(["10s delete-records topic-0-1 to 20", "20s lose-disk 2 for 2s"], 40.0, settings(), records=(5, 9))
+    events, guests = run(made)
+    told = [row for row in events.to_pylist() if (row["topic"], row["partition"]) == ("topic-0", 1)]
+    (cut,) = [row for row in told if row["event_type"] == "truncate" and row["replica_id"] == 2]
+    assert cut["leo"] == cut["log_start"] == 20
+    assert guests[-1] == 0
+    assert len(replay(events).telemetry_gaps) == 0

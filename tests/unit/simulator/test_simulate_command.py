@@ -165,7 +165,6 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--out", "logs"], "--out logs is for --format kafka-logs; events go to --lake"),
         (["--format", "kafka-logs", "--out", "logs"], "leave out --lake"),
         (["--partitions", "501", "--level", "2"], "501 partitions are simulated as a fleet, which has no --level"),
-        (["--fleet", "--fault", "1s delete-topic orders"], "delete-topic is not done to a fleet; allowed are"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_that_names_it(words, says):
