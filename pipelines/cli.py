@@ -359,8 +359,13 @@ def simulate(
       hwmark simulate --seed 8 --cluster rough --lake lake --rate kill=1 --rate cut=2 --truth truth
       hwmark simulate --brokers 6 --topics orders:12x3:min-isr=2,clicks:4x2:unclean --load wave:500,hot=1.1 --lake lake
       hwmark simulate --brokers 60 --partitions 100000 --load steady:100000 --cluster large --lake lake
+      hwmark simulate --lake lake --load bursts:500,acks=all,producers=3,by=key,hot=1.1 --fault "20s kill 1 for 9s"
       hwmark simulate --format kafka-logs --out logs --rate freeze=2
+      HWMARK_SIMULATE__CLOCK_SKEW_MS=5000 hwmark simulate --lake lake --fault "9s rolling-restart"
       hwmark simulate --list
+
+    Everything else that a cluster can be set to has a key under [simulate] in conf/hwmark.toml: the lag and session
+    times, skew and drift of clocks, retention, delays and refusals of the controller.
     """
     from pipelines.simulate import command
 

@@ -126,11 +126,16 @@ class Simulate(_Section):
     lag_max_messages: Annotated[int, Field(ge=1)] = 4_000
     session_timeout_ms: Annotated[int, Field(ge=1)] = 9_000
     clock_skew_ms: Annotated[int, Field(ge=0)] = 0
+    clock_drift_ppm: Annotated[float, Field(ge=0)] = 0.0
     fetch_max_records: Annotated[int, Field(ge=1)] = 1000
     flush_ms: Annotated[int, Field(ge=1)] = 60_000
     controller_ms: Annotated[int, Field(ge=1)] = 20
     metadata_ms: Annotated[int, Field(ge=1)] = 20
     alter_partition_errors: Annotated[float, Field(ge=0, le=1)] = 0.0
+    retention_bytes: Annotated[int, Field(ge=0)] = 0
+    segment_bytes: Annotated[int, Field(ge=1)] = 1 << 30
+    record_bytes: Annotated[int, Field(ge=1)] = 100
+    retention_check_ms: Annotated[int, Field(ge=1)] = 300_000
 
 
 class Settings(BaseSettings):

@@ -108,7 +108,10 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
 def _is_fleet(planned: Plan, way: Way) -> bool:
     """Whether it is run as a fleet. Raises UsageError for what a fleet cannot do."""
     fleet = way.fleet if way.fleet is not None else planned.partitions > FLEET_FROM
-    asked = {"--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil}
+    producers = any(load.producers for load in planned.loads)
+    asked = {
+        "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil, "--load with producers": producers,
+    }  # fmt: skip
     for flag in [flag for flag, value in asked.items() if value] if fleet else []:
         many = f"{planned.partitions:,} partitions are simulated as a fleet"
         raise UsageError(f"{many}, which has no {flag}: leave it out, or add --no-fleet (slow above {FLEET_FROM})")

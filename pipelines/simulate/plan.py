@@ -16,6 +16,7 @@ from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults
 from generators.simulator.faults.forms import nearest_version
 from generators.simulator.faults.script import Fault
+from generators.simulator.storage.retention import Retention
 from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 
@@ -59,6 +60,8 @@ def plan(section: Simulate) -> Plan:
         controller_us=(MS, section.controller_ms * MS),
         metadata_us=(MS // 2, section.metadata_ms * MS),
         alter_partition_errors=section.alter_partition_errors,
+        retention=_retention(section),
+        retention_check_ms=section.retention_check_ms,
     )
     wrong = _faults(section, settings)
     loads = tuple(load.parse(text) for text in section.load)
@@ -89,9 +92,21 @@ def _version(name: str) -> str:
 
 
 def _clocks(section: Simulate) -> dict[int, Clock]:
-    """Each broker's clock is wrong by up to `clock_skew_ms`, either way."""
-    random, most = Random(f"{section.seed}/clocks"), section.clock_skew_ms * MS
-    return {id: Clock(random.randint(-most, most)) for id in range(1, section.brokers + 1)} if most else {}
+    """Each broker's clock is wrong by up to `clock_skew_ms`, and goes wrong by `clock_drift_ppm`, either way."""
+    most, drift = section.clock_skew_ms * MS, section.clock_drift_ppm
+    if not (most or drift):
+        return {}
+    skews, drifts = Random(f"{section.seed}/clocks"), Random(f"{section.seed}/drifts")
+    return {
+        id: Clock(skews.randint(-most, most), round(drifts.uniform(-drift, drift), 3))
+        for id in range(1, section.brokers + 1)
+    }
+
+
+def _retention(section: Simulate) -> Retention | None:
+    if not section.retention_bytes:
+        return None
+    return Retention(section.retention_bytes, section.segment_bytes, section.record_bytes)
 
 
 def _faults(section: Simulate, settings: Settings) -> list[Fault]:

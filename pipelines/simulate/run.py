@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from generators.simulator.clients.load import Answers, Driver
+from generators.simulator.clients.applications import Delivered
+from generators.simulator.clients.load import Answers, Driver, Load
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.faults.injection import Done, Injection
 from generators.simulator.truth.tables import Truth
@@ -38,6 +39,8 @@ class Outcome(NamedTuple):
     """Of the wall clock."""
     truth: Mapping[str, pa.Table] | None = None
     answers: Answers | None = None
+    delivered: Sequence[tuple[Load, str, Delivered]] = ()
+    """What consumers find in the end of what producers have sent."""
     looks: Mapping[str, pa.Table] | None = None
     """The truth of a fleet: rare events, and the HWs of all other partitions now and then."""
 
@@ -56,7 +59,8 @@ def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
         sink.flush()
         say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {sink.told}")
     sink.close()
-    return Outcome(plan, sink.told, injection.done, perf_counter() - began, truth.close(), driver.answers)
+    delivered = list(driver.delivered())
+    return Outcome(plan, sink.told, injection.done, perf_counter() - began, truth.close(), driver.answers, delivered)
 
 
 def watch(simulation: Simulation) -> Truth:

@@ -83,5 +83,7 @@ def listed() -> Iterator[str]:
     yield from (f"  {how:<{width}}  {SHAPES[do].purpose}" for do, how in usages.items())
     yield ""
     yield 'Loads (--load "[TOPIC=]SHAPE:RATE[,KEY=VALUE...]"): ' + ", ".join(load.SHAPES)
+    yield "  acks=0|1|all, hot=1.1 (Zipf), tick=100ms; bursts: every=10s, length=2s; wave: period=24h, low=0.1"
+    yield f"  producers=3 (they send again what failed), by={'|'.join(load.PARTITIONERS)}, idempotence=on|off"
     yield "By chance (--rate KIND=N, a minute): " + ", ".join(DRAWS)
     yield "To its telemetry (--spoil KIND=SHARE, of rows): " + ", ".join(field.name for field in fields(Rates))

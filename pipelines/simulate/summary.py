@@ -11,7 +11,8 @@ from pipelines.sentences import count
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from generators.simulator.clients.load import Answers
+    from generators.simulator.clients.applications import Delivered
+    from generators.simulator.clients.load import Answers, Load
     from generators.simulator.cluster.settings import Settings
     from pipelines.simulate.run import Outcome
 
@@ -41,8 +42,10 @@ def _found(outcome: Outcome) -> Iterator[str]:
         yield _changes(truth)
     elif outcome.looks is not None:
         yield _isr_changes(outcome.looks)
-    if answers is not None:
+    if answers is not None and answers.sent:
         yield _answers(answers)
+    for load, topic, delivered in outcome.delivered:
+        yield _delivered(load, topic, delivered)
     yield from _faults(outcome)
     known = truth if truth is not None else outcome.looks
     if known is not None:
@@ -71,6 +74,18 @@ def _answers(answers: Answers) -> str:
     return (
         f"{answers.sent:,} records sent, {answers.acknowledged:,} acknowledged"
         f"{f', refused: {refused}' if refused else ''}"
+    )
+
+
+def _delivered(load: Load, topic: str, found: Delivered) -> str:
+    how = f"acks={'all' if load.acks == -1 else load.acks}{', idempotent' if load.idempotent else ''}, by {load.by}"
+    lost = f"{found.lost:,} lost{f' ({found.broken:,} of them acknowledged)' if found.broken else ''}"
+    pending = f", {found.pending:,} under way" if found.pending else ""
+    resent = f"; {found.resent:,} batch{'es' * (found.resent != 1)} sent again" if found.resent else ""
+    skipped = f"; {_partitions(found.skipped)} cannot be read from the start" if found.skipped else ""
+    return (
+        f"{count(load.producers, 'producer')} of {topic} ({how}): {found.once:,} records are there once, "
+        f"{found.doubled:,} more than once, {lost}{pending}{resent}{skipped}"
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, fields, replace
+from itertools import count
 from math import cos, floor, pi
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from generators.simulator.clients.applications import Applications, Delivered
 from generators.simulator.cluster.settings import SECOND
 from generators.simulator.faults.spans import length
 from pipelines.errors import UsageError, nearest
@@ -16,6 +18,7 @@ from pipelines.errors import UsageError, nearest
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
+PARTITIONERS = ("key", "round-robin", "sticky")
 GRAIN = 10**12
 """Shares are cut to multiples of 1/GRAIN: what sines and powers give differs in the last bit between machines."""
 
@@ -27,6 +30,8 @@ class Load:
     steady: `rate` all the time. bursts: `rate` for `length` out of every `every`, nothing in between.
     wave: `rate` at the height of a day of `period`, the share `low` of it at its depth, where it starts.
     `hot` is Zipf's exponent: the partition of rank k gets a share like 1/k**hot; 0 treats all alike.
+    With `producers` there are so many applications on each topic, which send again what failed, and whose records go
+    where a partitioner says: then `hot` is about keys.
     """
 
     shape: str
@@ -40,6 +45,10 @@ class Load:
     low: float = 0.1
     tick: int = SECOND // 10
     """So often each partition gets what is its due by then."""
+    producers: int = 0
+    by: str = "sticky"
+    """What chooses the partition of a producer's record: `key` (murmur2), `round-robin` or `sticky`."""
+    idempotent: bool = False
 
 
 def _steady(load: Load, passed: int) -> float:
@@ -82,13 +91,14 @@ def parse(text: str) -> Load:
         made = Load(shape, _number("rate", rate), topic or None)
         for option in options:
             made = replace(made, **_option(*option.partition("=")[::2]))
-        return _possible(made)
+        return _possible(_with_producers(made, {option.partition("=")[0] for option in options}))
     except UsageError as error:
         raise UsageError(f"load {text!r}: {error}") from error
 
 
 def _option(key: str, value: str) -> dict[str, Any]:
-    known = [field.name for field in fields(Load) if field.name not in ("shape", "rate", "topic")]
+    known = [field.name for field in fields(Load) if field.name not in ("shape", "rate", "topic", "idempotent")]
+    known.append("idempotence")
     if key not in known:
         raise UsageError(f"there is no {key!r}; {nearest(key, known)}")
     if key == "acks":
@@ -96,7 +106,29 @@ def _option(key: str, value: str) -> dict[str, Any]:
         if value not in acks:
             raise UsageError(f"acks={value} cannot be; allowed are 0, 1 and all")
         return {key: acks[value]}
+    if key == "by":
+        if value not in PARTITIONERS:
+            raise UsageError(f"by={value} is no partitioner; {nearest(value, PARTITIONERS)}")
+        return {key: value}
+    if key == "idempotence":
+        if value not in ("on", "off"):
+            raise UsageError(f"idempotence={value} is neither on nor off")
+        return {"idempotent": value == "on"}
+    if key == "producers":
+        if not value.isdecimal() or int(value) < 1:
+            raise UsageError(f"producers={value} cannot be; the nearest allowed is 1")
+        return {key: int(value)}
     return {key: _number(key, value) if key in ("hot", "low") else length(value)}
+
+
+def _with_producers(load: Load, given: Set[str]) -> Load:
+    """One producer where something about producers is said; with acks=all it is idempotent unless told otherwise."""
+    if not given & {"producers", "by", "idempotence"}:
+        return load
+    idempotent = load.idempotent if "idempotence" in given else load.acks == -1
+    if idempotent and load.acks != -1:
+        raise UsageError("idempotence=on wants acks=all")
+    return replace(load, producers=max(1, load.producers), idempotent=idempotent)
 
 
 def _number(key: str, text: str) -> float:
@@ -139,6 +171,8 @@ class Driver:
 
     def __init__(self, simulation: Simulation, loads: Iterable[Load], seconds: float, seed: int) -> None:
         self.answers = Answers()
+        self._applications: dict[tuple[Load, str], Applications] = {}
+        self._ids = count(1000)
         self._simulation = simulation
         self._random = Random(f"{seed}/load")
         self._start = simulation.agenda.now
@@ -153,11 +187,29 @@ class Driver:
             return
         due = load.rate * intensity(load, agenda.now - self._start) * load.tick / SECOND
         for topic, partitions in self._topics(load).items():
+            if load.producers:
+                self._write(load, topic, partitions, floor(due + self._random.random()))
+                continue
             for partition, share in enumerate(self._shares(load, topic, partitions)):
-                count = floor(due * share + self._random.random())
-                if count:
-                    agenda.after(int(self._random.random() * load.tick), self._send, load, topic, partition, count)
+                records = floor(due * share + self._random.random())
+                if records:
+                    agenda.after(int(self._random.random() * load.tick), self._send, load, topic, partition, records)
         agenda.after(load.tick, self._tick, load)
+
+    def _write(self, load: Load, topic: str, partitions: int, records: int) -> None:
+        """Applications send the records of a tick; they start with the first one."""
+        key = load, topic
+        if partitions and key not in self._applications:
+            self._applications[key] = Applications(
+                self._simulation, load, topic, partitions, self._random, self._ids
+            )  # fmt: skip
+        if partitions and records:
+            self._applications[key].send(records)
+
+    def delivered(self) -> Iterator[tuple[Load, str, Delivered]]:
+        """What a consumer finds now of what producers have sent, by load and topic."""
+        for (load, topic), applications in self._applications.items():
+            yield load, topic, applications.delivered()
 
     def _topics(self, load: Load) -> Mapping[str, int]:
         """The topics there are now that this load is for, with their partitions."""
@@ -170,8 +222,8 @@ class Driver:
             self._weights[key] = weights(load, partitions, self._random)
         return self._weights[key]
 
-    def _send(self, load: Load, topic: str, partition: int, count: int) -> None:
-        self.answers.sent += count
+    def _send(self, load: Load, topic: str, partition: int, records: int) -> None:
+        self.answers.sent += records
         self._simulation.produce(
-            topic, partition, count, load.acks, done=lambda answer: self.answers.take(count, answer.error)
+            topic, partition, records, load.acks, done=lambda answer: self.answers.take(records, answer.error)
         )

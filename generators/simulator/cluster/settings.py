@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from generators.simulator.cluster.versions import VERSIONS, Version
+from generators.simulator.storage.retention import Retention
 
 MS = 1_000
 SECOND = 1_000_000
@@ -71,4 +72,7 @@ class Settings:
     """From a committed record until a broker has applied it."""
     alter_partition_errors: float = 0.0
     """Share of AlterPartition requests that the controller refuses with a passing error."""
+    retention: Retention | None = None
+    """Deletes whole segments of what leaders have too much of; None: logs keep everything."""
+    retention_check_ms: int = 300_000
     controller_id: int = 3000

@@ -78,6 +78,8 @@ class Simulation:
             self._every(self.settings.session_timeout_ms // 8, self.controller.check_sessions)
             self._every(self.settings.preferred_election_ms, self.controller.prefer)
             self._every(self.settings.unclean_election_ms, lambda: self.controller.elect_unclean(forced=False))
+            if self.settings.retention is not None:
+                self._every(self.settings.retention_check_ms, self.clean_up)
 
     def _led(self, key: Key) -> bool:
         leader = self.controller.partitions[key].leader
@@ -232,6 +234,17 @@ class Simulation:
         if replica is not None and replica.leading is not None:
             replica.leading.wake()
             replica.log.advance_start(min(offset, replica.hw))
+
+    def clean_up(self) -> None:
+        """Leaders delete segments as retention says (LogManager.cleanupLogs); followers follow their log start."""
+        retention = self.settings.retention
+        for broker in self.brokers.values() if retention is not None else ():
+            for replica in broker.replicas.values():
+                if retention is not None and broker.running and not broker.frozen and replica.leading is not None:
+                    start = retention.start(replica.log.start, replica.log.leo, replica.hw)
+                    if start > replica.log.start:
+                        replica.leading.wake()
+                        replica.log.advance_start(start)
 
     def produce(
         self,
