@@ -29,13 +29,14 @@ class SparkJob:
     SOURCE: ClassVar[str] = "arrow"
 
     def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
-        from pipelines.streaming.session import session
+        from pipelines.streaming.session import PASSES_BLOBS, session
 
         self._events, self._folder, self._round, self._asked = Path(lake), Path(folder), 0, asked
         self._session = session(
             master=asked.master,
             shuffle_partitions=cores(asked.master),
             jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
+            conf=PASSES_BLOBS if self.SOURCE == "arrow" else None,
         )
 
     @property

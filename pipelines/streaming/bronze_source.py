@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pipelines.replication.columns import NAMED
 from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, File, Offset
-from pipelines.streaming.packing import ALWAYS, PACKED_SQL, ROWS_PER_BLOB, pack_table
-from schemas import replication_events
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+# Spark starts a process that plans for every query: what only reading needs is imported where it reads.
 FORMAT = "hwmark-bronze"
+PACKED_SQL = "key int, kind string, blob binary"
 EVER = 1 << 62
 
 
@@ -87,6 +89,8 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return shares(self.log, self.log.between(Offset(**start), Offset(**end)), self.settings.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from pipelines.streaming.packing import pack_table
+
         assert isinstance(partition, Share)
         for events in tables(self.log, partition.files):
             yield pack_table(events, self.settings.keys)
@@ -120,6 +124,10 @@ def _row_groups(log: BronzeLog, file: File) -> list[int]:
 
 def tables(log: BronzeLog, files: Sequence[tuple[str, list[int] | None]]) -> Iterator[pa.Table]:
     """The events of these files, about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
+    import pyarrow as pa
+
+    from pipelines.streaming.packing import ROWS_PER_BLOB
+
     waiting: list[pa.Table] = []
     for path, groups in files:
         for events in _read(log, path, groups):
@@ -132,7 +140,12 @@ def tables(log: BronzeLog, files: Sequence[tuple[str, list[int] | None]]) -> Ite
 
 
 def _read(log: BronzeLog, path: str, groups: list[int] | None) -> Iterator[pa.Table]:
-    with _open(log, path) as parquet:
+    import pyarrow as pa
+
+    from pipelines.replication.columns import NAMED
+    from pipelines.streaming.packing import ROWS_PER_BLOB
+
+    with _open(log, path, NAMED) as parquet:
         for group in range(parquet.metadata.num_row_groups) if groups is None else groups:
             told = _told(parquet.metadata.row_group(group))
             for batch in parquet.iter_batches(ROWS_PER_BLOB, row_groups=[group], columns=told, use_threads=False):
@@ -141,6 +154,9 @@ def _read(log: BronzeLog, path: str, groups: list[int] | None) -> Iterator[pa.Ta
 
 def _told(group: pq.RowGroupMetaData) -> list[str]:
     """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed."""
+    from pipelines.streaming.narrow import ALWAYS
+    from schemas import replication_events
+
     empty = set()
     for index in range(group.num_columns):
         column = group.column(index)
@@ -150,8 +166,10 @@ def _told(group: pq.RowGroupMetaData) -> list[str]:
     return [name for name in replication_events.ARROW.names if name in present - (empty - ALWAYS)]
 
 
-def _open(log: BronzeLog, path: str) -> pq.ParquetFile:
+def _open(log: BronzeLog, path: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
     try:
-        return pq.ParquetFile(log.folder.open_input_file(path), read_dictionary=list(NAMED))
+        return pq.ParquetFile(log.folder.open_input_file(path), read_dictionary=list(dictionaries))
     except FileNotFoundError as gone:
         raise log.missing(path) from gone

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from pipelines.replication import Facts, Reconstructor, Rules
-from pipelines.streaming.packing import encode, unpack
-from schemas import quarantine
-
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
+    from pipelines.replication import Facts, Reconstructor, Rules
+
+# Spark asks a process of its own, at the start of every query, for nothing but the name of the state: what
+# reconstruction needs is imported where it is done.
 STATE = "blob binary, health_at bigint"
 OUTPUT = "kind string, blob binary"
 HEALTH = "partition_health"
@@ -26,9 +27,13 @@ class BucketProcessor(StatefulProcessor):
     """Feeds one bucket's `Reconstructor` with each micro-batch; `health_every`: seconds, 0: every batch."""
 
     def __init__(
-        self, rules: Rules, keys: Sequence[int], health_every: float, reconstructor: type[Reconstructor] = Reconstructor
+        self,
+        rules: Rules,
+        keys: Sequence[int],
+        health_every: float,
+        reconstructor: type[Reconstructor] | None = None,
     ) -> None:
-        self._rules, self._keys = rules, list(keys)
+        self._rules, self._keys = asdict(rules), list(keys)
         self._health_every = health_every
         self._reconstructor = reconstructor
 
@@ -38,6 +43,8 @@ class BucketProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """Rows (kind, blob) of the facts that are now final, and of the bucket's health when it is due."""
         import pandas as pd
+
+        from pipelines.streaming.packing import encode, unpack
 
         kinds, blobs, at = _gathered(rows)
         # `get` once and never `exists`: each is a round trip to the JVM.
@@ -57,9 +64,12 @@ class BucketProcessor(StatefulProcessor):
         pass
 
     def _restored(self, key: int, held: tuple[Any, ...] | None) -> Reconstructor:
+        from pipelines.replication import Reconstructor, Rules
+
+        kind = self._reconstructor or Reconstructor
         if held:
-            return self._reconstructor.restore(bytes(held[0]))
-        return self._reconstructor(self._rules, bucket=self._keys.index(key), buckets=len(self._keys))
+            return kind.restore(bytes(held[0]))
+        return kind(Rules(**self._rules), bucket=self._keys.index(key), buckets=len(self._keys))
 
     def _due(self, at: int, last: int) -> bool:
         """All buckets see the same times, so all are due in the same batch."""
@@ -80,6 +90,10 @@ def _gathered(frames: Iterator[pd.DataFrame]) -> tuple[list[str], list[bytes], i
 
 def _facts(facts: Facts, at: int) -> dict[str, pa.Table]:
     """The tables with rows; what is set aside gets the batch's wall-clock time, the same when it is replayed."""
+    import pyarrow as pa
+
+    from schemas import quarantine
+
     tables = {name: table for name, table in facts.tables().items() if len(table)}
     if "quarantine" in tables:
         rows = tables["quarantine"]

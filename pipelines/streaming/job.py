@@ -24,7 +24,6 @@ from pipelines.streaming.follow import Batch, RunFailed, RunSummary, follow
 from pipelines.streaming.hadoop import spark_uri
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
-from pipelines.streaming.packing import PACKED_SQL
 from pipelines.streaming.tables import ROLE, Lake
 from schemas import replication_events
 
@@ -69,7 +68,7 @@ def run(
     10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
     UnsuitableSpark.
     """
-    from pipelines.streaming.session import session
+    from pipelines.streaming.session import PASSES_BLOBS, session
 
     place = Lake(_absolute(lake), dict(storage_options or {}))
     continuous = interval is not None or not once
@@ -87,7 +86,11 @@ def run(
             master=master,
             shuffle_partitions=shuffle_partitions,
             jars_dir=jars_dir,
-            conf={**hadoop.settings(place.storage_options), **(spark_conf or {})},
+            conf={
+                **(PASSES_BLOBS if source == "arrow" else {}),
+                **hadoop.settings(place.storage_options),
+                **(spark_conf or {}),
+            },
             log_file=log_file,
         )
         stop_later(spark)
@@ -111,6 +114,8 @@ def run(
 def packed_bronze(spark: SparkSession, lake: Lake, query: Query, max_bytes: str, max_rows: int) -> DataFrame:
     """Bronze as a stream of rows (key, kind, blob) for every bucket, and the batch's time: the same when replayed."""
     from pyspark.sql import functions as F
+
+    from pipelines.streaming.bronze_source import PACKED_SQL
 
     keys = bucket_keys(query.buckets, query.shuffle_partitions)
     if query.source == "delta":
@@ -157,7 +162,7 @@ def reconstruct(
     rules: Rules,
     query: Query,
     health_every: float,
-    reconstructor: type[Reconstructor] = Reconstructor,
+    reconstructor: type[Reconstructor] | None = None,
 ) -> DataFrame:
     """Facts as rows (kind, blob), one stateful key per bucket."""
     from pipelines.streaming.bucket_processor import OUTPUT, BucketProcessor

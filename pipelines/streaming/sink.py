@@ -123,7 +123,9 @@ class _Output:
         self.files = lake.files(kind)
         self._stream = self.files.open_output_stream(self.path)
         self._collected: list[pq.FileMetaData] = []
-        self._writer = pq.ParquetWriter(self._stream, self.schema, compression="snappy")
+        self._writer = pq.ParquetWriter(
+            self._stream, self.schema, compression="snappy", use_dictionary=_repeating(self.schema)
+        )
 
     def add(self, table: pa.Table) -> None:
         self._writer.write_table(table.select(self.schema.names).cast(self.schema))
@@ -140,6 +142,12 @@ class _Output:
         self._writer.close()
         self._stream.close()
         self.files.delete_file(self.path)
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """Columns as Parquet names them whose values repeat: all but times and offsets, which a dictionary only slows."""
+    names = [f.name for f in schema if not (f.type == pa.int64() or pa.types.is_timestamp(f.type))]
+    return [path for name in names for path in (name, f"{name}.list.element", f"{name}.key_value.key")]
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,45 @@
+"""Forks the Python workers of Spark's tasks as `pyspark.daemon` does, from a process that has imported what they need.
+
+Spark starts it as `python -m pipelines.streaming.workers.daemon pyspark.worker`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+
+from pipelines.streaming.workers.installed import prefer_installed
+
+NEEDED = (
+    "pandas",
+    "pyarrow.parquet",
+    "pipelines.replication",
+    "pipelines.streaming.bronze_source",
+    "pipelines.streaming.bucket_processor",
+    "pipelines.streaming.packing",
+    "pipelines.streaming.sink",
+)
+"""What the tasks of the job import beside the worker's own module."""
+
+
+def main(worker: str) -> None:
+    """Serves until Spark closes stdin; `worker` is the module of the workers."""
+    # Threads do not outlive a fork, but for jemalloc's, which makes its own anew: numpy's are not to be made.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    prefer_installed()
+    for name in (worker, *NEEDED):
+        # A worker that lacks something says so itself, where Spark hears it.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    # Workers collect garbage after every task: what was imported is not to be looked at each time, nor copied.
+    gc.freeze()
+    from pyspark import daemon
+
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,20 @@
+"""Python runs this before the workers that Spark's driver starts one by one, whose module cannot be chosen."""
+
+import importlib
+import sys
+from pathlib import Path
+
+try:
+    from pipelines.streaming.workers.installed import prefer_installed
+except ImportError:
+    pass
+else:
+    prefer_installed()
+
+# Whatever the machine has of this name comes next.
+sys.path[:] = [entry for entry in sys.path if Path(entry) != Path(__file__).parent]
+mine = sys.modules.pop("sitecustomize")
+try:
+    importlib.import_module("sitecustomize")
+except ImportError:
+    sys.modules["sitecustomize"] = mine
