@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.buckets import owner
-from pipelines.replication.columns import I64, NULL32, rows_of, wide
+from pipelines.replication.columns import I64, rows_of, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
 from pipelines.replication.minutes import Minutes
@@ -224,18 +224,11 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
 def count_changes(state: State, changes: list[Any], regressions: list[Any], minutes: Minutes) -> None:
     """ISR changes by cause and regressions by class; a revision takes back what it replaces."""
     for row in changes:
-        row["predicted"] = state.foretold.get(
-            (state.partition_of(row), NULL32 if row["partition_epoch"] is None else row["partition_epoch"])
-        )
         if row["change"] != "replace" and row["revision"] == 1:
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"{row['change']}:{row['cause']}")
     for row in regressions:
         if row["revision"] == 1:
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")
-
-
-def _number(value: int | None) -> int:
-    return NULL32 if value is None else value
 
 
 def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) -> None:

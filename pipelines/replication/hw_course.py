@@ -21,19 +21,42 @@ class HwCourse:
         """Lane columns as they were ahead of this micro-batch."""
         self._recent, self._told, self._carry = state.recent, outcome.hw, state.carry
         self._kept = [_by_lane(lanes) for lanes in (state.recent["lane"], outcome.hw["lane"], state.carry["lane"])]
+        self._last: dict[int, int] = {}
 
     def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
         """The HW at `as_of` of the term that began at `start_ts`; None where it is not known."""
+        ts, hw = self._rows(lane)
+        then = hw[(ts >= start_ts) & (ts <= as_of)]
+        if len(then):
+            return _known(then[-1])
+        older = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
+        return _known(self._before["hw"][lane]) if older and lane not in self._kept[0] else None
+
+    def rise(self, lane: int, start_ts: int, above: int, after: int, upto: int) -> tuple[int, int] | None:
+        """(HW, ts) where the HW first lies above `above`, later than `after` and before `upto`, in the term of this
+        lane that began at `start_ts`; None where it does not."""
+        if self._newest(lane) <= after:
+            return None
+        ts, hw = self._rows(lane)
+        higher = np.flatnonzero((ts > max(after, start_ts - 1)) & (ts < upto) & (hw > above))
+        if not len(higher):
+            return None
+        first = higher[np.lexsort((hw[higher], ts[higher]))[0]]
+        return int(hw[first]), int(ts[first])
+
+    def _newest(self, lane: int) -> int:
+        if lane not in self._last:
+            self._last[lane] = int(self._rows(lane)[0].max(initial=-1))
+        return self._last[lane]
+
+    def _rows(self, lane: int) -> tuple[I64, I64]:
+        """(ts, HW) of all that is here of a lane."""
         slices = [slice(*places.get(lane, (0, 0))) for places in self._kept]
         ts, hw = (
             np.concatenate([rows[name][at] for rows, at in zip(self._sources(), slices, strict=True)])
             for name in ("ts", "hw")
         )
-        then = hw[(ts >= start_ts) & (ts <= as_of)]
-        if len(then):
-            return _known(then[-1])
-        older = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
-        return _known(self._before["hw"][lane]) if older and slices[0].start == slices[0].stop else None
+        return ts, hw
 
     def _sources(self) -> tuple[Any, Any, Any]:
         return self._recent, self._told, self._carry

@@ -18,12 +18,14 @@ UNTOLD_US = 10_000_000
 class TopicIdentity:
     """Topic ids that are gone, and rows about one that nobody but a controller has told of yet.
 
-    Brokers act on the present metadata only; a restarted controller replays deleted topics too. Its burst goes
-    on to the topic that exists, so an id after which that does not come is a new topic.
+    A restarted controller replays deleted topics too, and its burst goes on to the topic that exists: what it tells of
+    that one refutes what it told before. So does a broker that tells of its metadata, unless it is behind; what it says
+    of its own log or wishes is no news of what exists. An id that nobody refutes in time is a new topic.
     """
 
     forgotten: list[str] = field(default_factory=list)
     candidates: list[Note] = field(default_factory=list)
+    refuted: bool = False
 
     def belongs(self, note: Note, present: Present) -> bool | None:
         """True: to the topic that exists; False: to none, or not known yet; None: it begins a new one."""
@@ -33,19 +35,26 @@ class TopicIdentity:
             return False
         if told is None or known is None or told == known:
             present.topic_id = known or told
-            self.candidates = [] if told else self.candidates
+            if told and self.candidates:
+                self._refute(note)
             return True
         if told in self.forgotten:
             return False
-        if note.event_type in ("leader", "follower") or note.detail in ("alter_partition", "metadata"):
+        if _of_metadata(note):
             return None
         if note.broker_id < 0:  # the metadata log itself
             return None
-        self.candidates = [*self.candidates[1 - CANDIDATES :], note]
+        recent = [c for c in self.candidates[1 - CANDIDATES :] if c.ts >= note.ts - UNTOLD_US]
+        self.candidates, self.refuted = [*recent, note], False
         return False
 
+    def _refute(self, note: Note) -> None:
+        if any((note.source_id, note.broker_id) == (c.source_id, c.broker_id) for c in self.candidates):
+            self.candidates = []
+        self.refuted = self.refuted or _of_metadata(note)
+
     def due(self) -> int | None:
-        return self.candidates[-1].ts + UNTOLD_US if self.candidates else None
+        return self.candidates[-1].ts + UNTOLD_US if self.candidates and not self.refuted else None
 
     def adopted(self, at: int) -> Note | None:
         """The first row of the topic that has turned out to be new by now."""
@@ -55,9 +64,14 @@ class TopicIdentity:
         newest = next(c.topic_id for c in reversed(self.candidates) if c.topic_id)
         return next(c for c in self.candidates if c.topic_id == newest)
 
-    def adopt(self, topic_id: str, old: str | None) -> list[Note]:
-        """The rows that waited for this topic; the old one is forgotten."""
-        waiting = [c for c in self.candidates if c.topic_id in (None, topic_id)]
+    def adopt(self, note: Note, old: str | None) -> list[Note]:
+        """The rows that waited for this note's topic; the old one is forgotten."""
+        recent = [c for c in self.candidates if c.ts >= note.ts - UNTOLD_US]
         self.forgotten = [*self.forgotten, *([old] if old else [])][-FORGOTTEN_IDS:]
-        self.candidates = []
-        return waiting
+        self.candidates, self.refuted = [], False
+        return [c for c in recent if c.topic_id in (None, note.topic_id)]
+
+
+def _of_metadata(note: Note) -> bool:
+    """Whether a broker tells of metadata that it applies."""
+    return note.event_type in ("leader", "follower") or note.detail in ("alter_partition", "metadata")

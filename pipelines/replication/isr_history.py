@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from pipelines.replication.notes import Context, Note
@@ -40,6 +41,8 @@ class Commit:
     by_response: bool = False  # the leader's own AlterPartition was answered with it
     controller_ts: int | None = None  # when the controller says it recorded it
     min_isr: int | None = None  # as the leader told it when it began
+    foretold: bool | None = None
+    replay: bool = False  # told by controllers alone, and only since the topic was deleted
     revision: int = 0
     told: str | None = None
 
@@ -61,6 +64,8 @@ class IsrHistory:
     commits: list[Commit] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
     floor: int | None = None
+    deleted: bool = False
+    """Another topic has taken the place of this one: what controllers alone tell of it is replayed."""
 
     def propose(self, note: Note) -> None:
         """The leader asked for this ISR."""
@@ -79,8 +84,9 @@ class IsrHistory:
         commit = self._same(note)
         if commit is None:
             commit = self._insert(note, due)
-        news = _merge(commit, note)
-        if news and commit.told is not None:
+            commit.replay = self.deleted
+        replayed, news = commit.replay, _merge(commit, note)
+        if (news and commit.told is not None) or replayed > commit.replay:
             commit.due = due
 
     def _is_old(self, note: Note) -> bool:
@@ -92,9 +98,14 @@ class IsrHistory:
             self.floor = _epoch(note)
         return _epoch(note) < self.floor
 
-    def last_of_epoch(self, leader_epoch: int) -> Commit | None:
-        """The last ISR committed under a leader epoch."""
-        return next((c for c in reversed(self.commits) if c.leader_epoch == leader_epoch), None)
+    def known_alone(self, leader_epoch: int, leader_id: int) -> bool:
+        """Whether the ISR under a leader epoch ended as that of its leader alone, and the leader told so itself."""
+        for commit in reversed([c for c in self.commits if c.leader_epoch == leader_epoch]):
+            if set(commit.isr) != {leader_id}:
+                return False
+            if commit.leader_ts is not None:
+                return True
+        return False
 
     def members_at(self, ts: int) -> frozenset[int]:
         """The committed ISR at a time; empty when not known."""
@@ -138,7 +149,7 @@ class IsrHistory:
         return rows
 
     def _tell(self, before: Commit, after: Commit, as_of: int, context: Context) -> list[dict[str, Any]]:
-        if set(before.isr) == set(after.isr) and after.told is None:
+        if after.told is None and (after.replay or set(before.isr) == set(after.isr)):
             return []
         row = self._row(before, after, as_of, context)
         content = json.dumps(row, separators=(",", ":"))
@@ -163,11 +174,21 @@ class IsrHistory:
             "isr_after": list(after.isr),
             "removed": sorted(removed),
             "added": sorted(added),
-            "cause": cause(before, after, proposal is not None, as_of, context),
+            "cause": cause(before, after, proposal is not None, self._joined(before, removed), as_of, context),
             "proposed_ts": proposed,
             "commit_ms": ((after.leader_ts or 0) - (proposed or 0)) // 1000 if own else None,
             "under_min_isr": len(after.isr) < size,
-            "predicted": None,
+            "predicted": after.foretold,
+        }
+
+    def _joined(self, until: Commit, replicas: set[int]) -> dict[int, int]:
+        """When the controller let each of these replicas in last, up to and with the commit `until`, where told."""
+        told = self.commits[: self.commits.index(until) + 1]
+        return {
+            replica: after.controller_ts
+            for before, after in pairwise(told)
+            if after.controller_ts is not None
+            for replica in replicas & set(after.isr) - set(before.isr)
         }
 
     def _min_isr(self, commit: Commit) -> int | None:
@@ -190,7 +211,7 @@ class IsrHistory:
         )
 
     def _pairs(self) -> Iterator[tuple[Commit, Commit]]:
-        return zip(self.commits, self.commits[1:], strict=False)
+        return pairwise(self.commits)
 
     def _same(self, note: Note) -> Commit | None:
         if note.partition_epoch is None:
@@ -223,13 +244,19 @@ class IsrHistory:
             self.floor = max(self.floor or 0, self.commits[0].partition_epoch or 0)
 
 
-def cause(before: Commit, after: Commit, proposed: bool, as_of: int, context: Context) -> str:
-    """What removed or added the replicas: the first of the contract's list that fits."""
+def cause(
+    before: Commit, after: Commit, proposed: bool, joined: dict[int, int], as_of: int, context: Context
+) -> str:  # fmt: skip
+    """What removed or added the replicas: the first of the contract's list that fits.
+
+    `joined`: when the replicas were let in last. What the controller told of them before did not keep them out (before
+    Kafka 3.5 a broker that is stopping may be let in again), so it is no reason to put them out now.
+    """
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
     if after.leader_id in added:  # no leader adds itself
         return "election"
     ts, until = _told_between(after, proposed, as_of, context)
-    named = sorted(filter(None, (_named(r, ts, until, context) for r in sorted(removed))))
+    named = sorted(filter(None, (_named(r, joined.get(r, -1), ts, until, context) for r in sorted(removed))))
     if named:
         return named[0]
     if proposed or after.by_response or (added and not removed):
@@ -252,10 +279,12 @@ def _told_between(after: Commit, proposed: bool, as_of: int, context: Context) -
     return after.controller_ts, after.controller_ts + (0 if own else context.race_window_us)
 
 
-def _named(broker_id: int, ts: int, until: int, context: Context) -> str | None:
-    """How the controller had put this broker out of service by the time of the change, if it had."""
+def _named(broker_id: int, since: int, ts: int, until: int, context: Context) -> str | None:
+    """How the controller had put this broker out of service since it was let in, by the time of the change."""
     spell: list[tuple[int, str]] = []
     for at, detail, _ in context.broker_states(broker_id, until):
+        if at < since:
+            continue
         if detail == "unfenced":
             if at > ts:
                 break
@@ -286,6 +315,9 @@ def _merge(commit: Commit, note: Note) -> bool:
         commit.leader_ts = note.ts
     if note.event_type == "election" or note.detail == "controller":
         commit.controller_ts = note.ts if commit.controller_ts is None else min(note.ts, commit.controller_ts)
+    else:
+        commit.replay = False
+    commit.foretold = note.foretold if commit.foretold is None else commit.foretold
     if note.event_type == "leader" and commit.min_isr is None:
         commit.min_isr = note.min_isr
     return old != _told(commit)
@@ -295,5 +327,5 @@ def _told(commit: Commit) -> tuple[object, ...]:
     """What witnesses add to a commit."""
     return (
         commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response,
-        commit.controller_ts, commit.min_isr,
+        commit.controller_ts, commit.min_isr, commit.foretold,
     )  # fmt: skip

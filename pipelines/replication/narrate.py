@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipelines.replication.columns import I64, NULL, NULL32
+from pipelines.replication.history import PartitionHistory
 from pipelines.replication.hw_course import HwCourse
 from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.rules import Rules
-from pipelines.replication.run import Outcome, behind_holes
+from pipelines.replication.run import Outcome, behind_holes, not_read
 from pipelines.replication.state import OrderKey, State
+from pipelines.replication.terms import Term
 from pipelines.replication.timeline import State as BrokerState
 
 
@@ -57,6 +59,27 @@ class Surroundings:
         seen = self._standing(lane)
         read_further = lanes["last_ts"][lane] > as_of
         return replace(seen, hmax=self.course.as_of(lane, start_ts, as_of)) if read_further else seen
+
+    def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
+        """(HW, ts) of the first one, before `upto`, above what a term was judged by; None where there is none."""
+        lane, start = self.state.lane_of(self.partition, term.broker_id), term.start or 0
+        if lane < 0 or term.seen is None:
+            return None
+        end, _ = self.state.ended.get((lane, start), (upto, None))
+        above = -1 if term.seen.hmax is None else term.seen.hmax
+        return self.course.rise(lane, start, above, term.seen_at, min(upto, end + 1))
+
+    def ended_by(self, term: Term, upto: int) -> bool:
+        """Whether a term that its leader is not in any more was over by `upto`."""
+        lane = self.state.lane_of(self.partition, term.broker_id)
+        end, _ = self.state.ended.get((lane, term.start or 0), (upto, None))
+        return end <= upto
+
+    def lane_in(self, term: Term) -> int:
+        """The lane of a leader that is still in this term, -1 where there is none."""
+        lane = self.state.lane_of(self.partition, term.broker_id)
+        inside = lane >= 0 and self.state.lanes["state"][lane] != IDLE
+        return lane if inside and self.state.lanes["term_start"][lane] == term.start else -1
 
     @cached_property
     def course(self) -> HwCourse:
@@ -110,9 +133,8 @@ def keep_ended(state: State, outcome: Outcome) -> None:
 def narrate(state: State, context: Surroundings, upto: I64) -> tuple[list[Any], list[Any], list[Any]]:
     """Applies what is at or before `upto` (by partition); returns (ISR changes, regressions,
     changes of what is present as (partition, ts, standing before, standing now))."""
-    rises = _rises(state, context)
     _decide_first_terms(state, upto)
-    touched = set(state.notes) | set(rises)
+    touched = set(state.notes) | _led_by_deposed(state, context)
     touched |= {p for p, due in state.due.items() if due <= upto[p]}
     state.histories |= state.first_terms.take(touched, state.place)
     changes, regressions, moves = [], [], []
@@ -122,15 +144,14 @@ def narrate(state: State, context: Surroundings, upto: I64) -> tuple[list[Any], 
         before = _standing(context, history.present, history.now)
         ready, rest = _ready(state.notes.pop(partition, []), int(upto[partition]))
         for key, note in ready:
-            history.settle(key[0], context)
+            _settle(history, key[0], context)
             history.apply(note, context)
             now = _standing(context, history.present, note.ts)
             if now != before:
                 moves.append((partition, note.ts, before, now))
                 before = now
-        for rise in rises.get(partition, ()):
-            history.zombie_rise(*rise)
-        history.settle(int(upto[partition]), context)
+        _settle(history, int(upto[partition]), context)
+        _depose(context, history, int(upto[partition]))
         if rest:
             state.notes[partition] = rest
         _remember(state, partition, history)
@@ -139,12 +160,16 @@ def narrate(state: State, context: Surroundings, upto: I64) -> tuple[list[Any], 
     return changes, regressions, moves
 
 
-def decided_upto(state: State, frontier: dict[int, int], batch: Batch) -> I64:
-    """Per partition how far its history may be told: to the frontier, ahead of what waits behind a hole."""
+def decided_upto(state: State, frontier: dict[int, int], batch: Batch, outcome: Outcome) -> I64:
+    """Per partition how far its history may be told: to the frontier, ahead of what waits behind a hole or for others
+    with other clocks."""
     of_topic = np.array([frontier[state.clusters.number(t[0])] for t in state.topics.all] or [NEVER], dtype=np.int64)
     upto: I64 = of_topic[state.partition_keys.keys >> 32]
     series, times = behind_holes(batch)
     np.minimum.at(upto, state.series["partition"][series], times - 1)
+    if state.apart.count:
+        series, clocks = not_read(batch, outcome)
+        np.minimum.at(upto, state.series["partition"][series], clocks - 1)
     return upto
 
 
@@ -162,16 +187,45 @@ def _standing(context: Surroundings, present: Any, ts: int) -> Standing:
     return Standing(present.leader_id, int(led), int(led and len(isr) < len(replicas)), int(led and under_min))
 
 
-def _rises(state: State, context: Surroundings) -> dict[int, list[tuple[int, int, int, int]]]:
-    """Deposed leaders whose HW rose all the same: (broker, term start, HW, ts) by partition."""
-    lanes, known = state.lanes, len(context.before["hw"])
-    same = lanes["term_start"][:known] == context.before["term_start"]
-    rose = same & (lanes["deposed"][:known] == 1) & (lanes["hw"][:known] > context.before["hw"])
-    found: dict[int, list[tuple[int, int, int, int]]] = {}
-    for lane in np.flatnonzero(rose):
-        rise = tuple(int(lanes[n][lane]) for n in ("broker", "term_start", "hw", "last_ts"))
-        found.setdefault(int(lanes["partition"][lane]), []).append(rise)  # type: ignore[arg-type]
-    return found
+def _led_by_deposed(state: State, context: Surroundings) -> set[int]:
+    """Partitions of which a deposed leader tells HWs all the same."""
+    if not (deposed := state.lanes["deposed"] == 1).any():
+        return set()
+    told = np.unique(np.concatenate([context.outcome.hw["lane"], state.recent["lane"], state.carry["lane"]]))
+    return {int(p) for p in state.lanes["partition"][told[deposed[told]]]}
+
+
+def _settle(history: PartitionHistory, upto: int, context: Surroundings) -> None:
+    """Decides everything due before `upto`, each in its place among the HWs that deposed leaders told by then."""
+    while True:
+        due, rise = history.due(), _next_rise(history, upto, context)
+        if rise is not None and (due is None or rise[-1] <= due):
+            history.zombie_rise(*rise)
+        elif due is not None and due < upto:
+            history.settle(due + 1, context)
+        else:
+            return
+
+
+def _next_rise(history: PartitionHistory, upto: int, context: Surroundings) -> tuple[int, int, int, int] | None:
+    """The first HW by which a deposed leader has committed more than its term was judged by: (broker, term start, HW,
+    ts)."""
+    found = []
+    for term in history.outlived():
+        if rise := context.rise(term, upto):
+            hw, ts = rise
+            found.append((term.broker_id, term.start or 0, hw, ts))
+    return min(found, key=lambda rise: (rise[-1], rise)) if found else None
+
+
+def _depose(context: Surroundings, history: PartitionHistory, upto: int) -> None:
+    """Looks after the leaders of terms that are over: whether they have heard of it by `upto`."""
+    for term in history.outlived():
+        lane = context.lane_in(term)
+        if lane >= 0:
+            context.state.lanes["deposed"][lane] = 1
+        else:
+            term.over = context.ended_by(term, upto)
 
 
 def _ready(

@@ -21,7 +21,8 @@ class Note:
     hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back, with `taken_back`
     one whose earlier report above them was false), lost, gap, or midflight: the telemetry of `broker_id` begins, or
     begins again, in the middle of a term that it leads.
-    `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it.
+    `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it; `foretold`
+    whether the lag rule held for every replica that a leader's `isr` removes, before it was committed.
     """
 
     ts: int
@@ -45,6 +46,7 @@ class Note:
     detail: str | None = None
     before: int | None = None
     min_isr: int | None = None
+    foretold: bool | None = None
 
 
 def note_of(event: dict[str, Any], **found: Any) -> Note:

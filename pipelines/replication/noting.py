@@ -19,6 +19,7 @@ from pipelines.replication.notes import Note, note_of
 from pipelines.replication.run import Outcome
 from pipelines.replication.state import STARTING, OrderKey, State
 
+_FORETOLD = (FORETOLD, NOT_FORETOLD)
 _FIRST = {"leader", "follower", "isr", "config"}
 
 
@@ -51,11 +52,11 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     after += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
     after += [(int(r), {"detail": "reports_back", "before": int(b)}) for r, b in zip(*outcome.backs, strict=True)]
     after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
-    _keep_foretold(state, batch, outcome)
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
     alone = _alone(state, batch, rare, found)
     _keep_starts(state, batch, rare[alone])
-    queued: list[tuple[int, dict[str, Any]]] = [(int(r), {}) for r in rare[~alone]]
+    foretold = {int(r): {"foretold": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
+    queued = [(int(r), foretold.get(int(r), {})) for r in rare[~alone]]
     said = [*ahead, *queued, *after]
     rows = np.array([r for r, _ in said], dtype=np.int64)
     events, clocks = rows_of(batch.events, rows).to_pylist(), _clocks(batch, rows).tolist()
@@ -128,14 +129,6 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
         ("under_min_isr_change", under_min),
     ):
         minutes.add_at(state, cluster[counted], broker[counted], ts[counted], name)
-
-
-def _keep_foretold(state: State, batch: Batch, outcome: Outcome) -> None:
-    """Remembers which ISR commits the lag rule foretold, until their row is written."""
-    for mark in (FORETOLD, NOT_FORETOLD):
-        for row in outcome.marked(mark):
-            epoch = int(batch.columns.partition_epoch[row])
-            state.foretold[int(state.series["partition"][batch.series[row]]), epoch] = mark == FORETOLD
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:

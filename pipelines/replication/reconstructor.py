@@ -176,7 +176,7 @@ class Reconstructor:
             k: EVERYTHING if final else state.sources.frontier(str(name[0]))
             for k, name in enumerate(state.clusters.all)
         }
-        upto = decided_upto(state, frontier, batch)
+        upto = decided_upto(state, frontier, batch, context.outcome)
         take_notes(state, batch, context.outcome)
         begin(state, context, upto, minutes)
         changes, regressions, moves = narrate(state, context, upto)
@@ -184,7 +184,7 @@ class Reconstructor:
             if not final:
                 state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]
         settled = {k: state.sources.settled.get(str(name[0]), -1) for k, name in enumerate(state.clusters.all)}
-        asked_from = decided_upto(state, settled, batch) - 2 * context.race_window_us
+        asked_from = decided_upto(state, settled, batch, context.outcome) - 2 * context.race_window_us
         keep_recent(state, context.outcome, context.before, asked_from)
         broadcast.move(state, moves, minutes)
         broadcast.count_changes(state, changes, regressions, minutes)
@@ -200,8 +200,6 @@ class Reconstructor:
             state.ended = {k: v for k, v in state.ended.items() if v[0] >= frontier[int(cluster[k[0]])] - grace}
         oldest = min(frontier.values(), default=-1) - 60 * self.rules.reorder_grace_ms * 1000
         state.holds = {k: kept for k, v in state.holds.items() if (kept := [t for t in v if t > oldest])}
-        if len(state.foretold) > 4096:
-            state.foretold = dict(list(state.foretold.items())[-1024:])
 
     def _replica_hw(self, batch: Batch, outcome: Outcome) -> pa.Table:
         computed = replica_hw(self.state, outcome.sync)

@@ -202,6 +202,15 @@ def behind_holes(batch: Batch) -> tuple[I32, I64]:
     return a.series[waits], batch.columns.ts[a.order[a.end[waits]]]
 
 
+def not_read(batch: Batch, outcome: Outcome) -> tuple[I32, I64]:
+    """(series, clock) of rows that their lanes have put off: the controller's clock is ahead of their leader's."""
+    a = batch.accepted
+    at = np.flatnonzero(outcome.consumed[a.order] == 0)
+    of = np.searchsorted(a.start, at, side="right") - 1
+    within = at < a.end[of]
+    return a.series[of[within]], a.clock[at[within]]
+
+
 def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
     """Reads the rows that no lane reads: they count as events, and their rare ones go to the histories."""
     a = batch.accepted

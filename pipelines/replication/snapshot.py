@@ -68,7 +68,6 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> dict[str, An
         "ended": [[*k, end, _seen(seen)] for k, (end, seen) in state.ended.items()],
         "due": list(state.due.items()), "gaps": list(state.gaps.items()), "told_lost": sorted(state.told_lost),
         "holds": [[*k, v] for k, v in state.holds.items()],
-        "foretold": [[*k, v] for k, v in state.foretold.items()],
         "assigned": list(state.assigned.several.items()),
     }  # fmt: skip
 
@@ -133,7 +132,6 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
     state.gaps = {s: [tuple(g) for g in gaps] for s, gaps in rest["gaps"]}
     state.told_lost = {tuple(k) for k in rest["told_lost"]}
     state.holds = {(c, b): v for c, b, v in rest["holds"]}
-    state.foretold = {(p, e): v for p, e, v in rest["foretold"]}
     several = {p: [(ts, tuple(r)) for ts, r in told] for p, told in rest["assigned"]}
     state.assigned, state.first_terms = Assignments(tables["assigned"], several), FirstTerms(tables["first_terms"])
     return state

@@ -55,9 +55,11 @@ def pay(terms: Terms, at: int, context: Context) -> bool:
 def alone(
     terms: Terms, term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, context: Context
 ) -> bool:
-    """Whether a term ended with its leader alone in an ISR that satisfied min ISR, as set when the next one began."""
-    last = isr.last_of_epoch(term.epoch)
-    single = last is not None and set(last.isr) == {term.broker_id}
+    """Whether a term ended with its leader alone in an ISR that satisfied min ISR, as set when the next one began.
+
+    It moved its HW accordingly only if it knew: a controller makes a leader that is dead already the last of its ISR.
+    """
+    single = isr.known_alone(term.epoch, term.broker_id)
     after = next((t.ts for t in terms.terms[terms.terms.index(term) + 1 :]), as_of)
     return single and (context.min_isr(min(after, as_of), term.min_isr) <= 1 or replicas == (term.broker_id,))
 

@@ -95,8 +95,6 @@ class State:
     """Partitions with something undecided, and when it falls due."""
     gaps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """Series with numbers declared lost: what comes of them later is late, not a repeat."""
-    foretold: dict[tuple[int, int], bool] = field(default_factory=dict)
-    """(partition, partition epoch) -> whether the lag rule held before that shrink was committed."""
     holds: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """(cluster, broker) -> times at which telemetry of it went missing, until every lane has passed them."""
     told_lost: set[tuple[int, int]] = field(default_factory=set)

@@ -14,7 +14,8 @@ class Term:
     """One stretch of leading. `start` is None while only an unclean election has told of it.
 
     `stored`: largest HW of it that a broker told when it next started; `stored_by`: whose, or `alone`;
-    `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was over.
+    `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was judged to be over, as
+    of `seen_at`; `over`: its leader does nothing in it any more.
     """
 
     epoch: int
@@ -37,6 +38,8 @@ class Term:
     gap_at_start: bool = False
     fetchers: frozenset[int] = frozenset()
     seen: TermSeen | None = None
+    seen_at: int = 0
+    over: bool = False
     revision: int = 0
     told: str | None = None
 
@@ -51,7 +54,7 @@ class Term:
 
     def freeze(self, as_of: int, context: Context) -> None:
         if self.seen is None:
-            self.seen = self.known(as_of, context)
+            self.seen, self.seen_at = self.known(as_of, context), as_of
 
 
 @dataclass(slots=True)
@@ -202,6 +205,7 @@ class Terms:
     def fold(self, after: Mark, as_of: int, context: Context) -> None:
         """Puts the oldest term away; `after` is the mark at its end."""
         term = self.terms.pop(0)
+        term.freeze(as_of, context)
         part = {b for b in self.standings if b == term.broker_id or self.fetched(term, b, as_of, context)}
         self.since = {b: term.offset if s is None else s for b, s in self.since.items() if b not in part}
         self.since.update(dict.fromkeys(part))

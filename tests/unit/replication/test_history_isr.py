@@ -207,3 +207,12 @@ def test_a_proposal_explains_one_commit_only():
     story = [START, proposed(1000, 1, (1, 2)), isr(1010, 1, (1, 2), 1), isr(2000, 1, (1, 2, 3), 2)]
     row = changes([*story, isr(9000, 1, (1, 2), 3)], Around())[-1]
     assert (row["cause"], row["proposed_ts"], row["commit_ms"]) == ("unknown", None, None)
+
+
+@pytest.mark.parametrize(("let_in", "cause"), [(True, "controller_fenced"), (False, "controlled_shutdown")])
+def test_what_the_controller_told_before_it_let_a_replica_in_does_not_put_it_out(let_in, cause):
+    """Before Kafka 3.5 a broker that is stopping joins an ISR again, until it is fenced."""
+    around = Around(states={3: [(900, "controlled_shutdown", 7), (4000, "fenced", 7)]})
+    joins = [isr(1000, 9, (1, 2), 1, "controller"), isr(2000, 9, (1, 2, 3), 2, "controller")] if let_in else []
+    story = [START, *joins, isr(4000, 9, (1, 2), 3, "controller")]
+    assert changes(story, around)[-1]["cause"] == cause

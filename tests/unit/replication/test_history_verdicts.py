@@ -198,6 +198,19 @@ def test_a_former_leader_alone_below_min_isr_had_committed_only_what_it_stored()
     assert (row["lost_to"], json.loads(row["evidence"])["at_most"]) == (230, [120, 300])
 
 
+@pytest.mark.parametrize("knew", [True, False])
+def test_a_leader_made_the_last_of_its_isr_when_it_was_dead_already_committed_no_more(knew):
+    around = Around({(1, 0): seen(0, fetchers=frozenset({2}))})
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        isr(5000, 9, (1,), 1, "controller", leader_id=1, leader_epoch=0),
+        *([isr(5010, 1, (1,), 1, leader_epoch=0)] if knew else []),
+        election(5300, -1, 1, isr=(), partition_epoch=2),
+        leader(16_000, 1, 2, 1, 0, (1,), unclean=True, partition_epoch=3),
+    ]
+    assert [row["class"] for row in regressions(story, around)] == (["stale_leader_hw"] if knew else [])
+
+
 def test_an_election_from_outside_the_isr_is_unclean_even_where_nobody_says_so():
     around = Around({(1, 0): seen(300, fetchers=frozenset({2}))})
     story = [

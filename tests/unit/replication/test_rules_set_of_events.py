@@ -7,12 +7,12 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from bronze import events_of
+from bronze import Told, events_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 
-from pipelines.replication import Reconstructor, Rules
+from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.buckets import assign
 from pipelines.replication.facts import Facts
 from pipelines.replication.sources import coverage
@@ -162,3 +162,25 @@ def test_sources_first_heard_of_after_others_count_as_if_they_had_come_first(clu
 def test_changed_settings_hold_from_the_same_time_however_they_are_cut(cluster, seed, batches):
     parts = deliver(cluster.rows, Random(seed), batches, repeats=0)
     assert differences(whole(cluster), run(parts, restart=True)) == {}
+
+
+def deposed_leader_goes_on():
+    """Broker 1 does not know of broker 2's term, in which its follower 3 fetches from it all the same, for 3 s."""
+    old, new = Told("broker-1/replication.log"), Told("broker-2/replication.log")
+    old.leader(0, 0, 0, 0, [1, 3], replicas=[1, 2, 3]).append(10, 50).fetch(20, 3, 5)
+    new.leader(100, 1, 5, 5, [2], replicas=[1, 2, 3]).progress(40_000)
+    for k in range(6, 12):
+        old.fetch(500 * (k - 5), 3, k)
+    old.progress(4000).fetch(20_000, 3, 20).progress(40_000)
+    return sorted(old.rows + new.rows, key=lambda row: row["ts"])
+
+
+def test_what_a_deposed_leader_still_commits_is_told_the_same_however_it_is_cut():
+    rows = deposed_leader_goes_on()
+    expected = run([rows])
+    losses = [(row["revision"], row["lost_to"]) for row in replay(events_of(rows), RULES).hw_regressions.to_pylist()]
+    assert losses == [(1, None), (2, 11), (3, 20)]
+    for cut in (1, 2, 5):
+        pieces = [rows[k : k + cut] for k in range(0, len(rows), cut)]
+        assert differences(run(pieces), expected) == {}
+        assert differences(run(pieces, restart=True), expected) == {}

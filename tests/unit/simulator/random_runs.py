@@ -86,6 +86,11 @@ def again(run: Simulate, **changed: object) -> Simulate:
     return Simulate(**{key: getattr(run, key) for key in run.model_fields_set} | changed)
 
 
+def clocks_right(run: Simulate) -> Simulate:
+    """The run with clocks that agree."""
+    return again(run, clock_skew_ms=0, fault=[line for line in run.fault if "clock-jump" not in line])
+
+
 def loses_records(planned: Plan) -> bool:
     """Whether what was written may be gone, or cut where it should not be, by the faults or the rules themselves."""
     upgraded = {VERSIONS[f.words["to"]] for f in planned.faults if f.do == "rolling-upgrade"}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from random_runs import KINDS, RECENT, again, command, minimal, run_of, seeds
+from random_runs import KINDS, RECENT, again, clocks_right, command, minimal, run_of, seeds
 from told import wrong
 
 from generators.simulator.cluster.settings import MS, SECOND
@@ -29,10 +29,6 @@ def is_the_truth(run: Simulate, seed: int) -> None:
         smallest = minimal(run, wrong)
         said = [f"seed {seed}: {len(found)} differences; the smallest run has", *wrong(smallest), command(smallest)]
         pytest.fail("\n".join(said), pytrace=False)
-
-
-def clocks_right(run: Simulate) -> Simulate:
-    return again(run, clock_skew_ms=0, fault=[line for line in run.fault if "clock-jump" not in line])
 
 
 @pytest.mark.parametrize("seed", seeds(25))

@@ -12,12 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from random_runs import run_of, seeds
+from random_runs import again, clocks_right, run_of, seeds
 from told import Told, told
 
 from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from pipelines.replication import Facts, Reconstructor, Rules, replay
-from pipelines.settings import Simulate
 from tests.streaming.shell import added_up, same_rows
 
 SEEDS = seeds(4)
@@ -28,10 +27,7 @@ SHIFTED = (*OFFSETS, "reported_hw", "hw_before", "hw_after", "start_offset", "lo
 @cache
 def clean(seed: int) -> tuple[Told, Facts]:
     """A run whose clocks are right, and its facts: sources are as late as their clocks are slow, otherwise."""
-    drawn = run_of(seed)
-    steady = [line for line in drawn.fault if "clock-jump" not in line]
-    run = Simulate(**{k: getattr(drawn, k) for k in drawn.model_fields_set} | {"clock_skew_ms": 0, "fault": steady})
-    one = told(run)
+    one = told(clocks_right(run_of(seed)))
     return one, replay(one.events, one.rules)
 
 
@@ -60,6 +56,16 @@ def test_cutting_into_batches(seed):
     cuts = [0, *sorted(random.sample(range(rows), 10)), rows]
     pieces = [one.events.slice(start, end - start) for start, end in pairwise(cuts)]
     assert_same(in_batches(pieces, one.rules), expected)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cutting_into_batches_with_clocks_apart(seed):
+    """By up to 8 s, within the grace; facts with clocks apart are other ones, but those whatever the cut."""
+    one = told(again(clocks_right(run_of(seed)), clock_skew_ms=4_000))
+    random, rows = Random(seed), len(one.events)
+    cuts = [0, *sorted(random.sample(range(rows), 10)), rows]
+    pieces = [one.events.slice(start, end - start) for start, end in pairwise(cuts)]
+    assert_same(in_batches(pieces, one.rules), replay(one.events, one.rules))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
