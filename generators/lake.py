@@ -68,7 +68,7 @@ def append_round(
 
     write_deltalake(
         bronze(lake, storage_options),
-        events.cast(replication_events.ARROW),
+        events.cast(replication_events.ARROW).combine_chunks(),  # chunks would be written in any order
         mode="append",
         commit_properties=_reached(versions),
     )

@@ -237,7 +237,8 @@ def write(folder: str | Path, tables: Mapping[str, pa.Table]) -> None:
     from deltalake import write_deltalake
 
     for name, table in tables.items():
-        write_deltalake(str(Path(folder) / name), table, mode="overwrite", schema_mode="overwrite")
+        whole = table.combine_chunks()  # chunks would be written in any order
+        write_deltalake(str(Path(folder) / name), whole, mode="overwrite", schema_mode="overwrite")
 
 
 def _alias(log: ReplicaLog) -> ReplicaLog:
