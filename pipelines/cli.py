@@ -336,6 +336,9 @@ def simulate(
         typer.Option(metavar="KIND=SHARE", help="Telemetry lost, late, ... on its way; again for more."),
     ] = None,
     level: Annotated[int | None, typer.Option(metavar="3|2|0", help="What its telemetry tells.")] = None,
+    fetch_every_ms: Annotated[
+        int | None, typer.Option(metavar="N", help="Tell of fetches that change nothing only so often; 0: of each.")
+    ] = None,
     truth: Annotated[Path | None, typer.Option(metavar="DIR", help="What really happened, as Delta tables.")] = None,
     format: Annotated[
         Telling, typer.Option(help="Events into the lake, or broker log files into --out.")
@@ -360,6 +363,7 @@ def simulate(
       hwmark simulate --brokers 6 --topics orders:12x3:min-isr=2,clicks:4x2:unclean --load wave:500,hot=1.1 --lake lake
       hwmark simulate --brokers 60 --partitions 100000 --load steady:100000 --cluster large --lake lake
       hwmark simulate --lake lake --load bursts:500,acks=all,producers=3,by=key,hot=1.1 --fault "20s kill 1 for 9s"
+      hwmark simulate --lake lake --partitions 400 --fetch-every-ms 10000 --fault "9s kill 1 for 9s"
       hwmark simulate --format kafka-logs --out logs --rate freeze=2
       HWMARK_SIMULATE__CLOCK_SKEW_MS=5000 hwmark simulate --lake lake --fault "9s rolling-restart"
       hwmark simulate --list
@@ -373,6 +377,7 @@ def simulate(
         "seed": seed, "cluster": cluster, "brokers": brokers, "topics": topics, "partitions": partitions,
         "duration": duration, "version": version, "load": load, "faults": faults, "fault": fault,
         "rates": command.numbers("rate", rate), "spoil": command.numbers("spoil", spoil), "level": level,
+        "fetch_every_ms": fetch_every_ms,
     }  # fmt: skip
     way = command.Way(format.value, out, lake is not None, truth, fleet)
     settings = _settings(config, lake={"path": lake}, simulate=given)

@@ -97,6 +97,8 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
     planned = plan(settings.simulate)
     if way.out is not None and planned.spoil is not None:
         raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
+    if way.out is not None and planned.fetch_every_ms:
+        raise UsageError("--fetch-every-ms is for events: a broker's log has every fetch, so leave it out")
     with progress("simulate") as say:
         outcome = (_fleet if _is_fleet(planned, way) else _steps)(planned, settings, way, say)
     echo("\n".join(summary.lines(outcome)))
@@ -124,7 +126,7 @@ def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
     if way.out is not None:
         return run.run(planned, sinks.LogFiles(way.out), say)
     cluster, seed = planned.settings.cluster, planned.settings.seed
-    place = settings.lake.path, cluster, settings.lake.storage_options
+    place = settings.lake.path, cluster, settings.lake.storage_options, planned.fetch_every_ms
     with hold(settings.lake.path, f"ingest:simulate/{cluster}", settings.lake.storage_options):
         sink = sinks.SpoiledLake(planned.spoil, seed, *place) if planned.spoil else sinks.Lake(*place)
         return run.run(planned, sink, say)

@@ -37,6 +37,8 @@ class Plan:
     level: int
     spoil: Rates | None = None
     """What happens to its telemetry on the way; None: nothing."""
+    fetch_every_ms: int = 0
+    """How often a fetch that changes nothing is told; 0: every one is."""
 
     @property
     def partitions(self) -> int:
@@ -66,7 +68,8 @@ def plan(section: Simulate) -> Plan:
     wrong = _faults(section, settings)
     loads = tuple(load.parse(text) for text in section.load)
     _check_loads(loads, settings, wrong)
-    return Plan(settings, loads, tuple(wrong), section.duration, section.level, _spoil(section.spoil))
+    every = _fetch_every(section)
+    return Plan(settings, loads, tuple(wrong), section.duration, section.level, _spoil(section.spoil), every)
 
 
 def _topics(section: Simulate) -> tuple[Topic, ...]:
@@ -128,6 +131,15 @@ def _spoil(shares: Mapping[str, float]) -> Rates | None:
         if not 0 <= share <= 1:
             raise UsageError(f"spoil {kind}={share} is no share; the nearest allowed is {1 if share > 1 else 0}")
     return Rates(**shares) if shares else None
+
+
+def _fetch_every(section: Simulate) -> int:
+    every, most = section.fetch_every_ms, section.lag_max_ms // 3
+    if every > most:
+        raise UsageError(f"fetch_every_ms {every} is more than a third of lag_max_ms; the nearest allowed is {most}")
+    if every and section.level != 3:
+        raise UsageError(f"fetch_every_ms {every} is for level 3: level {section.level} tells of no fetches anyway")
+    return every
 
 
 def _check_loads(loads: Sequence[Load], settings: Settings, wrong: Sequence[Fault]) -> None:

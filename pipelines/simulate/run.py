@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator.clients.applications import Delivered
 from generators.simulator.clients.load import Answers, Driver, Load
+from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.faults.injection import Done, Injection
 from generators.simulator.truth.tables import Truth
 from pipelines.simulate.plan import Plan
-from pipelines.simulate.sinks import Sink, new_writer
+from pipelines.simulate.sinks import Rested, Sink, new_writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,18 +50,29 @@ def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
     """Simulates the plan step by step, from beginning to end."""
     began = perf_counter()
     simulation = Simulation(plan.settings)
-    sink.begin(simulation, plan.level)
+    rested = sink.begin(simulation, plan.level)
     truth = watch(simulation)
+    if rested is not None:
+        simulation.rest = _resting(rested, truth)
     simulation.start()
     injection = Injection(simulation, plan.faults)
     driver = Driver(simulation, plan.loads, plan.seconds, plan.settings.seed)
     for piece in range(1, PIECES + 1):
         simulation.run(plan.seconds / PIECES)
+        simulation.tell_of_rest()
         sink.flush()
         say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {sink.told}")
     sink.close()
     delivered = list(driver.delivered())
     return Outcome(plan, sink.told, injection.done, perf_counter() - began, truth.close(), driver.answers, delivered)
+
+
+def _resting(rested: Rested, truth: Truth) -> Rested:
+    def tell(fetch: Happening) -> None:
+        rested(fetch)
+        truth.heard(fetch.broker, fetch.ts)
+
+    return tell
 
 
 def watch(simulation: Simulation) -> Truth:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from generators.simulator.cluster.happening import Happening
 from generators.simulator.telemetry.faults import Rates, strike
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 
+Rested = Callable[[Happening], None]
+"""Takes a fetch that is told of afterwards (`Simulation.rest`)."""
+
+
 class Sink(Protocol):
     """Told of a cluster before it starts, then every so often, and at the end."""
 
-    def begin(self, simulation: Simulation, level: int) -> None: ...
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        """None where every fetch is wanted, one by one."""
+        ...
+
     def flush(self) -> None: ...
     def close(self) -> None: ...
 
@@ -36,8 +44,8 @@ class Nowhere:
 
     told = "no telemetry"
 
-    def begin(self, simulation: Simulation, level: int) -> None:
-        pass
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        return None
 
     def flush(self) -> None:
         pass
@@ -49,16 +57,20 @@ class Nowhere:
 class Lake:
     """Bronze of a lake, one version of this cluster's writer for each piece. Raises UsageError where it has any yet."""
 
-    def __init__(self, lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, lake: str, cluster: str, storage_options: Mapping[str, str] | None = None, fetch_every_ms: int = 0
+    ) -> None:
+        self._fetch_every_ms = fetch_every_ms
         self._lake, self._options = lake, storage_options
         self._writer = new_writer(lake, cluster, storage_options)
         self._version = self._events = 0
         self._sources: set[str] = set()
 
-    def begin(self, simulation: Simulation, level: int) -> None:
-        self._telemetry = Telemetry(simulation.settings, level)
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms)
         simulation.observers.append(self._telemetry)
         self._telemetry.follow(simulation)
+        return self._telemetry.observe if self._fetch_every_ms else None
 
     def flush(self) -> None:
         self._take(self._telemetry.drain())
@@ -86,8 +98,8 @@ class Lake:
 class SpoiledLake(Lake):
     """The same, but for what happens to telemetry on its way; it arrives when all of it is told."""
 
-    def __init__(self, rates: Rates, seed: int, lake: str, cluster: str, options: Mapping[str, str]) -> None:
-        super().__init__(lake, cluster, options)
+    def __init__(self, rates: Rates, seed: int, *place: Any) -> None:
+        super().__init__(*place)
         self._rates, self._seed = rates, seed
         self._pieces: list[pa.Table] = []
         self._struck: Counter[str] = Counter()
@@ -129,10 +141,11 @@ class LogFiles:
             raise UsageError(f"--out {folder} has something in it already: name a new folder")
         self._folder = folder
 
-    def begin(self, simulation: Simulation, level: int) -> None:
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
         self._logs = KafkaLogs(simulation.settings, self._folder, level)
         simulation.observers.append(self._logs)
         self._logs.follow(simulation)
+        return None
 
     def flush(self) -> None:
         pass

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -124,6 +125,16 @@ def test_telemetry_can_be_spoilt_on_its_way():
     assert clean.splitlines()[2:] == told.splitlines()[2:]
 
 
+def test_fetches_that_change_nothing_can_be_told_rarely_and_the_truth_stays_the_same():
+    words = ("--duration", "20s", "--partitions", "9", "--load", "steady:5", "--fault", "9s kill 1 for 5s")
+    for lake, every in (("all", "0"), ("few", "5000")):
+        said(*words, "--lake", lake, "--fetch-every-ms", every, "--truth", f"{lake}-truth")
+    kinds = [Counter(read_events(lake)["event_type"].to_pylist()) for lake in ("all", "few")]
+    assert kinds[1]["fetch"] < 0.6 * kinds[0]["fetch"]
+    assert {**kinds[0], "fetch": 0} == {**kinds[1], "fetch": 0}
+    assert [digest(f"all-truth/{name}") for name in TRUTH] == [digest(f"few-truth/{name}") for name in TRUTH]
+
+
 def test_older_rules_are_named_for_the_reconstruction():
     assert (
         "reconstruct it with HWMARK_RULES__STRICT_MIN_ISR=false HWMARK_RULES__LAG_MAX_MESSAGES=4000 hwmark run"
@@ -164,6 +175,9 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--explain"], "needs --scenario"),
         (["--out", "logs"], "--out logs is for --format kafka-logs; events go to --lake"),
         (["--format", "kafka-logs", "--out", "logs"], "leave out --lake"),
+        (["--fetch-every-ms", "20000"], "is more than a third of lag_max_ms; the nearest allowed is 10000"),
+        (["--fetch-every-ms", "900", "--level", "2"], "fetch_every_ms 900 is for level 3"),
+        (["--load", "steady:1,by=key", "--fleet"], "which has no --load with producers"),
         (["--partitions", "501", "--level", "2"], "501 partitions are simulated as a fleet, which has no --level"),
     ],
 )
