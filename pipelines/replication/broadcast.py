@@ -86,7 +86,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
     elif row["event_type"] == "config":
         topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
-        state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"])
+        topic_id = -1 if row["topic_id"] is None else state.topic_ids.number(row["topic_id"])
+        state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)
     else:
         key = (state.source_names.number(row["cluster"], row["source_id"], row["source_epoch"]), row["source_seq"])
         if key not in state.told_lost:

@@ -21,7 +21,7 @@ from pipelines.replication.machine import (
 )
 from pipelines.replication.replica_states import put_sync, renew_deadline, unassign
 from pipelines.replication.slots import mask_of
-from pipelines.replication.told_by_others import compare_clocks, settle_config
+from pipelines.replication.told_by_others import compare_clocks, recorded_at, settle_config
 
 
 @kernel
@@ -78,16 +78,31 @@ def on_isr(
     if C.partition_epoch[i] != NULL32:
         L[lane, LANE.partition_epoch] = C.partition_epoch[i]
         L[lane, LANE.learnt] = now
-    if C.isr_from_whom[i] == BY_METADATA and isr != L[lane, LANE.asked]:
-        for k in range(L[lane, LANE.slots]):
-            if ((L[lane, LANE.isr] & ~isr) >> k) & 1:
-                R[lane * width + k, SLOT.barred] = now
+    since = NULL
+    if isr != L[lane, LANE.asked]:
+        L[lane, LANE.asked_ts] = NULL
+        if C.isr_from_whom[i] == BY_METADATA:
+            since = recorded_at(L, T, S, lane, now) if C.partition_epoch[i] != NULL32 else NULL
+            since = now - L[lane, LANE.ahead] if since == NULL else since
+    put_out(L, R, width, lane, L[lane, LANE.isr] & ~isr, since)
     set_isr(L, lane, isr)
     if popcount(isr) < L[lane, LANE.assigned_count]:
         compare_clocks(L, T, S, lane, now)
     settle_config(L, T, S, lane, now, False)
     o = weigh_isr(L, S, lane, O, o, now)
     return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN), y
+
+
+@kernel
+def put_out(L: Records, R: Records, width: int, lane: int, out: int, since: int) -> None:
+    """Who left the ISR may be another incarnation than joined it, as its next fetch says.
+
+    Whom the controller put out, at `since` by its own clock, may not join by anything that it told until then.
+    """
+    for k in range(L[lane, LANE.slots]):
+        if (out >> k) & 1:
+            R[lane * width + k, SLOT.epoch] = -1
+            R[lane * width + k, SLOT.barred] = max(R[lane * width + k, SLOT.barred], since)
 
 
 @kernel

@@ -210,6 +210,7 @@ def run_lanes(
                 asked = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])
                 L[lane, LANE.joining] = asked & ~L[lane, LANE.isr]
                 L[lane, LANE.asked] = asked
+                L[lane, LANE.asked_ts] = now
                 for slot in range(L[lane, LANE.slots]):
                     if (asked >> slot) & 1:
                         R[lane * width + slot, SLOT.barred] = NULL

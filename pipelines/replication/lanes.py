@@ -57,8 +57,10 @@ LANES = shape(
     append_leo=NULL,
     stalled_since=NULL,
     ahead=0,
+    compared=0,
     learnt=NULL,
     asked=0,
+    asked_ts=NULL,
     carried=0,
     slots=0,
 )

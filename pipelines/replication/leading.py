@@ -11,7 +11,7 @@ from pipelines.replication.lanes import APART, IDLE, LEADING, MIDFLIGHT, OPEN, T
 from pipelines.replication.machine import LANE, MS, SLOT, TERM, Settings, Stats, Timeline, first_not_below
 from pipelines.replication.replica_states import reset_replicas
 from pipelines.replication.slots import mask_of, slot_of
-from pipelines.replication.told_by_others import alive, as_of, settle_config, unless_down
+from pipelines.replication.told_by_others import alive, as_of, set_clock, settle_config, unless_down
 
 
 @kernel
@@ -54,7 +54,8 @@ def start_term(
     apart = as_of(T.apart, (L[lane, LANE.partition] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF), now)
     if apart >= 0:
         ahead = unless_down(L, T, lane, T.apart[apart, APART.at.ts], T.apart[apart, APART.at.ahead])
-        L[lane, LANE.ahead] = 0 if 0 <= ahead <= S.race else ahead
+        set_clock(L, S, lane, 0 if 0 <= ahead <= S.race else ahead, False)
+    L[lane, LANE.asked_ts] = NULL
     L[lane, LANE.deposed] = 0
     L[lane, LANE.term_start] = C.ts[i]
     L[lane, LANE.start_offset] = C.leo[i]
@@ -109,6 +110,7 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int,
     L[lane, LANE.isr] = 0
     L[lane, LANE.joining] = 0
     L[lane, LANE.asked] = 0
+    L[lane, LANE.asked_ts] = NULL
     L[lane, LANE.learnt] = NULL
     L[lane, LANE.held] = 0
     L[lane, LANE.told_min_isr] = NULL32

@@ -54,7 +54,7 @@ class Timeline(NamedTuple):
 BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL)
 """A state of a broker: its incarnation, and when that registered, where told."""
 
-CONFIGS = shape(key=0, ts=0, min_isr=NULL32, lag=NULL)
+CONFIGS = shape(key=0, ts=0, min_isr=NULL32, lag=NULL, topic_id=-1)
 
 JOBS = shape(lane=0, start=0, end=0, told=0, everybody=0, heard=0, ceiling=0, holds_from=0, holds_to=0, final=0)
 """A lane to run with its rows order[start:end]; told, everybody, heard and ceiling bound what may be decided;

@@ -19,7 +19,7 @@ from pipelines.replication.sources import Source, Sources
 from pipelines.replication.state import Names, State
 from pipelines.replication.timeline import Timeline
 
-MAGIC, VERSION = b"hwmark-state", 6
+MAGIC, VERSION = b"hwmark-state", 7
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,

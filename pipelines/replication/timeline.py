@@ -19,6 +19,8 @@ State = tuple[int, str, int | None]
 """(ts, detail, broker epoch)"""
 Told = tuple[int, str, int | None, str, int, int]
 """A row of a controller: a state, source id, source epoch, source seq."""
+Config = tuple[int, int | None, int | None, int]
+"""(ts, min ISR, lag max in ms, number of the topic id or -1)"""
 CLUSTER_WIDE = -1
 REPLAY_US = 10_000_000
 """A controller that starts again tells old states anew, in one go from the registration of their broker on."""
@@ -29,7 +31,7 @@ class Timeline:
     """Entries by cluster number; `arrays` is the same for the kernel."""
 
     brokers: dict[tuple[int, int], list[Told]] = field(default_factory=dict)
-    configs: dict[tuple[int, int], list[tuple[int, int | None, int | None]]] = field(default_factory=dict)
+    configs: dict[tuple[int, int], list[Config]] = field(default_factory=dict)
     _states: dict[tuple[int, int], list[State]] = field(default_factory=dict, repr=False)
     _arrays: Arrays | None = field(default=None, repr=False)
 
@@ -44,12 +46,14 @@ class Timeline:
             self._states.pop((cluster, broker), None)
             self._arrays = None
 
-    def tell_config(self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None) -> None:
+    def tell_config(
+        self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None, topic_id: int = -1
+    ) -> None:
         """A setting of a topic, or of the whole cluster (CLUSTER_WIDE)."""
         entries = self.configs.setdefault((cluster, topic), [])
-        entry = (ts, min_isr, lag_max_ms)
+        entry = (ts, min_isr, lag_max_ms, topic_id)
         if entry not in entries:
-            insort(entries, entry, key=lambda e: (e[0], e[1] or -1, e[2] or -1))
+            insort(entries, entry, key=lambda e: (e[0], e[1] or -1, e[2] or -1, e[3]))
             self._arrays = None
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[State]:
@@ -87,11 +91,13 @@ class Timeline:
         brokers.sort(key=lambda e: (e[0], e[1]))
         configs = []
         for (c, t), entries in self.configs.items():
-            min_isr, lag = NULL32, NULL
-            for ts, told_min, told_lag in entries:
+            before: dict[int, tuple[int, int]] = {}
+            for ts, told_min, told_lag, topic_id in entries:
+                min_isr, lag = before.get(topic_id, (NULL32, NULL))
                 min_isr = min_isr if told_min is None else told_min
                 lag = lag if told_lag is None else told_lag * MS
-                configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag))
+                before[topic_id] = min_isr, lag
+                configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag, topic_id))
         configs.sort(key=lambda e: (e[0], e[1]))
         return Arrays(
             _records(BROKERS, brokers), _records(CONFIGS, configs), _records(RECORDED, []), _records(APART, [])

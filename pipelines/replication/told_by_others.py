@@ -40,8 +40,7 @@ def eligible(L: Records, R: Records, T: Timeline, S: Settings, lane: int, at: in
     known = state_of(L, T, lane, R[at, SLOT.id], now)
     if known < 0:
         return True
-    told_at = T.brokers[known, BROKER.ts] + L[lane, LANE.ahead]
-    if T.brokers[known, BROKER.serving] == 0 or told_at <= R[at, SLOT.barred]:
+    if T.brokers[known, BROKER.serving] == 0 or T.brokers[known, BROKER.ts] <= R[at, SLOT.barred]:
         return False
     if T.brokers[known, BROKER.epoch] != NULL and R[at, SLOT.epoch] >= 0:
         return bool(T.brokers[known, BROKER.epoch] == R[at, SLOT.epoch])
@@ -65,41 +64,65 @@ def unless_down(L: Records, T: Timeline, lane: int, heard: int, ahead: int) -> i
 
 
 @kernel
-def compare_clocks(L: Records, T: Timeline, S: Settings, lane: int, now: int) -> None:
-    """How far this broker's clock is ahead of the controller's: both told of the present partition epoch.
-
-    A way there of up to the race window is no difference of clocks; the smallest told counts.
-    """
-    if L[lane, LANE.learnt] == NULL:
-        return
+def recorded_at(L: Records, T: Timeline, S: Settings, lane: int, now: int) -> int:
+    """When a controller recorded the present partition epoch, as far as that is told; else NULL."""
     key = (L[lane, LANE.partition] << 32) | (L[lane, LANE.partition_epoch] & 0xFFFFFFFF)
     at = as_of(T.recorded, key, now + beyond(L, S, lane))
     while at >= 0 and T.recorded[at, RECORD.key] == key:
         if T.recorded[at, RECORD.topic_id] == L[lane, LANE.topic_id]:
-            ahead = unless_down(L, T, lane, L[lane, LANE.learnt], L[lane, LANE.learnt] - T.recorded[at, RECORD.ts])
-            L[lane, LANE.learnt] = NULL
-            if abs(ahead) <= S.grace and not 0 <= ahead - L[lane, LANE.ahead] <= S.race:
-                L[lane, LANE.ahead] = ahead
-            return
+            return int(T.recorded[at, RECORD.ts])
         at -= 1
-    if now - L[lane, LANE.learnt] > 2 * S.grace:
+    return NULL
+
+
+@kernel
+def compare_clocks(L: Records, T: Timeline, S: Settings, lane: int, now: int) -> None:
+    """How far this broker's clock is ahead of the controller's: both told of the present partition epoch."""
+    if L[lane, LANE.learnt] == NULL:
+        return
+    recorded = recorded_at(L, T, S, lane, now)
+    if recorded != NULL:
+        asked = L[lane, LANE.asked_ts] != NULL and L[lane, LANE.asked_ts] - recorded > L[lane, LANE.ahead]
+        set_clock(L, S, lane, unless_down(L, T, lane, L[lane, LANE.learnt], L[lane, LANE.learnt] - recorded), asked)
+    if recorded != NULL or now - L[lane, LANE.learnt] > 2 * S.grace:
         L[lane, LANE.learnt] = NULL
 
 
 @kernel
-def configured(T: Timeline, cluster: int, topic: int, ts: int) -> tuple[int, int]:
-    """(min ISR, lag max in microseconds) told for this topic, NULL32 and NULL where not told."""
-    at = as_of(T.configs, (cluster << 32) | (topic & 0xFFFFFFFF), ts)
-    if at < 0:
-        return NULL32, NULL
-    return T.configs[at, CONFIG.min_isr], T.configs[at, CONFIG.lag]
+def set_clock(L: Records, S: Settings, lane: int, ahead: int, asked: bool) -> None:
+    """What one thing that both told says of the clocks. A way there of up to the race window is no difference.
+
+    A longer one than before may be that of a broker that stood still: it says nothing unless the broker had asked
+    for that very change, by its clock later than the controller recorded it.
+    """
+    more = ahead - L[lane, LANE.ahead]
+    late = L[lane, LANE.compared] == 1 and more > S.race and not asked
+    if abs(ahead) <= S.grace and not late and not 0 <= more <= S.race:
+        L[lane, LANE.ahead] = ahead
+    L[lane, LANE.compared] = 1
+
+
+@kernel
+def configured(T: Timeline, cluster: int, topic: int, topic_id: int, ts: int) -> tuple[int, int]:
+    """(min ISR, lag max in microseconds) told for this topic, NULL32 and NULL where not told.
+
+    What was told of another topic of that name counts for nothing.
+    """
+    key = (cluster << 32) | (topic & 0xFFFFFFFF)
+    at = as_of(T.configs, key, ts)
+    while at >= 0 and T.configs[at, CONFIG.key] == key:
+        told_of = T.configs[at, CONFIG.topic_id]
+        if told_of < 0 or topic_id < 0 or told_of == topic_id:
+            return T.configs[at, CONFIG.min_isr], T.configs[at, CONFIG.lag]
+        at -= 1
+    return NULL32, NULL
 
 
 @kernel
 def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_too: bool) -> None:
     """min ISR: topic config, else what the leader told, else cluster config, else the rule; lag likewise."""
-    topic_min, topic_lag = configured(T, L[lane, LANE.cluster], L[lane, LANE.topic], ts)
-    cluster_min, cluster_lag = configured(T, L[lane, LANE.cluster], -1, ts)
+    topic_min, topic_lag = configured(T, L[lane, LANE.cluster], L[lane, LANE.topic], L[lane, LANE.topic_id], ts)
+    cluster_min, cluster_lag = configured(T, L[lane, LANE.cluster], -1, -1, ts)
     if topic_min != NULL32:
         L[lane, LANE.min_isr] = topic_min
     elif L[lane, LANE.told_min_isr] != NULL32:

@@ -146,22 +146,26 @@ class Leading:
 
     def attempt(self) -> None:
         """Moves the HW if the rules let it (Partition.maybeIncrementLeaderHW)."""
-        if not rules.may_advance(len(self.isr), self.min_isr, len(self.replicas), self.broker.version.strict_min_isr):
-            return
-        hw = rules.high_watermark(self.replica.hw, self.log.leo, self._shortest())
+        hw = self.raised(self.replica.hw, self.broker.admits)
         if hw > self.replica.hw:
             self.wake()
             self.replica.hw = hw
             self._tell("hw", replica=self.broker.id, hw=hw)
             self._answer_waiting()
 
-    def _shortest(self) -> int:
+    def raised(self, hw: int, admits: Callable[[Follower], bool]) -> int:
+        """What becomes of an HW if these followers may join."""
+        if not rules.may_advance(len(self.isr), self.min_isr, len(self.replicas), self.broker.version.strict_min_isr):
+            return hw
+        return rules.high_watermark(hw, self.log.leo, self._shortest(admits))
+
+    def _shortest(self, admits: Callable[[Follower], bool]) -> int:
         now, maximal, shortest = self.broker.clock.ms, self.maximal_isr, self.log.leo
         for follower in self.followers.values():
             if follower.leo < shortest:
                 synced = follower.id in maximal
                 caught_up = not synced and self._is_caught_up(follower, now)
-                if rules.counts(synced, caught_up, caught_up and self.broker.admits(follower)):
+                if rules.counts(synced, caught_up, caught_up and admits(follower)):
                     shortest = follower.leo
         return shortest
 

@@ -180,3 +180,44 @@ def test_a_replica_that_the_last_term_began_without_begins_with_nothing():
     told = reassigned([1, 2, 3]).fetch(150, 3, 7).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
     told.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
     assert states(told)[-1] == (300, "out_of_sync", "no_state")
+
+
+def test_who_is_let_in_again_before_the_leader_hears_that_it_was_out_holds_the_high_watermark():
+    """What the controller did, it did in its own order: out of the ISR, then in again; the leader learns of both."""
+    other = controller().broker_state(0, 2, "unfenced", epoch=7).broker_state(1000, 2, "fenced", epoch=7)
+    other.isr(1000, [1], 1, "controller", leader_id=1).broker_state(1080, 2, "unfenced", epoch=7)
+    told = led(isr=[1, 2]).isr(1100, [1], 1, detail="metadata").fetch(1110, 2, 4).append(1200, 6)
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+
+
+def compared(out_at):
+    """A controller, and a leader of three that knows its clock; broker 3 is assigned, caught up and fenced later."""
+    other = controller().broker_state(0, 3, "unfenced", epoch=8).broker_state(0, 2, "unfenced", epoch=7)
+    other.election(0, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2, 3])
+    told = Told("broker-1/replication.log").leader(5, 0, 4, 4, [1], replicas=[1, 2, 3]).fetch(20, 3, 4)
+    return told, other.broker_state(out_at, 3, "fenced", epoch=8)
+
+
+def test_a_leader_that_stood_still_learns_late_and_is_not_ahead():
+    told, other = compared(9 * SECOND)
+    other.isr(10 * SECOND, [1, 2], 1, "controller", leader_id=1).broker_state(12 * SECOND, 3, "unfenced", epoch=8)
+    told.isr(18 * SECOND, [1, 2], 1, detail="metadata").fetch(18_010, 3, 4).append(18_100, 6).fetch(18_110, 2, 6)
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+
+
+def test_a_clock_that_jumped_ahead_shows_in_what_the_leader_itself_asked_for():
+    told, other = compared(12 * SECOND)
+    other.isr(10_010, [1, 2], 1, "controller", leader_id=1)
+    told.fetch(15_000, 2, 4).proposed(15_000, [1, 2], "expand").isr(15_020, [1, 2], 1)
+    told.fetch(16_000, 3, 4).append(16_500, 6).fetch(16_510, 2, 6)
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+
+
+def test_who_left_the_isr_counts_as_the_incarnation_that_fetched_last():
+    """It restarted as a member, and fetched before its leader heard that it was out."""
+    other = controller().broker_state(0, 2, "started", epoch=7).broker_state(1, 2, "unfenced", epoch=7)
+    other.broker_state(1000, 2, "started", epoch=8).isr(1000, [1], 1, "controller", leader_id=1)
+    other.broker_state(1060, 2, "unfenced", epoch=8)
+    told = led(isr=[1, 2]).fetch(500, 2, 4, broker_epoch=7).fetch(1070, 2, 4, broker_epoch=8)
+    told.isr(1100, [1], 1, detail="metadata").append(1200, 6)
+    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []

@@ -150,6 +150,13 @@ def test_a_configured_min_isr_counts_from_its_time():
     assert said(facts.partition_hw, "ms", "kind") == [(0, "term_start"), (10, "advance"), (20, "freeze")]
 
 
+@pytest.mark.parametrize(("topic_id", "min_isr"), [("first-id", 1), ("earlier-id", 2), (None, 1)])
+def test_what_was_configured_for_a_deleted_topic_counts_for_no_other_of_its_name(topic_id, min_isr):
+    told = led(isr=[1], min_isr=2).append(10, 4)
+    other = controller().event(-5, "config", True, topic="clicks", topic_id=topic_id, min_isr=1)
+    assert advances(replay(table(told, other))) == ([(10, 4)] if min_isr == 1 else [])
+
+
 def test_a_pending_expansion_counts_for_the_high_watermark():
     """The joiner is long silent, so only the maximal ISR (old and new) lets it hold the HW."""
     told = led(isr=[1], replicas=[1, 2], leo=4, hw=4).fetch(10, 2, 4).proposed(39 * SECOND, [1, 2], "expand")

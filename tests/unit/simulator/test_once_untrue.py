@@ -44,6 +44,27 @@ RUNS = {
         load=["clicks-v2=bursts:20,acks=all,every=6s,tick=1s"],
         fault=["4.275s freeze 2 for 20.73s", "11.67s delete-topic clicks-v2", "13.67s create-topic clicks-v2:2x3"],
     ),
+    "a leader that stood still learns late and is not ahead": Simulate(
+        seed=3065, brokers=5, topics="orders:2x3:min-isr=2", version="4.1", duration=30, lag_max_ms=10_000,
+        flush_ms=5_000, load=["orders=bursts:100,acks=0,every=6s,tick=1s"],
+        fault=[
+            "14.818s rolling-upgrade to 4.1 for 1s every 5s", "17.073s freeze 2 for 8.795s", "17.572s rolling-restart",
+            "17.972s power-off 5 for 6.921s",
+        ],
+    ),
+    "what was configured for a deleted topic counts for no other of its name": Simulate(
+        seed=5994, brokers=2, topics="orders:2x2:min-isr=2", version="4.1", duration=35, lag_max_ms=10_000,
+        fetch_max_records=50, flush_ms=5_000, load=["orders=bursts:20,acks=all,every=6s,tick=1s"],
+        fault=[
+            "12.865s cut 1-2 for 17.349s", "18.227s configure orders to min-isr=1", "19.441s delete-topic orders",
+            "19.441s create-topic orders:2x2:min-isr=2",
+        ],
+    ),
+    "who left the ISR counts as the incarnation that fetched last": Simulate(
+        seed=3824, brokers=5, topics="orders:2x3:min-isr=2", version="4.1", duration=15, lag_max_ms=10_000,
+        flush_ms=5_000, metadata_ms=100, load=["orders=steady:100,acks=0,every=6s,tick=200ms"],
+        fault=["3.33s kill 4 for 1.694s"],
+    ),
 }  # fmt: skip
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+from heard import Heard
 from random_runs import begin
 
+from generators.simulator.cluster.happening import Observer
 from generators.simulator.telemetry.rows import FULL, Telemetry
 from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.tables import Truth
@@ -23,10 +26,11 @@ class Told(NamedTuple):
     truth: dict[str, pa.Table]
 
 
-def told(run: Simulate, level: int = FULL) -> Told:
+def told(run: Simulate, level: int = FULL, others: Iterable[Observer] = ()) -> Told:
+    """What a run tells; `others` look on."""
     planned = plan(run)
     telemetry, truth = Telemetry(planned.settings, level), Truth(planned.settings)
-    begin(planned, [telemetry, truth]).run(planned.seconds)
+    begin(planned, [telemetry, truth, *others]).run(planned.seconds)
     return Told(telemetry.close(), rules_of(planned.settings), truth.close())
 
 
@@ -37,12 +41,28 @@ def wrong(run: Simulate) -> list[str]:
     return [*differences(facts, truth), *complaints(facts)]
 
 
-def complaints(facts: Facts) -> list[str]:
-    """What a reconstruction says is amiss with its telemetry; of a simulator that tells all there is nothing."""
+def amiss(run: Simulate) -> list[str]:
+    """As `wrong`, but for one limit: HWs are those of leaders that hear at once what the controller records of brokers.
+
+    See test_a_limit_when_a_leader_learns_of_a_broker_is_not_told. Of the reports only those may disagree that tell an
+    HW which came about because its leader had not heard yet.
+    """
+    heard = Heard()
+    events, rules, truth = told(run, others=[heard])
+    facts = replay(events, rules)
+    return [*differences(facts, truth | {"truth_hw": heard.table()}), *complaints(facts, heard.apart())]
+
+
+def complaints(facts: Facts, unheard: Collection[tuple[Any, ...]] = ()) -> list[str]:
+    """What a reconstruction says is amiss with its telemetry; of a simulator that tells all there is nothing.
+
+    Reports of `unheard`, (topic, partition, leader, epoch, HW), may disagree.
+    """
     found = [f"a {row['kind']} of {row['source_id']} is reported" for row in facts.telemetry_gaps.to_pylist()]
     found += [f"a row is in quarantine for {row['reasons']}" for row in facts.quarantine.to_pylist()]
     for row in facts.partition_hw.to_pylist():
-        if row["agreement"] == "disagree":
+        told_of = (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["reported_hw"])
+        if row["agreement"] == "disagree" and told_of not in unheard:
             place = f"{row['topic']}-{row['partition']}"
             found.append(f"report {row['reported_hw']} of {place} at {row['ts']} disagrees with {row['hw']}")
     return found

@@ -1,0 +1,96 @@
+"""The HWs as they would be, had every leader heard at once what the controller records of brokers.
+
+That is all that telemetry can show: when a leader hears that a broker is fenced, or let in, is told by nobody, and
+until then its HW may wait for another set of replicas than the controller's record makes it wait for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from generators.simulator.cluster.happening import Happening
+from generators.simulator.cluster.leading import Leading
+from generators.simulator.cluster.replica import Follower
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.telemetry.attempts import reports, tries
+from schemas import truth_hw
+
+Step = dict[str, Any]
+
+
+@dataclass
+class _Term:
+    """A stretch of leading, with the HW that it would have and the LEO of each follower at the last look."""
+
+    leading: Leading
+    hw: int
+    leos: dict[int, int] = field(default_factory=dict)
+
+    def looks(self, h: Happening) -> bool:
+        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO (rule 1.2)."""
+        before, self.leos = self.leos, {f.id: f.leo for f in self.leading.followers.values()}
+        return h.kind != "fetch" or before.get(h.replica or 0) != self.leos.get(h.replica or 0)
+
+
+class Heard:
+    """Observes a simulation; `table` is of the schema of `truth_hw`."""
+
+    def __init__(self) -> None:
+        self._rows: list[Step] = []
+        self._true: list[Step] = []
+        self._terms: dict[tuple[int, str | None, int], _Term] = {}
+
+    def follow(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    def observe(self, h: Happening) -> None:
+        leading = self._leading(h)
+        if leading is None:
+            return
+        key = h.broker, h.topic, h.partition
+        if reports(h):
+            self._true.append(self._step(h, leading, "advance", h.hw or 0))
+        elif h.kind == "leader":
+            self._terms[key] = _Term(leading, h.hw or 0)
+            for rows in (self._rows, self._true):
+                rows.append(self._step(h, leading, "term_start", h.hw or 0))
+        if tries(h) and (term := self._terms[key]).looks(h):
+            anyone = leading.broker.version.admits_ineligible
+            hw = leading.raised(term.hw, lambda follower: anyone or self._serves(follower))
+            if hw > term.hw:
+                term.hw = hw
+                self._rows.append(self._step(h, leading, "advance", hw))
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self._rows, schema=truth_hw.ARROW)
+
+    def apart(self) -> set[tuple[Any, ...]]:
+        """(topic, partition, leader, its epoch, HW) of the true HWs that would have been others."""
+        there = {(row["term"], row["ts"], row["hw"]) for row in self._rows}
+        return {
+            (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["hw"])
+            for row in self._true
+            if (row["term"], row["ts"], row["hw"]) not in there
+        }
+
+    def _leading(self, h: Happening) -> Leading | None:
+        if not (tries(h) or reports(h)) or h.topic is None:
+            return None
+        replica = self._simulation.brokers[h.broker].replicas.get((h.topic, h.partition))
+        return None if replica is None else replica.leading
+
+    def _serves(self, follower: Follower) -> bool:
+        """Whether the controller has it for serving, and as the incarnation that fetches."""
+        known = self._simulation.controller.brokers.get(follower.id)
+        return known is not None and known.active and known.epoch == follower.broker_epoch
+
+    def _step(self, h: Happening, leading: Leading, kind: str, hw: int) -> Step:
+        settings = self._simulation.settings
+        return {
+            "cluster": settings.cluster, "topic": h.topic, "topic_id": h.topic_id, "partition": h.partition,
+            "at": h.at, "ts": h.ts, "leader_id": h.broker, "leader_epoch": h.leader_epoch, "term": leading.term,
+            "kind": kind, "hw": hw, "leader_leo": leading.log.leo, "isr": leading.isr,
+        }  # fmt: skip
