@@ -134,9 +134,20 @@ class IsrHistory:
         return any(
             after.leader_epoch == leader_epoch != before.leader_epoch
             and len(before.isr) > 0
-            and after.leader_id in set(after.isr) - set(before.isr)
+            and self._from_outside(before, after)
             for before, after in self._pairs()
         )
+
+    def _from_outside(self, before: Commit, after: Commit) -> bool:
+        """Whether the leader of `after` was elected from outside the ISR `before`.
+
+        It was not where the leader before had asked it in and is itself assigned no more: a reassignment is complete
+        with the last replica that joins, in the same record (PartitionChangeBuilder.completeReassignmentIfNeeded).
+        """
+        if after.leader_id not in set(after.isr) - set(before.isr):  # no leader adds itself
+            return False
+        asked = any(p.broker_id == before.leader_id and after.leader_id in p.isr for p in self.proposals)
+        return not asked or after.replicas is None or before.leader_id in after.replicas
 
     def decide(self, at: int, as_of: int, context: Context) -> list[dict[str, Any]]:
         """Rows, without the place columns, of what is due at `at`, from what is known as of `as_of`."""
@@ -174,7 +185,9 @@ class IsrHistory:
             "isr_after": list(after.isr),
             "removed": sorted(removed),
             "added": sorted(added),
-            "cause": cause(before, after, proposal is not None, self._joined(before, removed), as_of, context),
+            "cause": "election"
+            if self._from_outside(before, after)
+            else cause(before, after, proposal is not None, self._joined(before, removed), as_of, context),
             "proposed_ts": proposed,
             "commit_ms": ((after.leader_ts or 0) - (proposed or 0)) // 1000 if own else None,
             "under_min_isr": len(after.isr) < size,
@@ -247,14 +260,12 @@ class IsrHistory:
 def cause(
     before: Commit, after: Commit, proposed: bool, joined: dict[int, int], as_of: int, context: Context
 ) -> str:  # fmt: skip
-    """What removed or added the replicas: the first of the contract's list that fits.
+    """What removed or added the replicas, where no election did: the first of the contract's list that fits.
 
     `joined`: when the replicas were let in last. What the controller told of them before did not keep them out (before
     Kafka 3.5 a broker that is stopping may be let in again), so it is no reason to put them out now.
     """
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
-    if after.leader_id in added:  # no leader adds itself
-        return "election"
     ts, until = _told_between(after, proposed, as_of, context)
     named = sorted(filter(None, (_named(r, joined.get(r, -1), ts, until, context) for r in sorted(removed))))
     if named:

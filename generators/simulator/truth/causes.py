@@ -31,9 +31,13 @@ class Causes:
     def of(self, h: Happening, before: tuple[int, ...], replicas: tuple[int, ...]) -> str:
         """The first that fits, of a change from `before`, with `replicas` assigned until then."""
         after = h.isr or ()
-        if h.kind == "election" and h.leader not in before and h.leader in after:
-            return "election"
         proposed = self._proposed.get((h.topic, h.partition))
+        if h.kind == "election" and h.leader not in before and h.leader in after:
+            # a reassignment is complete with the last replica its leader asks in, and may end with that one leading
+            asked = (
+                proposed is not None and h.leader in (proposed.isr or ()) and proposed.broker not in (h.replicas or ())
+            )
+            return "reassignment" if asked and not h.unclean else "election"
         if self._acting is not None and self._acting.at == h.at:
             return _BY_STATE.get(self._acting.detail or "", "unknown")
         if proposed is not None and set(proposed.isr or ()) == set(after):

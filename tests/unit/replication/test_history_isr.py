@@ -77,6 +77,27 @@ def test_election_only_from_outside_the_isr():
     assert told_of(row) == ("replace", [1], [2], "election")
 
 
+def test_a_reassignment_whose_last_replica_to_join_becomes_the_leader_is_no_election():
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3)),
+        proposed(990, 1, (1, 2, 3, 4), "expand"),
+        election(1000, 4, 1, isr=(4,), partition_epoch=1, replicas=(4,)),
+        leader(1010, 4, 1, 0, 0, (4,), replicas=(4,)),
+    ]
+    (row,) = changes(story, Around())
+    assert told_of(row) == ("replace", [1, 2, 3], [4], "reassignment")
+
+
+def test_who_was_asked_in_and_is_elected_when_the_leader_dies_before_is_from_outside_the_isr():
+    story = [
+        leader(0, 1, 0, 0, 0, (1,), replicas=(1, 2)),
+        proposed(990, 1, (1, 2), "expand"),
+        election(1000, 2, 1, isr=(2,), partition_epoch=1, replicas=(1, 2)),
+    ]
+    (row,) = changes(story, Around(states={1: [(990, "fenced", 7)]}))
+    assert told_of(row) == ("replace", [1], [2], "election")
+
+
 def test_a_shrink_with_a_new_leader_of_the_same_isr_is_no_election():
     story = [START, election(1000, 2, 1, isr=(2, 3), partition_epoch=1), leader(1010, 2, 1, 0, 0, (2, 3))]
     (row,) = changes(story, Around(states={1: [(990, "fenced", 7)]}))
