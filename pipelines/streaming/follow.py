@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ def follow(
 
     Raises RunFailed, and LeaseLost when the role is no longer `held`.
     """
+    from pyspark.errors import StreamingQueryException
+
     begun, summary, seen = time.monotonic(), RunSummary(), -1
     while True:
         held.check()
@@ -70,7 +73,9 @@ def follow(
         if asked and (batches or not running.status["isTriggerActive"]):
             running.stop()
             return replace(summary, seconds=time.monotonic() - begun, stopped=True)
-        time.sleep(POLL_S)
+        # A failure is told below, by its cause.
+        with suppress(StreamingQueryException):
+            running.awaitTermination(POLL_S)  # type: ignore[arg-type]  # it takes fractions
     if (failure := running.exception()) is not None:
         raise RunFailed(_cause(str(failure))) from failure
     return replace(summary, seconds=time.monotonic() - begun)

@@ -81,12 +81,11 @@ def _wrapped(number: int, kind: np.dtype[Any]) -> Any:
 
 
 class _Part:
-    """A narrow table, and where its rows stand among all."""
+    """Rows of a narrow table, and where they stand among all."""
 
-    def __init__(self, table: pa.Table, begin: int) -> None:
-        self.table = table
-        self.place = slice(begin, begin + len(table))
-        self.meaning: Mapping[str, Any] = json.loads(table.schema.metadata[_MEANING])
+    def __init__(self, rows: pa.RecordBatch, meaning: Mapping[str, Any], begin: int) -> None:
+        self.rows, self.meaning = rows, meaning
+        self.place = slice(begin, begin + len(rows))
 
     def fill(self, name: str, all_values: Numbers) -> Mask | bool:
         """Puts a column of numbers in its place; returns which of them are not null."""
@@ -97,7 +96,7 @@ class _Part:
         if "same" in how:
             values[:] = how["same"]
             return True
-        column = plain(self.table[name])
+        column = self.rows[name]
         if "least" not in how:
             shown = column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
             values[:] = pc.fill_null(shown, 0).to_numpy(zero_copy_only=False)
@@ -127,8 +126,10 @@ def widen(tables: Sequence[pa.Table]) -> pa.Table:
 def _parts(tables: Sequence[pa.Table]) -> Iterator[_Part]:
     begin = 0
     for table in tables:
-        yield _Part(table, begin)
-        begin += len(table)
+        meaning = json.loads(table.schema.metadata[_MEANING])
+        for rows in table.to_batches():
+            yield _Part(rows, meaning, begin)
+            begin += len(rows)
 
 
 def _type(field: pa.Field) -> pa.DataType:
@@ -173,4 +174,4 @@ def _array(values: Numbers, valid: Mask | None, kind: pa.DataType) -> pa.Array:
 
 
 def _as_it_is(part: _Part, field: pa.Field) -> pa.Array:
-    return plain(part.table[field.name]) if field.name in part.meaning else pa.nulls(len(part.table), field.type)
+    return part.rows[field.name] if field.name in part.meaning else pa.nulls(len(part.rows), field.type)

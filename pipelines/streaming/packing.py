@@ -49,13 +49,10 @@ def pack_table(events: pa.Table, keys: Sequence[int]) -> pa.RecordBatch:
     blobs = _Blobs()
     covered = sources.coverage(events)
     broker_wide, *own = _by_bucket(events, len(keys))
-    for key in keys:
+    for key, mine in zip(keys, own, strict=True):
         blobs.add(key, COVERAGE, covered)
-        if len(broker_wide):
-            blobs.add(key, EVENTS, broker_wide)
-    for key, table in zip(keys, own, strict=True):
-        if len(table):
-            blobs.add(key, EVENTS, table)
+        if len(broker_wide) or len(mine):
+            blobs.add(key, EVENTS, broker_wide, mine)
     return blobs.batch()
 
 
@@ -76,9 +73,10 @@ class _Blobs:
         self._rows: list[tuple[int, str]] = []
         self._ends = [0]
 
-    def add(self, key: int, kind: str, table: pa.Table) -> None:
-        with pa.ipc.new_stream(self._out, table.schema) as stream:
-            stream.write_table(table)
+    def add(self, key: int, kind: str, *tables: pa.Table) -> None:
+        with pa.ipc.new_stream(self._out, tables[0].schema) as stream:
+            for table in tables:
+                stream.write_table(table)
         self._rows.append((key, kind))
         self._ends.append(self._out.tell())
 

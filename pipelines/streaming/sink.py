@@ -19,6 +19,7 @@ from pipelines.streaming.packing import decode
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, Written, commit, declared, statistics
 
 FORMAT = "hwmark"
+ROW_GROUP = 1 << 18
 
 
 @dataclass
@@ -122,15 +123,24 @@ class _Output:
         self.schema = declared(kind).arrow()
         self.files = lake.files(kind)
         self._stream = self.files.open_output_stream(self.path)
-        self._collected: list[pq.FileMetaData] = []
+        self._waiting: list[pa.Table] = []
         self._writer = pq.ParquetWriter(
             self._stream, self.schema, compression="snappy", use_dictionary=_repeating(self.schema)
         )
 
     def add(self, table: pa.Table) -> None:
-        self._writer.write_table(table.select(self.schema.names).cast(self.schema))
+        """A bucket has few rows of most kinds: those of several become one row group."""
+        self._waiting.append(table.select(self.schema.names).cast(self.schema))
+        if sum(map(len, self._waiting)) >= ROW_GROUP:
+            self._write()
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=2 * ROW_GROUP)
+        self._waiting = []
 
     def close(self) -> Written:
+        self._write()
         self._writer.close()
         self._stream.close()
         size = self.files.get_file_info(self.path).size

@@ -75,3 +75,10 @@ def test_buckets_spread_evenly_over_shuffle_partitions(buckets, partitions):
 def test_hash_of_a_key_is_that_of_spark():
     # SELECT hash(0), hash(1), hash(-1)
     assert [_murmur3(value) for value in (0, 1, -1)] == [933211791, -559580957, -1604776387]
+
+
+def test_a_bucket_gets_one_blob_of_events_and_one_of_coverage_per_table():
+    packed = packing.pack_table(history(), [3, 5])
+    assert sorted(zip(packed["key"].to_pylist(), packed["kind"].to_pylist(), strict=True)) == [
+        (3, packing.COVERAGE), (3, packing.EVENTS), (5, packing.COVERAGE), (5, packing.EVENTS),
+    ]  # fmt: skip

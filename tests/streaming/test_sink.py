@@ -4,8 +4,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipelines.streaming import sink
 from pipelines.streaming.packing import encode
 from pipelines.streaming.sink import LakeWriter, SinkSettings
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
@@ -59,6 +61,28 @@ def versions(lake):
 
 def files(lake):
     return sorted(str(p) for p in Path(lake.root).rglob("*.parquet") if "_delta_log" not in p.parts)
+
+
+def test_buckets_of_few_rows_become_one_row_group(lake):
+    batch = pa.record_batch(
+        [pa.array(["partition_hw"] * 50), pa.array([encode(HW)] * 50, pa.binary())], names=["kind", "blob"]
+    )
+    task = writer(lake).write(iter([batch]))
+    writer(lake).commit([task], 0)
+    (file,) = lake.open("partition_hw").file_uris()
+    assert pq.ParquetFile(file).metadata.num_row_groups == 1
+    assert lake.open("partition_hw").to_pyarrow_table().num_rows == 50 * len(HW)
+
+
+def test_a_task_of_many_rows_writes_several_row_groups(lake, monkeypatch):
+    monkeypatch.setattr(sink, "ROW_GROUP", 4)
+    batch = pa.record_batch(
+        [pa.array(["partition_hw"] * 5), pa.array([encode(HW)] * 5, pa.binary())], names=["kind", "blob"]
+    )
+    (file,) = writer(lake).write(iter([batch])).files
+    metadata = pq.ParquetFile(lake.files("partition_hw").open_input_file(file.path)).metadata
+    assert [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)] == [4, 4, 2]
+    assert file.rows == 5 * len(HW)
 
 
 def batch_of_two_tasks(out):
