@@ -44,8 +44,7 @@ class TopicIdentity:
             return None
         if note.broker_id < 0:  # the metadata log itself
             return None
-        recent = [c for c in self.candidates[1 - CANDIDATES :] if c.ts >= note.ts - UNTOLD_US]
-        self.candidates, self.refuted = [*recent, note], False
+        self.candidates, self.refuted = [*self.candidates[1 - CANDIDATES :], note], False
         return False
 
     def _refute(self, note: Note) -> None:
@@ -66,10 +65,11 @@ class TopicIdentity:
 
     def adopt(self, note: Note, old: str | None) -> list[Note]:
         """The rows that waited for this note's topic; the old one is forgotten."""
-        recent = [c for c in self.candidates if c.ts >= note.ts - UNTOLD_US]
+        unnamed = () if self.refuted else (None,)
+        waiting = [c for c in self.candidates if c.topic_id in (note.topic_id, *unnamed)]
         self.forgotten = [*self.forgotten, *([old] if old else [])][-FORGOTTEN_IDS:]
         self.candidates, self.refuted = [], False
-        return [c for c in recent if c.topic_id in (None, note.topic_id)]
+        return waiting
 
 
 def _of_metadata(note: Note) -> bool:

@@ -266,28 +266,27 @@ def cause(
     Kafka 3.5 a broker that is stopping may be let in again), so it is no reason to put them out now.
     """
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
-    ts, until = _told_between(after, proposed, as_of, context)
+    reassigned = after.replicas is not None and bool(removed - set(after.replicas))
+    ts, until = _told_between(after, proposed or reassigned, as_of, context)
     named = sorted(filter(None, (_named(r, joined.get(r, -1), ts, until, context) for r in sorted(removed))))
     if named:
         return named[0]
     if proposed or after.by_response or (added and not removed):
         # an ISR grows inside a leader epoch only because its leader asked: no controller adds a replica itself
         return "caught_up" if added else "lag"
-    if after.replicas is not None and removed - set(after.replicas):
-        return "reassignment"
-    return "unknown"
+    return "reassignment" if reassigned else "unknown"
 
 
-def _told_between(after: Commit, proposed: bool, as_of: int, context: Context) -> tuple[int, int]:
+def _told_between(after: Commit, explained: bool, as_of: int, context: Context) -> tuple[int, int]:
     """(time of the change, last time at which its cause may be told): on the controller's clock where it told of it.
 
     It tells of a broker first, or in the same batch, and then of what follows from that; a change that the leader
-    asked for follows from nothing the controller told later.
+    asked for, or a reassignment, follows from nothing the controller told later.
     """
     if after.controller_ts is None:
         return after.ts, as_of
-    own = proposed or after.by_response
-    return after.controller_ts, after.controller_ts + (0 if own else context.race_window_us)
+    explained = explained or after.by_response
+    return after.controller_ts, after.controller_ts + (0 if explained else context.race_window_us)
 
 
 def _named(broker_id: int, since: int, ts: int, until: int, context: Context) -> str | None:

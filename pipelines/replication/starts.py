@@ -13,8 +13,13 @@ from pipelines.replication.terms import Mark, Owed, Term, Terms
 def credit(
     note: Note, terms: Terms, isr: IsrHistory, replicas: tuple[int, ...] | None, context: Context
 ) -> tuple[int, int] | None:
-    """Counts the HW of a start for the last term its broker took part in, (epoch, ordinal), which is returned."""
+    """Counts the HW of a start for the last term its broker took part in, (epoch, ordinal), which is returned.
+
+    A follower that starts again as it started before has taken in nothing since.
+    """
     standing = terms.standings.get(note.broker_id)
+    if standing is not None and not standing.led and standing.same(note):
+        return standing.anchor
     if standing is not None and not standing.led and note.hw is not None and terms.untold(standing.epoch):
         moved = standing.cut or standing.leo != note.leo
         due = note.ts + UNTOLD_US

@@ -71,6 +71,10 @@ class Standing:
     anchor: tuple[int, int] | None = None  # (epoch, ordinal)
     cut: bool = False  # since then it cut its log
 
+    def same(self, note: Note) -> bool:
+        """Whether the broker starts again with the log and the HW of its last start."""
+        return not self.cut and note.leo is not None and (self.leo, self.hw) == (note.leo, note.hw)
+
 
 @dataclass(slots=True)
 class Owed:

@@ -77,10 +77,10 @@ class Falls:
             self.committed.advance(log, hw)
 
     def cut(self, h: Happening, log: ReplicaLog, before: ReplicaLog, in_sync: bool) -> None:
-        """`h`: a `truncate` of a replica whose log was `before` and is now `log`."""
+        """`h`: a `truncate` of a replica whose log was `before` and is now `log`; no records, no loss."""
         to, end = log.leo, self.committed.end
         removed = [r._replace(start=max(r.start, to)) for r in before.runs if r.end > to]
-        if in_sync and self.committed.log.parts_from(log, end) < end:
+        if in_sync and removed and self.committed.log.parts_from(log, end) < end:
             self._cuts.append(Fall("hw_moved_back", h, end, to, replica=h.broker))
         elif removed and not self.committed.held(removed):
             self._cuts.append(Fall("uncommitted_truncation", h, end, to, replica=h.broker))

@@ -160,3 +160,17 @@ def test_what_a_restarted_controller_replays_is_no_news():
         leader(30_000, 1, 0, 0, 0, (1, 3), partition_epoch=3),
     ]
     assert changes(story, Around({(1, 0): seen(5)})) == []
+
+
+@pytest.mark.parametrize("hw", [26, 27])
+def test_a_follower_that_starts_again_as_before_took_no_part_in_a_term_that_begins_later(hw):
+    """Its leader has lost its disk: what was lost then is not lost again with the term after it."""
+    around = Around({(1, 0): seen(26, fetchers=frozenset({2})), (2, 21_200): seen(6, fetchers=frozenset({1}))})
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        follower(14_600, 1, 1, 27, 26, of=2),
+        follower(17_600, 1, 1, 27, hw, of=2),
+        leader(21_200, 2, 1, 0, 0, (1, 2)),
+        leader(24_600, 1, 2, 6, 6, (1,)),
+    ]
+    assert classes(story, around) == ["committed_loss"] * (1 if hw == 26 else 2)

@@ -237,3 +237,10 @@ def test_what_the_controller_told_before_it_let_a_replica_in_does_not_put_it_out
     joins = [isr(1000, 9, (1, 2), 1, "controller"), isr(2000, 9, (1, 2, 3), 2, "controller")] if let_in else []
     story = [START, *joins, isr(4000, 9, (1, 2), 3, "controller")]
     assert changes(story, around)[-1]["cause"] == cause
+
+
+@pytest.mark.parametrize(("ms", "cause"), [(4000, "controlled_shutdown"), (4060, "reassignment")])
+def test_what_the_controller_tells_of_a_broker_after_a_reassignment_removed_it_is_not_its_cause(ms, cause):
+    around = Around(states={3: [(ms, "controlled_shutdown", 7)]})
+    story = [START, isr(4050, 9, (1,), 1, "controller", replicas=(1,))]
+    assert changes(story, around)[-1]["cause"] == cause

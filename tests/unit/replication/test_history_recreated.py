@@ -89,3 +89,15 @@ def test_what_waited_for_a_new_topic_is_told_though_an_old_leader_was_heard_mean
         leader(9000, 2, 0, 0, 0, (2,), topic_id=T2, partition_epoch=1, replicas=(2, 3)),
     ]
     assert [row[:3] for row in told_of(story)] == [(T1, 1, [3]), (T2, 1, [3])]
+
+
+def test_all_that_waited_is_told_when_a_broker_comes_back_late():
+    """The only replica is down while its topic is made anew, and tells of it when 10 s have passed since."""
+    around = Around(states={2: [(7600, "fenced", 7)]})
+    story = [
+        START,
+        election(7000, 2, 0, topic_id=T2, isr=(2,), partition_epoch=0, replicas=(2,)),
+        election(7600, -1, 1, topic_id=T2, isr=(), partition_epoch=1, replicas=(2,)),
+        leader(17_500, 2, 2, 0, 0, (2,), topic_id=T2, partition_epoch=3, replicas=(2,)),
+    ]
+    assert [row[1:3] for row in told_of(story, around)] == [(1, [2]), (3, [])]

@@ -11,12 +11,14 @@ import pytest
 from clusters import SETTINGS, STORIES, play
 
 from generators.simulator.clients.promises import lost
-from generators.simulator.cluster.log import Run
+from generators.simulator.cluster.happening import Happening
+from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.settings import MS, START, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.telemetry.levels import INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import differences, rules_of
+from generators.simulator.truth.falls import Falls
 from generators.simulator.truth.tables import Truth, write
 from pipelines.replication import Facts, replay
 from schemas import truths
@@ -359,3 +361,17 @@ def test_a_leader_that_begins_after_it_was_deposed_has_lost_nothing() -> None:
     assert ("term_start", 2, 1) in said(truth["truth_hw"], "kind", "leader_id", "leader_epoch")
     assert ("advance", 3, 2) in said(truth["truth_hw"], "kind", "leader_id", "hw")
     assert "committed_loss" not in truth["truth_regressions"]["class"].to_pylist()
+
+
+def test_a_member_of_the_isr_without_a_log_that_begins_at_its_leaders_start_cuts_nothing() -> None:
+    """It lost its disk, and what was there was deleted below 4: its log restarts at 4, up from 0."""
+    before, after = ReplicaLog(), ReplicaLog(4)
+    falls, committed = Falls(), ReplicaLog(4)
+    committed.extend([Run(4, 6, 0, 0)])
+    falls.committed.advance(committed, 6)
+    happening = Happening(0, 0, 1, "replication", "truncate", leo=4)
+    falls.cut(happening, after, before, in_sync=True)
+    assert list(falls.found()) == []
+    before.extend([Run(0, 5, 0, 0)])
+    falls.cut(happening, after, before, in_sync=True)
+    assert [fall.cls for fall in falls.found()] == ["hw_moved_back"]
