@@ -17,6 +17,7 @@ from generators.simulator.fleet.opening import Roster, spread
 from generators.simulator.fleet.partitions import NOBODY
 from generators.simulator.fleet.touched import NOTICE, touches
 from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import differences
 from pipelines.replication import replay
 
 LOADS = [parse("steady:30,tick=1s")]
@@ -194,13 +195,16 @@ OPERATIONS = {
 @pytest.mark.parametrize("case", OPERATIONS)
 def test_operations_have_the_isr_changes_of_single_steps_and_nothing_is_missing(case):
     lines, seconds, more = OPERATIONS[case]
-    made = fleet(lines, seconds, settings(**more))
+    made = fleet(lines, seconds, settings(**more), look_every=10.0)
     events, guests = run(made)
+    truth = made.truth.close()
     facts, steps = replay(events), replay(single_steps(lines, seconds, settings(**more)))
     assert isr_changes(facts) == isr_changes(steps)
     assert len(facts.telemetry_gaps) == len(facts.quarantine) == 0
     assert not {"unclean_loss", "committed_loss", "hw_moved_back"} & set(facts.hw_regressions["class"].to_pylist())
     assert set(facts.partition_hw["agreement"].to_pylist()) <= {"exact", "unreported", "race"}
+    assert [line for line in differences(facts, truth) if not line.startswith("HW of")] == []
+    assert truth["truth_records"]["acknowledged"].equals(truth["truth_records"]["leo"])
     assert guests[-1] == 0
 
 
