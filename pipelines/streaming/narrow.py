@@ -62,6 +62,8 @@ def _code(column: pa.Array) -> tuple[pa.Array | None, dict[str, int]]:
     least, most = found["min"], found["max"]
     if least is not None and least == most and not column.null_count:
         return None, {"same": least}
+    if not len(column):
+        return column, {}
     null = int(column.null_count > 0)
     span = 0 if least is None else most - least + null
     fitting = [width for width in _WIDTHS if span <= np.iinfo(width).max]
@@ -152,7 +154,8 @@ def _names(parts: Sequence[_Part], name: str) -> pa.DictionaryArray:
         words = part.meaning.get(name, {}).get("words", ())
         of = np.array([number[word] for word in words], dtype=np.int32)
         if not np.array_equal(of, np.arange(len(of))):
-            codes[part.place] = of[np.maximum(codes[part.place], 0)]
+            # Null has a code, too, which may be -1: it finds the last.
+            codes[part.place] = of[codes[part.place]]
     return pa.DictionaryArray.from_arrays(_array(codes, valid, pa.int32()), pa.array(number, pa.string()))
 
 

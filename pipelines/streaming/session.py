@@ -32,7 +32,6 @@ CONF = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.python.daemon.module": "pipelines.streaming.workers.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Blobs are compressed already.
@@ -80,7 +79,7 @@ def session(
     first = SparkContext._active_spark_context is None
     started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
-    settings = {**CONF, "spark.sql.shuffle.partitions": str(shuffle_partitions), **(conf or {})}
+    settings = {**CONF, **warm_workers(), "spark.sql.shuffle.partitions": str(shuffle_partitions), **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)
@@ -94,6 +93,17 @@ def session(
     if started_here:
         spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def warm_workers() -> dict[str, str]:
+    """The setting by which tasks get workers that have imported everything.
+
+    Not where hwmark comes as a zip (--py-files): Spark puts that on a worker's path only once it runs.
+    """
+    import pipelines
+
+    installed = Path(pipelines.__file__).is_file()
+    return {"spark.python.daemon.module": "pipelines.streaming.workers.daemon"} if installed else {}
 
 
 def workers_start_fast(context: SparkContext) -> None:

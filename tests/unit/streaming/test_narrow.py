@@ -18,7 +18,11 @@ def rows(count, **columns):
         "event_type": "fetch", "partition": 0, "level": 3,
     }  # fmt: skip
     made = {name: [value] * count for name, value in plain.items()} | columns
-    return pa.table([pa.array(made.get(f.name, [None] * count), f.type) for f in ARROW], names=ARROW.names)
+    return pa.table([_array(made.get(f.name, [None] * count), f.type) for f in ARROW], names=ARROW.names)
+
+
+def _array(values, kind):
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def back(*tables):
@@ -75,9 +79,18 @@ def test_rows_taken_and_cut_come_back_as_those_rows():
     assert got.equals(events.cast(ARROW).take(pa.array(order[5:25])).combine_chunks())
 
 
-def test_a_single_row_comes_back():
-    events = rows(1)
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_single_row_comes_back_and_none_too(count):
+    events = rows(count)
     assert back(events).equals(events)
+
+
+def test_what_stands_under_a_null_does_not_count():
+    numbers = np.array([5, MOST, 6], dtype=np.int64)
+    column = pa.Array.from_buffers(pa.int64(), 3, [pa.py_buffer(bytes([0b101])), pa.py_buffer(numbers)])
+    events = rows(3, leo=column)
+    assert narrow(events)["leo"].type == pa.uint8()
+    assert back(events)["leo"].to_pylist() == [5, None, 6]
 
 
 def test_steady_events_take_a_third_of_their_bytes():

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from pipelines.streaming import workers
+import pipelines
+from pipelines.streaming import session, workers
 
 STARTUP = Path(workers.__file__).parent / "startup"
 ROOT = Path(workers.__file__).parents[3]
@@ -54,6 +55,12 @@ def test_the_machines_own_start_up_runs_too(tmp_path):
 
 def test_an_interpreter_without_hwmark_starts_as_ever(tmp_path):
     assert told([STARTUP, tmp_path], "import sys; print('sitecustomize' in sys.modules)") == "True"
+
+
+def test_workers_that_get_hwmark_as_a_zip_are_started_by_sparks_own_daemon(monkeypatch):
+    assert session.warm_workers() == {"spark.python.daemon.module": "pipelines.streaming.workers.daemon"}
+    monkeypatch.setattr(pipelines, "__file__", "/job/hwmark.zip/pipelines/__init__.py")
+    assert session.warm_workers() == {}
 
 
 DAEMON = """
