@@ -112,9 +112,13 @@ def read_events(
     columns: Sequence[str] | None = None,
     cluster: str | None = None,
     source_id: str | None = None,
+    dictionaries: Sequence[str] = (),
     storage_options: StorageOptions | None = None,
 ) -> pa.Table:
-    """Events of the lake as a table in bronze schema, or those of one cluster or source."""
+    """Events of the lake as a table in bronze schema, or those of one cluster or source.
+
+    Columns of few distinct words that `dictionaries` names stay dictionaries, as they lie in the files.
+    """
     import pyarrow.dataset as ds
 
     wanted = {"cluster": cluster, "source_id": source_id}
@@ -123,5 +127,8 @@ def read_events(
         if value is not None:
             this = ds.field(name) == value
             keep = this if keep is None else keep & this
-    data = bronze(lake, storage_options).to_pyarrow_dataset(schema=replication_events.ARROW)
+    data = bronze(lake, storage_options).to_pyarrow_dataset(
+        schema=replication_events.ARROW,
+        parquet_read_options=ds.ParquetReadOptions(dictionary_columns=set(dictionaries)),
+    )
     return data.to_table(columns=list(columns) if columns else None, filter=keep)

@@ -10,19 +10,20 @@ from pipelines.bench.answer import of_facts
 from pipelines.bench.engine import ASKED, Asked
 from pipelines.bench.workload import RULES
 from pipelines.replication import Facts
+from pipelines.replication.columns import NAMED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class Replay:
-    """Counted: Arrow in memory, names as plain strings, to all facts as Arrow tables."""
+    """Counted: Arrow in memory, names as dictionaries, to all facts as Arrow tables."""
 
     NAME = "replay"
     COUNTED = "Arrow in memory to the facts of all tables in memory, one core"
 
     def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
-        self._events, self._asked = read_events(lake), asked
+        self._events, self._asked = read_events(lake, dictionaries=NAMED), asked
 
     def prepare(self) -> None:
         self._told = Facts.of()

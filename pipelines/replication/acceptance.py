@@ -5,68 +5,87 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.replication.arrays import Records
-from pipelines.replication.columns import I8, I32, I64
+from pipelines.replication.columns import I8, I32, I64, NULL
 from pipelines.replication.compiled import compiled
 from pipelines.replication.lanes import SERIES
-from pipelines.replication.lines import PACKED
+from pipelines.replication.lines import PACKED, SERIAL
 
 OF = SERIES.at
+IN_BATCH = SERIAL.at
 
 
 class Accepted(NamedTuple):
-    """Rows in series order: order[start[k]:end[k]] may be read of series[k]; the rest of it waits.
+    """Lines in series order: those of series[k] stand at bounds[k] to bounds[k + 1] and may be read up to end[k].
 
-    lines, order and clock, the running maximum of time in its series, go by position; dropped marks repeats; twins
-    are pairs (kept, other) with one number; holes are (row, first missing, last missing) that have been waited for
-    long enough.
+    `lines` has room to spare behind them. next_seq and last_ts are those of the series ahead of the micro-batch;
+    latest is its largest time where every row is read and counts, else NULL. `dropped` marks repeats, by row; twins are
+    pairs (kept, other) with one number; holes are (row, first missing, last missing) that have been waited for long
+    enough.
     """
 
     lines: Records
-    order: I64
     series: I32
-    start: I64
+    bounds: I64
     end: I64
-    clock: I64
+    next_seq: I64
+    last_ts: I64
+    latest: I64
     dropped: I8
     gap_before: I8
     twins: I64
     holes: I64
 
+    @property
+    def start(self) -> I64:
+        return self.bounds[:-1]
+
+    @property
+    def all_read(self) -> bool:
+        """Every row may be read."""
+        return bool((self.end == self.bounds[1:]).all())
+
+    @property
+    def whole(self) -> bool:
+        """Every row of every series is read and counts."""
+        return bool((self.latest != NULL).all())
+
 
 @compiled
 def accept(
-    P: Records, series: I32, bounds: I64, rows: int, S: Records, overdue: I64, hole: I64
-) -> Accepted:  # fmt: skip
-    """Reads each series up to its first hole; a hole before overdue[source] is declared and read across.
+    P: Records, series: I32, bounds: I64, G: Records, in_order: npt.NDArray[np.bool_], S: Records, overdue: I64,
+    hole: I64, dropped: I8, gap_before: I8,
+) -> tuple[I64, I64, I64, I64]:  # fmt: skip
+    """(end, latest, twins, holes): reads each series up to its first hole; a hole before overdue[source] is declared
+    and read across.
 
     Nothing of a source is read after hole[source], where numbers of other partitions or of its own are missing.
-    `rows`: how many the micro-batch has.
+    A series whose numbers go on without a hole or a repeat need not be looked at row by row.
     """
-    dropped = np.zeros(rows, dtype=np.int8)
-    gap_before = np.zeros(rows, dtype=np.int8)
-    order = np.empty(len(P), dtype=np.int64)
-    clock = np.empty(len(P), dtype=np.int64)
-    end = bounds[1:].copy()
-    twins = np.empty((len(P), 2), dtype=np.int64)
-    holes = np.empty((len(P), 3), dtype=np.int64)
+    end, latest = bounds[1:].copy(), np.full(len(series), NULL)
+    apart = 0
+    for k in range(len(series)):
+        s = series[k]
+        goes_on = in_order[s] and G[s, IN_BATCH.first] == S[s, OF.next_seq]
+        if goes_on and G[s, IN_BATCH.latest] <= hole[S[s, OF.source]]:
+            latest[k] = max(S[s, OF.last_ts], G[s, IN_BATCH.latest])
+        else:
+            apart += bounds[k + 1] - bounds[k]
+    twins, holes = np.empty((apart, 2), dtype=np.int64), np.empty((apart, 3), dtype=np.int64)
     twin_count = hole_count = 0
     for k in range(len(series)):
+        if latest[k] != NULL:
+            continue
         expected = S[series[k], OF.next_seq]
-        latest = S[series[k], OF.last_ts]
         limit = overdue[S[series[k], OF.source]]
         behind = hole[S[series[k], OF.source]]
         last = np.int64(-1)
-        reading = True
         for j in range(bounds[k], bounds[k + 1]):
             row, seq, ts = P[j, PACKED.row], P[j, PACKED.seq], P[j, PACKED.ts]
-            order[j] = row
-            if not reading:
-                continue
             if seq < expected:
                 dropped[row] = 1
-                clock[j] = latest
                 if last >= 0 and seq == expected - 1:
                     twins[twin_count, 0] = last
                     twins[twin_count, 1] = row
@@ -74,8 +93,7 @@ def accept(
                 continue
             if ts > behind or (seq > expected and ts > limit):
                 end[k] = j
-                reading = False
-                continue
+                break
             if seq > expected:
                 gap_before[row] = 1
                 holes[hole_count, 0] = row
@@ -83,12 +101,8 @@ def accept(
                 holes[hole_count, 2] = seq - 1
                 hole_count += 1
             expected = seq + 1
-            latest = max(latest, ts)
-            clock[j] = latest
             last = row
-    return Accepted(
-        P, order, series, bounds[:-1], end, clock, dropped, gap_before, twins[:twin_count], holes[:hole_count]
-    )
+    return end, latest, twins[:twin_count], holes[:hole_count]
 
 
 @compiled
@@ -96,40 +110,56 @@ def read_on(a: Accepted, consumed: I8, S: Records) -> None:
     """Moves each series past what has been consumed of it."""
     for k in range(len(a.series)):
         j = a.end[k] - 1
-        while j >= a.start[k] and (not consumed[a.order[j]] or a.dropped[a.order[j]]):
+        while j >= a.bounds[k] and (not consumed[a.lines[j, PACKED.row]] or a.dropped[a.lines[j, PACKED.row]]):
             j -= 1
-        if j >= a.start[k]:
+        if j >= a.bounds[k]:
+            whole = a.latest[k] != NULL and j == a.end[k] - 1
+            S[a.series[k], OF.last_ts] = a.latest[k] if whole else clock_at(a, k, j)
             S[a.series[k], OF.next_seq] = a.lines[j, PACKED.seq] + 1
-            S[a.series[k], OF.last_ts] = a.clock[j]
 
 
 @compiled
-def clock_of(a: Accepted, rows: I64, series: I32, seq: I64) -> I64:
-    """For each row, which has been read, the running maximum of time in its series."""
-    clock = np.empty(len(rows), dtype=np.int64)
-    for n in range(len(rows)):
-        k = np.searchsorted(a.series, series[rows[n]])
-        low, high = a.start[k], a.end[k]
-        while low < high:
-            middle = (low + high) >> 1
-            if a.lines[middle, PACKED.seq] < seq[rows[n]]:
-                low = middle + 1
-            else:
-                high = middle
-        clock[n] = a.clock[low]
+def clock_at(a: Accepted, k: int, position: int) -> int:
+    """The running maximum of time in series[k] up to a position; repeats do not count."""
+    expected, latest = a.next_seq[k], a.last_ts[k]
+    for j in range(a.bounds[k], position + 1):
+        if a.lines[j, PACKED.seq] >= expected:
+            expected = a.lines[j, PACKED.seq] + 1
+            latest = max(latest, a.lines[j, PACKED.ts])
+    return int(latest)
+
+
+@compiled
+def clocks_of(a: Accepted, series: I32, seq: I64, order: I64) -> I64:
+    """The running maximum of time in its series at each of these rows, which have been read.
+
+    `order` is that of (series, seq): of each series but one walk is needed.
+    """
+    clock = np.empty(len(series), dtype=np.int64)
+    k, j = -1, 0
+    expected = latest = np.int64(0)
+    for n in order:
+        if k < 0 or a.series[k] != series[n]:
+            k = np.searchsorted(a.series, series[n])
+            j, expected, latest = a.bounds[k], a.next_seq[k], a.last_ts[k]
+        while j < a.end[k] and (a.lines[j, PACKED.seq] <= seq[n]):
+            if a.lines[j, PACKED.seq] >= expected:
+                expected = a.lines[j, PACKED.seq] + 1
+                latest = max(latest, a.lines[j, PACKED.ts])
+            j += 1
+        clock[n] = latest
     return clock
 
 
 @compiled
-def falls(rows: I64, series: I32, hw: I64, S: Records, before: I64) -> int:
-    """Follower HWs that fell below that broker's own earlier one: rows (moved to the front) and the HW before."""
+def falls(rows: I64, hw: I64, series: I32, S: Records) -> tuple[I64, I64]:
+    """(rows of follower HWs that fell below that broker's own earlier one, the HW before each)."""
+    fallen, before = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
     count = 0
     for k in range(len(rows)):
-        row = rows[k]
-        s = series[row]
-        if hw[row] < S[s, OF.follower_hw]:
-            rows[count] = row
-            before[count] = S[s, OF.follower_hw]
+        s = series[rows[k]]
+        if hw[k] < S[s, OF.follower_hw]:
+            fallen[count], before[count] = rows[k], S[s, OF.follower_hw]
             count += 1
-        S[s, OF.follower_hw] = hw[row]
-    return count
+        S[s, OF.follower_hw] = hw[k]
+    return fallen[:count], before[:count]

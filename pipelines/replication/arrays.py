@@ -37,6 +37,13 @@ def records(of: Shape, count: int) -> Records:
     return made
 
 
+def lines(count: int, columns: int) -> Records:
+    """`count` rows to be written, the first at the start of a cache line: a row of eight columns takes one, not two."""
+    made = np.empty(count * columns + 7, dtype=np.int64)
+    first = -(made.ctypes.data // 8) % 8
+    return made[first : first + count * columns].reshape(count, columns)
+
+
 class Arrays:
     """Rows that grow. `width` entries per row lie side by side: entry k of row n stands at n * width + k.
 

@@ -14,12 +14,14 @@ from pipelines.replication.buckets import owner
 from pipelines.replication.columns import I64, rows_of, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
+from pipelines.replication.lines import PACKED
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Standing
 from pipelines.replication.run import Outcome
-from pipelines.replication.sources import DRAIN, Gap, source_codes
+from pipelines.replication.sources import DRAIN, Gap
 from pipelines.replication.state import State
 from pipelines.replication.timeline import CLUSTER_WIDE
+from pipelines.replication.writers import Written
 
 if TYPE_CHECKING:
     from pipelines.replication.reconstructor import Reconstructor
@@ -44,6 +46,19 @@ class Talk:
                 minutes.add(row["cluster"], row["broker"], row["ts"], name)
         plain = [{k: v for k, v in row.items() if k != "broker"} for row in rows]
         return pa.Table.from_pylist(plain, schema=SCHEMAS["telemetry_gaps"])
+
+
+HEARD = (
+    "cluster", "source_id", "source_epoch", "source_seq", "ts", "broker_id", "event_type", "topic", "topic_id",
+    "partition", "leader_id", "leader_epoch", "replica_id", "broker_epoch", "min_isr", "lag_max_ms", "level", "detail",
+)  # fmt: skip
+"""What is heeded of a broker-wide event."""
+
+
+def wide_rows(written: Written) -> pa.Table:
+    """The broker-wide rows."""
+    found = [piece.first + np.flatnonzero(piece.narrow("partition") < 0) for piece in written.pieces]
+    return rows_of(written.events.select(HEARD), np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
 
 def heeded(broad: pa.Table, bucket: int, buckets: int) -> pa.Table:
@@ -137,7 +152,7 @@ def say_gaps(state: State, talk: Talk, batch: Batch, outcome: Outcome) -> None:
             series = int(batch.series[row])
             state.gaps.setdefault(series, []).append((int(seq_from), int(seq_to)))
             event = batch.events.slice(int(row), 1).to_pylist()[0]
-            ts = int(batch.columns.ts[row])
+            ts = int(batch.told("ts", np.array([row]))[0])
             talk.partition_rows.append(_gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
 
 
@@ -147,9 +162,9 @@ def say_late(
     """Rows that came after what they bear on was decided: fillers of declared gaps, and rows of sources
     that the cluster had stopped waiting for. The first `waited` rows of the batch came earlier."""
     rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, waited, settled, told)])
-    for row, event in zip(rows, rows_of(batch.events, rows).to_pylist(), strict=True):
-        ts, seq = int(batch.columns.ts[row]), event["seq"]
-        talk.partition_rows.append(_gap_row(event, ts, "partition", seq, seq, "late"))
+    late = rows_of(batch.events, rows)
+    for ts, event in zip(wide(late["ts"]).tolist(), late.to_pylist(), strict=True):
+        talk.partition_rows.append(_gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
 
 
 def _fillers(state: State, batch: Batch) -> I64:
@@ -157,8 +172,9 @@ def _fillers(state: State, batch: Batch) -> I64:
     if not state.gaps:
         return np.empty(0, dtype=np.int64)
     found = []
-    for row in np.flatnonzero(batch.accepted.dropped):
-        seq, gaps = int(batch.columns.seq[row]), state.gaps.get(int(batch.series[row]), [])
+    dropped = np.flatnonzero(batch.accepted.dropped)
+    for row, seq in zip(dropped, batch.told("seq", dropped).tolist(), strict=True):
+        gaps = state.gaps.get(int(batch.series[row]), [])
         for k, (first, last) in enumerate(gaps):
             if first <= seq <= last:
                 gaps[k : k + 1] = [g for g in ((first, seq - 1), (seq + 1, last)) if g[0] <= g[1]]
@@ -178,18 +194,20 @@ def _behind_rows(
             limit[number] = decided
     if not len(names) or limit.max() < 0:
         return np.empty(0, dtype=np.int64)
-    behind = (batch.columns.ts <= limit[batch.source]) & (batch.accepted.dropped == 0) & (batch.series >= 0)
-    behind[:waited] = False
-    rows = np.flatnonzero(behind)
+    a = batch.accepted
+    lines = a.lines[: a.bounds[-1]]
+    row, of = lines[:, PACKED.row], np.repeat(a.series, np.diff(a.bounds))
+    behind = (lines[:, PACKED.ts] <= limit[state.series["source"][of]]) & (a.dropped[row] == 0) & (row >= waited)
+    rows = np.sort(row[behind])
     return rows[_first_heard(batch, waited, rows)] if len(rows) else rows
 
 
 def _first_heard(batch: Batch, waited: int, rows: I64) -> npt.NDArray[np.bool_]:
     """Which of these rows are no repeats of each other, or of rows that came earlier and wait."""
-    series, seq = batch.series, batch.columns.seq
-    heard = set(zip(series[:waited].tolist(), seq[:waited].tolist(), strict=True))
+    earlier = np.arange(waited)
+    heard = set(zip(batch.series[earlier].tolist(), batch.told("seq", earlier).tolist(), strict=True))
     fresh = np.zeros(len(rows), dtype=np.bool_)
-    for k, key in enumerate(zip(series[rows].tolist(), seq[rows].tolist(), strict=True)):
+    for k, key in enumerate(zip(batch.series[rows].tolist(), batch.told("seq", rows).tolist(), strict=True)):
         fresh[k] = key not in heard
         heard.add(key)
     return fresh
@@ -215,7 +233,7 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
     keys = zip(*(broad[n].to_pylist() for n in ("cluster", "source_id", "source_epoch")), strict=True)
     told = zip(keys, broad["source_seq"].to_pylist(), strict=True)
     heard = np.array([state.sources.heard(key, seq) for key, seq in told])
-    source, seq = source_codes(broad), wide(broad["source_seq"])
+    source, seq = np.concatenate(Written(broad).by), wide(broad["source_seq"])
     order = np.lexsort((seq, source))
     twin = np.zeros(len(seq), dtype=np.bool_)
     twin[order[1:]] = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)

@@ -23,13 +23,13 @@ _BY_BROKER = [CODE[name] for name in ("leader", "follower", "isr")]
 
 def compare_clocks(state: State, batch: Batch, rules: Rules) -> None:
     """Takes in what controllers and brokers tell of partition epochs."""
-    c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
-    rows = rows[c.partition_epoch[rows] >= 0]
+    c = batch.columns
+    rows = np.flatnonzero((batch.accepted.dropped[batch.rare] == 0) & (c.partition_epoch >= 0))
     if not len(rows):
         return
     grace, race = rules.reorder_grace_ms * 1000, rules.race_window_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
-    key = (state.series["partition"][batch.series[rows]] << 32) | c.partition_epoch[rows]
+    key = (state.series["partition"][batch.series[batch.rare[rows]]] << 32) | c.partition_epoch[rows]
     told = np.stack([key, c.ts[rows], c.topic_id[rows], c.broker[rows]], axis=1).astype(np.int64)
     by_controller = (c.kind[rows] == CODE["election"]) | (c.isr_from_whom[rows] == BY_CONTROLLER)
     by_broker = np.isin(c.kind[rows], _BY_BROKER) & ~by_controller

@@ -32,23 +32,18 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class Columns(NamedTuple):
-    """One micro-batch of partition events, nulls as NULL or NULL32; lists as offsets into values."""
+    """The rare rows of one micro-batch, nulls as NULL or NULL32; lists as offsets into values."""
 
     ts: I64
-    seq: I64
     kind: I8
-    partition: I32
     broker: I32
     leader_id: I32
     leader_epoch: I32
     partition_epoch: I32
-    replica: I32
     leo: I64
-    leader_leo: I64
     hw: I64
     min_isr: I32
     lag_max_ms: I32
-    broker_epoch: I64
     level: I32
     topic_id: I32
     isr_from: I32
@@ -58,8 +53,10 @@ class Columns(NamedTuple):
     isr_from_whom: I8
 
 
-_WIDE = {"seq", "leo", "leader_leo", "hw", "broker_epoch"}
-_NAMES = {"replica": "replica_id", "broker": "broker_id"}
+_WIDE = ("ts", "leo", "hw")
+_NARROW = ("leader_id", "leader_epoch", "partition_epoch", "min_isr", "lag_max_ms", "level")
+READ = (*_WIDE, *_NARROW, "broker_id", "event_type", "topic_id", "isr", "replicas", "detail")
+"""The columns of events that `columns` reads."""
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
 _WHOM = pa.array(["controller", "metadata"])
@@ -76,12 +73,11 @@ NAMED = ("cluster", "source_id", "event_type", "topic")
 
 
 def with_dictionaries(events: pa.Table) -> pa.Table:
-    """The same events with their names as dictionaries, in one piece: each name is hashed once for all who ask."""
+    """The same events with their names as dictionaries: each name is hashed once for all who ask."""
     for name in NAMED:
-        column = events[name]
-        if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
-            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-            events = events.set_column(events.schema.get_field_index(name), name, plain(encoded))
+        if not pa.types.is_dictionary(events.schema.field(name).type):
+            at = events.schema.get_field_index(name)
+            events = events.set_column(at, name, events[name].dictionary_encode())
     return events
 
 
@@ -96,16 +92,20 @@ def rows_of(events: pa.Table, rows: I64) -> pa.Table:
     """These rows in this order. Arrow's `take` would first make one chunk of every column."""
     if not len(rows):
         return events.slice(0, 0)
-    order = np.argsort(rows, kind="stable")
-    parts, begin = [], 0
+    rises = bool((rows[1:] >= rows[:-1]).all())
+    order = np.arange(len(rows)) if rises else np.argsort(rows, kind="stable")
+    ordered, parts, begin = rows[order], [], 0
     for batch in events.to_batches():
-        mine = rows[order[slice(*np.searchsorted(rows, [begin, begin + len(batch)], sorter=order))]]
+        mine = ordered[slice(*np.searchsorted(ordered, [begin, begin + len(batch)]))]
         if len(mine):
             parts.append(batch.take(pa.array(mine - begin)))
         begin += len(batch)
+    taken = pa.Table.from_batches(parts).unify_dictionaries()
+    if rises:
+        return taken
     back = np.empty(len(rows), dtype=np.int64)
     back[order] = np.arange(len(rows))
-    return pa.Table.from_batches(parts).unify_dictionaries().take(pa.array(back))
+    return taken.take(pa.array(back))
 
 
 def wide(column: pa.ChunkedArray) -> I64:
@@ -149,20 +149,17 @@ def kinds(events: pa.Table) -> I8:
     return frozen(codes[column.indices.fill_null(0).to_numpy(zero_copy_only=False)])
 
 
-def columns(events: pa.Table, kind: I8, topic_id: I32) -> Columns:
-    """The columns of `events` that the kernels read; `topic_id` as numbers, where a row is rare."""
-    read: dict[str, Any] = {}
-    for name in Columns._fields[:-6]:
-        source = _NAMES.get(name, name)
-        if name in ("ts", *_WIDE):
-            read[name] = wide(events[source])
-        elif name != "kind":
-            read[name] = narrow(events[source])
+def columns(events: pa.Table, topic_id: I32) -> Columns:
+    """The columns of `events` that the kernels read; `topic_id` as numbers."""
     isr_from, isr_ids = lists(events["isr"])
     replicas_from, replicas_ids = lists(events["replicas"])
+    kind = kinds(events)
+    read: dict[str, Any] = {name: wide(events[name]) for name in _WIDE}
+    read |= {name: narrow(events[name]) for name in _NARROW}
     return Columns(
-        **read, kind=kind, topic_id=frozen(topic_id), isr_from=isr_from, isr_ids=isr_ids,
-        replicas_from=replicas_from, replicas_ids=replicas_ids, isr_from_whom=_from_whom(events, kind),
+        **read, kind=kind, broker=narrow(events["broker_id"]), topic_id=frozen(topic_id),
+        isr_from=isr_from, isr_ids=isr_ids, replicas_from=replicas_from, replicas_ids=replicas_ids,
+        isr_from_whom=_from_whom(events, kind),
     )  # fmt: skip
 
 

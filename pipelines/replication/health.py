@@ -137,7 +137,7 @@ def _absent_members(state: State, partitions: Any) -> dict[int, tuple[list[int],
 def _lists(state: State, masks: Any, lanes: Any, absent: dict[int, Any], which: int) -> pa.Array:
     if not state.lanes.count:
         return pa.array([absent[k][which] for k in range(len(masks))], pa.list_(pa.int32()))
-    made = members(state, masks.astype(np.int64), lanes.astype(np.int32))
+    made = members(state, masks.astype(np.int64), lanes.astype(np.int64))
     if not absent:
         return made
     rows = made.to_pylist()

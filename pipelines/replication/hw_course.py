@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.replication.arrays import Arrays
 from pipelines.replication.columns import I64, NULL
+from pipelines.replication.compiled import compiled
 from pipelines.replication.lanes import RECENT
 from pipelines.replication.run import Outcome
 from pipelines.replication.state import State
@@ -77,23 +79,42 @@ def _known(value: int) -> int | None:
 
 def keep_recent(state: State, outcome: Outcome, before: dict[str, Any], decided: I64) -> None:
     """Keeps the rows after `decided` (by partition), and of lanes that have any the HW at that time."""
-    told = outcome.hw
-    lane, ts, hw = (np.concatenate([state.recent[name], told[name]]) for name in ("lane", "ts", "hw"))
-    after = ts > decided[state.lanes["partition"][lane]]
-    moved = state.lanes["carried"] > 0
-    moved[lane[after]] = True
-    last = np.full(state.lanes.count, -1, dtype=np.int64)
-    earlier = np.flatnonzero(~after & moved[lane])
-    last[lane[earlier]] = earlier
-    keep = after
-    keep[last[last >= 0]] = True
+    recent = [np.ascontiguousarray(state.recent[name]) for name in ("lane", "ts", "hw")]
+    parts = [(recent[0], recent[1], recent[2]), *outcome.hw.parts()]
+    moved, last = state.lanes["carried"] > 0, np.full(state.lanes.count, -1, dtype=np.int64)
+    upto, firsts = decided[state.lanes["partition"]], np.cumsum([0, *(len(part[0]) for part in parts)])
+    for first, (lane, ts, _) in zip(firsts, parts, strict=False):
+        _mark(first, lane, ts, upto, moved, last)
+    kept = [_asked_for(first, lane, ts, upto, moved, last) for first, (lane, ts, _) in zip(firsts, parts, strict=False)]
+    lane, ts, hw = (np.concatenate([part[k][rows] for part, rows in zip(parts, kept, strict=True)]) for k in range(3))
     base = np.flatnonzero(moved[: len(before["hw"])] & (last[: len(before["hw"])] < 0))
     base = base[before["term_start"][base] != NULL]
     rows = np.stack([
-        np.concatenate([base, lane[keep]]),
-        np.concatenate([before["term_start"][base], ts[keep]]),
-        np.concatenate([before["hw"][base], hw[keep]]),
+        np.concatenate([base, lane]),
+        np.concatenate([before["term_start"][base], ts]),
+        np.concatenate([before["hw"][base], hw]),
     ], axis=1)  # fmt: skip
     state.recent = Arrays(RECENT)
     state.recent.grow(len(rows))
     state.recent.data[: len(rows)] = rows[np.argsort(rows[:, 0], kind="stable")]
+
+
+@compiled
+def _mark(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> None:
+    """Marks lanes that have rows after `decided` (by lane) as `moved`; the `last` row before of each."""
+    for row in range(len(lane)):
+        if ts[row] > decided[lane[row]]:
+            moved[lane[row]] = True
+        else:
+            last[lane[row]] = first + row
+
+
+@compiled
+def _asked_for(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> I64:
+    """Rows after `decided`, and the last one before of each lane that has `moved`."""
+    kept, count = np.empty(len(lane), dtype=np.int64), 0
+    for row in range(len(lane)):
+        if ts[row] > decided[lane[row]] or (moved[lane[row]] and last[lane[row]] == first + row):
+            kept[count] = row
+            count += 1
+    return kept[:count]

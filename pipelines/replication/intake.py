@@ -7,18 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.acceptance import Accepted, accept
-from pipelines.replication.arrays import Records
-from pipelines.replication.columns import CODE, I8, I32, I64, NULL32, RARE, Columns, columns, kinds, plain
+from pipelines.replication.acceptance import Accepted, accept, clocks_of
+from pipelines.replication.arrays import Arrays, Records, lines
+from pipelines.replication.columns import (
+    CODE,
+    I8,
+    I32,
+    I64,
+    RARE,
+    READ,
+    VOID,
+    Columns,
+    columns,
+    frozen,
+    plain,
+    rows_of,
+    wide,
+)
 from pipelines.replication.compiled import compiled
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import SERIES
-from pipelines.replication.lines import PACKED, group, pack, sort_segments
-from pipelines.replication.state import Names, State
+from pipelines.replication.lines import PACKED, SERIAL, Fields, Packing, pack, sort_segments, tally
+from pipelines.replication.pieces import Bits, Piece
+from pipelines.replication.state import State
+from pipelines.replication.writers import Written
 
 _LEADS = np.zeros(len(CODE) + 1, dtype=np.bool_)
 _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_proposed", "isr_rejected")]] = True
@@ -32,16 +47,23 @@ class Batch:
     """One micro-batch, the rows that waited before included; broker-wide rows are of series -1."""
 
     events: pa.Table
-    columns: Columns
-    cluster: I32
     series: I32
-    source: I32
-    stat: I32
-    """Which of `stat_keys`, a place each, counts the row."""
     stat_keys: I64
+    """What the statistics rows are of: see `stat_place`."""
     accepted: Accepted
     rare: I64
-    """Rows that go to histories, in no order."""
+    """Rows that go to histories, ascending."""
+    columns: Columns
+    """Of the rare rows."""
+
+    def told(self, name: str, rows: I64) -> I64:
+        """What a 64-bit or time column says in these rows."""
+        return wide(rows_of(self.events.select([name]), rows)[name])
+
+    def clocks(self, rows: I64) -> I64:
+        """For each of these rows, which have been read, the running maximum of time in its series."""
+        series, seq = self.series[rows], self.told("seq", rows)
+        return clocks_of(self.accepted, series, frozen(seq), np.lexsort((seq, series)))
 
 
 def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
@@ -56,103 +78,122 @@ def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
     return encoded
 
 
-def pairs(first: I32, second: I32, name: Callable[[int, int], int]) -> I32:
-    """Numbers for pairs of small numbers; `name` numbers each distinct pair once."""
-    wide = int(second.max(initial=0)) + 2
-    seen = np.zeros((int(first.max(initial=0)) + 1) * wide, dtype=np.bool_)
-    _see(first, second, wide, seen)
-    numbers = np.full(len(seen), -1, dtype=np.int32)
-    for value in np.flatnonzero(seen):
-        numbers[value] = name(int(value) // wide, int(value) % wide - 1)
-    paired = np.empty(len(first), dtype=np.int32)
-    _renumber(first, second, wide, numbers, paired)
-    return paired
-
-
-@compiled
-def _see(first: I32, second: I32, wide: int, seen: npt.NDArray[np.bool_]) -> None:
-    for row in range(len(first)):
-        seen[first[row] * wide + second[row] + 1] = True
-
-
-@compiled
-def _renumber(first: I32, second: I32, wide: int, numbers: I32, paired: I32) -> None:
-    for row in range(len(first)):
-        paired[row] = numbers[first[row] * wide + second[row] + 1]
-
-
-def source_numbers(state: State, events: pa.Table) -> tuple[I32, I32]:
-    """(cluster, source) number of each row."""
-    local = Names()
-    cluster = encode(events["cluster"], lambda v: state.clusters.number(v))
-    writer = encode(events["source_id"], lambda v: local.number(v))
-    epoch = plain(events["source_epoch"]).to_numpy(zero_copy_only=False).astype(np.int32)
-    named = pairs(cluster, writer, lambda c, w: local.number(c, local.all[w][0]))
-
-    def numbered(pair: int, epoch: int) -> int:
-        number, writer_id = local.all[pair]
-        return state.source_names.number(state.clusters.all[int(str(number))][0], writer_id, epoch)
-
-    return cluster, pairs(named, epoch, numbered)
-
-
-def read(state: State, events: pa.Table, overdue: Callable[[], tuple[I64, I64]]) -> Batch:
-    """Numbers the rows of `events` and decides which of those on partitions may be read now.
+def read(state: State, written: Written, overdue: Callable[[], tuple[I64, I64]]) -> Batch:
+    """Numbers the rows and decides which of those on partitions may be read now.
 
     `overdue` gives, per source number, the time at or before which a hole has been waited for long enough,
     and the time after which its rows stand behind a hole of the whole source.
     """
-    kind = kinds(events)
-    rare = np.flatnonzero(RARE[kind])
-    cluster, source = source_numbers(state, events)
-    topic_name = Names()
-    topic = pairs(
-        cluster, encode(events["topic"], lambda v: topic_name.number(v)),
-        lambda c, t: -1 if t < 0 else state.topics.number(state.clusters.all[c][0], topic_name.all[t][0]),
-    )  # fmt: skip
-    read_columns = columns(events, kind, _rare_topic_ids(state, events, rare))
-    series = _series(state, read_columns, topic, source, cluster)
-    stat, stat_keys = _statistics_rows(read_columns, cluster)
-    rare = rare[series[rare] >= 0]
-    accepted = _accept(state, read_columns, series, stat, *overdue())
-    return Batch(events, read_columns, cluster, series, source, stat, stat_keys, accepted, rare)
+    events, numbers = written.events, _Numbers(state, written)
+    for piece, source in zip(written.pieces, written.by, strict=True):
+        numbers.take(piece, source)
+    rare = np.concatenate([_NO_ROWS, *numbers.rare])
+    accepted = _accept(state, written.pieces, numbers, *overdue())
+    told = rows_of(events.select(READ), rare)
+    topic_id = encode(told["topic_id"], lambda v: state.topic_ids.number(v))
+    stat_keys = numbers.statistics.keys.copy()
+    return Batch(events, frozen(numbers.series), stat_keys, accepted, rare, columns(told, topic_id))
 
 
-def _rare_topic_ids(state: State, events: pa.Table, rare: I64) -> I32:
-    numbers = np.full(events.num_rows, -1, dtype=np.int32)
-    if len(rare):
-        numbers[rare] = encode(events["topic_id"].take(pa.array(rare)), lambda v: state.topic_ids.number(v))
-    return numbers
+class _Numbers:
+    """Event type, series and statistics row of each row of a micro-batch, piece by piece."""
+
+    def __init__(self, state: State, written: Written) -> None:
+        rows = written.events.num_rows
+        self.state, self.statistics, self.groups = state, Keys(), Arrays(SERIAL)
+        self.kind, self.series = np.empty(rows, dtype=np.int8), np.empty(rows, dtype=np.int32)
+        self.stat = np.empty(rows, dtype=np.int32)
+        self.rare: list[I64] = []
+        sources = [state.source_names.number(*name) for name in written.names]
+        clusters = [state.clusters.number(name[0]) for name in written.names]
+        self._sources, self._clusters = (np.array(numbers, dtype=np.int32) for numbers in (sources, clusters))
+
+    def take(self, piece: Piece, source: I32) -> None:
+        """Numbers the rows of one piece; new series get their partition, and a lane once their broker is seen
+        leading."""
+        codes, words = piece.codes("event_type")
+        of_word = [CODE.get(word, VOID) for word in words.to_pylist()]
+        kind, series = self.kind[piece.rows], self.series[piece.rows]
+        np.take(np.array(of_word, dtype=np.int8), codes, out=kind, mode="clip")
+        self._number_series(piece, source, series)
+        self.rare.append(piece.first + _rare_rows(kind, series))
+        _lead(self.state, piece, kind, series)
+        self.groups.grow(self.state.series_keys.count)
+        tally(frozen(series), piece.wide("seq"), piece.wide("ts"), self.groups.data)
+        key = np.empty(len(piece), dtype=np.int64)
+        _statistics_keys(piece.wide("ts"), self._clusters, source, piece.narrow("broker_id"), key)
+        self.statistics.number(key, self.stat[piece.rows])
+
+    def _number_series(self, piece: Piece, source: I32, series: I32) -> None:
+        state, known, partition = self.state, self.state.series_keys.count, piece.narrow("partition")
+        key, (codes, words) = np.empty(len(piece), dtype=np.int64), piece.codes("topic")
+        names: list[str] = words.to_pylist()
+        topics = _known_topics(state, names)
+        done = 0
+        while True:
+            done = _series_keys(done, partition, codes, topics, self._clusters, source, self._sources, key)
+            if done == len(piece):
+                break
+            cluster, code = int(self._clusters[source[done]]), codes[done]
+            topics[cluster, code] = state.topics.number(state.clusters.all[cluster][0], names[code])
+        state.series_keys.number(key, series)
+        state.series.grow(state.series_keys.count)
+        if state.series_keys.count > known:
+            rows = _first_rows(series, known, state.series_keys.count)
+            topic = key[rows] >> 43
+            new = state.partition_keys.number((topic << 32) | partition[rows])
+            state.partitions.grow(state.partition_keys.count)
+            told = self._sources[source[rows]], piece.narrow("broker_id")[rows]
+            for name, values in zip(("partition", "source", "broker"), (new, *told), strict=True):
+                state.series[name][known:] = values
 
 
-def _statistics_rows(c: Columns, cluster: I32) -> tuple[I32, I64]:
-    """(a number per row, key per number) of its cluster, broker and minute: see `stat_place`."""
-    keys = Keys()
-    broker = (c.broker.astype(np.int64) + 1) & 0xFFFFFF
-    row = keys.number(((c.ts // MINUTE_US) << 36) | (cluster.astype(np.int64) << 24) | broker)
-    return row, keys.keys.copy()
+_NO_ROWS = np.empty(0, dtype=np.int64)
+
+
+@compiled
+def _rare_rows(kind: I8, series: I32) -> I64:
+    """Rows on partitions that go to histories."""
+    rows, count = np.empty(len(kind), dtype=np.int64), 0
+    for row in range(len(kind)):
+        if RARE[kind[row]] and series[row] >= 0:
+            rows[count] = row
+            count += 1
+    return rows[:count]
+
+
+def _known_topics(state: State, names: list[str]) -> I32:
+    """Numbers of topics by cluster and name, -1 for those not heard of."""
+    clusters = [str(cluster[0]) for cluster in state.clusters.all]
+    numbers = [[state.topics.find(cluster, name) for name in names] for cluster in clusters]
+    return np.array(numbers, dtype=np.int32).reshape(len(clusters), len(names))
+
+
+@compiled
+def _series_keys(
+    first: int, partition: I32, topic: I32, topics: I32, clusters: I32, source: I32, sources: I32, key: I64
+) -> int:
+    """What tells series apart, from row `first` to one whose topic has no number; -1 for broker-wide rows."""
+    for row in range(first, len(key)):
+        key[row] = -1
+        if partition[row] >= 0:
+            number = topics[clusters[source[row]], topic[row]]
+            if number < 0:
+                return row
+            key[row] = (np.int64(number) << 43) | (np.int64(partition[row]) << 20) | sources[source[row]]
+    return len(key)
+
+
+@compiled
+def _statistics_keys(ts: I64, clusters: I32, source: I32, broker: I32, key: I64) -> None:
+    for row in range(len(key)):
+        of = (np.int64(clusters[source[row]]) << 24) | ((np.int64(broker[row]) + 1) & 0xFFFFFF)
+        key[row] = (ts[row] // MINUTE_US << 36) | of
 
 
 def stat_place(key: int) -> tuple[int, int, int]:
     """(cluster number, broker, minute in microseconds) of one of `stat_keys`."""
     return (key >> 24) & 0xFFF, (key & 0xFFFFFF) - 1, (key >> 36) * MINUTE_US
-
-
-def _series(state: State, c: Columns, topic: I32, source: I32, cluster: I32) -> I32:
-    """The series of each row, -1 of broker-wide ones; new series get their partition, and a lane once their
-    broker is seen leading."""
-    known = state.series_keys.count
-    key = (topic.astype(np.int64) << 43) | (c.partition.astype(np.int64) << 20) | source
-    series = state.series_keys.number(key)
-    state.series.grow(state.series_keys.count)
-    if state.series_keys.count > known:
-        rows = _first_rows(series, known, state.series_keys.count)
-        partition = state.partition_keys.number((topic[rows].astype(np.int64) << 32) | c.partition[rows])
-        state.partitions.grow(state.partition_keys.count)
-        for name, values in (("partition", partition), ("source", source[rows]), ("broker", c.broker[rows])):
-            state.series[name][known:] = values
-    _lead(state, c, series, topic, cluster)
-    return series
 
 
 @compiled
@@ -166,48 +207,75 @@ def _first_rows(series: I32, known: int, count: int) -> I64:
 
 
 @compiled
-def _first_leading(series: I32, kind: I8, broker: I32, leader_id: I32, S: Records, rows: I64) -> bool:
+def _first_leading(series: I32, kind: I8, broker: I32, leader: I32, leader_told: Bits, S: Records, rows: I64) -> bool:
     """Per series without a lane its first row that shows its broker leading; whether there is one."""
     some = False
     for row in range(len(series)):
         s = series[row]
-        if s >= 0 and rows[s] < 0 and S[s, SERIES.at.lane] < 0:
-            own = kind[row] == HW and leader_id[row] == broker[row] and leader_id[row] != NULL32
+        if s >= 0 and S[s, SERIES.at.lane] < 0 and rows[s] < 0:
+            own = kind[row] == HW and leader[row] == broker[row] and (leader_told[row >> 3] >> (row & 7)) & 1
             if own or _LEADS[kind[row]]:
                 rows[s] = row
                 some = True
     return some
 
 
-def _lead(state: State, c: Columns, series: I32, topic: I32, cluster: I32) -> None:
+def _lead(state: State, piece: Piece, kind: I8, series: I32) -> None:
     """Gives a lane to series that show their broker leading for the first time."""
-    rows = np.full(state.series.count, -1, dtype=np.int64)
-    if not _first_leading(series, c.kind, c.broker, c.leader_id, state.series.data, rows):
+    if (state.series["lane"] >= 0).all():
+        return
+    rows, brokers = np.full(state.series.count, -1, dtype=np.int64), piece.narrow("broker_id")
+    leader = piece.narrow("leader_id"), piece.valid("leader_id")
+    if not _first_leading(series, kind, brokers, *leader, state.series.data, rows):
         return
     which = np.flatnonzero(rows >= 0)
-    rows = rows[which]
-    partition, broker = state.series["partition"][which].astype(np.int64), c.broker[rows]
+    partition, broker = state.series["partition"][which].astype(np.int64), brokers[rows[which]]
     known = state.lane_keys.count
     lane = state.lane_keys.number((partition << 32) | (broker.astype(np.int64) & 0xFFFFFFFF))
     state.series["lane"][which] = lane
     state.lanes.grow(state.lane_keys.count)
     state.replicas.grow(state.lane_keys.count)
+    topic = state.partition_keys.keys[partition] >> 32
+    cluster = np.array([state.clusters.number(t[0]) for t in state.topics.all], dtype=np.int64)[topic]
     fresh = lane >= known
-    for name, values in (
-        ("partition", partition),
-        ("broker", broker),
-        ("topic", topic[rows]),
-        ("cluster", cluster[rows]),
-    ):
+    for name, values in (("partition", partition), ("broker", broker), ("topic", topic), ("cluster", cluster)):
         state.lanes[name][lane[fresh]] = values[fresh]
 
 
-def _accept(state: State, c: Columns, series: I32, stat: I32, overdue: I64, hole: I64) -> Accepted:
-    which, bounds = group(series, state.series.count)
-    lines = np.empty((bounds[-1], len(PACKED)), dtype=np.int64)
-    pack(c, series, stat, which, bounds, state.series.count, lines)
-    sort_segments(lines, bounds)
-    return accept(lines, which, bounds, len(series), state.series.data, overdue, hole)
+def _accept(state: State, cut: list[Piece], numbers: _Numbers, overdue: I64, hole: I64) -> Accepted:
+    packing = Packing(numbers.groups)
+    P = lines(int(packing.bounds[-1]) + _told_twice(state, packing), len(PACKED))
+    _pack(cut, numbers, packing, P)
+    if packing.spoiled:
+        packing = Packing(numbers.groups, as_they_come=True)
+        _pack(cut, numbers, packing, P)
+    sort_segments(P, packing.bounds, packing.unsorted)
+    series, S, rows = packing.series, state.series.data, len(numbers.series)
+    dropped, gap_before = np.zeros(rows, dtype=np.int8), np.zeros(rows, dtype=np.int8)
+    next_seq, last_ts = state.series["next_seq"][series], state.series["last_ts"][series]
+    end, latest, twins, holes = accept(
+        P, series, packing.bounds, numbers.groups.data, packing.in_order, S, overdue, hole, dropped, gap_before
+    )
+    return Accepted(P, series, packing.bounds, end, next_seq, last_ts, latest, dropped, gap_before, twins, holes)
+
+
+def _told_twice(state: State, packing: Packing) -> int:
+    """Rows of lanes of which several sources tell: their lines are written once more, merged."""
+    lane = state.series["lane"][packing.series]
+    size = np.diff(packing.bounds)[lane >= 0]
+    lane = lane[lane >= 0]
+    several = np.bincount(lane)[lane] > 1 if len(lane) else lane
+    return int(size[several].sum())
+
+
+def _pack(cut: list[Piece], numbers: _Numbers, packing: Packing, P: Records) -> None:
+    """Writes the lines of all pieces."""
+    for piece in cut:
+        fields = Fields.of(piece, numbers.series, numbers.kind, numbers.stat)
+        packing.rare, spoiled = pack(
+            fields, piece.first, packing.place, packing.by_number, packing.filled, packing.rare, P
+        )
+        packing.spoiled |= spoiled
 
 
 def settle_twins(batch: Batch) -> tuple[I64, list[str]]:
@@ -225,7 +293,8 @@ def settle_twins(batch: Batch) -> tuple[I64, list[str]]:
             winner[first] = other
             kept, other = other, kept
         lost.append(other)
-        reasons.append(f"conflict: number {batch.columns.seq[other]} of its series names another row too")
+        number = int(batch.told("seq", np.array([other]))[0])
+        reasons.append(f"conflict: number {number} of its series names another row too")
     return np.array(lost, dtype=np.int64), reasons
 
 

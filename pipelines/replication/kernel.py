@@ -61,14 +61,14 @@ from pipelines.replication.told_by_others import beyond, compare_clocks, settle_
 def on_leo(
     L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, replica: int,
     leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int, M: Marks,
-    j: int, C: Columns, i: int,
+    P: Records, j: int,
 ) -> tuple[int, int]:  # fmt: skip
     """A replica's LEO, by its fetch or by the leader's own record of it; `leader_leo` where told with it."""
     slot = slot_of(L, R, width, lane, replica)
     at = lane * width + slot
     if kind == FETCH and (R[at, SLOT.epoch] == NULL or not (L[lane, LANE.isr] >> slot) & 1):
-        R[at, SLOT.epoch] = max(C.broker_epoch[i], -1)  # a member of the ISR cannot be another one than joined it
-    false_witness = contradicted(L, lane, slot, leo, now, S)
+        R[at, SLOT.epoch] = max(P[j, PACKED.more], -1)  # a member of the ISR cannot be another one than joined it
+    false_witness = L[lane, LANE.witness] != NULL and contradicted(L, lane, slot, leo, now, S)
     if false_witness:
         o, y = take_back(L, R, S, width, lane, leo, now, O, o, first, Y, y, M, j)
     y = leo_grew(L, R, width, lane, max(leader_leo, leo), now, S, Y, y)
@@ -134,7 +134,7 @@ def run_lanes(
         bound = J[job, JOB.told]
         for j in range(start, end):
             what, who = P[j, PACKED.what], P[j, PACKED.who]
-            kind, stat, i = kind_of(what), what >> 16, P[j, PACKED.row]
+            kind, stat, i = kind_of(what), what >> 16, P[j, PACKED.more]
             now = min(P[j, PACKED.ts], J[job, JOB.ceiling])
             clock = max(now, L[lane, LANE.last_ts])
             waits = L[lane, LANE.state] != LEADING or kind == LEADER
@@ -150,7 +150,8 @@ def run_lanes(
                 continue
             if what & 0x200:
                 hold(L, lane)
-            pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
+            if pending < J[job, JOB.holds_to]:
+                pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
             L[lane, LANE.last_ts] = clock
             A.events[stat] += 1
             if kind < 0:
@@ -176,7 +177,7 @@ def run_lanes(
                 e = end_term(L, R, width, lane, now, E, e)
                 L[lane, LANE.deadline] = NEVER
                 continue
-            if kind == HW and not own_report(L, lane, replica_of(who), who >> 32):
+            if kind == HW and not own_report(L, lane, replica_of(who), P[j, PACKED.leo]):
                 M[j] |= OF_FOLLOWER
                 continue
             if kind == ELECTION or kind == TRUNCATE:
@@ -184,13 +185,13 @@ def run_lanes(
             if L[lane, LANE.state] == IDLE:
                 if kind == ISR or kind == REJECTED:
                     continue
-                begin_midflight(L, T, S, C, lane, i, now)
+                begin_midflight(L, T, S, P, lane, j, now)
                 M[j] |= BEGAN_MIDFLIGHT
             if kind == FETCH or kind == REPLICA_LEO or kind == APPEND:
                 leader_leo = P[j, PACKED.leader_leo]
                 if kind == APPEND or replica_of(who) == L[lane, LANE.broker]:
                     end, mine = max(leader_leo, P[j, PACKED.leo]), slot_of(L, R, width, lane, L[lane, LANE.broker])
-                    if contradicted(L, lane, mine, end, now, S):
+                    if L[lane, LANE.witness] != NULL and contradicted(L, lane, mine, end, now, S):
                         o, y = take_back(L, R, S, width, lane, end, now, O, o, 0, Y, y, M, j)
                     y = leo_grew(L, R, width, lane, end, now, S, Y, y)
                     L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], end)
@@ -200,10 +201,10 @@ def run_lanes(
                     leo = P[j, PACKED.leo]
                     o, y = on_leo(
                         L, R, T, S, A, width, lane, kind, replica_of(who), leo, leader_leo, now, stat, O, o, 0, Y, y,
-                        M, j, C, i,
+                        M, P, j,
                     )  # fmt: skip
             elif kind == HW:
-                o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.hw], now, stat, O, o, 0, Y, y, M, P, j)
+                o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.more], now, stat, O, o, 0, Y, y, M, P, j)
             elif kind == ISR:
                 o, y = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0, Y, y)
             elif kind == PROPOSED:

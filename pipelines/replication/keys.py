@@ -76,9 +76,9 @@ class Keys:
         at = _slot(self._table, key, self._bits)
         return int(self._table[2 * at + 1]) if self._table[2 * at] != _EMPTY else -1
 
-    def number(self, wanted: I64) -> I32:
+    def number(self, wanted: I64, into: I32 | None = None) -> I32:
         """The number of each key; unknown keys get the next ones, and keys below 0 get -1."""
-        numbers = np.empty(len(wanted), dtype=np.int32)
+        numbers = np.empty(len(wanted), dtype=np.int32) if into is None else into
         done = 0
         while True:
             done, self.count = _number(self._table, self._bits, self._keys, self.count, wanted, numbers, done)

@@ -8,7 +8,8 @@ from pipelines.replication.committed_isr import set_isr, weigh_isr
 from pipelines.replication.compiled import kernel
 from pipelines.replication.high_watermark import put_hw, try_advance
 from pipelines.replication.lanes import APART, IDLE, LEADING, MIDFLIGHT, OPEN, TERM_START, UNREPORTED
-from pipelines.replication.machine import LANE, MS, SLOT, TERM, Settings, Stats, Timeline, first_not_below
+from pipelines.replication.lines import PACKED
+from pipelines.replication.machine import LANE, MS, SLOT, TERM, Settings, Stats, Timeline, first_not_below, level_of
 from pipelines.replication.replica_states import reset_replicas
 from pipelines.replication.slots import mask_of, slot_of
 from pipelines.replication.told_by_others import alive, as_of, set_clock, settle_config, unless_down
@@ -92,13 +93,13 @@ def begins_whole(L: Records, lane: int, C: Columns, i: int, leader_rows: I64, as
 
 
 @kernel
-def begin_midflight(L: Records, T: Timeline, S: Settings, C: Columns, lane: int, i: int, now: int) -> None:
+def begin_midflight(L: Records, T: Timeline, S: Settings, P: Records, lane: int, j: int, now: int) -> None:
     """A broker seen leading whose `leader` event was not told: term, HW and ISR are unknown until told."""
     L[lane, LANE.state] = MIDFLIGHT
-    L[lane, LANE.level] = C.level[i]
-    L[lane, LANE.leader_epoch] = C.leader_epoch[i]
+    L[lane, LANE.level] = level_of(P[j, PACKED.what])
+    L[lane, LANE.leader_epoch] = P[j, PACKED.who] >> 32
     L[lane, LANE.partition_epoch] = NULL32
-    L[lane, LANE.term_start] = C.ts[i]
+    L[lane, LANE.term_start] = P[j, PACKED.ts]
     L[lane, LANE.start_offset] = NULL
     L[lane, LANE.hw] = NULL
     L[lane, LANE.leader_leo] = NULL

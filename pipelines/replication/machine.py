@@ -97,6 +97,11 @@ def kind_of(what: int) -> int:
 
 
 @hot
+def level_of(what: int) -> int:
+    return (what >> 10) & 3
+
+
+@hot
 def replica_of(who: int) -> int:
     return (who << 32) >> 32
 
@@ -113,7 +118,9 @@ def popcount(mask: int) -> int:
 @hot
 def first_not_below(ordered: I64, value: int) -> int:
     """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
-    low, high = 0, len(ordered)
+    if len(ordered) == 0 or value <= ordered[0]:
+        return 0
+    low, high = 1, len(ordered)
     while low < high:
         middle = (low + high) >> 1
         if ordered[middle] < value:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from pipelines.replication.columns import I32, I64
 from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.hw_rows import HwRows
 from pipelines.replication.intake import MINUTE_US, Batch, stat_place
-from pipelines.replication.lanes import ADVANCE, AGREEMENTS, KINDS, OUT_OF_SYNC, REPLICA_HW, REPORT
+from pipelines.replication.lanes import OUT_OF_SYNC, REPLICA_HW
 from pipelines.replication.run import Outcome
 from pipelines.replication.state import State
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
@@ -44,12 +45,11 @@ class Minutes:
             self.append_to_hw[place] = self.append_to_hw.get(place, 0) + outcome.stats.append_to_hw[row]
             self.lag[place] = self.lag.get(place, 0) + outcome.stats.lag[row]
 
-    def add_hw(self, state: State, rows: dict[str, Any]) -> None:
+    def add_hw(self, state: State, rows: HwRows) -> None:
         """Rows of silver/partition_hw by agreement."""
-        code = np.where(rows["kind"] == ADVANCE, rows["agreement"], 10 + rows["kind"])
-        code = np.where((rows["kind"] == REPORT) & (rows["agreement"] == AGREEMENTS.index("disagree")), 2, code)
-        words = {**dict(enumerate(AGREEMENTS)), **{10 + k: word for k, word in enumerate(KINDS)}}
-        self._add_coded(state, rows["lane"], rows["ts"], code, words)
+        for key, word, count in rows.counts():
+            cluster, broker, minute = stat_place(key)
+            self.add(str(state.clusters.all[cluster][0]), broker, minute, word, count)
 
     def add_sync(self, state: State, rows: dict[str, Any]) -> None:
         """The change in the number of replicas out of sync."""

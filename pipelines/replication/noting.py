@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.acceptance import clock_of, falls
+from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import CODE, I32, I64, NULL32, narrow, rows_of, wide
 from pipelines.replication.intake import Batch, encode
 from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
@@ -25,14 +25,14 @@ _FIRST = {"leader", "follower", "isr", "config"}
 
 def learn_assignments(state: State, batch: Batch) -> None:
     """Notes which replicas are assigned, where a row names them."""
-    c, rows = batch.columns, batch.rare[batch.accepted.dropped[batch.rare] == 0]
-    at, size = c.replicas_from[rows].astype(np.int64), _lengths(c.replicas_from, rows)
-    state.assigned.learn(_partitions(state, batch, rows), c.ts[rows], at, size, c.replicas_ids)
+    c, of = batch.columns, np.flatnonzero(batch.accepted.dropped[batch.rare] == 0)
+    at, size = c.replicas_from[of].astype(np.int64), _lengths(c.replicas_from, of)
+    state.assigned.learn(_partitions(state, batch, batch.rare[of]), c.ts[of], at, size, c.replicas_ids)
 
 
-def _lengths(offsets: I32, rows: I64) -> I64:
-    """How many replicas the lists of these rows hold."""
-    lengths: I64 = (offsets[rows + 1] - offsets[rows]).astype(np.int64)
+def _lengths(offsets: I32, of: I64) -> I64:
+    """How many replicas these lists hold."""
+    lengths: I64 = (offsets[of + 1] - offsets[of]).astype(np.int64)
     return lengths
 
 
@@ -44,7 +44,8 @@ def _partitions(state: State, batch: Batch, rows: I64) -> I64:
 def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     """Queues the rare rows that were read, and what the kernel found, per partition; a start that is all there is to
     tell of its partition stays a row: see `begin`."""
-    rare = batch.rare[(outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)]
+    read = (outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)
+    rare = batch.rare[read]
     ahead: list[tuple[int, dict[str, Any]]] = []
     ahead += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
     ahead += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if outcome.consumed[r]]
@@ -53,13 +54,13 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     after += [(int(r), {"detail": "reports_back", "before": int(b)}) for r, b in zip(*outcome.backs, strict=True)]
     after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
-    alone = _alone(state, batch, rare, found)
+    alone = _alone(state, batch, np.flatnonzero(read), found)
     _keep_starts(state, batch, rare[alone])
     foretold = {int(r): {"foretold": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
     queued = [(int(r), foretold.get(int(r), {})) for r in rare[~alone]]
     said = [*ahead, *queued, *after]
     rows = np.array([r for r, _ in said], dtype=np.int64)
-    events, clocks = rows_of(batch.events, rows).to_pylist(), _clocks(batch, rows).tolist()
+    events, clocks = rows_of(batch.events, rows).to_pylist(), batch.clocks(rows).tolist()
     for (row, extra), event, clock in zip(said, events, clocks, strict=True):
         partition = int(state.series["partition"][batch.series[row]])
         state.notes.setdefault(partition, []).append(_queued(event, clock, extra))
@@ -71,7 +72,7 @@ def _keep_starts(state: State, batch: Batch, rows: I64) -> None:
     names = STARTING.names[2:]
     made = [
         pa.array(partition),
-        pa.array(_clocks(batch, rows)),
+        pa.array(batch.clocks(rows)),
         *rows_of(batch.events.select(names), rows).columns,
     ]
     starts = pa.table([c.cast(f.type) for c, f in zip(made, STARTING, strict=True)], schema=STARTING)
@@ -79,15 +80,11 @@ def _keep_starts(state: State, batch: Batch, rows: I64) -> None:
     state.partitions["noted"][partition] = 1
 
 
-def _clocks(batch: Batch, rows: I64) -> I64:
-    return clock_of(batch.accepted, rows, batch.series, batch.columns.seq)
-
-
-def _alone(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArray[np.bool_]:
-    """Which rare rows are a leader's start, and the first and only thing noted of their partition."""
-    c, partition = batch.columns, _partitions(state, batch, rare)
+def _alone(state: State, batch: Batch, of: I64, found: I64) -> npt.NDArray[np.bool_]:
+    """Which of these rare rows are a leader's start, and the first and only thing noted of their partition."""
+    c, partition = batch.columns, _partitions(state, batch, batch.rare[of])
     noted = np.bincount(np.concatenate([partition, _partitions(state, batch, found)]))[partition]
-    plain = (c.kind[rare] == CODE["leader"]) & (c.leader_epoch[rare] >= 0) & (c.broker[rare] >= 0)
+    plain = (c.kind[of] == CODE["leader"]) & (c.leader_epoch[of] >= 0) & (c.broker[of] >= 0)
     first = (noted == 1) & (state.partitions["noted"][partition] == 0)
     alone: npt.NDArray[np.bool_] = plain & first
     return alone
@@ -132,10 +129,8 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
-    mine = outcome.follower_rows
-    before = np.empty(len(mine), dtype=np.int64)
-    count = falls(mine, batch.series, batch.columns.hw, state.series.data, before)
-    return mine[:count], before[:count]
+    rows, hws = outcome.follower_hws
+    return falls(rows, hws, batch.series, state.series.data)
 
 
 def _queued(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.replication.arrays import Records
@@ -12,7 +15,7 @@ from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
 from pipelines.replication.compiled import compiled
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
-from pipelines.replication.lanes import AGREEMENTS, KINDS, REASONS, REPLICA_HW, REPLICAS, STATES
+from pipelines.replication.lanes import REASONS, REPLICA_HW, REPLICAS, STATES
 from pipelines.replication.state import State
 
 Rows = dict[str, Any]
@@ -21,44 +24,76 @@ ID = REPLICAS.at.id
 
 def bigints(values: I64) -> pa.Array:
     """64-bit numbers with NULL as null."""
-    return pa.array(values, mask=values == NULL) if len(values) else pa.array([], pa.int64())
+    return _nullable(values, NULL, pa.int64())
 
 
 def ints(values: I32) -> pa.Array:
     """32-bit numbers with NULL32 as null."""
-    return pa.array(values.astype(np.int32, copy=False), mask=values == NULL32)
+    return _nullable(values.astype(np.int32, copy=False), NULL32, pa.int32())
 
 
 def times(values: I64) -> pa.Array:
     """Microseconds as UTC timestamps."""
-    return bigints(values).view(pa.timestamp("us", tz="UTC"))
+    return _nullable(values, NULL, pa.timestamp("us", tz="UTC"))
 
 
-def words(codes: I8, vocabulary: tuple[str, ...]) -> pa.Array:
-    """Codes as words; a negative code is null."""
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes.astype(np.int32, copy=False), mask=codes < 0), pa.array(vocabulary)
-    ).cast(pa.string())
+def _nullable(values: npt.NDArray[Any], null: int, kind: pa.DataType) -> pa.Array:
+    """The values as they stand, those equal to `null` marked as null."""
+    absent = values == null
+    told = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
+    return pa.Array.from_buffers(kind, len(values), [told, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+STRETCH, ALIKE = 512, 1 << 15
+"""Rows on average that must say the same for copies to be worth it, and how many copies are kept."""
+
+
+def words(codes: I8 | I32, vocabulary: Sequence[str]) -> pa.Array:
+    """Codes as words; a negative code is null. Long stretches of rows that say the same cost next to nothing."""
+    starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
+    if len(starts) * STRETCH > len(codes) or (codes[starts] < 0).any():
+        return pa.array(vocabulary, pa.string()).take(_nullable(np.maximum(codes, -1).astype(np.int32), -1, pa.int32()))
+    size, said = np.diff(starts, append=len(codes)).tolist(), codes[starts].tolist()
+    parts = [part for code, n in zip(said, size, strict=True) for part in _stretch(vocabulary[code], n)]
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _stretch(word: str, count: int) -> list[pa.Array]:
+    """So many rows that say a word."""
+    alike = _alike(word)
+    return [alike] * (count // ALIKE) + ([alike.slice(0, count % ALIKE)] if count % ALIKE else [])
+
+
+@lru_cache(maxsize=16)
+def _alike(word: str) -> pa.Array:
+    """A word ALIKE times."""
+    letters = word.encode()
+    ends = np.arange(ALIKE + 1, dtype=np.int32) * np.int32(len(letters))
+    return pa.Array.from_buffers(pa.string(), ALIKE, [None, pa.py_buffer(ends), pa.py_buffer(letters * ALIKE)])
 
 
 @compiled
-def _members(masks: I64, lanes: I32, replicas: Records, width: int, offsets: I32, values: I32) -> None:
-    at = 0
+def _members(masks: I64, lanes: I64, replicas: Records, width: int, offsets: I32, values: I32) -> None:
+    at, lane = 0, np.int64(-1)
+    slots, ids = np.zeros(width, dtype=np.int64), np.zeros(width, dtype=np.int32)
     for row in range(len(masks)):
+        if lanes[row] != lane:
+            lane = lanes[row]
+            for k in range(width):
+                replica, to = replicas[lane * width + k, ID], k
+                while to > 0 and ids[to - 1] > replica:
+                    slots[to], ids[to] = slots[to - 1], ids[to - 1]
+                    to -= 1
+                slots[to], ids[to] = k, replica
         offsets[row] = at
         for k in range(width):
-            if (masks[row] >> k) & 1:
-                replica = replicas[lanes[row] * width + k, ID]
-                to = at
-                while to > offsets[row] and values[to - 1] > replica:
-                    values[to] = values[to - 1]
-                    to -= 1
-                values[to] = replica
+            if (masks[row] >> slots[k]) & 1:
+                values[at] = ids[k]
                 at += 1
     offsets[len(masks)] = at
 
 
-def members(state: State, masks: I64, lanes: I32) -> pa.Array:
+def members(state: State, masks: I64, lanes: I64) -> pa.Array:
     """Masks over the slots of lanes as sorted lists of replica ids."""
     width = state.replicas.width
     count = int(np.bitwise_count(masks).sum())
@@ -67,43 +102,28 @@ def members(state: State, masks: I64, lanes: I32) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
-def places(state: State, lanes: I32, topic_id: I32) -> dict[str, pa.Array]:
+def places(state: State, lanes: I64, topic_id: I32) -> dict[str, pa.Array]:
     """cluster, topic, topic_id, partition and leader of rows that belong to lanes."""
-    partition = state.lanes["partition"][lanes]
-    topic = state.lanes["topic"][lanes]
-    topics = state.topics.all or [("", "")]
-    known = np.where(topic_id < 0, 0, topic_id)
-    ids = pa.array([str(t[0]) for t in state.topic_ids.all] or [""])
+    keys = state.partition_keys.keys[state.lanes["partition"][lanes]]
     return {
-        "cluster": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array([str(t[0]) for t in topics])).cast(
-            pa.string()
-        ),
-        "topic": pa.DictionaryArray.from_arrays(pa.array(topic), pa.array([str(t[1]) for t in topics])).cast(
-            pa.string()
-        ),
-        "topic_id": pa.DictionaryArray.from_arrays(pa.array(known, mask=topic_id < 0), ids).cast(pa.string()),
-        "partition": pa.array(state.partition_keys.keys[partition] & 0xFFFFFFFF),
+        **named(state, state.lanes["topic"][lanes], topic_id),
+        "partition": pa.array((keys & 0xFFFFFFFF).astype(np.int32)),
         "leader_id": ints(state.lanes["broker"][lanes]),
     }
 
 
-def partition_hw(state: State, rows: Rows) -> pa.Table:
-    """silver/partition_hw from the kernel's final rows."""
-    lanes = rows["lane"]
-    return _table("partition_hw", {
-        **places(state, lanes, rows["topic_id"]),
-        "ts": times(rows["ts"]),
-        "leader_epoch": ints(rows["leader_epoch"]),
-        "kind": words(rows["kind"], KINDS),
-        "hw": bigints(rows["hw"]),
-        "reported_hw": bigints(rows["reported"]),
-        "leader_leo": bigints(rows["leader_leo"]),
-        "isr": members(state, rows["isr"], lanes),
-        "holding_replicas": members(state, rows["holding"], lanes),
-        "frozen": pa.array(rows["frozen"]).cast(pa.bool_()),
-        "agreement": words(rows["agreement"], AGREEMENTS),
-        "level": pa.array(rows["level"]),
-    })  # fmt: skip
+def named(state: State, topic: I32, topic_id: I32) -> dict[str, pa.Array]:
+    """cluster, topic and topic_id by the numbers of topic and topic_id."""
+    clusters, topics = zip(*state.topics.all, strict=True) if state.topics.all else ((), ())
+    cluster = np.array([state.clusters.number(name) for name in clusters], dtype=np.int32)
+    some = bool((topic_id >= 0).any())
+    return {
+        "cluster": words(cluster[topic], [str(name[0]) for name in state.clusters.all]),
+        "topic": words(topic, topics),
+        "topic_id": words(topic_id, [str(name[0]) for name in state.topic_ids.all])
+        if some
+        else pa.nulls(len(topic_id), pa.string()),
+    }
 
 
 def replica_hw(state: State, rows: Rows) -> pa.Table:

@@ -18,12 +18,13 @@ from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings, decided_upto, keep_ended, narrate
 from pipelines.replication.noting import begin, learn_assignments, take_notes
-from pipelines.replication.output import listed, partition_hw, replica_hw, replica_sync, reported_hws
+from pipelines.replication.output import listed, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
-from pipelines.replication.sources import Sources
+from pipelines.replication.sources import ASKED, Sources, covered
 from pipelines.replication.sources import coverage as told
 from pipelines.replication.state import State
+from pipelines.replication.writers import Written
 from schemas import replication_events
 
 EVERYTHING = 1 << 62
@@ -49,9 +50,9 @@ class Reconstructor:
         `coverage` says what each source has told, over all shards (`sources.coverage` of the whole
         micro-batch); without it, it is computed from `events`.
         """
-        events = with_dictionaries(events)
-        runs = told(events) if coverage is None else coverage
-        facts = self._step(events, runs, batch_id, final=False)
+        written = Written(with_dictionaries(events))
+        runs = self._covered(written) if coverage is None else coverage
+        facts = self._step(written, runs, batch_id, final=False)
         if not broadcast.closes(events, runs):
             return facts
         return Facts.concat([facts, self.finish(batch_id)])
@@ -59,7 +60,7 @@ class Reconstructor:
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has told so far."""
         empty = with_dictionaries(replication_events.ARROW.empty_table())
-        return self._step(empty, told(empty), batch_id, final=True)
+        return self._step(Written(empty), told(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
@@ -76,9 +77,14 @@ class Reconstructor:
         made.state, made.rules, made.bucket, made.buckets = snapshot.unpack(blob)
         return made
 
-    def _step(self, events: pa.Table, runs: pa.Table, batch_id: int, final: bool) -> Facts:
+    def _covered(self, written: Written) -> pa.Table:
+        """What the micro-batch covers."""
+        whole = not any(written.events[name].null_count for name in ASKED)
+        return covered(written) if whole else told(written.events)
+
+    def _step(self, written: Written, runs: pa.Table, batch_id: int, final: bool) -> Facts:
         state, minutes, waited = self.state, Minutes(), self.state.waiting.num_rows
-        partitioned, wide, rejected = self._sort_out(events)
+        partitioned, wide, rejected = self._sort_out(written)
         settled = dict(state.sources.settled)
         told_before = {key: s.told for key, s in state.sources.known.items()}
         wide = broadcast.unheard(state, wide)
@@ -99,7 +105,7 @@ class Reconstructor:
         broadcast.say_gaps(state, talk, batch, outcome)
         broadcast.say_late(state, talk, batch, waited, settled, told_before)
         return Facts.of(
-            partition_hw=partition_hw(state, outcome.hw),
+            partition_hw=outcome.hw.table(),
             replica_sync=replica_sync(state, outcome.sync),
             replica_hw=self._replica_hw(batch, outcome),
             isr_changes=listed("isr_changes", changes),
@@ -109,22 +115,20 @@ class Reconstructor:
             quarantine=_quarantine(rejected, batch, outcome, lost, reasons),
         )
 
-    def _sort_out(self, events: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+    def _sort_out(self, written: Written) -> tuple[Written, pa.Table, pa.Table]:
         """(all events with those that waited, broker-wide events, rejected rows).
 
         A rejected row stays among the partition events under another type: it fills its number.
         """
-        good, rejected = row_rules.split(events)
+        good, rejected = row_rules.split(written.events)
         if good is not None:
-            events = _void(events, good)
-        wide = pc.less(events["partition"], 0)
-        broad = events.slice(0, 0)
-        if pc.any(wide).as_py():
-            broad = broadcast.heeded(events.filter(wide), self.bucket, self.buckets)
+            written = Written(_void(written.events, good))
+        broad = broadcast.heeded(broadcast.wide_rows(written), self.bucket, self.buckets)
         if self.state.waiting.num_rows:
             waiting = with_dictionaries(self.state.waiting)
-            events = pa.concat_tables([waiting, events.select(waiting.column_names).cast(waiting.schema)])
-        return events, broad.filter(pc.not_equal(broad["event_type"], REJECTED)), rejected
+            now = written.events.select(waiting.column_names).cast(waiting.schema)
+            written = Written(pa.concat_tables([waiting, now]))
+        return written, broad.filter(pc.not_equal(broad["event_type"], REJECTED)), rejected
 
     def _told(self) -> I64:
         known, names = self.state.sources.known, self.state.source_names.all
@@ -162,7 +166,7 @@ class Reconstructor:
 
     def _wait(self, batch: Batch, outcome: Outcome) -> None:
         """Sets aside the rows that were not read."""
-        left = np.flatnonzero((outcome.consumed == 0) & (batch.series >= 0))
+        left = outcome.left
         ready = replication_events.ARROW
         self.state.waiting = (
             rows_of(batch.events, left).select(ready.names).cast(ready) if len(left) else ready.empty_table()
@@ -205,7 +209,8 @@ class Reconstructor:
         computed = replica_hw(self.state, outcome.sync)
         if not self.rules.replica_hw:
             return computed
-        read = outcome.follower_rows[batch.accepted.dropped[outcome.follower_rows] == 0]
+        rows = outcome.follower_hws[0]
+        read = rows[batch.accepted.dropped[rows] == 0]
         return pa.concat_tables([computed, reported_hws(batch, read)])
 
     def _minutes(self, minutes: Minutes, batch: Batch, outcome: Outcome, wide: pa.Table, batch_id: int) -> pa.Table:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.replication.columns import I32
+from pipelines.replication.compiled import compiled
+from pipelines.replication.pieces import Bits, Piece, pieces, valid
 from schemas import replication_events
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -41,59 +46,133 @@ DETAILS = {
 
 BROKER_WIDE = ("broker_state", "config", "progress", "lost")
 FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+NEVER = 1 << 62
 
 _TYPES = tuple(REQUIRED)
-_TYPE_SET = pa.array(_TYPES)
 _LEAST = {
     **dict.fromkeys(("leo", "leader_leo", "hw", "log_start", "leader_id", "broker_id", "partition"), -1),
     **dict.fromkeys(("source_epoch", "source_seq", "seq", "level"), 0),
     **dict.fromkeys(("min_isr", "lag_max_ms"), 1),
 }
 
-Mask: TypeAlias = Any  # a boolean pyarrow Array or ChunkedArray; pyarrow ships no types
+_NARROW = {f.name for f in replication_events.ARROW if f.type == pa.int32()}
+
+Mask: TypeAlias = Any  # a boolean pyarrow Array; pyarrow ships no types
 
 
 class _Rows:
-    """Events, and for each row one bit set: that of its type in `_TYPES`, or the next one where it is unknown."""
+    """A piece of events, and what many rules ask of it: kept once found."""
 
-    def __init__(self, events: pa.Table) -> None:
-        self.events = events
-        self.bits = _bits(events["event_type"])
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        codes, words = piece.codes("event_type")
+        self._codes, self._told = codes, valid(piece.batch.column("event_type"))
+        self._words: list[str | None] = words.to_pylist()
+        self.unknown = [word for word in self._words if word is not None and word not in REQUIRED]
+        """Types that are none."""
+        self._ranges: dict[str, tuple[int, int]] = {}
+        self._packed: dict[str, Bits] = {}
 
-    def __getitem__(self, column: str) -> pa.ChunkedArray:
-        return self.events[column]
+    def __getitem__(self, column: str) -> pa.Array:
+        return self.piece.batch.column(column)
 
-    def of(self, *types: str) -> pa.BooleanArray:
-        """Mask of the rows of these types."""
-        return self.where(sum(1 << _TYPES.index(name) for name in types))
+    def some(self, *columns: str) -> bool:
+        """Whether each of these columns holds a value."""
+        return all(self[name].null_count < len(self.piece) for name in columns)
 
-    def where(self, bits: int) -> pa.BooleanArray:
-        packed = np.packbits(self.bits & np.uint16(bits) != 0, bitorder="little")
-        return pa.BooleanArray.from_buffers(pa.bool_(), len(self.bits), [None, pa.py_buffer(packed)])
+    def range(self, column: str) -> tuple[int, int]:
+        """The least and the largest value of a column; (NEVER, -NEVER) where it has none."""
+        if column not in self._ranges:
+            self._ranges[column] = self._range(column)
+        return self._ranges[column]
+
+    def _range(self, column: str) -> tuple[int, int]:
+        if not self.some(column):
+            return NEVER, -NEVER
+        values = self.piece.narrow(column) if column in _NARROW else self.piece.wide(column)
+        if self[column].null_count:
+            return _range(values, self.piece.valid(column))
+        return int(values.min()), int(values.max())
+
+    def of(self, *types: str) -> Bits:
+        """The rows of these types."""
+        bits = np.zeros(len(self._told), dtype=np.uint8)
+        for word in types:
+            if word in self._words:
+                bits |= self._of_word(word)
+        return bits
+
+    def _of_word(self, word: str) -> Bits:
+        if word not in self._packed:
+            self._packed[word] = _packed(self._codes == self._words.index(word)) & self._told
+        return self._packed[word]
+
+    def where(self, column: str, holds: Callable[[I32], npt.NDArray[np.bool_]]) -> Bits:
+        """The rows in which something holds of a 32-bit column."""
+        return _packed(holds(self.piece.narrow(column))) & self.piece.valid(column)
+
+    def null(self, column: str) -> Bits:
+        """The rows in which a column is null, and some that there are not."""
+        return ~self.piece.valid(column)
+
+    def mask(self, bits: Bits) -> pa.BooleanArray | None:
+        """These rows as a mask, None where there are none."""
+        if not bits.any():
+            return None
+        return pa.BooleanArray.from_buffers(pa.bool_(), len(self.piece), [None, pa.py_buffer(bits)])
+
+
+def _packed(mask: npt.NDArray[np.bool_]) -> Bits:
+    return np.packbits(mask, bitorder="little")
+
+
+@compiled
+def _range(values: npt.NDArray[Any], bits: Bits) -> tuple[int, int]:
+    least, most = NEVER, -NEVER
+    for row in range(len(values)):
+        told = (bits[row >> 3] >> (row & 7)) & 1
+        least, most = min(least, values[row] if told else NEVER), max(most, values[row] if told else -NEVER)
+    return least, most
 
 
 @dataclass(frozen=True)
 class RowRule:
-    """A rule's name, the columns whose values the reason shows, and the mask (null: holds) of rows that break it."""
+    """A rule's name, the columns whose values the reason shows, and the mask of rows that break it (null: holds).
+
+    The mask is None where no row can break it: what a column holds at all tells so mostly, at a fraction of the cost.
+    """
 
     name: str
     shows: tuple[str, ...]
-    broken: Callable[[_Rows], Mask]
+    broken: Callable[[_Rows], Mask | None]
 
 
 def split(events: pa.Table) -> tuple[pa.BooleanArray | None, pa.Table]:
     """Mask of the rows that satisfy every rule (None: all of them), and the others with `reasons: list<string>`."""
-    rows = _Rows(events)
-    found = [(rule, mask) for rule in ROW_RULES if pc.any(mask := rule.broken(rows)).as_py()]
+    found: dict[str, npt.NDArray[np.bool_]] = {}
+    for piece in pieces(events):
+        for rule, mask in _broken(piece):
+            found.setdefault(rule.name, np.zeros(len(events), dtype=np.bool_))[piece.rows] = mask
     if not found:
         return None, events.slice(0, 0).append_column("reasons", pa.array([], pa.list_(pa.string())))
-    broken = np.stack([np.asarray(pc.fill_null(mask, False)) for _, mask in found])
+    rules = [rule for rule in ROW_RULES if rule.name in found]
+    broken = np.stack([found[rule.name] for rule in rules])
     bad = np.flatnonzero(broken.any(axis=0))
     rejected = events.take(bad)
-    reasons = _reasons([rule for rule, _ in found], broken[:, bad], rejected)
+    reasons = _reasons(rules, broken[:, bad], rejected)
     good = np.ones(len(events), bool)
     good[bad] = False
     return pa.array(good), rejected.append_column("reasons", reasons)
+
+
+def _broken(piece: Piece) -> list[tuple[RowRule, npt.NDArray[np.bool_]]]:
+    """The rules that rows of this piece break, and which rows."""
+    rows, found = _Rows(piece), []
+    for rule in ROW_RULES:
+        mask = rule.broken(rows)
+        if mask is not None and pc.any(mask).as_py():
+            found.append((rule, np.asarray(pc.fill_null(mask, False))))
+    return found
 
 
 def _reasons(rules: list[RowRule], broken: np.ndarray, rejected: pa.Table) -> pa.ListArray:
@@ -113,100 +192,114 @@ def _word(value: object) -> str:
     return "null" if value is None else str(value)
 
 
-def _bits(event_type: pa.ChunkedArray) -> np.ndarray:
-    if not pa.types.is_dictionary(event_type.type):
-        event_type = event_type.dictionary_encode()
-    words = event_type.unify_dictionaries().combine_chunks()
-    unknown = len(_TYPES)
-    of_word = pc.fill_null(pc.index_in(words.dictionary, _TYPE_SET), unknown).to_numpy(zero_copy_only=False)
-    bit_of_word = np.left_shift(1, np.append(of_word, unknown)).astype(np.uint16)
-    of_row = pc.fill_null(words.indices, len(words.dictionary)).to_numpy(zero_copy_only=False)
-    bits: np.ndarray = bit_of_word[of_row]
-    return bits
+def _is_null(column: str) -> Callable[[_Rows], Mask | None]:
+    return lambda rows: pc.is_null(rows[column]) if rows[column].null_count else None
 
 
-def _is_null(column: str) -> Callable[[_Rows], Mask]:
-    return lambda rows: pc.is_null(rows[column]) if rows[column].null_count else pa.array([], pa.bool_())
+def _unknown_type(rows: _Rows) -> Mask | None:
+    return rows.mask(rows.of(*rows.unknown))
 
 
-def _lacks(column: str) -> Callable[[_Rows], Mask]:
+def _lacks(column: str) -> Callable[[_Rows], Mask | None]:
     types = tuple(t for t, needs in REQUIRED.items() if column in needs)
+    return lambda rows: rows.mask(rows.of(*types) & rows.null(column)) if rows[column].null_count else None
 
-    def broken(rows: _Rows) -> Mask:
-        if not rows[column].null_count:
-            return pa.array([], pa.bool_())
-        return pc.and_(rows.of(*types), pc.is_null(rows[column]))
+
+def _outside(column: str, least: Any = None, most: Any = None) -> Callable[[_Rows], Mask | None]:
+    """Values below `least` or above `most`."""
+
+    @cache
+    def bounds(kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar, int, int]:
+        low, high = (pa.scalar(value, kind) for value in (least, most))
+        numbers = (s.cast(pa.int64()).as_py() for s in (low, high))
+        below, above = (n if n is not None else unbound for n, unbound in zip(numbers, (-NEVER, NEVER), strict=True))
+        return low, high, below, above
+
+    def broken(rows: _Rows) -> Mask | None:
+        low, high, below, above = bounds(rows.piece.array(column).type)
+        smallest, largest = rows.range(column)
+        if smallest >= below and largest <= above:
+            return None
+        values = rows.piece.array(column)
+        return pc.or_kleene(pc.less(values, low), pc.greater(values, high))
 
     return broken
 
 
-def _unknown_type(rows: _Rows) -> Mask:
-    return pc.and_(rows.where(1 << len(_TYPES)), pc.is_valid(rows["event_type"]))
+def _missing_config(rows: _Rows) -> Mask | None:
+    return rows.mask(rows.of("config") & rows.null("min_isr") & rows.null("lag_max_ms"))
 
 
-def _below(column: str, least: int) -> Callable[[_Rows], Mask]:
-    return lambda rows: pc.less(rows[column], pa.scalar(least, rows[column].type))
-
-
-def _unknown_detail(event_type: str) -> Callable[[_Rows], Mask]:
+def _unknown_detail(event_type: str) -> Callable[[_Rows], Mask | None]:
     words = pa.array(DETAILS[event_type])
 
-    def broken(rows: _Rows) -> Mask:
-        at = rows.of(event_type)
-        if not pc.any(at).as_py():
-            return pa.array([], pa.bool_())
+    def broken(rows: _Rows) -> Mask | None:
+        at = rows.mask(rows.of(event_type))
+        if at is None:
+            return None
         said = pc.or_(pc.is_valid(rows["detail"]), event_type == "broker_state")
         return pc.and_(pc.and_(at, said), pc.invert(pc.is_in(rows["detail"].cast(pa.string()), words)))
 
     return broken
 
 
-def _outside_time(rows: _Rows) -> Mask:
-    kind = rows["ts"].type
-    return pc.or_(pc.less(rows["ts"], pa.scalar(FIRST, kind)), pc.greater(rows["ts"], pa.scalar(LAST, kind)))
-
-
-def _hw_above_leo(rows: _Rows) -> Mask:
+def _hw_above_leo(rows: _Rows) -> Mask | None:
+    if not rows.some("hw", "leo", "replica_id"):
+        return None
     own = pc.equal(rows["replica_id"], rows["broker_id"])
     return pc.and_(own, pc.greater(rows["hw"], rows["leo"]))
 
 
-def _unassigned(rows: _Rows) -> Mask:
-    known = pc.and_(pc.is_valid(rows["replicas"]), pc.is_valid(rows["replica_id"]))
-    at = np.flatnonzero(np.asarray(known))
-    if not len(at):
-        return pa.array([], pa.bool_())
-    replicas, replica = rows["replicas"].take(at).combine_chunks(), rows["replica_id"].take(at)
+def _unassigned(rows: _Rows) -> Mask | None:
+    if not rows.some("replicas", "replica_id"):
+        return None
+    at = np.flatnonzero(np.asarray(pc.and_(pc.is_valid(rows["replicas"]), pc.is_valid(rows["replica_id"]))))
+    replicas, replica = rows["replicas"].take(pa.array(at)), rows["replica_id"].take(pa.array(at))
     parent = pc.list_parent_indices(replicas).to_numpy()
     same = pc.fill_null(pc.equal(pc.list_flatten(replicas), replica.take(pa.array(parent))), False)
-    broken = np.zeros(len(rows.bits), bool)
+    broken = np.zeros(len(rows.piece), bool)
     broken[at] = True
     broken[at[parent[np.asarray(same)]]] = False
     return pa.array(broken)
 
 
-def _leads_without_isr(rows: _Rows) -> Mask:
-    led = pc.or_kleene(rows.of("leader", "isr_proposed"), pc.greater_equal(rows["leader_id"], 0))
-    return pc.and_(led, pc.equal(pc.list_value_length(rows["isr"]), 0))
+def _leads_without_isr(rows: _Rows) -> Mask | None:
+    if not rows.some("isr"):
+        return None
+    empty = pc.equal(pc.list_value_length(rows["isr"]), 0)
+    if not pc.any(empty).as_py():
+        return None
+    leads = rows.of("leader", "isr_proposed") | rows.where("leader_id", lambda leader: leader >= 0)
+    return pc.and_(empty, rows.mask(leads)) if leads.any() else None
 
 
-def _no_broker(column: str) -> Callable[[_Rows], Mask]:
-    def broken(rows: _Rows) -> Mask:
-        lists = rows[column].combine_chunks()
-        ids = pc.list_flatten(lists)
-        wrong = np.asarray(pc.fill_null(pc.less(ids, 0), True))
+def _no_broker(column: str) -> Callable[[_Rows], Mask | None]:
+    def broken(rows: _Rows) -> Mask | None:
+        if not rows.some(column):
+            return None
+        wrong = np.asarray(pc.fill_null(pc.less(pc.list_flatten(rows[column]), 0), True))
         if not wrong.any():
-            return pa.array([], pa.bool_())
-        found = np.zeros(len(rows.bits), bool)
-        found[pc.list_parent_indices(lists).to_numpy()[wrong]] = True
+            return None
+        found = np.zeros(len(rows.piece), bool)
+        found[pc.list_parent_indices(rows[column]).to_numpy()[wrong]] = True
         return pa.array(found)
 
     return broken
 
 
-def _on_no_partition(rows: _Rows) -> Mask:
+def _on_no_partition(rows: _Rows) -> Mask | None:
     of_partitions = rows.of(*(name for name in _TYPES if name not in BROKER_WIDE))
-    return pc.and_(of_partitions, pc.equal(rows["partition"], -1))
+    return rows.mask(of_partitions & rows.where("partition", lambda partition: partition == -1))
+
+
+def _on_partition(rows: _Rows) -> Mask | None:
+    return rows.mask(rows.of(*BROKER_WIDE) & rows.where("partition", lambda partition: partition >= 0))
+
+
+def _without_topic(rows: _Rows) -> Mask | None:
+    if not rows["topic"].null_count:
+        return None
+    return rows.mask(rows.null("topic") & rows.where("partition", lambda partition: partition >= 0))
 
 
 ROW_RULES: tuple[RowRule, ...] = (
@@ -220,34 +313,18 @@ ROW_RULES: tuple[RowRule, ...] = (
         RowRule(f"missing_{column}", ("event_type",), _lacks(column))
         for column in sorted({c for needs in REQUIRED.values() for c in needs})
     ),
-    RowRule(
-        "missing_config",
-        ("min_isr", "lag_max_ms"),
-        lambda rows: pc.and_(rows.of("config"), pc.and_(pc.is_null(rows["min_isr"]), pc.is_null(rows["lag_max_ms"]))),
-    ),
+    RowRule("missing_config", ("min_isr", "lag_max_ms"), _missing_config),
     *(RowRule(f"unknown_detail_of_{t}", ("detail",), _unknown_detail(t)) for t in DETAILS),
-    *(RowRule(f"{column}_below_{least}", (column,), _below(column, least)) for column, least in _LEAST.items()),
-    RowRule(
-        "replica_id_below_0",
-        ("replica_id",),
-        lambda rows: pc.less(rows["replica_id"], 0),
-    ),
-    RowRule("level_above_3", ("level",), lambda rows: pc.greater(rows["level"], 3)),
-    RowRule("time_outside_2010_to_2100", ("ts",), _outside_time),
+    *(RowRule(f"{column}_below_{least}", (column,), _outside(column, least)) for column, least in _LEAST.items()),
+    RowRule("replica_id_below_0", ("replica_id",), _outside("replica_id", 0)),
+    RowRule("level_above_3", ("level",), _outside("level", most=3)),
+    RowRule("time_outside_2010_to_2100", ("ts",), _outside("ts", FIRST, LAST)),
     RowRule("hw_above_leo", ("hw", "leo", "replica_id"), _hw_above_leo),
     RowRule("replica_not_assigned", ("replica_id", "replicas"), _unassigned),
     RowRule("empty_isr_with_leader", ("isr", "leader_id", "broker_id"), _leads_without_isr),
     *(RowRule(f"no_broker_in_{column}", (column,), _no_broker(column)) for column in ("isr", "replicas")),
     RowRule("partition_event_without_partition", ("event_type", "partition"), _on_no_partition),
-    RowRule(
-        "broker_wide_event_on_partition",
-        ("event_type", "partition"),
-        lambda rows: pc.and_(rows.of(*BROKER_WIDE), pc.greater_equal(rows["partition"], 0)),
-    ),
-    RowRule(
-        "missing_topic",
-        ("event_type", "partition"),
-        lambda rows: pc.and_(pc.is_null(rows["topic"]), pc.greater_equal(rows["partition"], 0)),
-    ),
+    RowRule("broker_wide_event_on_partition", ("event_type", "partition"), _on_partition),
+    RowRule("missing_topic", ("event_type", "partition"), _without_topic),
 )
 """Every row rule, in the order in which reasons are given."""

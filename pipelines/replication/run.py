@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.replication.acceptance import read_on
+from pipelines.replication.acceptance import Accepted, read_on
 from pipelines.replication.arrays import Arrays, Records
 from pipelines.replication.columns import CODE, I8, I32, I64
 from pipelines.replication.compiled import compiled
+from pipelines.replication.hw_rows import BLOCK, HwRows
 from pipelines.replication.intake import Batch
 from pipelines.replication.kernel import run_lanes
 from pipelines.replication.lanes import (
@@ -54,24 +55,26 @@ class Bounds:
 class Outcome:
     """What one run of the lanes gave."""
 
-    marks: Marks
-    """By position in `order`."""
-    order: I64
+    marks: tuple[I64, Marks]
+    """Rows that bear a mark beyond that of being read, and their marks."""
     consumed: I8
     """By row of the micro-batch."""
-    follower_rows: I64
-    """HWs that brokers told as followers."""
+    left: I64
+    """Rows on partitions that were not read."""
+    follower_hws: tuple[I64, I64]
+    """Rows that tell the HWs of brokers as followers, and these HWs."""
     backs: tuple[I64, I64]
     """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
-    hw: dict[str, Any]
+    hw: HwRows
     sync: dict[str, Any]
     ended: dict[str, Any]
 
     def marked(self, mark: int) -> I64:
         """Rows that bear a mark."""
-        rows: I64 = self.order[np.flatnonzero(self.marks & mark)]
-        return rows
+        rows, marks = self.marks
+        bearing: I64 = rows[(marks & mark) != 0]
+        return bearing
 
 
 def settings(rules: Rules) -> Settings:
@@ -101,42 +104,35 @@ def stats_of(batch: Batch) -> Stats:
     )
 
 
-def lane_rows(state: State, batch: Batch) -> tuple[I32, I64, I64, I64, Records]:
-    """Lanes that have rows, and their rows: (lanes, starts, ends, order, lines).
+def lane_rows(state: State, accepted: Accepted) -> tuple[I32, I64, I64, int]:
+    """Lanes that have rows, and where their lines stand: (lanes, starts, ends, lines in use).
 
-    A lane told by one source reads that source's rows as they stand; rows of several are merged in
-    canonical order.
+    A lane told by one source reads that source's lines as they stand; those of several are merged in canonical order
+    into the room behind all others.
     """
-    accepted = batch.accepted
     lane = state.series["lane"][accepted.series]
     led = np.flatnonzero(lane >= 0)
     by_lane = led[np.argsort(lane[led], kind="stable")]
     lanes, first, size = np.unique(lane[by_lane], return_index=True, return_counts=True)
-    start, end = accepted.start[by_lane[first]].copy(), accepted.end[by_lane[first]].copy()
-    order, lines, extra = accepted.order, accepted.lines, []
-    at = len(order)
+    start, end = accepted.start[by_lane[first]], accepted.end[by_lane[first]]
+    at = int(accepted.bounds[-1])
     for k in np.flatnonzero(size > 1):
-        places = np.concatenate(
-            [np.arange(accepted.start[s], accepted.end[s]) for s in by_lane[first[k] : first[k] + size[k]]]
-        )
-        extra.append(places[_canonical_order(state, batch, order[places])])
-        start[k], end[k] = at, at + len(places)
-        at += len(places)
-    if extra:
-        merged = np.concatenate(extra)
-        order, lines = np.concatenate([order, order[merged]]), np.concatenate([lines, lines[merged]])
-    return lanes.astype(np.int32), start, end, order, lines
+        merged = _merged(state, accepted, by_lane[first[k] : first[k] + size[k]])
+        start[k], end[k] = at, at + len(merged)
+        accepted.lines[start[k] : end[k]] = merged
+        at += len(merged)
+    return lanes.astype(np.int32), start, end, at
 
 
-def _canonical_order(state: State, batch: Batch, rows: I64) -> I64:
-    """Running maximum of time within each source, then source and number."""
-    c, source = batch.columns, batch.source[rows]
-    clock = c.ts[rows].copy()
-    for s in np.unique(source):
-        clock[source == s] = np.maximum.accumulate(clock[source == s])
-    rank = {int(s): k for k, s in enumerate(sorted(np.unique(source), key=lambda s: state.source_names.all[s]))}
-    ranks = np.array([rank[int(s)] for s in source])
-    return np.lexsort((c.seq[rows], ranks, clock))
+def _merged(state: State, accepted: Accepted, series: I64) -> Records:
+    """The lines of several series, by the running maximum of time within each source, then source and number."""
+    names = [state.source_names.all[state.series["source"][accepted.series[k]]] for k in series]
+    parts = [accepted.lines[accepted.start[k] : accepted.end[k]] for k in series]
+    clock = np.concatenate([np.maximum.accumulate(part[:, PACKED.ts]) for part in parts])
+    rank = np.repeat([sorted(names).index(name) for name in names], [len(part) for part in parts])
+    together = np.concatenate(parts)
+    merged: Records = together[np.lexsort((together[:, PACKED.seq], rank, clock))]
+    return merged
 
 
 def holds_of(state: State, lanes: I32) -> tuple[I64, I64]:
@@ -154,11 +150,12 @@ def run(
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
     a = batch.accepted
-    if a.dropped.any() or a.gap_before.any():
-        flag(a.lines, a.dropped, a.gap_before)
-    lanes, start, end, order, lines = lane_rows(state, batch)
+    if not a.whole:
+        flag(a.lines[: a.bounds[-1]], a.dropped, a.gap_before)
+    lanes, start, end, used = lane_rows(state, a)
+    lines = a.lines[:used]
     lanes, start, end = _idle_too(state, bounds, lanes, start, end)
-    home = _homes(state, batch, lanes, start, end, order)
+    home = _homes(state, batch, lanes, start, end)
     holds_from, hold_times = holds_of(state, lanes)
     told = np.minimum(np.where(home < 0, -1, bounds.told[home]), _first_unread(state, batch)[lanes])
     jobs = np.stack([
@@ -166,24 +163,38 @@ def run(
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
-    stats, marks = stats_of(batch), np.zeros(len(order), dtype=np.int8)
+    stats, marks = stats_of(batch), np.zeros(used, dtype=np.int8)
     hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, lines, stats, marks)
-    consumed = np.zeros(len(batch.series), dtype=np.int8)
-    _consume(order, marks, consumed)
+    consumed = (batch.series >= 0).view(np.int8)
+    whole = a.all_read and np.count_nonzero(marks) == (end - start).sum()
+    if not whole:
+        consumed = np.zeros(len(batch.series), dtype=np.int8)
+        _consume(lines, marks, consumed)
     unled = _read_unled(state, batch, consumed, stats)
     read_on(a, consumed, state.series.data)
-    told_as_follower = unled[batch.columns.kind[unled] == CODE["hw"]]
-    follower_rows = np.concatenate([order[(marks & OF_FOLLOWER) != 0], told_as_follower])
-    back = np.flatnonzero(marks & MOVED_BACK)
-    backs = order[back], lines[back, PACKED.leader_leo]
-    return Outcome(marks, order, consumed, follower_rows, backs, stats, hw, sync, ended)
+    marked = np.flatnonzero(marks > CONSUMED)
+    follower = np.concatenate([marked[marks[marked] & OF_FOLLOWER != 0], unled[_kinds(lines[unled]) == CODE["hw"]]])
+    back = marked[marks[marked] & MOVED_BACK != 0]
+    return Outcome(
+        marks=(lines[marked, PACKED.row], marks[marked]),
+        consumed=consumed,
+        left=unled[:0] if whole else np.flatnonzero((consumed == 0) & (batch.series >= 0)),
+        follower_hws=(lines[follower, PACKED.row], lines[follower, PACKED.more]),
+        backs=(lines[back, PACKED.row], lines[back, PACKED.leader_leo]),
+        stats=stats, hw=hw, sync=sync, ended=ended,
+    )  # fmt: skip
 
 
 @compiled
-def _consume(order: I64, marks: Marks, consumed: I8) -> None:
-    for j in range(len(order)):
+def _consume(P: Records, marks: Marks, consumed: I8) -> None:
+    for j in range(len(marks)):
         if marks[j] & CONSUMED:
-            consumed[order[j]] = 1
+            consumed[P[j, PACKED.row]] = 1
+
+
+def _kinds(lines: Records) -> I64:
+    kinds: I64 = lines[:, PACKED.what] & 0xFF
+    return kinds
 
 
 def _first_unread(state: State, batch: Batch) -> I64:
@@ -198,28 +209,31 @@ def _first_unread(state: State, batch: Batch) -> I64:
 def behind_holes(batch: Batch) -> tuple[I32, I64]:
     """(series, time of the first row) of what waits behind a hole in its numbers."""
     a = batch.accepted
-    waits = a.end < np.append(a.start[1:], len(a.order))
-    return a.series[waits], batch.columns.ts[a.order[a.end[waits]]]
+    waits = a.end < a.bounds[1:]
+    return a.series[waits], a.lines[a.end[waits], PACKED.ts]
 
 
 def not_read(batch: Batch, outcome: Outcome) -> tuple[I32, I64]:
     """(series, clock) of rows that their lanes have put off: the controller's clock is ahead of their leader's."""
-    a = batch.accepted
-    at = np.flatnonzero(outcome.consumed[a.order] == 0)
-    of = np.searchsorted(a.start, at, side="right") - 1
-    within = at < a.end[of]
-    return a.series[of[within]], a.clock[at[within]]
+    a, rows = batch.accepted, outcome.left
+    series, seq = batch.series[rows], batch.told("seq", rows)
+    k = np.searchsorted(a.series, series)
+    hole = a.lines[np.minimum(a.end[k], len(a.lines) - 1), PACKED.seq]
+    within = (a.end[k] == a.bounds[k + 1]) | (seq < hole)
+    return series[within], batch.clocks(rows[within])
 
 
 def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
-    """Reads the rows that no lane reads: they count as events, and their rare ones go to the histories."""
+    """Reads the lines that no lane reads, but for repeats: they count as events, and their rare ones go to the
+    histories."""
     a = batch.accepted
     series = np.flatnonzero(state.series["lane"][a.series] < 0)
-    rows = [a.order[a.start[k] : a.end[k]] for k in series]
-    read = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
-    consumed[read] = 1
-    counted: I64 = read[a.dropped[read] == 0]
-    np.add.at(stats.events, batch.stat[counted], 1)
+    at = [np.arange(a.start[k], a.end[k]) for k in series]
+    read = np.concatenate(at) if at else np.empty(0, dtype=np.int64)
+    rows = a.lines[read, PACKED.row]
+    consumed[rows] = 1
+    counted: I64 = read[a.dropped[rows] == 0]
+    np.add.at(stats.events, a.lines[counted, PACKED.what] >> 16, 1)
     return counted
 
 
@@ -236,25 +250,28 @@ def _idle_too(state: State, bounds: Bounds, lanes: I32, start: I64, end: I64) ->
     return np.concatenate([lanes, idle]), np.concatenate([start, none]), np.concatenate([end, none])
 
 
-def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64, order: I64) -> I32:
+def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64) -> I32:
     """The source that speaks for each lane: that of its last row."""
     some = end > start
     home = state.lanes["home"]
-    home[lanes[some]] = batch.source[order[end[some] - 1]]
+    last = batch.accepted.lines[end[some] - 1, PACKED.row]
+    home[lanes[some]] = state.series["source"][batch.series[last]]
     homes: I32 = home[lanes]
     return homes
 
 
 def _run_all(
     state: State, rules: Rules, batch: Batch, jobs: Records, holds: I64, packed: Records, stats: Stats, marks: Marks
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+) -> tuple[HwRows, dict[str, Any], dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
-    rows, longest = len(batch.columns.ts), int(np.max(jobs[:, JOBS.at.end] - jobs[:, JOBS.at.start], initial=0))
+    longest = int(np.max(jobs[:, JOBS.at.end] - jobs[:, JOBS.at.start], initial=0))
     carried = int(state.lanes["carried"].sum())
     hw, keep, scratch = (Arrays(HW_ROWS, blank=False) for _ in range(3))
     sync, ended = Arrays(SYNC_ROWS, blank=False), Arrays(TERMS, blank=False)
-    scratch.grow(3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8)
-    hw.grow(rows + carried + 3 * longest + 64)
+    of_one = 3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8
+    scratch.grow(of_one)
+    hw.grow(max(BLOCK, of_one))
+    told = HwRows(state)
     keep.grow(carried + 3 * longest + 1024)
     sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs))
     ended.grow(longest + 64)
@@ -270,24 +287,27 @@ def _run_all(
             timeline, settings(rules), stats, marks,
             state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
         )  # fmt: skip
+        if at[0] == len(jobs) or at[5] == HW_FULL:
+            told.take(hw.data[: at[1]])
+            at[1] = 0
         if at[0] == len(jobs):
             break
-        _make_room(state, hw, keep, sync, ended, at, longest)
+        _make_room(state, keep, sync, ended, at, longest)
     keep.count = int(at[2])
     state.carry = _by_lane(state, keep)
-    return _first(hw, int(at[1])), _first(sync, int(at[3])), _first(ended, int(at[4]))
+    return told, _first(sync, int(at[3])), _first(ended, int(at[4]))
 
 
-def _make_room(state: State, hw: Arrays, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
+def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
     """Doubles what was full: an output, or the slots of every lane."""
     if at[5] == SLOTS_FULL:
         if state.replicas.width >= 32:
             raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
         state.replicas.widen(state.replicas.width * 2)
         return
-    full, used = {HW_FULL: (hw, at[1]), KEEP_FULL: (keep, at[2]), SYNC_FULL: (sync, at[3]), ENDED_FULL: (ended, at[4])}[
-        int(at[5])
-    ]
+    if at[5] == HW_FULL:
+        return
+    full, used = {KEEP_FULL: (keep, at[2]), SYNC_FULL: (sync, at[3]), ENDED_FULL: (ended, at[4])}[int(at[5])]
     full.count = int(used)
     full.grow(2 * len(full.data) + 8 * longest)
 
@@ -315,7 +335,8 @@ def _by_lane(state: State, keep: Arrays) -> Arrays:
 
 
 def _assigned(state: State, batch: Batch) -> tuple[I64, I64, I32]:
-    """(`leader` rows in their order, bounds, replicas): who was assigned as of each, where told."""
-    rows: I64 = np.flatnonzero(batch.columns.kind == CODE["leader"])
-    bounds, replicas = state.assigned.as_of(state.series["partition"][batch.series[rows]], batch.columns.ts[rows])
-    return rows, bounds, replicas
+    """(which rare rows are `leader` rows, bounds, replicas): who was assigned as of each, where told."""
+    c, leads = batch.columns, np.flatnonzero(batch.columns.kind == CODE["leader"])
+    partition = state.series["partition"][batch.series[batch.rare[leads]]]
+    bounds, replicas = state.assigned.as_of(partition, c.ts[leads])
+    return leads, bounds, replicas

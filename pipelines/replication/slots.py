@@ -53,7 +53,7 @@ def give_slots(
         if kind == FETCH or kind == REPLICA_LEO:
             room = give_slot(L, R, width, lane, replica_of(P[j, PACKED.who])) and room
         elif kind == LEADER or kind == ISR or kind == PROPOSED:
-            i = P[j, PACKED.row]
+            i = P[j, PACKED.more]
             for k in range(C.isr_from[i], C.isr_from[i + 1]):
                 room = give_slot(L, R, width, lane, C.isr_ids[k]) and room
             for k in range(C.replicas_from[i], C.replicas_from[i + 1]):

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from pipelines.replication.columns import I64, plain, wide
+from pipelines.replication.arrays import Arrays, Records, shape
+from pipelines.replication.columns import I32, I64, frozen
 from pipelines.replication.compiled import compiled
+from pipelines.replication.writers import Written
 
 COVERAGE = pa.schema([
     pa.field("cluster", pa.string(), nullable=False),
@@ -28,78 +30,106 @@ COVERAGE = pa.schema([
 DRAIN = "hwmark/drain"
 """The source of the rows that make final what was told so far."""
 
-MOST_PIECES = 1 << 14
 CLOCK_JUMP_US = 60_000_000
 """A row this far ahead of everything else told is a wrong clock until shown otherwise (contract, `clock`)."""
 
 
+ASKED = ("cluster", "source_id", "source_epoch", "source_seq", "ts")
+"""What `coverage` asks of an event."""
+RUN = shape(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
+"""A run of numbers of one source: `since` and `last` are the times of its first and its last row."""
+OF = RUN.at
+
+
 def coverage(events: pa.Table) -> pa.Table:
     """The runs of consecutive source_seq in `events`, per source; a jump of the clock starts a new run."""
-    for name in ("cluster", "source_id", "source_epoch", "source_seq", "ts"):
+    for name in ASKED:
         if events[name].null_count:
             events = events.filter(events[name].is_valid())
-    if not events.num_rows:
+    return covered(Written(events))
+
+
+def covered(written: Written) -> pa.Table:
+    """`coverage` of rows that have all it asks for."""
+    if not written.names:
         return COVERAGE.empty_table()
-    source, seq, ts = source_codes(events), wide(events["source_seq"]), wide(events["ts"])
-    order = _order(source, seq)
-    source, seq, ts = source[order], seq[order], ts[order]
-    starts = _run_starts(source, seq, ts)
-    ends = np.concatenate([starts[1:], [len(seq)]]) - 1
-    names = events.select(["cluster", "source_id", "source_epoch"]).take(pa.array(order[starts]))
-    made = [
-        *names.columns,
-        *(pa.array(a) for a in (ts[starts], np.maximum.reduceat(ts, starts), seq[starts], seq[ends])),
+    runs = _joined(_in_order(_runs(written)))
+    if runs is None:
+        runs = _in_order(_sorted_runs(written))
+    clusters, ids, epochs = zip(*written.names, strict=True)
+    source = pa.array(runs[:, RUN.at.source])
+    columns = [
+        pa.array(names, f.type).take(source) for names, f in zip((clusters, ids, epochs), COVERAGE, strict=False)
     ]
-    return pa.table([c.cast(f.type) for c, f in zip(made, COVERAGE, strict=True)], schema=COVERAGE)
+    columns += [pa.array(np.ascontiguousarray(runs[:, getattr(RUN.at, f.name)])) for f in list(COVERAGE)[3:]]
+    return pa.table(columns, schema=COVERAGE)
 
 
-def source_codes(events: pa.Table) -> I64:
-    """A number per row that tells (cluster, source_id, source_epoch) apart within this table."""
-    code = np.zeros(events.num_rows, dtype=np.int64)
-    for name in ("cluster", "source_id", "source_epoch"):
-        encoded = plain(events[name])
-        if not pa.types.is_dictionary(encoded.type):
-            encoded = encoded.dictionary_encode()
-        if len(encoded.dictionary) > 1:
-            code = code * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-    return code
+def _runs(written: Written) -> Records:
+    """Runs as they come: rows of other sources may stand between those of one."""
+    still, done, count = Arrays(RUN), Arrays(RUN, blank=False), 0
+    still.grow(len(written.names))
+    for piece, source in zip(written.pieces, written.by, strict=True):
+        done.grow(count + len(piece))
+        done.count = count = _follow(source, piece.wide("source_seq"), piece.wide("ts"), still.data, done.data, count)
+    return _with_begun(done, count, still)
 
 
-def _order(source: I64, seq: I64) -> I64:
-    """Rows by source and number: mostly a few pieces, which rise by themselves, have only to change places."""
-    begin = _pieces(source, seq, np.empty(MOST_PIECES, dtype=np.int64))
-    if len(begin) < MOST_PIECES:
-        end = np.append(begin[1:], len(seq))
-        places = np.lexsort((seq[begin], source[begin]))
-        begin, end = begin[places], end[places]
-        same, rises = source[begin[1:]] == source[begin[:-1]], seq[begin[1:]] >= seq[end[:-1] - 1]
-        if (rises | ~same).all():
-            return np.concatenate([np.arange(a, b) for a, b in zip(begin, end, strict=True)])
-    return np.lexsort((seq, source))
+def _with_begun(done: Arrays, count: int, still: Arrays) -> Records:
+    """Runs that are over, and those that sources are in at the end."""
+    begun = still.data[: still.count]
+    return np.concatenate([done.data[:count], begun[begun[:, RUN.at.source] >= 0]])
 
 
 @compiled
-def _pieces(source: I64, seq: I64, starts: I64) -> I64:
-    """Where the source changes or its numbers fall, as many as fit."""
-    starts[0], count = 0, 1
-    for row in range(1, len(seq)):
-        if source[row] != source[row - 1] or seq[row] < seq[row - 1]:
-            if count == len(starts):
-                break
-            starts[count] = row
+def _follow(source: I32, seq: I64, ts: I64, still: Records, done: Records, count: int) -> int:
+    """Goes on with the run that each source is in, or puts it to those that are over and begins another."""
+    for row in range(len(source)):
+        s, number, now = source[row], seq[row], ts[row]
+        ahead = number - still[s, OF.seq_to]
+        if still[s, OF.source] == s and 0 <= ahead <= 1 and abs(now - still[s, OF.last]) <= CLOCK_JUMP_US:
+            still[s, OF.seq_to] = number
+            still[s, OF.last] = now
+            still[s, OF.told] = max(still[s, OF.told], now)
+            continue
+        if still[s, OF.source] == s:
+            done[count] = still[s]
             count += 1
-    return starts[:count]
+        still[s, OF.source] = s
+        still[s, OF.seq_from] = still[s, OF.seq_to] = number
+        still[s, OF.since] = still[s, OF.last] = still[s, OF.told] = now
+    return count
 
 
-@compiled
-def _run_starts(source: I64, seq: I64, ts: I64) -> I64:
-    """Where a run begins: at the first row, and where the source, its numbers or its clock jump."""
-    starts = [0]
-    for row in range(1, len(seq)):
-        jumps = abs(ts[row] - ts[row - 1]) > CLOCK_JUMP_US
-        if source[row] != source[row - 1] or seq[row] - seq[row - 1] > 1 or jumps:
-            starts.append(row)
-    return np.array(starts, dtype=np.int64)
+def _in_order(runs: Records) -> Records:
+    order = np.lexsort((runs[:, RUN.at.seq_from], runs[:, RUN.at.source]))
+    ordered: Records = runs[order]
+    return ordered
+
+
+def _joined(runs: Records) -> Records | None:
+    """Runs that go on from one another as one; None where some overlap."""
+    before, after = runs[:-1], runs[1:]
+    same = before[:, RUN.at.source] == after[:, RUN.at.source]
+    ahead = after[:, RUN.at.seq_from] - before[:, RUN.at.seq_to]
+    if (same & (ahead <= 0)).any():
+        return None
+    jumps = np.abs(after[:, RUN.at.since] - before[:, RUN.at.last]) > CLOCK_JUMP_US
+    starts = np.concatenate([[0], np.flatnonzero(~same | (ahead > 1) | jumps) + 1])
+    joined: Records = runs[starts]
+    joined[:, RUN.at.seq_to] = runs[np.append(starts[1:], len(runs)) - 1, RUN.at.seq_to]
+    joined[:, RUN.at.told] = np.maximum.reduceat(runs[:, RUN.at.told], starts)
+    return joined
+
+
+def _sorted_runs(written: Written) -> Records:
+    """Runs of rows that are first put into the order of their numbers."""
+    source = np.concatenate(written.by)
+    seq, ts = (np.concatenate([piece.wide(name) for piece in written.pieces]) for name in ("source_seq", "ts"))
+    order = np.lexsort((seq, source))
+    still, done = Arrays(RUN, count=len(written.names)), Arrays(RUN, count=len(order), blank=False)
+    count = _follow(frozen(source[order]), frozen(seq[order]), frozen(ts[order]), still.data, done.data, 0)
+    return _with_begun(done, count, still)
 
 
 Run = tuple[int, int, int, int]

@@ -55,6 +55,10 @@ class Names:
             self.all.append(name)
         return known
 
+    def find(self, *name: Any) -> int:
+        """The number of a name, -1 where it has none."""
+        return self._number.get(name, -1)
+
 
 @dataclass
 class State:

@@ -1,0 +1,54 @@
+"""The pieces of a micro-batch, and who wrote each row: numbers for the sources that it names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.replication.columns import I32, I64, frozen
+from pipelines.replication.compiled import compiled
+from pipelines.replication.keys import Keys
+from pipelines.replication.pieces import Piece, pieces
+
+
+class Written:
+    """The rows of `events` in pieces, and their sources, numbered in the order of their appearance."""
+
+    def __init__(self, events: pa.Table) -> None:
+        self.events, self.pieces = events, pieces(events)
+        self.names: list[tuple[str, str, int]] = []
+        """(cluster, source_id, source_epoch) of each source."""
+        self.by: list[I32] = []
+        """By piece the number of each row's source."""
+        self._clusters: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
+        self._keys = Keys()
+        for piece in self.pieces:
+            self.by.append(frozen(self._numbered(piece)))
+        clusters, ids = list(self._clusters), list(self._ids)
+        for key in self._keys.keys.tolist():
+            epoch = (key & 0xFFFFFFFF ^ _SIGN) - _SIGN
+            self.names.append((clusters[key >> 52], ids[(key >> 32) & 0xFFFFF], epoch))
+
+    def _numbered(self, piece: Piece) -> I32:
+        clusters, cluster_words = piece.codes("cluster")
+        ids, id_words = piece.codes("source_id")
+        known = _numbered(self._clusters, cluster_words), _numbered(self._ids, id_words)
+        key = np.empty(len(piece), dtype=np.int64)
+        _source_keys(clusters, known[0], ids, known[1], piece.narrow("source_epoch"), key)
+        return self._keys.number(key)
+
+
+_SIGN = 1 << 31
+
+
+def _numbered(known: dict[str, int], words: pa.Array) -> I32:
+    """Numbers of the words of one piece's dictionary."""
+    return np.array([known.setdefault(word, len(known)) for word in words.to_pylist()], dtype=np.int32)
+
+
+@compiled
+def _source_keys(cluster: I32, clusters: I32, writer: I32, writers: I32, epoch: I32, keys: I64) -> None:
+    for row in range(len(keys)):
+        name = (np.int64(clusters[cluster[row]]) << 52) | (np.int64(writers[writer[row]]) << 32)
+        keys[row] = name | (np.int64(epoch[row]) & 0xFFFFFFFF)
