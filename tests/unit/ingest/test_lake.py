@@ -39,6 +39,14 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert read_events(lake, cluster="other").num_rows == 0
 
 
+def test_names_stay_dictionaries_where_asked(tmp_path: Path) -> None:
+    lake, events = str(tmp_path), _events(5)
+    append_events(lake, events, app_id="w", version=0)
+    read = read_events(lake, dictionaries=("topic", "event_type"))
+    assert {f.name for f in read.schema if pa.types.is_dictionary(f.type)} == {"topic", "event_type"}
+    assert read.cast(replication_events.ARROW).equals(events)
+
+
 def test_the_table_has_its_declared_schema_and_no_feature_that_spark_and_rust_do_not_share(tmp_path: Path) -> None:
     table = bronze(str(tmp_path))
     assert declaration.differences(replication_events.ARROW, pa.schema(table.schema().to_arrow())) == []
