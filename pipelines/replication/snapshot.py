@@ -1,4 +1,4 @@
-"""A Reconstructor's state as one blob: a version, then Arrow tables and a little JSON, LZ4 throughout."""
+"""A Reconstructor's state as one blob: a version, then Arrow tables and a little JSON, Zstandard throughout."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
 
 def _write(sink: Any, name: str, table: pa.Table) -> None:
     part = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(part, table.schema, options=options) as writer:
         writer.write_table(table)
     body = part.getvalue()
