@@ -136,6 +136,11 @@ Run = tuple[int, int, int, int]
 """(seq_from, seq_to, since, told)"""
 
 
+def _falls_to(runs: list[Run], since: int) -> int:
+    """Where a source goes on that began at `since`, if that is far behind: nothing before it says what is right."""
+    return min((run[2] for run in runs if run[2] < since - CLOCK_JUMP_US), default=since)
+
+
 @dataclass
 class Source:
     """One incarnation of a telemetry writer."""
@@ -237,13 +242,27 @@ class Sources:
 
     def _jumped(self, source: Source, since: int, told: int) -> bool:
         """Whether a run is a wrong clock: far ahead of its own source and of everything others say."""
-        others = [s for s in self.known.values() if s.cluster == source.cluster and s is not source]
-        near = max([source.latest, *(s.latest for s in others), *(r[3] for s in others for r in s.ahead)])
-        if source.latest < 0 or since <= near + CLOCK_JUMP_US:
+        own = source.latest if source.latest >= 0 else _falls_to(source.ahead, since)
+        if since <= own + CLOCK_JUMP_US or self._others_near(source, since):
             source.clock_since = None
             return False
         source.clock_since = since if source.clock_since is None else source.clock_since
         return told - source.clock_since < self.grace_us
+
+    def _others_near(self, source: Source, since: int) -> bool:
+        """Whether another source has told a time close to `since`, or a later one without a jump of its own."""
+        for other in self.known.values():
+            if other.cluster != source.cluster or other is source:
+                continue
+            latest = other.latest
+            for _, _, first, last in sorted(other.ahead):
+                jumps = first > (latest if latest >= 0 else _falls_to(other.ahead, first)) + CLOCK_JUMP_US
+                if jumps and last >= since - CLOCK_JUMP_US and first <= since + CLOCK_JUMP_US:
+                    return True
+                latest = latest if jumps else max(latest, last)
+            if since <= latest + CLOCK_JUMP_US:
+                return True
+        return False
 
     def holes(self, cluster: str, everything: bool = False) -> list[Gap]:
         """Declares lost what has been missing for longer than the grace; `everything` at the end."""

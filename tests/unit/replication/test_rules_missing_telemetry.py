@@ -126,6 +126,23 @@ def test_a_row_a_minute_ahead_of_everybody_is_a_wrong_clock_and_moves_nobodys():
     assert facts.replica_sync.num_rows == 0, "nobody is out of sync by a wrong clock"
 
 
+def clocks(*sources):
+    return [(g[0], g[3]) for g in gaps(table(*sources)) if g[2] == "clock"]
+
+
+def test_the_first_row_of_a_source_may_be_the_wrong_clock():
+    """What it goes on with shows it; and it makes no later wrong clock look right."""
+    told = Told("broker-1/replication.log").leader(1_000_000, 0, 0, 0, [1, 2], replicas=[1, 2])
+    told.append(10, 9).fetch(800_000, 2, 4).fetch(30, 2, 8)
+    assert clocks(told, controller().progress(40)) == [(800_000, 2), (1_000_000, 0)]
+
+
+def test_two_wrong_clocks_far_from_each_other_prove_neither():
+    told, other = led().append(10, 9).fetch(200_000, 2, 4).fetch(30, 2, 8), Told("broker-2/replication.log")
+    other.progress(20).progress(900_000).progress(1000)
+    assert clocks(told, other) == [(200_000, 2), (900_000, 1)]
+
+
 def test_a_jump_of_the_clock_that_others_follow_is_none():
     told = led().append(10, 9).fetch(20, 2, 9).progress(90_000)
     other = Told("broker-2/replication.log").progress(5).progress(91_000)

@@ -1,8 +1,7 @@
 """With telemetry that is lost, late, broken or renumbered nothing is silently wrong.
 
-Every fact that differs from the truth is covered by a report: a gap, a late row, a reset, a row in quarantine. The
-facts of the whole telemetry stand for the truth here; that they are is shown in test_against_truth. Rows with a wrong
-time are not among the faults: a fact has the time that its broker's clock showed.
+Every fact that differs from the truth is covered by a report: a gap, a late row, a reset, a wrong clock, a row in
+quarantine. The facts of the whole telemetry stand for the truth here; that they are is shown in test_against_truth.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cache
+from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from random_runs import command, run_of, seeds
 from told import Told, told
@@ -71,9 +72,19 @@ def very_late(events: pa.Table, seed: int, rules: Rules) -> Facts:
     return Facts.concat([*parts, reconstructor.finish(batch_id=len(parts))])
 
 
+def misdated(events: pa.Table, seed: int, rules: Rules) -> Facts:
+    """Some rows are dated up to an hour ahead; of one that is dated back only its own time is wrong."""
+    random = Random(f"misdated {seed}")
+    ahead = np.zeros(len(events), np.int64)
+    for row in random.sample(range(len(events)), FEW):
+        ahead[row] = random.randrange(61, 3_600) * 1_000_000
+    ts = pc.add(events["ts"].cast(pa.int64()), pa.array(ahead)).cast(events.schema.field("ts").type)
+    return replay(events.set_column(events.schema.get_field_index("ts"), events.schema.field("ts"), ts), rules)
+
+
 FAULTS = {
     "lost": lost, "very late": very_late, "repeated": struck(duplicate), "broken": struck(corrupt),
-    "renumbered": struck(restart_sources),
+    "renumbered": struck(restart_sources), "misdated": misdated,
 }  # fmt: skip
 
 
