@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/ready
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test lint format bench bench-full lock clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## .venv with the pinned packages, Delta's jars and compiled kernels; once
 
@@ -28,6 +28,9 @@ format: $(READY) ## rewrite the code as ruff wants it
 
 bench: $(READY) ## events a second, beside other engines on the same work
 	@$(BIN)/hwmark bench
+
+bench-full: $(READY) ## all of it, a quarter of an hour; its tables and plot into the README
+	@$(BIN)/hwmark bench --full --readme
 
 lock: ## pin anew what pyproject.toml asks for
 	@$(PYTHON) -m venv --clear build/lock

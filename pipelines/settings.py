@@ -41,6 +41,18 @@ def _seconds(value: object) -> object:
     return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[match[2]] if match else value
 
 
+def duration(flag: str, words: str) -> float:
+    """Seconds of `10s`, `2m`, `0`. Raises UsageError naming the flag."""
+    told = _seconds(words)
+    try:
+        value = float(told)  # type: ignore[arg-type]
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"{flag} is {words!r}: write a time such as 10s, 2m or 0")
+    return value
+
+
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
 
 

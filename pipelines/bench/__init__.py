@@ -2,28 +2,72 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
-from pipelines.bench.compare import compare
+from pipelines.bench import ingested, live, restart, throughput
 from pipelines.bench.engine import Asked
-from pipelines.bench.summary import summary
-from pipelines.bench.workload import DENSE, SPARSE, write
-from pipelines.console import progress
+from pipelines.bench.report import Section, printed, require_markers, write_readme
+from pipelines.bench.workload import DENSE, SPARSE
+from pipelines.console import Say, progress
 
 ROUNDS = 3
+README = Path("README.md")
+SIZES = (2_000, 200_000)
+RATES = (50_000, 300_000)
+LIVE_S = 60.0
+
+Part = Callable[[Say], Section]
 
 
 def main(
     events: int,
     *,
-    partitions: tuple[int, ...] = (),
+    partitions: Sequence[int] = (),
     sparse: bool = False,
-    resolution_ms: int = 1000,
+    resolution_s: float = 1.0,
+    full: bool = False,
+    rate: int | None = None,
+    live_s: float = LIVE_S,
+    readme: bool = False,
 ) -> None:
-    """Prints a table of engines per number of partitions, once they agree. Raises Disagreement where they do not."""
-    for count in partitions or (None,):
-        with progress("bench") as say, tempfile.TemporaryDirectory(prefix="hwmark-bench-") as lake:
-            say(f"making {events:,} events")
-            load = write(lake, events, count, SPARSE if sparse else DENSE)
-            compared = compare(load, ROUNDS, say, asked=Asked(resolution_ms))
-        print(summary(compared))
+    """Prints each part as it is measured; with `readme` all of them go there at the end.
+
+    Raises Disagreement where engines tell different things, UsageError where the README has no place for a report.
+    """
+    if readme:
+        require_markers(README)
+    asked = Asked(round(resolution_s * 1000))
+    if full:
+        parts = _full(events, live_s)
+    elif rate:
+        parts = [partial(live.measure, rate, live_s)]
+    else:
+        parts = [_engines(events, count, SPARSE if sparse else DENSE, asked) for count in partitions or (None,)]
+    sections = []
+    for number, part in enumerate(parts):
+        with progress(f"bench {number + 1}/{len(parts)}" if len(parts) > 1 else "bench") as say:
+            sections.append(part(say))
+        print(printed(sections[-1]) if len(parts) > 1 else sections[-1].text, flush=True)
+    if readme:
+        write_readme(README, sections)
+
+
+def _engines(events: int, partitions: int | None, appends: int, asked: Asked) -> Part:
+    return lambda say: throughput.engines(events, ROUNDS, say, partitions=partitions, appends=appends, asked=asked)
+
+
+def _full(events: int, live_s: float) -> list[Part]:
+    """Everything, the longest first."""
+    few = throughput.FEW
+    return [
+        _engines(events, None, DENSE, Asked()),
+        lambda say: throughput.engines(events, ROUNDS, say, appends=SPARSE, asked=Asked(), of=few),
+        lambda say: throughput.engines(events, ROUNDS, say, asked=Asked(resolution_ms=0), of=few),
+        lambda say: throughput.sizes(events, ROUNDS, say, SIZES),
+        lambda say: throughput.scaling(events, ROUNDS, say),
+        lambda say: restart.measure(SIZES, say),
+        *(partial(live.measure, rate, live_s) for rate in RATES),
+        ingested.measure,
+    ]

@@ -17,10 +17,14 @@ from schemas import replication_events
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of an engine beside the events: how fine the HWs are, on how many cores or where."""
+    """What is asked of an engine beside the events: how fine the HWs are, and where it runs.
+
+    `cores`: on the first so many of this machine's, all its processes together; None: on all.
+    """
 
     resolution_ms: int = 1000
     master: str = "local[*]"
+    cores: int | None = None
 
     @property
     def resolution_us(self) -> int:

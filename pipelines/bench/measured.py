@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ class Runner:
         pid = self._process.pid or 0
         self._ask("prepare")
         before = cpu_seconds(pid)
-        with _watching(pid) as peak:
+        with watching(pid) as peak:
             seconds = self._ask("run")
         after = cpu_seconds(pid)
         cpu = None if before is None or after is None else after - before
@@ -79,6 +80,8 @@ class Runner:
 def _serve(engine: type[Engine], lake: str, folder: str, asked: Asked, pipe: Connection) -> None:
     """Makes the engine and calls the methods it is sent, `close` last; answers (failure, result or seconds)."""
     try:
+        if asked.cores:
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: asked.cores])
         made = engine(lake, folder, asked)
         pipe.send((None, None))
         method = ""
@@ -93,7 +96,7 @@ def _serve(engine: type[Engine], lake: str, folder: str, asked: Asked, pipe: Con
 
 
 @contextmanager
-def _watching(pid: int) -> Iterator[Callable[[], int | None]]:
+def watching(pid: int) -> Iterator[Callable[[], int | None]]:
     """Samples the memory of a process and its descendants; what is yielded tells the peak so far."""
     done, peak = threading.Event(), [memory_bytes(pid)]
 

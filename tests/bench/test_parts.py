@@ -1,0 +1,61 @@
+"""The parts of the benchmark that start processes of their own, on the smallest sizes."""
+
+import re
+
+import pytest
+
+from pipelines.bench import ingested, live, restart
+from pipelines.bench.engine import Asked
+from pipelines.bench.spark_job import cores
+from pipelines.bench.throughput import MASTERS
+from pipelines.settings import Simulate
+from pipelines.simulate.plan import plan
+
+
+def quiet(text):
+    pass
+
+
+@pytest.mark.spark
+def test_events_appended_while_the_job_runs_are_in_gold(monkeypatch):
+    monkeypatch.setattr(live, "WARM_BATCHES", 1)
+    section = live.measure(3_000, 15.0, quiet)
+    (row,) = re.findall(
+        r"^waited for nobody +([\d,]+) +([\d.]+) s +([\d.]+) s +([\d.]+) s +([\d.]+) s$", section.text, re.M
+    )
+    assert int(row[0].replace(",", "")) > 1_000
+    p50, p95, p99, most = map(float, row[1:])
+    assert 0 < p50 <= p95 <= p99 <= most
+    assert "the job" in section.text
+    assert section.points
+
+
+@pytest.mark.spark
+def test_a_restart_reads_the_next_second_with_the_state_there_was():
+    section = restart.measure([300], quiet)
+    (row,) = re.findall(r"^300 .*$", section.text, re.M)
+    cells = re.split(r"\s{2,}", row)
+    assert cells[3] == "924"  # 300 partitions x 3, and the progress of 12 brokers twice
+    assert float(cells[5].split()[0]) > 0
+    assert int(cells[6].split()[0]) > 100
+
+
+def test_the_logs_of_each_level_are_of_one_cluster(tmp_path):
+    from generators.brokerlogs.ingest import ingest_logs
+
+    folders = {level: tmp_path / str(level) for level in ingested.LEVELS}
+    ingested.write_logs(plan(Simulate(brokers=3, partitions=4, duration=5, load=["steady:20"])), folders)
+    told = {
+        level: ingest_logs([folder], cluster="c", lake=str(tmp_path / f"lake-{level}"))
+        for level, folder in folders.items()
+    }
+    lines = [told[level].line_count for level in ingested.LEVELS]
+    assert lines == sorted(lines, reverse=True)
+    assert lines[0] > 2 * lines[1] > 2 * lines[2] > 0
+    assert {source.level for source in told[3].sources if source.source_id.startswith("broker-1/")} == {3}
+    assert {source.level for source in told[2].sources if source.source_id.startswith("broker-1/")} == {2}
+
+
+def test_cores_of_a_master():
+    assert [cores(asked.master) for asked in MASTERS.values()] == [1, 2, 2]
+    assert cores(Asked().master) >= 1

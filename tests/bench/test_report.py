@@ -1,0 +1,106 @@
+"""What a benchmark writes into the README: by command, between its markers, and nothing else."""
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines import bench
+from pipelines.bench.report import BACKLOG, BEGIN, END, PLOT, THROUGHPUT, Point, Section, write_readme
+from pipelines.cli import app
+from pipelines.errors import UsageError
+from pipelines.settings import duration
+
+BARS = [Point(THROUGHPUT, "replay", "dense", 6.5), Point(THROUGHPUT, "Spark job", "dense", 1.25)]
+LINES = [Point(BACKLOG, "50,000 events/s", at, behind) for at, behind in ((5.0, 2), (10.0, 3))]
+SECTIONS = [Section("Engines", "engine  events/s\nreplay  6,500,000", BARS), Section("Live", "p95 8.0 s", LINES)]
+
+
+def readme(tmp_path, text=f"above\n\n{BEGIN}\nold numbers\n{END}\n\nbelow\n"):
+    (tmp_path / "README.md").write_text(text)
+    return tmp_path / "README.md"
+
+
+def test_what_stood_between_the_markers_is_replaced_and_the_rest_stays(tmp_path):
+    file = readme(tmp_path)
+    for _ in range(2):
+        write_readme(file, SECTIONS)
+        text = file.read_text()
+        assert text.startswith(f"above\n\n{BEGIN}\n\nMeasured on ")
+        assert text.endswith(f"{END}\n\nbelow\n")
+        assert "old numbers" not in text
+        assert "**Engines**\n\n```\nengine  events/s\nreplay  6,500,000\n```" in text
+        assert text.count("**Live**") == 1
+
+
+def test_the_plot_shows_every_series_and_axis(tmp_path):
+    write_readme(readme(tmp_path), SECTIONS)
+    drawn = (tmp_path / PLOT).read_text()
+    assert f"({PLOT.as_posix()})" in (tmp_path / "README.md").read_text()
+    for words in ("replay", "Spark job", "50,000 events/s", THROUGHPUT.y, BACKLOG.x, BACKLOG.y):
+        assert words in drawn
+
+
+def test_without_points_there_is_no_plot(tmp_path):
+    write_readme(readme(tmp_path), [Section("Ingest", "lines")])
+    assert not (tmp_path / PLOT).exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["no markers\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"]
+)
+def test_a_readme_without_a_place_for_it_is_refused_before_anything_is_measured(tmp_path, monkeypatch, text):
+    readme(tmp_path, text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "_engines", lambda *a: pytest.fail("measured"))
+    with pytest.raises(UsageError, match="add them where the report should be"):
+        bench.main(1000, readme=True)
+    assert (tmp_path / "README.md").read_text() == text
+
+
+def test_the_readme_of_the_project_has_the_markers(request):
+    text = (request.config.rootpath / "README.md").read_text()
+    assert text.index(BEGIN) < text.index(END)
+
+
+def test_every_part_is_printed_and_all_of_them_go_to_the_readme(tmp_path, monkeypatch, capsys):
+    file = readme(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "_full", lambda *a: [lambda say, s=s: s for s in SECTIONS])
+    bench.main(1000, full=True, readme=True)
+    printed = capsys.readouterr().out
+    assert all(s.title in printed and s.text in printed and s.text in file.read_text() for s in SECTIONS)
+
+
+@pytest.mark.parametrize(("words", "seconds"), [("1s", 1.0), ("500ms", 0.5), ("2m", 120.0), ("0", 0.0)])
+def test_a_time_is_read(words, seconds):
+    assert duration("--for", words) == seconds
+
+
+@pytest.mark.parametrize("words", ["soon", "-1s", "-1", "nan", "inf"])
+def test_what_is_no_time_is_named(words):
+    with pytest.raises(UsageError, match=f"--for is '{words}'"):
+        duration("--for", words)
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--full", "--sparse"], "--full has its own"),
+        (["--full", "--live", "50000"], "--full has its own"),
+        (["--live", "50000", "--partitions", "10"], "--live has one partition"),
+        (["--resolution", "fine"], "--resolution is 'fine'"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(flags, named):
+    result = CliRunner().invoke(app, ["bench", *flags])
+    assert result.exit_code == 2
+    assert named in result.output
+
+
+def test_each_number_of_partitions_is_a_part(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(bench.throughput, "engines", lambda events, rounds, say, **k: asked.append(k) or SECTIONS[0])
+    result = CliRunner().invoke(
+        app, ["bench", "--partitions", "5", "--partitions", "7", "--sparse", "--resolution", "0"]
+    )
+    assert result.exit_code == 0
+    assert [(k["partitions"], k["appends"], k["asked"].resolution_ms) for k in asked] == [(5, 7, 0), (7, 7, 0)]
