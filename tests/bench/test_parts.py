@@ -2,6 +2,9 @@
 
 import re
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.bench import ingested, live, restart
@@ -54,6 +57,19 @@ def test_the_logs_of_each_level_are_of_one_cluster(tmp_path):
     assert lines[0] > 2 * lines[1] > 2 * lines[2] > 0
     assert {source.level for source in told[3].sources if source.source_id.startswith("broker-1/")} == {3}
     assert {source.level for source in told[2].sources if source.source_id.startswith("broker-1/")} == {2}
+
+
+def test_bytes_of_columns_are_those_of_their_rows_only(tmp_path):
+    sizes = []
+    for count in (1_000, 2_000):
+        folder = tmp_path / str(count)
+        (folder / "t" / "_delta_log").mkdir(parents=True)
+        rows = pa.table({"x": np.random.default_rng(1).integers(0, 1 << 60, count)})
+        pq.write_table(rows, folder / "t" / "a.parquet", use_dictionary=False)
+        pq.write_table(rows, folder / "t" / "_delta_log" / "1.checkpoint.parquet")
+        sizes.append(ingested.column_bytes(folder))
+    assert 8_000 < sizes[0] < 8_100
+    assert 1.95 < sizes[1] / sizes[0] < 2.05
 
 
 def test_cores_of_a_master():
