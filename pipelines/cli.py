@@ -393,7 +393,9 @@ def simulate(
 
 @app.command()
 def bench(
-    events: Annotated[int, typer.Option(min=1000, help="Replication events to reconstruct from.")] = 4_000_000,
+    events: Annotated[
+        int | None, typer.Option(min=1000, help="Replication events of each comparison; 2 million, with --full 4.")
+    ] = None,
     partitions: Annotated[
         list[int] | None, typer.Option(min=1, metavar="N", help="Of so many partitions; several, one after the other.")
     ] = None,
@@ -426,7 +428,7 @@ def bench(
     if live and (partitions or sparse or resolution != "1s"):
         raise UsageError("--live has one partition per three events a second at 1 s: leave out what chooses others")
     import_module("pipelines.bench").main(
-        events,
+        events or (4_000_000 if full else 2_000_000),
         partitions=partitions or (),
         sparse=sparse,
         resolution_s=duration("--resolution", resolution),

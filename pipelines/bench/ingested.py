@@ -51,7 +51,7 @@ class Read(NamedTuple):
 
 def measure(say: Say) -> Section:
     """Writes the logs, then reads each level's into a lake of its own and reconstructs it."""
-    from pipelines.streaming.session import session
+    from pipelines.streaming.session import PASSES_BLOBS, session
 
     planned = plan(CLUSTER)
     with tempfile.TemporaryDirectory(prefix="hwmark-bench-") as folder:
@@ -62,6 +62,7 @@ def measure(say: Say) -> Section:
             master="local[*]",
             shuffle_partitions=os.cpu_count() or 1,
             jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
+            conf=PASSES_BLOBS,
         )
         try:
             say("a first reading, to warm it")

@@ -87,12 +87,12 @@ def _run(lake: str, begun: float, pipe: Connection) -> None:
     from pipelines.bench.processes import cpu_seconds
     from pipelines.streaming.follow import Batch
     from pipelines.streaming.job import run
-    from pipelines.streaming.session import session
+    from pipelines.streaming.session import PASSES_BLOBS, session
 
     batches: list[Batch] = []
     cores = os.cpu_count() or 1
     jars = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", ""))
-    spark = session(master="local[*]", shuffle_partitions=cores, jars_dir=jars)
+    spark = session(master="local[*]", shuffle_partitions=cores, jars_dir=jars, conf=PASSES_BLOBS)
     run(lake, RULES, once=True, shuffle_partitions=cores, on_batch=batches.append)
     seconds, cpu = time.time() - begun, cpu_seconds(os.getpid()) or 0.0
     (checkpoint,) = (p.parent for p in Path(lake, "_run").glob("*/offsets"))

@@ -70,6 +70,32 @@ def test_every_part_is_printed_and_all_of_them_go_to_the_readme(tmp_path, monkey
     assert all(s.title in printed and s.text in printed and s.text in file.read_text() for s in SECTIONS)
 
 
+def test_full_measures_every_part_once_for_each_density_resolution_size_and_rate(monkeypatch, capsys):
+    asked = []
+
+    def part(name):
+        return lambda *words, **named: asked.append((name, words, named)) or Section(name, "measured")
+
+    for module, name in (
+        (bench.throughput, "engines"), (bench.throughput, "sizes"), (bench.throughput, "scaling"),
+        (bench.restart, "measure"), (bench.live, "measure"), (bench.ingested, "measure"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, part(f"{module.__name__.rpartition('.')[2]}.{name}"))
+    bench.main(7_000, full=True, live_s=3.0)
+    shapes = [(n.get("appends", 1), n["asked"].resolution_ms) for name, _, n in asked if name == "throughput.engines"]
+    assert shapes == [(1, 1000), (7, 1000), (1, 0)]
+    names = [name for name, *_ in asked]
+    assert names[3:] == [
+        "throughput.sizes",
+        "throughput.scaling",
+        "restart.measure",
+        *["live.measure"] * 2,
+        "ingested.measure",
+    ]
+    assert [words[:2] for name, words, _ in asked if name == "live.measure"] == [(50_000, 3.0), (300_000, 3.0)]
+    assert capsys.readouterr().out.count("measured") == len(names)
+
+
 @pytest.mark.parametrize(("words", "seconds"), [("1s", 1.0), ("500ms", 0.5), ("2m", 120.0), ("0", 0.0)])
 def test_a_time_is_read(words, seconds):
     assert duration("--for", words) == seconds
