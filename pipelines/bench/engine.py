@@ -57,6 +57,9 @@ class Engine(Protocol):
     def written(self) -> int:
         """Bytes of rows that the last run wrote, 0 where it kept them in memory."""
 
+    def parts(self) -> dict[str, float]:
+        """Seconds of the last run that are worth a line of their own, by what they were spent on."""
+
     def close(self) -> None: ...
 
 
@@ -82,6 +85,9 @@ class Writer:
 
     def written(self) -> int:
         return size_of(self.out)
+
+    def parts(self) -> dict[str, float]:
+        return {}
 
     def close(self) -> None:
         pass

@@ -70,6 +70,9 @@ class Limit:
     def written(self) -> int:
         return 0
 
+    def parts(self) -> dict[str, float]:
+        return {}
+
     def close(self) -> None:
         pass
 

@@ -30,6 +30,7 @@ class Measured:
     cpu_seconds: float | None
     peak_bytes: int | None
     written: int
+    parts: dict[str, float]
     answers: dict[str, pa.Table]
 
 
@@ -54,7 +55,7 @@ class Runner:
             seconds = self._ask("run")
         after = cpu_seconds(pid)
         cpu = None if before is None or after is None else after - before
-        return Measured(seconds, cpu, peak(), self._ask("written"), self._ask("answers"))
+        return Measured(seconds, cpu, peak(), self._ask("written"), self._ask("parts"), self._ask("answers"))
 
     def close(self) -> None:
         """Ends the engine and its process."""

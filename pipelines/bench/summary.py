@@ -43,12 +43,22 @@ class Comparison:
 def summary(c: Comparison) -> str:
     """The table as text, with what was asked above and what was counted below."""
     counted = [f"  {engine.NAME}: {engine.COUNTED}" for engine in c.engines]
-    return "\n".join([head(c), "", as_table(rows(c), COLUMNS), "", agreed(c), "Counted:", *counted])
+    return "\n".join([head(c), "", as_table(rows(c), COLUMNS), *parts(c), "", agreed(c), "Counted:", *counted])
+
+
+def parts(c: Comparison) -> list[str]:
+    """A line for each part of an engine's seconds that it told apart: medians."""
+    return [
+        f"of {engine.NAME}, {part}: {(seconds := median(m.parts[part] for m in c.of(engine.NAME))):.2f} s, "
+        f"{c.load.events / seconds:,.0f} events/s"
+        for engine in c.engines
+        for part in c.rounds[0][list(c.engines).index(engine)].parts
+    ]
 
 
 def head(c: Comparison) -> str:
     facts = sum(c.told.values())
-    density = f"a row of the answer per {c.load.events / facts:.1f} events" if facts else "no answer"
+    density = f"a row of the answer per {c.load.events / facts:,.1f} events" if facts else "no answer"
     return (
         f"{c.load.events:,} events of {c.load.partitions:,} partitions in {c.load.seconds} s of their time; "
         f"HW at {resolution(c.asked)}, {density}; {len(c.rounds)} interleaved rounds, medians"
