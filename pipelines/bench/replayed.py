@@ -23,7 +23,7 @@ class Replay:
     """Counted: Arrow in memory, names as dictionaries, to all facts as Arrow tables."""
 
     NAME = "replay"
-    COUNTED = "Arrow in memory to the facts of all tables in memory, one core"
+    COUNTED = "Arrow in memory, names as dictionaries, to the facts of all tables in memory, one core"
 
     def __init__(self, lake: str, folder: str, asked: Asked = ASKED) -> None:
         self._events, self._asked = read_events(lake, dictionaries=NAMED), asked
