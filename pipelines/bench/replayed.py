@@ -11,9 +11,9 @@ from generators.lake import read_events
 from pipelines.bench.answer import of_facts
 from pipelines.bench.engine import ASKED, Asked
 from pipelines.bench.workload import RULES
-from pipelines.replication import Facts, reconstructor
+from pipelines.replication import Facts
 from pipelines.replication.columns import NAMED
-from pipelines.replication.run import run
+from pipelines.replication.kernel import run_lanes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,15 +35,15 @@ class Replay:
         from pipelines.replication import replay
 
         self._kernel_s = 0.0
-        with patch.object(reconstructor, "run", self._timed):
+        with patch("pipelines.replication.run.run_lanes", self._timed):
             self._told = replay(self._events, replace(RULES, hw_resolution_ms=self._asked.resolution_ms))
 
     def _timed(self, *given: Any) -> Any:
         """The state machine over all partitions: `replay` without what reads and writes Arrow."""
         began = perf_counter()
-        outcome = run(*given)
+        ended = run_lanes(*given)
         self._kernel_s += perf_counter() - began
-        return outcome
+        return ended
 
     def answer(self) -> pa.Table:
         return self.answers()["HWs"]
