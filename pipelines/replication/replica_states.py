@@ -211,6 +211,9 @@ def reset_replicas(
         if R[at, SLOT.id] == L[lane, LANE.broker]:
             R[at, SLOT.leo] = L[lane, LANE.leader_leo]
             continue
+        if S.max_messages >= 0:
+            y = judge(L, R, width, lane, k, now, S, Y, y)
+            continue
         equal = R[at, SLOT.leo] == L[lane, LANE.leader_leo]
         if in_isr or equal:
             if R[at, SLOT.sync] != IN_SYNC:

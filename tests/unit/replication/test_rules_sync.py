@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bronze import Told, said, since_base, table
+import pytest
+from bronze import Told, advances, said, since_base, table
 
 from pipelines.replication import Rules, replay
 
@@ -142,3 +143,19 @@ def test_lag_in_records_and_milliseconds():
     facts = replay(table(told), LAG)
     columns = ("leo", "leader_leo", "lag_records", "lag_ms", "previous_state")
     assert said(facts.replica_sync, *columns, state="out_of_sync") == [(3, 9, 6, 10_001, "lagging")]
+
+
+def test_by_messages_a_new_term_begins_with_whom_it_has_not_heard_of_in_sync():
+    told = led(isr=[1, 2], leo=9).fetch(5, 2, 3).fetch(6, 3, 9)
+    told.follower(10, 1, 9, 3, 2).leader(20, 2, 9, 3, [1, 2], replicas=[1, 2, 3]).fetch(30, 3, 2).progress(50_000)
+    by_four = Rules(lag_max_messages=4)
+    assert [s[:2] for s in states(told, by_four)] == [(5, "out_of_sync"), (20, "in_sync")]
+    assert [s[:2] for s in states(told, by_four, replica=3)] == [(30, "out_of_sync")]
+
+
+@pytest.mark.parametrize(("leo", "ms", "advanced"), [(1, 20, []), (1, 31_000, [(31_000, 5)]), (0, 20, [(20, 5)])])
+def test_by_messages_who_is_within_so_many_and_fetched_lately_holds_the_high_watermark(leo, ms, advanced):
+    """Broker 2 is outside the ISR."""
+    told = led(isr=[1]).append(1, 4).fetch(10, 2, leo).append(ms, 5)
+    found = advances(replay(table(told), Rules(lag_max_messages=4, lag_max_ms=30_000)))
+    assert [step for step in found if step[0] == ms] == advanced

@@ -42,6 +42,14 @@ def test_so_it_is_by_the_rules_of_every_version(seed):
     is_the_truth(again(run_of(seed, kinds=CALM), version=list(VERSIONS)[seed % len(VERSIONS)]), seed)
 
 
+@pytest.mark.parametrize("seed", seeds(6))
+def test_by_messages_behind_every_hw_and_stretch_is_the_true_one_while_brokers_fail(seed):
+    """Kafka 0.8; what its cutting at the HW takes of others is judged elsewhere."""
+    kinds = [kind for kind in KINDS if kind != "rolling-upgrade"]
+    run = again(clocks_right(run_of(seed, kinds=kinds)), version="0.8")
+    assert [line for line in amiss(run) if line.startswith(("HW of", "replica", "report"))] == [], command(run)
+
+
 @pytest.mark.parametrize("seed", seeds(8))
 def test_with_clocks_wrong_by_seconds_every_loss_is_the_true_one(seed):
     """And every ISR change; who holds a HW as a joiner is known only as closely as clocks agree."""
