@@ -33,11 +33,12 @@ def state_of(L: Records, T: Timeline, lane: int, broker: int, now: int) -> int:
 def eligible(L: Records, R: Records, T: Timeline, S: Settings, lane: int, at: int, now: int) -> bool:
     """Not fenced, not stopping, and heard of as the incarnation that is registered (Partition.isReplicaIsrEligible).
 
-    As far as the controller told, and unless it took the replica out of the ISR after it had told so.
+    As far as the controller told before this instant, in which no leader can have heard of it yet, and unless it took
+    the replica out of the ISR after it had told so.
     """
     if S.eligibility == 0:
         return True
-    known = state_of(L, T, lane, R[at, SLOT.id], now)
+    known = state_of(L, T, lane, R[at, SLOT.id], now - 1)
     if known < 0:
         return True
     if T.brokers[known, BROKER.serving] == 0 or T.brokers[known, BROKER.ts] <= R[at, SLOT.barred]:

@@ -221,3 +221,10 @@ def test_who_left_the_isr_counts_as_the_incarnation_that_fetched_last():
     told = led(isr=[1, 2]).fetch(500, 2, 4, broker_epoch=7).fetch(1070, 2, 4, broker_epoch=8)
     told.isr(1100, [1], 1, detail="metadata").append(1200, 6)
     assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+
+
+@pytest.mark.parametrize(("at", "holds"), [(19, True), (20, False)])
+def test_what_the_controller_records_in_the_instant_of_a_leaders_look_it_has_not_heard_of(at, holds):
+    other = controller().broker_state(1, 2, "unfenced", epoch=7).broker_state(5, 2, "fenced", epoch=7)
+    other.broker_state(at, 2, "unfenced", epoch=7)
+    assert advances(replay(joining(other))) == ([] if holds else [(20, 6)])

@@ -1,7 +1,8 @@
-"""The HWs as they would be, had every leader heard at once what the controller records of brokers.
+"""The HWs as they would be, had every leader heard within a millisecond what the controller records of brokers.
 
 That is all that telemetry can show: when a leader hears that a broker is fenced, or let in, is told by nobody, and
-until then its HW may wait for another set of replicas than the controller's record makes it wait for.
+until then its HW may wait for another set of replicas than the controller's record makes it wait for. What is recorded
+in the millisecond in which a leader looks, the finest that telemetry tells, it has not heard of.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from generators.simulator.telemetry.attempts import reports, tries
 from schemas import truth_hw
 
 Step = dict[str, Any]
+MILLISECOND_US = 1000
 
 
 @dataclass
@@ -42,11 +44,17 @@ class Heard:
         self._rows: list[Step] = []
         self._true: list[Step] = []
         self._terms: dict[tuple[int, str | None, int], _Term] = {}
+        self._recorded: dict[int, tuple[bool, int]] = {}
+        """(serving, epoch) of each broker as the controller has it."""
+        self._before: dict[int, tuple[int, tuple[bool, int] | None]] = {}
+        """The millisecond of a broker's last change, and what was recorded of it before that."""
+        self._now = 0
 
     def follow(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
     def observe(self, h: Happening) -> None:
+        self._look(h.at // MILLISECOND_US)
         leading = self._leading(h)
         if leading is None:
             return
@@ -83,9 +91,20 @@ class Heard:
         return None if replica is None else replica.leading
 
     def _serves(self, follower: Follower) -> bool:
-        """Whether the controller has it for serving, and as the incarnation that fetches."""
-        known = self._simulation.controller.brokers.get(follower.id)
-        return known is not None and known.active and known.epoch == follower.broker_epoch
+        """Whether the controller had it for serving before this millisecond, and as the incarnation that fetches."""
+        changed, before = self._before.get(follower.id, (-1, None))
+        known = before if changed == self._now else self._recorded.get(follower.id)
+        return known is not None and known == (True, follower.broker_epoch)
+
+    def _look(self, now: int) -> None:
+        """Keeps what the controller has recorded by this millisecond."""
+        self._now = now
+        for id, broker in self._simulation.controller.brokers.items():
+            recorded, known = (broker.active, broker.epoch), self._recorded.get(id)
+            if recorded != known:
+                if self._before.get(id, (-1, None))[0] != now:
+                    self._before[id] = now, known
+                self._recorded[id] = recorded
 
     def _step(self, h: Happening, leading: Leading, kind: str, hw: int) -> Step:
         settings = self._simulation.settings

@@ -82,11 +82,6 @@ UNHEARD = {
         duration=25, lag_max_ms=6_000, fetch_max_records=5, flush_ms=5_000, controller_ms=300, metadata_ms=100,
         alter_partition_errors=0.3, fault=["23.209s rolling-upgrade to 4.1 for 1s every 5s"],
     ),
-    "a joiner that has far to go is let in": Simulate(
-        seed=4901, brokers=4, topics="orders:2x3:min-isr=2", version="4.0", load=["orders=steady:100,acks=1,tick=1s"],
-        duration=30, lag_max_ms=30_000, fetch_max_records=5, flush_ms=5_000,
-        fault=["3.837s power-off 3 for 25.12s", "12.391s kill 4 for 10.907s", "18.157s kill 1 for 15.321s"],
-    ),
     "a joiner registers again": Simulate(
         seed=7922, brokers=2, topics="orders:1x1:unclean,clicks-v2:1x2:min-isr=2", version="3.6",
         load=["orders=steady:2,acks=all,tick=200ms", "clicks-v2=steady:100,acks=0,tick=200ms"],

@@ -8,6 +8,17 @@ from told import wrong
 from pipelines.settings import Simulate
 
 RUNS = {
+    "a joiner that is let in as its leader looks, and has far to go": Simulate(
+        seed=4901, brokers=4, topics="orders:2x3:min-isr=2", version="4.0", load=["orders=steady:100,acks=1,tick=1s"],
+        duration=30, lag_max_ms=30_000, fetch_max_records=5, flush_ms=5_000,
+        fault=["3.837s power-off 3 for 25.12s", "12.391s kill 4 for 10.907s", "18.157s kill 1 for 15.321s"],
+    ),
+    "a leader has not heard of what the controller records in the same millisecond": Simulate(
+        seed=30650, brokers=3, topics="orders:1x3", version="3.6", duration=15, lag_max_ms=6_000,
+        lag_max_messages=100, session_timeout_ms=5_000, fetch_max_records=50, flush_ms=5_000,
+        alter_partition_errors=0.3, load=["orders=steady:100,acks=0,every=6s,tick=200ms"],
+        fault=["6.073s lose-disk 3 for 4.174s"],
+    ),
     "a replica that is not assigned any more is out of sync no more": Simulate(
         seed=726, brokers=3, topics="orders:1x2:min-isr=2", version="3.6", duration=30, lag_max_ms=6_000,
         fetch_max_records=50, flush_ms=5_000, load=["orders=bursts:2,acks=all,every=6s,tick=1s"],
