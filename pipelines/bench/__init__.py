@@ -15,7 +15,7 @@ from pipelines.console import Say, progress
 ROUNDS = 3
 README = Path("README.md")
 SIZES = (2_000, 200_000)
-RATES = (50_000, 300_000)
+RATES = (300_000, 50_000)
 LIVE_S = 60.0
 
 Part = Callable[[Say], Section]
@@ -32,7 +32,7 @@ def main(
     live_s: float = LIVE_S,
     readme: bool = False,
 ) -> None:
-    """Prints each part as it is measured; with `readme` all of them go there at the end.
+    """Prints each part as it is measured; with `readme` it goes there too, with those before it.
 
     Raises Disagreement where engines tell different things, UsageError where the README has no place for a report.
     """
@@ -50,8 +50,8 @@ def main(
         with progress(f"bench {number + 1}/{len(parts)}" if len(parts) > 1 else "bench") as say:
             sections.append(part(say))
         print(printed(sections[-1]) if len(parts) > 1 else sections[-1].text, flush=True)
-    if readme:
-        write_readme(README, sections)
+        if readme:
+            write_readme(README, sections)
 
 
 def _engines(events: int, partitions: int | None, appends: int, asked: Asked) -> Part:
@@ -59,15 +59,15 @@ def _engines(events: int, partitions: int | None, appends: int, asked: Asked) ->
 
 
 def _full(events: int, live_s: float) -> list[Part]:
-    """Everything, the longest first."""
+    """Everything; first what an interrupted run should not lack."""
     few = throughput.FEW
     return [
         _engines(events, None, DENSE, Asked()),
         lambda say: throughput.engines(events, ROUNDS, say, appends=SPARSE, asked=Asked(), of=few),
         lambda say: throughput.engines(events, ROUNDS, say, asked=Asked(resolution_ms=0), of=few),
         lambda say: throughput.sizes(events, ROUNDS, say, SIZES),
-        lambda say: throughput.scaling(events, ROUNDS, say),
-        lambda say: restart.measure(SIZES, say),
         *(partial(live.measure, rate, live_s) for rate in RATES),
+        lambda say: restart.measure(SIZES, say),
         ingested.measure,
+        lambda say: throughput.scaling(events, ROUNDS, say),
     ]

@@ -94,10 +94,15 @@ class Writer:
 
 
 def parquet_files(lake: str) -> list[str]:
-    """The files of the events, for engines that read Parquet and know no Delta; all that are there are in the table."""
+    """The files of the events in the order of their time, for engines that read Parquet and know no Delta."""
+    import pyarrow.compute as pc
+
     from generators.lake import bronze
 
-    return sorted(uri.removeprefix("file://") for uri in bronze(lake).file_uris())
+    table = bronze(lake)
+    files = pa.table(table.get_add_actions(flatten=True))
+    ordered_files = files.take(pc.sort_indices(files["min.ts"]))["path"].to_pylist()
+    return [str(Path(lake, replication_events.TABLE.path, name)) for name in ordered_files]
 
 
 def size_of(*folders: Path, hidden: Sequence[str] = ("_delta_log",)) -> int:
