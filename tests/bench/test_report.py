@@ -87,12 +87,12 @@ def test_full_measures_every_part_once_for_each_density_resolution_size_and_rate
     names = [name for name, *_ in asked]
     assert names[3:] == [
         "throughput.sizes",
-        "throughput.scaling",
-        "restart.measure",
         *["live.measure"] * 2,
+        "restart.measure",
         "ingested.measure",
+        "throughput.scaling",
     ]
-    assert [words[:2] for name, words, _ in asked if name == "live.measure"] == [(50_000, 3.0), (300_000, 3.0)]
+    assert [words[:2] for name, words, _ in asked if name == "live.measure"] == [(300_000, 3.0), (50_000, 3.0)]
     assert capsys.readouterr().out.count("measured") == len(names)
 
 
