@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.columns import I32
+from pipelines.replication.columns import I32, I64
 from pipelines.replication.compiled import compiled
 from pipelines.replication.pieces import Bits, Piece, pieces, valid
 from schemas import replication_events
@@ -48,7 +48,8 @@ BROKER_WIDE = ("broker_state", "config", "progress", "lost")
 FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 NEVER = 1 << 62
 
-_TYPES = tuple(REQUIRED)
+_OF_PARTITIONS = tuple(name for name in REQUIRED if name not in BROKER_WIDE)
+_OWN = ("replica_id", "broker_id")
 _LEAST = {
     **dict.fromkeys(("leo", "leader_leo", "hw", "log_start", "leader_id", "broker_id", "partition"), -1),
     **dict.fromkeys(("source_epoch", "source_seq", "seq", "level"), 0),
@@ -111,6 +112,22 @@ class _Rows:
         """The rows in which something holds of a 32-bit column."""
         return _packed(holds(self.piece.narrow(column))) & self.piece.valid(column)
 
+    def told(self, *columns: str) -> I64:
+        """Which rows hold a value in each of these columns."""
+        return _set(reduce(np.bitwise_and, (self.piece.valid(name) for name in columns)), len(self.piece))
+
+    def at(self, bits: Bits) -> I64:
+        """These rows by number."""
+        return _set(bits, len(self.piece))
+
+    def only(self, rows: I64) -> Mask | None:
+        """These rows as a mask, None where there are none."""
+        if not len(rows):
+            return None
+        mask = np.zeros(len(self.piece), dtype=np.bool_)
+        mask[rows] = True
+        return pa.array(mask)
+
     def null(self, column: str) -> Bits:
         """The rows in which a column is null, and some that there are not."""
         return ~self.piece.valid(column)
@@ -124,6 +141,19 @@ class _Rows:
 
 def _packed(mask: npt.NDArray[np.bool_]) -> Bits:
     return np.packbits(mask, bitorder="little")
+
+
+@compiled
+def _set(bits: Bits, count: int) -> I64:
+    """The places of the bits that are set, of the first `count`; many unset ones side by side cost next to nothing."""
+    rows, found = np.empty(count, dtype=np.int64), 0
+    for byte in range(len(bits)):
+        if bits[byte] == 0:
+            continue
+        for row in range(byte * 8, min(byte * 8 + 8, count)):
+            rows[found] = row
+            found += (bits[byte] >> (row & 7)) & 1
+    return rows[:found]
 
 
 @compiled
@@ -234,11 +264,14 @@ def _unknown_detail(event_type: str) -> Callable[[_Rows], Mask | None]:
     words = pa.array(DETAILS[event_type])
 
     def broken(rows: _Rows) -> Mask | None:
-        at = rows.mask(rows.of(event_type))
-        if at is None:
+        at = rows.at(rows.of(event_type))
+        if not len(at):
             return None
-        said = pc.or_(pc.is_valid(rows["detail"]), event_type == "broker_state")
-        return pc.and_(pc.and_(at, said), pc.invert(pc.is_in(rows["detail"].cast(pa.string()), words)))
+        detail = rows["detail"].take(pa.array(at)).cast(pa.string())
+        known = pc.is_in(detail, words)
+        if event_type != "broker_state":
+            known = pc.or_(known, pc.is_null(detail))
+        return rows.only(at[~np.asarray(known)])
 
     return broken
 
@@ -246,28 +279,29 @@ def _unknown_detail(event_type: str) -> Callable[[_Rows], Mask | None]:
 def _hw_above_leo(rows: _Rows) -> Mask | None:
     if not rows.some("hw", "leo", "replica_id"):
         return None
-    own = pc.equal(rows["replica_id"], rows["broker_id"])
-    return pc.and_(own, pc.greater(rows["hw"], rows["leo"]))
+    at, (replica, broker) = rows.told("hw", "leo", "replica_id", "broker_id"), map(rows.piece.narrow, _OWN)
+    hw, leo = rows.piece.wide("hw")[at], rows.piece.wide("leo")[at]
+    return rows.only(at[(replica[at] == broker[at]) & (hw > leo)])
 
 
 def _unassigned(rows: _Rows) -> Mask | None:
     if not rows.some("replicas", "replica_id"):
         return None
-    at = np.flatnonzero(np.asarray(pc.and_(pc.is_valid(rows["replicas"]), pc.is_valid(rows["replica_id"]))))
+    at = rows.told("replicas", "replica_id")
     replicas, replica = rows["replicas"].take(pa.array(at)), rows["replica_id"].take(pa.array(at))
     parent = pc.list_parent_indices(replicas).to_numpy()
     same = pc.fill_null(pc.equal(pc.list_flatten(replicas), replica.take(pa.array(parent))), False)
-    broken = np.zeros(len(rows.piece), bool)
-    broken[at] = True
-    broken[at[parent[np.asarray(same)]]] = False
-    return pa.array(broken)
+    assigned = np.zeros(len(at), bool)
+    assigned[parent[np.asarray(same)]] = True
+    return rows.only(at[~assigned])
 
 
 def _leads_without_isr(rows: _Rows) -> Mask | None:
     if not rows.some("isr"):
         return None
-    empty = pc.equal(pc.list_value_length(rows["isr"]), 0)
-    if not pc.any(empty).as_py():
+    at, ends = rows.told("isr"), rows["isr"].offsets.to_numpy()
+    empty = rows.only(at[ends[at + 1] == ends[at]])
+    if empty is None:
         return None
     leads = rows.of("leader", "isr_proposed") | rows.where("leader_id", lambda leader: leader >= 0)
     return pc.and_(empty, rows.mask(leads)) if leads.any() else None
@@ -275,31 +309,37 @@ def _leads_without_isr(rows: _Rows) -> Mask | None:
 
 def _no_broker(column: str) -> Callable[[_Rows], Mask | None]:
     def broken(rows: _Rows) -> Mask | None:
-        if not rows.some(column):
+        if not rows.some(column) or _all_brokers(rows[column]):
             return None
         wrong = np.asarray(pc.fill_null(pc.less(pc.list_flatten(rows[column]), 0), True))
-        if not wrong.any():
-            return None
-        found = np.zeros(len(rows.piece), bool)
-        found[pc.list_parent_indices(rows[column]).to_numpy()[wrong]] = True
-        return pa.array(found)
+        return rows.only(np.unique(pc.list_parent_indices(rows[column]).to_numpy()[wrong]))
 
     return broken
 
 
+def _all_brokers(lists: pa.Array) -> bool:
+    """Whether nothing that these lists hold, or that stands between them, is other than a broker's number."""
+    ends = lists.offsets
+    held = lists.values.slice(ends[0].as_py(), ends[-1].as_py() - ends[0].as_py())
+    return not held.null_count and not pc.any(pc.less(held, 0)).as_py()
+
+
 def _on_no_partition(rows: _Rows) -> Mask | None:
-    of_partitions = rows.of(*(name for name in _TYPES if name not in BROKER_WIDE))
-    return rows.mask(of_partitions & rows.where("partition", lambda partition: partition == -1))
+    if rows.range("partition")[0] >= 0:
+        return None
+    return rows.mask(rows.where("partition", lambda partition: partition == -1) & rows.of(*_OF_PARTITIONS))
 
 
 def _on_partition(rows: _Rows) -> Mask | None:
-    return rows.mask(rows.of(*BROKER_WIDE) & rows.where("partition", lambda partition: partition >= 0))
+    at = rows.at(rows.of(*BROKER_WIDE) & rows.piece.valid("partition"))
+    return rows.only(at[rows.piece.narrow("partition")[at] >= 0])
 
 
 def _without_topic(rows: _Rows) -> Mask | None:
     if not rows["topic"].null_count:
         return None
-    return rows.mask(rows.null("topic") & rows.where("partition", lambda partition: partition >= 0))
+    at = rows.at(rows.null("topic") & rows.piece.valid("partition"))
+    return rows.only(at[rows.piece.narrow("partition")[at] >= 0])
 
 
 ROW_RULES: tuple[RowRule, ...] = (
