@@ -14,13 +14,14 @@ from pipelines.replication.compiled import compiled
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
-from pipelines.replication.output import bigints, ints, members, named, times, words
+from pipelines.replication.output import Naming, Vocabulary, bigints, ints, members, times, words
 from pipelines.replication.state import State
 
 BLOCK = 1 << 15
 """Rows that are written out together."""
 MINUTE_US = 60_000_000
 WORDS = (*AGREEMENTS, *KINDS)
+_AGREEMENTS, _KINDS = Vocabulary.of(AGREEMENTS), Vocabulary.of(KINDS)
 ROW, LANE = HW_ROWS.at, LANES.at
 
 
@@ -85,6 +86,7 @@ class HwRows:
 
     def __init__(self, state: State) -> None:
         self._state, self._blocks, self._tables = state, list[Block](), list[pa.Table]()
+        self._naming = Naming(state)
         self._places, self._counts = Keys(), np.zeros((0, len(WORDS)), dtype=np.int64)
 
     def take(self, rows: Records) -> None:
@@ -92,7 +94,7 @@ class HwRows:
         block = Block.blank(len(rows))
         _unfold(rows, self._state.lanes.data, self._state.partition_keys.keys, block)
         self._blocks.append(block)
-        self._tables.append(_table(self._state, block))
+        self._tables.append(_table(self._state, self._naming, block))
         self._count(block)
 
     def _count(self, block: Block) -> None:
@@ -121,21 +123,21 @@ class HwRows:
         return pa.concat_tables(self._tables) if self._tables else SCHEMAS["partition_hw"].empty_table()
 
 
-def _table(state: State, block: Block) -> pa.Table:
+def _table(state: State, naming: Naming, block: Block) -> pa.Table:
     made = {
-        **named(state, block.topic, block.topic_id),
+        **naming.columns(block.topic, block.topic_id),
         "partition": pa.array(block.partition),
         "leader_id": ints(block.broker),
         "ts": times(block.ts),
         "leader_epoch": ints(block.leader_epoch),
-        "kind": words(block.kind, KINDS),
+        "kind": words(block.kind, _KINDS),
         "hw": bigints(block.hw),
         "reported_hw": bigints(block.reported),
         "leader_leo": bigints(block.leader_leo),
         "isr": members(state, block.isr, block.lane),
         "holding_replicas": members(state, block.holding, block.lane),
         "frozen": pa.array(block.frozen),
-        "agreement": words(block.agreement, AGREEMENTS),
+        "agreement": words(block.agreement, _AGREEMENTS),
         "level": pa.array(block.level),
     }
     schema = SCHEMAS["partition_hw"]

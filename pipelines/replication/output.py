@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled import compiled, kernel
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import REASONS, REPLICA_HW, REPLICAS, STATES
+from pipelines.replication.pieces import Bits
 from pipelines.replication.state import State
 
 Rows = dict[str, Any]
@@ -44,18 +45,84 @@ def _nullable(values: npt.NDArray[Any], null: int, kind: pa.DataType) -> pa.Arra
     return pa.Array.from_buffers(kind, len(values), [told, pa.py_buffer(np.ascontiguousarray(values))])
 
 
+WORD = 16
+"""Letters that are written at once, whether the word has as many or not."""
+
+
+class Vocabulary(NamedTuple):
+    """Words, and their letters side by side: those of word k stand at ends[k] to ends[k + 1]. Room for WORD letters
+    follows."""
+
+    said: Sequence[str]
+    ends: I64
+    letters: Bits
+
+    @classmethod
+    def of(cls, said: Sequence[str]) -> Vocabulary:
+        written = [word.encode() for word in said]
+        ends = np.cumsum([0, *map(len, written)], dtype=np.int64)
+        return cls(said, ends, np.frombuffer(b"".join(written) + bytes(WORD), np.uint8))
+
+
 STRETCH, ALIKE = 512, 1 << 15
 """Rows on average that must say the same for copies to be worth it, and how many copies are kept."""
 
 
-def words(codes: I8 | I32, vocabulary: Sequence[str]) -> pa.Array:
+def words(codes: I8 | I32, vocabulary: Sequence[str] | Vocabulary) -> pa.Array:
     """Codes as words; a negative code is null. Long stretches of rows that say the same cost next to nothing."""
+    known = vocabulary if isinstance(vocabulary, Vocabulary) else Vocabulary.of(vocabulary)
     starts = np.append(0, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
     if len(starts) * STRETCH > len(codes) or (codes[starts] < 0).any():
-        return pa.array(vocabulary, pa.string()).take(_nullable(np.maximum(codes, -1).astype(np.int32), -1, pa.int32()))
+        return _spelt(codes, known)
     size, said = np.diff(starts, append=len(codes)).tolist(), codes[starts].tolist()
-    parts = [part for code, n in zip(said, size, strict=True) for part in _stretch(vocabulary[code], n)]
+    parts = [part for code, n in zip(said, size, strict=True) for part in _stretch(known.said[code], n)]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _spelt(codes: I8 | I32, vocabulary: Vocabulary) -> pa.Array:
+    """Codes as words, letter by letter."""
+    codes, null = codes.astype(np.int32), codes < 0
+    ends = np.zeros(len(codes) + 1, dtype=np.int32)
+    letters = np.empty(_length(codes, vocabulary.ends) + WORD, dtype=np.uint8)
+    _spell(codes, vocabulary.ends, vocabulary.letters, ends, letters)
+    told = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    return pa.Array.from_buffers(pa.string(), len(codes), [told, pa.py_buffer(ends), pa.py_buffer(letters)])
+
+
+@kernel
+def _length(codes: I32, bounds: I64) -> int:
+    """How many letters these words have."""
+    count = 0
+    for code in codes:
+        count += bounds[code + 1] - bounds[code] if code >= 0 else 0
+    return int(count)
+
+
+@kernel
+def _spell(codes: I32, bounds: I64, letters: Bits, ends: I32, into: Bits) -> None:
+    """Writes the letters of the words, and where each ends; rows that say the same are copied, twice as many each
+    time. (Numbers without a sign: numba would ask of each place whether it counts from the end.)"""
+    one, row, at = np.uint64(1), np.uint64(0), np.uint64(0)
+    count = np.uint64(len(codes))
+    while row < count:
+        code, same = codes[row], row + one
+        while same < count and codes[same] == code:
+            same += one
+        first = np.uint64(bounds[max(code, 0)])
+        size = np.uint64(bounds[code + 1]) - first if code >= 0 else np.uint64(0)
+        for k in range(np.uint64(WORD)):  # most end here; a loop of a known length needs no branch
+            into[at + k] = letters[first + k]
+        for k in range(np.uint64(WORD), size):
+            into[at + k] = letters[first + k]
+        done, stretch = size, (same - row) * size
+        while done < stretch:
+            more = min(done, stretch - done)
+            for k in range(more):
+                into[at + done + k] = into[at + k]
+            done += more
+        for k in range(same - row):
+            ends[row + k + one] = np.int64(at) + np.int64(k + one) * np.int64(size)
+        at, row = at + stretch, same
 
 
 def _stretch(word: str, count: int) -> list[pa.Array]:
@@ -102,27 +169,34 @@ def members(state: State, masks: I64, lanes: I64) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
+class Naming:
+    """The names that the numbers of topics and topic ids stand for."""
+
+    def __init__(self, state: State) -> None:
+        clusters, topics = zip(*state.topics.all, strict=True) if state.topics.all else ((), ())
+        self._cluster = np.array([state.clusters.number(name) for name in clusters], dtype=np.int32)
+        self._topics = Vocabulary.of(topics)
+        self._clusters, self._topic_ids = (
+            Vocabulary.of([str(name[0]) for name in names.all]) for names in (state.clusters, state.topic_ids)
+        )
+
+    def columns(self, topic: I32, topic_id: I32) -> dict[str, pa.Array]:
+        """cluster, topic and topic_id."""
+        some = bool((topic_id >= 0).any())
+        return {
+            "cluster": words(self._cluster[topic], self._clusters),
+            "topic": words(topic, self._topics),
+            "topic_id": words(topic_id, self._topic_ids) if some else pa.nulls(len(topic_id), pa.string()),
+        }
+
+
 def places(state: State, lanes: I64, topic_id: I32) -> dict[str, pa.Array]:
     """cluster, topic, topic_id, partition and leader of rows that belong to lanes."""
     keys = state.partition_keys.keys[state.lanes["partition"][lanes]]
     return {
-        **named(state, state.lanes["topic"][lanes], topic_id),
+        **Naming(state).columns(state.lanes["topic"][lanes].astype(np.int32), topic_id),
         "partition": pa.array((keys & 0xFFFFFFFF).astype(np.int32)),
         "leader_id": ints(state.lanes["broker"][lanes]),
-    }
-
-
-def named(state: State, topic: I32, topic_id: I32) -> dict[str, pa.Array]:
-    """cluster, topic and topic_id by the numbers of topic and topic_id."""
-    clusters, topics = zip(*state.topics.all, strict=True) if state.topics.all else ((), ())
-    cluster = np.array([state.clusters.number(name) for name in clusters], dtype=np.int32)
-    some = bool((topic_id >= 0).any())
-    return {
-        "cluster": words(cluster[topic], [str(name[0]) for name in state.clusters.all]),
-        "topic": words(topic, topics),
-        "topic_id": words(topic_id, [str(name[0]) for name in state.topic_ids.all])
-        if some
-        else pa.nulls(len(topic_id), pa.string()),
     }
 
 
