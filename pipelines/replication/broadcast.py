@@ -230,10 +230,10 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
     """Broker-wide events without those told before: each number of a source counts once."""
     if not broad.num_rows:
         return broad
-    keys = zip(*(broad[n].to_pylist() for n in ("cluster", "source_id", "source_epoch")), strict=True)
-    told = zip(keys, broad["source_seq"].to_pylist(), strict=True)
-    heard = np.array([state.sources.heard(key, seq) for key, seq in told])
-    source, seq = np.concatenate(Written(broad).by), wide(broad["source_seq"])
+    written, seq = Written(broad), wide(broad["source_seq"])
+    source = np.concatenate(written.by)
+    told = zip(source.tolist(), seq.tolist(), strict=True)
+    heard = np.array([state.sources.heard(written.names[of], number) for of, number in told])
     order = np.lexsort((seq, source))
     twin = np.zeros(len(seq), dtype=np.bool_)
     twin[order[1:]] = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)

@@ -55,8 +55,6 @@ class Columns(NamedTuple):
 
 _WIDE = ("ts", "leo", "hw")
 _NARROW = ("leader_id", "leader_epoch", "partition_epoch", "min_isr", "lag_max_ms", "level")
-READ = (*_WIDE, *_NARROW, "broker_id", "event_type", "topic_id", "isr", "replicas", "detail")
-"""The columns of events that `columns` reads."""
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
 _WHOM = pa.array(["controller", "metadata"])

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.columns import I64
 from pipelines.replication.history import PartitionHistory
-from pipelines.replication.notes import EVENT_COLUMNS, Context, note_of
+from pipelines.replication.notes import EVENT_COLUMNS, Context, note_of, told
 from schemas import replication_events
 
 STARTS = pa.schema([
@@ -65,7 +65,7 @@ class FirstTerms:
         """The histories of these partitions as far as their start is here, which it is no longer."""
         mine = [n for n in numbers if n in self._row]
         rows = [self._row.pop(n) for n in mine]
-        starts = self._starts.take(pa.array(rows, pa.int64())).to_pylist() if rows else []
+        starts = told(self._starts.take(pa.array(rows, pa.int64()))) if rows else []
         made = (self._history(row, start, place(n)) for n, row, start in zip(mine, rows, starts, strict=True))
         return dict(zip(mine, made, strict=True))
 

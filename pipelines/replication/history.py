@@ -72,6 +72,8 @@ class PartitionHistory:
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
+        if len(self.topics) == 1 and not self.identity.candidates:  # a topic closes when another has come
+            return self.topics[0].due()
         waiting = [self.identity.due(), *(t.due() for t in self.topics), *(t.closes for t in self.topics)]
         return min((w for w in waiting if w is not None), default=None)
 

@@ -18,7 +18,6 @@ from pipelines.replication.columns import (
     I32,
     I64,
     RARE,
-    READ,
     VOID,
     Columns,
     columns,
@@ -53,6 +52,8 @@ class Batch:
     accepted: Accepted
     rare: I64
     """Rows that go to histories, ascending."""
+    rare_events: pa.Table
+    """The rare rows."""
     columns: Columns
     """Of the rare rows."""
 
@@ -89,10 +90,10 @@ def read(state: State, written: Written, overdue: Callable[[], tuple[I64, I64]])
         numbers.take(piece, source)
     rare = np.concatenate([_NO_ROWS, *numbers.rare])
     accepted = _accept(state, written.pieces, numbers, *overdue())
-    told = rows_of(events.select(READ), rare)
+    told = rows_of(events, rare)
     topic_id = encode(told["topic_id"], lambda v: state.topic_ids.number(v))
     stat_keys = numbers.statistics.keys.copy()
-    return Batch(events, frozen(numbers.series), stat_keys, accepted, rare, columns(told, topic_id))
+    return Batch(events, frozen(numbers.series), stat_keys, accepted, rare, told, columns(told, topic_id))
 
 
 class _Numbers:

@@ -77,15 +77,16 @@ class IsrHistory:
         last = max((c.ts for c in self.commits), default=0)
         self.proposals = [p for p in self.proposals if p.broker_id != note.broker_id or p.ts < last]
 
-    def witness(self, note: Note, due: int) -> None:
-        """Takes in one witness of a committed ISR; `due` is when what it changes is decided."""
+    def witness(self, note: Note, due: int, under: tuple[int | None, int | None]) -> None:
+        """Takes in one witness of an ISR committed `under` this leader and leader epoch; `due` is when what it changes
+        is decided."""
         if note.isr is None or self._is_old(note):
             return
         commit = self._same(note)
         if commit is None:
             commit = self._insert(note, due)
             commit.replay = self.deleted
-        replayed, news = commit.replay, _merge(commit, note)
+        replayed, news = commit.replay, _merge(commit, note, *under)
         if (news and commit.told is not None) or replayed > commit.replay:
             commit.due = due
 
@@ -127,7 +128,7 @@ class IsrHistory:
         )
 
     def due(self) -> int | None:
-        return min((c.due for _, c in self._pairs() if c.due), default=None)
+        return min([c.due for c in self.commits[1:] if c.due], default=None)
 
     def replaced_under(self, leader_epoch: int) -> bool:
         """Whether this epoch's leader was elected from outside a known, non-empty ISR."""
@@ -311,14 +312,14 @@ def _epoch(note: Note) -> int:
     return note.partition_epoch if note.partition_epoch is not None else 1 << 60
 
 
-def _merge(commit: Commit, note: Note) -> bool:
+def _merge(commit: Commit, note: Note, leader_id: int | None, leader_epoch: int | None) -> bool:
     """Adds what this witness tells; True when that could change a row already told."""
     old = _told(commit)
     own = note.event_type == "leader" or (note.event_type == "isr" and note.detail == "alter_partition")
-    leader = note.broker_id if own else note.leader_id
+    leader = note.broker_id if own else leader_id
     commit.partition_epoch = note.partition_epoch if commit.partition_epoch is None else commit.partition_epoch
     commit.leader_id = leader if commit.leader_id is None else commit.leader_id
-    commit.leader_epoch = note.leader_epoch if commit.leader_epoch is None else commit.leader_epoch
+    commit.leader_epoch = leader_epoch if commit.leader_epoch is None else commit.leader_epoch
     commit.replicas = note.replicas if commit.replicas is None else commit.replicas
     commit.by_response |= note.event_type == "isr" and note.detail == "alter_partition"
     if note.broker_id == commit.leader_id and note.detail != "controller" and commit.leader_ts is None:

@@ -183,8 +183,9 @@ def _standing(context: Surroundings, present: Any, ts: int) -> Standing:
     """How a partition stands: who leads it, and what it counts for in that broker's gauges."""
     isr, replicas = present.isr or (), present.replicas or present.isr or ()
     led = present.leader_id is not None and present.leader_id >= 0
-    under_min = len(isr) < min(context.min_isr(ts, present.min_isr), len(replicas))
-    return Standing(present.leader_id, int(led), int(led and len(isr) < len(replicas)), int(led and under_min))
+    under = led and len(isr) < len(replicas)
+    under_min = under and len(isr) < context.min_isr(ts, present.min_isr)
+    return Standing(present.leader_id, int(led), int(under), int(under_min))
 
 
 def _led_by_deposed(state: State, context: Surroundings) -> set[int]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.replication.columns import NULL, NULL32, lists, narrow, wide
 
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
@@ -49,10 +55,34 @@ class Note:
     foretold: bool | None = None
 
 
+def told(events: pa.Table) -> list[dict[str, Any]]:
+    """The rows of `events` as dictionaries, times in microseconds. Most columns hold nothing: nobody asks them."""
+    names, columns = events.column_names, [_values(column) for column in events.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values; what stands for numbers is not made an object of Arrow's first."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    kind = column.type
+    if pa.types.is_timestamp(kind) or kind == pa.int64():
+        return [None if value == NULL else value for value in wide(column).tolist()]
+    if kind == pa.int32():
+        return [None if value == NULL32 else value for value in narrow(column).tolist()]
+    if kind == pa.list_(pa.int32()):
+        ends, held = (numbers.tolist() for numbers in lists(column))
+        some = pc.is_valid(column).to_pylist()
+        return [held[a:b] if is_told else None for (a, b), is_told in zip(pairwise(ends), some, strict=True)]
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    values: list[Any] = column.to_pylist()
+    return values
+
+
 def note_of(event: dict[str, Any], **found: Any) -> Note:
-    """The note of an event row; `found` is what the kernel knows of it."""
+    """The note of an event row as `told` gives it; `found` is what the kernel knows of it."""
     values = {name: event[name] for name in EVENT_COLUMNS}
-    values["ts"] = round(event["ts"].timestamp() * 1_000_000)
     for name in ("isr", "replicas"):
         values[name] = None if event[name] is None else tuple(event[name])
     return Note(**values | found)

@@ -15,12 +15,13 @@ from pipelines.replication.intake import Batch, encode
 from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
-from pipelines.replication.notes import Note, note_of
+from pipelines.replication.notes import EVENT_COLUMNS, Note, note_of, told
 from pipelines.replication.run import Outcome
 from pipelines.replication.state import STARTING, OrderKey, State
 
 _FORETOLD = (FORETOLD, NOT_FORETOLD)
 _FIRST = {"leader", "follower", "isr", "config"}
+_QUEUED = (*EVENT_COLUMNS, "source_epoch", "seq")
 
 
 def learn_assignments(state: State, batch: Batch) -> None:
@@ -45,7 +46,7 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     """Queues the rare rows that were read, and what the kernel found, per partition; a start that is all there is to
     tell of its partition stays a row: see `begin`."""
     read = (outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)
-    rare = batch.rare[read]
+    of_rare = np.flatnonzero(read)
     ahead: list[tuple[int, dict[str, Any]]] = []
     ahead += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
     ahead += [(int(r), {"event_type": "gap"}) for r, *_ in batch.accepted.holes if outcome.consumed[r]]
@@ -54,26 +55,36 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     after += [(int(r), {"detail": "reports_back", "before": int(b)}) for r, b in zip(*outcome.backs, strict=True)]
     after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
-    alone = _alone(state, batch, np.flatnonzero(read), found)
-    _keep_starts(state, batch, rare[alone])
+    alone = _alone(state, batch, of_rare, found)
+    _keep_starts(state, batch, of_rare[alone])
+    others = of_rare[~alone]
     foretold = {int(r): {"foretold": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
-    queued = [(int(r), foretold.get(int(r), {})) for r in rare[~alone]]
+    queued = [(int(r), foretold.get(int(r), {})) for r in batch.rare[others]]
     said = [*ahead, *queued, *after]
     rows = np.array([r for r, _ in said], dtype=np.int64)
-    events, clocks = rows_of(batch.events, rows).to_pylist(), batch.clocks(rows).tolist()
+    in_sequence = told(batch.rare_events.select(_QUEUED).take(pa.array(others)))
+    events = [*_found(batch, ahead), *in_sequence, *_found(batch, after)]
+    clocks = batch.clocks(rows).tolist()
     for (row, extra), event, clock in zip(said, events, clocks, strict=True):
         partition = int(state.series["partition"][batch.series[row]])
         state.notes.setdefault(partition, []).append(_queued(event, clock, extra))
         state.partitions["noted"][partition] = 1
 
 
-def _keep_starts(state: State, batch: Batch, rows: I64) -> None:
+def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows in which the kernel found something."""
+    return told(rows_of(batch.events.select(_QUEUED), np.array([row for row, _ in said], dtype=np.int64)))
+
+
+def _keep_starts(state: State, batch: Batch, of: I64) -> None:
+    """Starts of rare rows that stay rows."""
+    rows = batch.rare[of]
     partition = _partitions(state, batch, rows)
     names = STARTING.names[2:]
     made = [
         pa.array(partition),
         pa.array(batch.clocks(rows)),
-        *rows_of(batch.events.select(names), rows).columns,
+        *batch.rare_events.select(names).take(pa.array(of)).columns,
     ]
     starts = pa.table([c.cast(f.type) for c, f in zip(made, STARTING, strict=True)], schema=STARTING)
     state.starting = pa.concat_tables([state.starting, starts])
@@ -97,7 +108,7 @@ def begin(state: State, context: Surroundings, upto: I64, minutes: Minutes) -> N
     joined = np.isin(number, list(state.notes))
     ready = ~joined & (clock <= upto[number])
     if joined.any():
-        for start in state.starting.filter(pa.array(joined)).to_pylist():
+        for start in told(state.starting.filter(pa.array(joined))):
             state.notes[start["number"]].append(_queued(start, start["clock"], {}))
     if ready.any():
         _begin(state, context, number[ready], state.starting.filter(pa.array(ready)), minutes)

@@ -67,11 +67,12 @@ class TopicHistory:
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
-        waiting = [self.isr.due(), self.judge_again, *(c.due for c in self.cuts)]
-        waiting.extend(t.due for t in self.terms.terms if t.due)
-        waiting.extend(o.due for o in self.terms.owed)
-        waiting.extend(b.due for b in self.backs if not b.told)
-        return min((w for w in waiting if w is not None), default=None)
+        waiting = [w for w in (self.isr.due(), self.judge_again) if w is not None]
+        waiting += [t.due for t in self.terms.terms if t.due]
+        if self.cuts or self.backs or self.terms.owed:
+            waiting += [c.due for c in self.cuts] + [o.due for o in self.terms.owed]
+            waiting += [b.due for b in self.backs if not b.told]
+        return min(waiting, default=None)
 
     def rise(self, term: Term, hw: int, ts: int) -> None:
         """A deposed leader's HW rose after its term was judged: what it committed counts for that term.
@@ -108,7 +109,7 @@ class TopicHistory:
             key = (term.epoch, term.ordinal)
             self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
             self._pay(note.ts, context)
-        self._isr(replace(note, leader_id=note.broker_id))
+        self._isr(note if note.leader_id == note.broker_id else replace(note, leader_id=note.broker_id))
 
     def _midflight(self, note: Note) -> None:
         """A broker leads and its start was not told: what it commits counts for the term after it all the same."""
@@ -197,10 +198,9 @@ class TopicHistory:
             self._elected(note)
         self.present.take(note)
         newest = note.partition_epoch is None or note.partition_epoch == self.present.partition_epoch
-        same = note.leader_id in (None, self.present.leader_id)
-        if newest and same and note.leader_epoch in (None, self.present.leader_epoch):
-            note = replace(note, leader_id=self.present.leader_id, leader_epoch=self.present.leader_epoch)
-        return self.isr.witness(note, self._due())
+        leader, now = (note.leader_id, note.leader_epoch), (self.present.leader_id, self.present.leader_epoch)
+        same = all(told in (None, present) for told, present in zip(leader, now, strict=True))
+        return self.isr.witness(note, self._due(), now if newest and same else leader)
 
     def _elected(self, note: Note) -> None:
         """An unclean election marks its term, and announces it while its leader has not told of it."""
