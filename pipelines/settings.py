@@ -85,7 +85,7 @@ class Ingest(_Section):
 class Run(_Section):
     """The streaming job."""
 
-    buckets: Annotated[int, Field(ge=1, le=4096)] = 32
+    buckets: Annotated[int | None, Field(ge=1, le=4096)] = None
     shuffle_partitions: Annotated[int, Field(ge=1)] = 2
     interval: Seconds = 10.0
     source: Literal["arrow", "delta"] = "arrow"

@@ -17,10 +17,13 @@ def assign(events: pa.Table, buckets: int) -> np.ndarray:
     """
     clusters, cluster_of = _encoded(events["cluster"])
     topics, topic_of = _encoded(events["topic"])
-    start = np.array([[_number(cluster, topic) % buckets for topic in topics] for cluster in clusters])
-    partition = pc.fill_null(events["partition"], -1).to_numpy().astype(np.int64)
-    assigned = (start[cluster_of, topic_of] + partition) % buckets
-    return np.where(partition < 0, -1, assigned).astype(np.int32)
+    # Unsigned and of 32 bits: what is divided per row.
+    start = np.array([[_number(cluster, topic) % buckets for topic in topics] for cluster in clusters], np.uint32)
+    partition = pc.fill_null(events["partition"], -1).cast(pa.int32()).to_numpy()
+    first = start[0].take(topic_of) if len(clusters) == 1 else start[cluster_of, topic_of]
+    assigned: np.ndarray = ((first + partition.view(np.uint32)) % np.uint32(buckets)).view(np.int32)
+    assigned[partition < 0] = -1
+    return assigned
 
 
 def owner(source_id: str, buckets: int) -> int:

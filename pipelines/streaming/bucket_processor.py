@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pipelines.replication import Facts, Reconstructor, Rules
+    from pipelines.streaming.bucket_rows import BucketRows
+    from pipelines.streaming.tables import Lake
 
 # Spark asks a process of its own, at the start of every query, for nothing but the name of the state: what
 # reconstruction needs is imported where it is done.
@@ -31,11 +33,15 @@ class BucketProcessor(StatefulProcessor):
         rules: Rules,
         keys: Sequence[int],
         health_every: float,
+        lake: Lake,
+        tasks: int,
         reconstructor: type[Reconstructor] | None = None,
     ) -> None:
         self._rules, self._keys = asdict(rules), list(keys)
         self._health_every = health_every
+        self._lake, self._tasks = (lake.root, dict(lake.storage_options)), tasks
         self._reconstructor = reconstructor
+        self._rows: BucketRows | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("bucket", STATE)
@@ -44,13 +50,11 @@ class BucketProcessor(StatefulProcessor):
         """Rows (kind, blob) of the facts that are now final, and of the bucket's health when it is due."""
         import pandas as pd
 
-        from pipelines.streaming.packing import encode, unpack
-
         kinds, blobs, at = _gathered(rows)
         # `get` once and never `exists`: each is a round trip to the JVM.
         held = self._state.get()
         reconstructor = self._restored(key[0], held)
-        events, coverage = unpack(kinds, blobs)
+        events, coverage = self._received(self._keys.index(key[0]), kinds, blobs)
         facts = reconstructor.update(events, coverage, _batch_id())
         out = _facts(facts, at)
         health_at = held[1] if held else 0
@@ -58,7 +62,8 @@ class BucketProcessor(StatefulProcessor):
             out[HEALTH] = reconstructor.health()
             health_at = at
         self._state.update((reconstructor.snapshot(), health_at))
-        yield pd.DataFrame({"kind": list(out), "blob": [encode(table) for table in out.values()]})
+        told = self._handed_on(out)
+        yield pd.DataFrame({"kind": list(told), "blob": list(told.values())})
 
     def close(self) -> None:
         pass
@@ -70,6 +75,32 @@ class BucketProcessor(StatefulProcessor):
         if held:
             return kind.restore(bytes(held[0]))
         return kind(Rules(**self._rules), bucket=self._keys.index(key), buckets=len(self._keys))
+
+    def _received(self, bucket: int, kinds: list[str], blobs: list[bytes]) -> tuple[pa.Table, pa.Table]:
+        """Events and coverage, which came as they are or as the names of the files that hold them."""
+        from pipelines.streaming.bucket_rows import BucketRows
+        from pipelines.streaming.packing import FILES, unpack
+        from pipelines.streaming.tables import Lake
+
+        if FILES not in kinds:
+            return unpack(kinds, blobs)
+        if self._rows is None:
+            lake = Lake(*self._lake)
+            self._rows = BucketRows(lake.uri("replication_events"), lake.storage_options, len(self._keys), self._tasks)
+        return self._rows.of(bucket, blobs[0])
+
+    def _handed_on(self, facts: dict[str, pa.Table]) -> dict[str, bytes]:
+        """A task of one bucket writes its files itself; the facts of several are for the sink to put together."""
+        from pipelines.streaming.fact_files import WRITTEN, FactFiles
+        from pipelines.streaming.packing import encode
+        from pipelines.streaming.tables import Lake
+
+        if len(self._keys) > self._tasks:
+            return {kind: encode(table) for kind, table in facts.items()}
+        with FactFiles(Lake(*self._lake)) as files:
+            for kind, table in facts.items():
+                files.add(kind, table)
+            return {WRITTEN: files.close().json()}
 
     def _due(self, at: int, last: int) -> bool:
         """All buckets see the same times, so all are due in the same batch."""

@@ -33,22 +33,27 @@ class Query:
         return f"{lake.rstrip('/')}/{FOLDER}/{self.query_id}"
 
 
-def open_query(lake: Lake, rules: Rules, buckets: int, shuffle_partitions: int, source: str, *, rebuild: bool) -> Query:
+def open_query(
+    lake: Lake, rules: Rules, buckets: int | None, shuffle_partitions: int, source: str, *, rebuild: bool
+) -> Query:
     """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
 
+    `buckets`: None means those that the lake's state has, in a new one as many as shuffle partitions.
     Raises StateMismatch where silver has rows that the checkpoint at hand did not write, or its state was built
     under other rules or another layout.
     """
     known = _read(lake)
     if known and not rebuild and _begun(lake, known):
-        asked = Query(known.query_id, buckets, shuffle_partitions, asdict(rules), known.rebuild, source)
+        asked = Query(
+            known.query_id, buckets or known.buckets, shuffle_partitions, asdict(rules), known.rebuild, source
+        )
         _require_its_settings(known, asked)
         return known
     # A rebuild that was killed before its first commit is still to be done.
     rebuild = rebuild or (known is not None and known.rebuild)
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
-    query = Query(uuid.uuid4().hex, buckets, shuffle_partitions, asdict(rules), rebuild, source)
+    query = Query(uuid.uuid4().hex, buckets or shuffle_partitions, shuffle_partitions, asdict(rules), rebuild, source)
     _write(lake, query)
     return query
 

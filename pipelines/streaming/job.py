@@ -47,7 +47,7 @@ def run(
     interval: float | None = None,
     drain: bool = False,
     rebuild: bool = False,
-    buckets: int = 32,
+    buckets: int | None = None,
     master: str = "local[2]",
     shuffle_partitions: int = 2,
     source: str = "arrow",
@@ -64,6 +64,7 @@ def run(
     """Runs the query to the end of bronze (`once`), or every `interval` seconds until `stop` or SIGTERM.
 
     `source`: how bronze is read, one of SOURCES; `drain` first closes all sources; `rebuild` starts silver anew.
+    `buckets`: shards of the state of a new lake, by default one for each of `shuffle_partitions`.
     `gold_interval_s`: seconds between writes of `gold/partition_health`, by default every batch of a run `once` and
     10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
     UnsuitableSpark.
@@ -96,7 +97,7 @@ def run(
         stop_later(spark)
         health_every = gold_interval_s if gold_interval_s is not None else 10.0 if continuous else 0.0
         packed = packed_bronze(spark, place, query, max_bytes_per_trigger, max_rows_per_trigger)
-        facts = reconstruct(packed, rules, query, health_every)
+        facts = reconstruct(packed, rules, query, health_every, place)
         for attempt in range(STARTS):
             running = start(facts, place, query, interval or 10.0 if continuous else None, held.token)
             try:
@@ -162,13 +163,14 @@ def reconstruct(
     rules: Rules,
     query: Query,
     health_every: float,
+    lake: Lake,
     reconstructor: type[Reconstructor] | None = None,
 ) -> DataFrame:
     """Facts as rows (kind, blob), one stateful key per bucket."""
     from pipelines.streaming.bucket_processor import OUTPUT, BucketProcessor
 
     keys = bucket_keys(query.buckets, query.shuffle_partitions)
-    processor = BucketProcessor(rules, keys, health_every, reconstructor)
+    processor = BucketProcessor(rules, keys, health_every, lake, query.shuffle_partitions, reconstructor)
     return packed.groupBy("key").transformWithStateInPandas(
         processor, outputStructType=OUTPUT, outputMode="Append", timeMode="None"
     )

@@ -15,7 +15,7 @@ from pipelines.streaming.narrow import narrow, widen
 from schemas import replication_events
 
 PACKED = pa.schema([("key", pa.int32()), ("kind", pa.string()), ("blob", pa.binary())])
-EVENTS, COVERAGE = "events", "coverage"
+EVENTS, COVERAGE, FILES = "events", "coverage", "files"
 ROWS_PER_BLOB = 1 << 19
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)

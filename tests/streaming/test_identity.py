@@ -91,3 +91,13 @@ def test_other_rules_or_layout_need_a_rebuild(lake, asked, named):
 def test_an_empty_silver_starts_without_words(lake):
     put(lake, "somebody", pa.table(HW).slice(0, 0))
     assert not opened(lake).rebuild
+
+
+def test_a_new_lake_has_a_bucket_for_each_task(lake):
+    assert opened(lake, buckets=None, shuffle_partitions=3).buckets == 3
+
+
+def test_a_lake_goes_on_with_its_buckets_where_none_are_asked_for(lake):
+    query = opened(lake, buckets=32)
+    begin(lake, query)
+    assert opened(lake, buckets=None) == query

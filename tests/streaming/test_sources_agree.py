@@ -33,3 +33,28 @@ def test_both_sources_give_the_tables_of_replay(spark, tmp_path):
         assert same(arrow) == same(told["delta"][kind]), kind
         assert kind not in KINDS or same(arrow) == same(getattr(expected, kind)), kind
     assert len(told["arrow"]["partition_hw"]) > 1000
+
+
+WAYS = {
+    "a task of one bucket reads and writes files itself": {},
+    "a task of several buckets reads once, and the sink writes": {"buckets": 6},
+    "many tasks pass rows on": {"buckets": 10, "shuffle_partitions": 5},
+}
+
+
+@pytest.mark.spark
+def test_every_way_through_spark_gives_the_tables_of_replay(spark, tmp_path):
+    events = read_logs([traces.path("unclean_election")], "main")
+    events = events.take(pc.sort_indices(events["ts"]))
+    for number, (way, how) in enumerate(WAYS.items()):
+        lake = str(tmp_path / str(number))
+        for version, rows in enumerate(np.array_split(np.arange(len(events)), 2)):
+            append_events(lake, events.take(pa.array(rows)), app_id="test", version=version)
+        summary = run(lake, Rules(), max_rows_per_trigger=len(events) // 2, drain=True, **how)
+        assert summary.batches > 1, way
+        expected, place = replay(read_events(lake)), Lake(lake, {})
+        for kind in KINDS:
+            told = place.open(kind).to_pyarrow_table()
+            same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])
+            assert same(told) == same(getattr(expected, kind)), (way, kind)
+        assert len(place.open(HEALTH).to_pyarrow_table()) > 0, way

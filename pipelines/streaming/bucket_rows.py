@@ -1,0 +1,81 @@
+"""The events of a bucket, read from bronze by the task that works on it: only the names of files pass through Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.replication import sources
+from pipelines.replication.buckets import assign
+from pipelines.replication.columns import NAMED, with_dictionaries
+from pipelines.streaming.bronze_log import BronzeLog
+from pipelines.streaming.bronze_source import tables
+from pipelines.streaming.packing import FILES, PACKED
+from schemas import replication_events
+
+ROWS = 1 << 17
+
+
+def refer(files: Sequence[str], keys: Sequence[int]) -> pa.RecordBatch:
+    """Rows of PACKED that tell every bucket in which files of bronze its events are."""
+    blob = json.dumps(list(files)).encode()
+    return pa.record_batch([pa.array(column, f.type) for column, f in zip(
+        (list(keys), [FILES] * len(keys), [blob] * len(keys)), PACKED, strict=True
+    )], PACKED)  # fmt: skip
+
+
+class BucketRows:
+    """Reads for the buckets of one task: those that leave the same remainder by the number of tasks."""
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str], buckets: int, tasks: int) -> None:
+        self._log = BronzeLog(uri, storage_options)
+        self._buckets, self._tasks = buckets, tasks
+        self._rows: dict[int, pa.Table] = {}
+        self._covered = sources.COVERAGE.empty_table()
+
+    def of(self, bucket: int, files: bytes) -> tuple[pa.Table, pa.Table]:
+        """Events (bronze columns, names as dictionaries) of a bucket with the broker-wide ones, and what all cover.
+
+        `files`: as `refer` wrote them. The first bucket of the task reads for all; each takes its own once.
+        """
+        if bucket not in self._rows:
+            self._read(range(bucket % self._tasks, self._buckets, self._tasks), json.loads(files))
+        return self._rows.pop(bucket), self._covered
+
+    def _read(self, mine: Sequence[int], files: Sequence[str]) -> None:
+        parts: dict[int, list[pa.Table]] = {bucket: [] for bucket in mine}
+        covered = [sources.COVERAGE.empty_table()]
+        for events in tables(self._log, [(path, None) for path in files]):
+            covered.append(sources.coverage(events))
+            bucket_of = assign(events, self._buckets)
+            for bucket in mine:
+                parts[bucket].append(_whole(events.filter(pa.array((bucket_of == bucket) | (bucket_of < 0)))))
+        empty = with_dictionaries(replication_events.ARROW.empty_table())
+        self._rows = {bucket: pa.concat_tables(part or [empty]) for bucket, part in parts.items()}
+        self._covered = pa.concat_tables(covered)
+
+
+def _whole(events: pa.Table) -> pa.Table:
+    """All columns of bronze: those that no row group had are null, and share their nulls."""
+    columns = [
+        events[field.name] if field.name in events.column_names else _nulls(len(events), _type(field))
+        for field in replication_events.ARROW
+    ]
+    return pa.table(columns, names=replication_events.ARROW.names)
+
+
+def _type(field: pa.Field) -> pa.DataType:
+    return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
+
+
+_shared: dict[pa.DataType, Any] = {}
+
+
+def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
+    if kind not in _shared:
+        _shared[kind] = pa.nulls(ROWS, kind)
+    full, rest = divmod(count, ROWS)
+    return pa.chunked_array([_shared[kind]] * full + [_shared[kind][:rest]], kind)
