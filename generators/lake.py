@@ -10,7 +10,7 @@ from schemas import replication_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import CommitProperties, DeltaTable
+    from deltalake import CommitProperties, DeltaTable, Field
 
     from pipelines.streaming.tables import Written
 
@@ -22,7 +22,12 @@ CONFIGURATION = {
 
 
 def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
-    """The table of events of `lake`, created with its declared schema where it does not exist."""
+    """The table of events of `lake`, to write to: with all columns of its declared schema."""
+    return with_columns(_opened(lake, storage_options), replication_events.ARROW)
+
+
+def _opened(lake: str, storage_options: StorageOptions | None) -> DeltaTable:
+    """The table of events of `lake` as it is, created with its declared schema where it does not exist."""
     from deltalake import DeltaTable
 
     uri = f"{lake.rstrip('/')}/{replication_events.TABLE.path}"
@@ -36,6 +41,27 @@ def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTab
         configuration=CONFIGURATION,
         storage_options=options,
     )
+
+
+def with_columns(table: DeltaTable, schema: pa.Schema) -> DeltaTable:
+    """The table, with those columns of `schema` added that it lacks: it was made by an earlier version."""
+    from deltalake.exceptions import CommitFailedError
+
+    if _lacking(table, schema):
+        try:
+            table.alter.add_columns(_lacking(table, schema))
+        except CommitFailedError:  # somebody else added them in the meantime, or it fails once more
+            table.update_incremental()
+            if _lacking(table, schema):
+                table.alter.add_columns(_lacking(table, schema))
+    return table
+
+
+def _lacking(table: DeltaTable, schema: pa.Schema) -> list[Field]:
+    from deltalake import Field
+
+    there = {field.name for field in table.schema().fields}
+    return [Field.from_arrow(field) for field in schema if field.name not in there]
 
 
 def append_events(
@@ -102,7 +128,7 @@ def committed(
     lake: str, app_ids: Sequence[str], storage_options: StorageOptions | None = None
 ) -> dict[str, int | None]:
     """The last version of each writer that is in the lake, None where there is none."""
-    table = bronze(lake, storage_options)
+    table = _opened(lake, storage_options)
     return {app_id: table.transaction_version(app_id) for app_id in app_ids}
 
 
@@ -127,7 +153,7 @@ def read_events(
         if value is not None:
             this = ds.field(name) == value
             keep = this if keep is None else keep & this
-    data = bronze(lake, storage_options).to_pyarrow_dataset(
+    data = _opened(lake, storage_options).to_pyarrow_dataset(
         schema=replication_events.ARROW,
         parquet_read_options=ds.ParquetReadOptions(dictionary_columns=set(dictionaries)),
     )

@@ -53,6 +53,11 @@ TABLE = Table(
             null=False,
         ),
         Column("detail", "string", "meaning depends on event_type"),
+        Column(
+            "repeats",
+            "int",
+            "fetches between the fetch of replica_id before and this one that said what this one says, in the same minute, and have no row; null: none",
+        ),
     ),
 )
 ARROW = TABLE.arrow()

@@ -36,6 +36,8 @@ class Numbering:
             "source_seq": pa.array(np.arange(self.following, self.following + count)),
             "seq": pa.array(self._partition_numbers(rows)),
         }
+        if "repeats" not in rows.column_names:
+            numbers["repeats"] = pa.nulls(count, pa.int32())
         self.following += count
         columns = [numbers[name] if name in numbers else rows[name] for name in replication_events.ARROW.names]
         return pa.table(columns, schema=replication_events.ARROW)

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from schemas import replication_events
 
-NUMBERED = ("source_epoch", "source_seq", "seq")
-EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in NUMBERED])
-"""The bronze schema without the three numbers that the ingest gives."""
+GIVEN = ("source_epoch", "source_seq", "seq", "repeats")
+EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in GIVEN])
+"""The bronze schema without the numbers that the ingest gives, of rows and of repeats."""
 
 UNKNOWN = -(1 << 31)
 """Null of every 32-bit and 64-bit field of a row; -1 has a meaning of its own in Kafka."""

@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas import replication_events
+
 NULL = -(1 << 62)
 """Stands for null in 64-bit columns; no offset or time comes near it."""
 NULL32 = -(1 << 31)
@@ -55,6 +57,7 @@ class Columns(NamedTuple):
 
 _WIDE = ("ts", "leo", "hw")
 _NARROW = ("leader_id", "leader_epoch", "partition_epoch", "min_isr", "lag_max_ms", "level")
+LATER = replication_events.ARROW.field("repeats")
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
 _WHOM = pa.array(["controller", "metadata"])
@@ -66,12 +69,20 @@ def frozen(array: Array) -> Array:
     return array
 
 
+def whole(events: pa.Table) -> pa.Table:
+    """The same events with the column that those written by earlier versions lack."""
+    if LATER.name in events.column_names:
+        return events
+    return events.append_column(LATER, pa.nulls(len(events), LATER.type))
+
+
 NAMED = ("cluster", "source_id", "event_type", "topic")
 """Columns that hold few distinct names."""
 
 
 def with_dictionaries(events: pa.Table) -> pa.Table:
-    """The same events with their names as dictionaries: each name is hashed once for all who ask."""
+    """The same events, whole, with their names as dictionaries: each name is hashed once for all who ask."""
+    events = whole(events)
     for name in NAMED:
         if not pa.types.is_dictionary(events.schema.field(name).type):
             at = events.schema.get_field_index(name)

@@ -44,11 +44,13 @@ from pipelines.replication.machine import (
     Stats,
     Timeline,
     copy_row,
+    fetches_of,
     first_not_below,
     kind_of,
     lean,
     popcount,
     replica_of,
+    stat_of,
 )
 from pipelines.replication.only_witness import contradicted, take_back
 from pipelines.replication.replica_states import fetched, follow_hw, judge, leo_grew, pass_deadlines
@@ -83,7 +85,8 @@ def on_leo(
         end = leader_leo if leader_leo != NULL else L[lane, LANE.leader_leo]
         y = fetched(L, R, width, lane, slot, leo, end, now, S, Y, y)
         if L[lane, LANE.leader_leo] != NULL:
-            A.lag[stat, first_not_below(A.bounds_records, max(L[lane, LANE.leader_leo] - leo, 0))] += 1
+            bucket = first_not_below(A.bounds_records, max(L[lane, LANE.leader_leo] - leo, 0))
+            A.lag[stat, bucket] += fetches_of(P[j, PACKED.what])
     elif lean(L, lane) and changed:
         y = fetched(L, R, width, lane, slot, leo, L[lane, LANE.leader_leo], now, S, Y, y)
     elif changed:
@@ -134,7 +137,7 @@ def run_lanes(
         bound = J[job, JOB.told]
         for j in range(start, end):
             what, who = P[j, PACKED.what], P[j, PACKED.who]
-            kind, stat, i = kind_of(what), what >> 16, P[j, PACKED.more]
+            kind, stat, i = kind_of(what), stat_of(what), P[j, PACKED.more]
             now = min(P[j, PACKED.ts], J[job, JOB.ceiling])
             clock = max(now, L[lane, LANE.last_ts])
             waits = L[lane, LANE.state] != LEADING or kind == LEADER
@@ -153,7 +156,7 @@ def run_lanes(
             if pending < J[job, JOB.holds_to]:
                 pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
             L[lane, LANE.last_ts] = clock
-            A.events[stat] += 1
+            A.events[stat] += fetches_of(what)
             if kind < 0:
                 hold(L, lane)
                 continue

@@ -18,16 +18,18 @@ from pipelines.replication.pieces import Bits, Piece
 
 LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
 PACKED = LINE.at
-"""`what` is statistics row << 16 | level << 10 | hole before << 9 | dropped << 8 | event type, `who` leader epoch << 32
-| replica id, `row` the row of the micro-batch. `more` is the HW of an `hw` row, whose `leo` is the leader id, the
-broker epoch of a `fetch`, and of a rare row its place among them."""
+"""`what` is repeats << 44 | statistics row << 16 | level << 10 | hole before << 9 | dropped << 8 | event type, `who`
+leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the HW of an `hw` row, whose `leo` is the
+leader id, the broker epoch of a `fetch`, and of a rare row its place among them."""
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
 SERIAL = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
 """What a micro-batch holds of a series: rows, least and largest number, largest time, and whether each number follows
 the one before, some are missing or told twice, or some come after larger ones."""
 OF = SERIAL.at
-_HW = CODE["hw"]
+MOST_REPEATS = (1 << 19) - 1
+"""What `what` has room for: many more than a minute holds."""
+_FETCH, _HW = CODE["fetch"], CODE["hw"]
 
 
 @compiled
@@ -69,11 +71,14 @@ class Fields(NamedTuple):
     hw_told: Bits
     broker_epoch: I64
     broker_epoch_told: Bits
+    repeats: I32
+    repeats_told: Bits
+    """Without a value where no row of the piece has one."""
 
     @classmethod
     def of(cls, piece: Piece, series: I32, kind: I8, stat: I32) -> Fields:
         """`series`, `kind` and `stat` are those of the whole micro-batch."""
-        rows = piece.rows
+        rows, some = piece.rows, piece.batch.column("repeats").null_count < len(piece)
         return cls(
             series=frozen(series[rows]), kind=frozen(kind[rows]), stat=frozen(stat[rows]),
             ts=piece.wide("ts"), seq=piece.wide("seq"), level=piece.narrow("level"),
@@ -84,6 +89,7 @@ class Fields(NamedTuple):
             leader_leo=piece.wide("leader_leo"), leader_leo_told=piece.valid("leader_leo"),
             hw=piece.wide("hw"), hw_told=piece.valid("hw"),
             broker_epoch=piece.wide("broker_epoch"), broker_epoch_told=piece.valid("broker_epoch"),
+            repeats=piece.narrow("repeats"), repeats_told=piece.valid("repeats")[: len(piece) if some else 0],
         )  # fmt: skip
 
 
@@ -146,6 +152,8 @@ def pack(
         P[j, PACKED.ts] = F.ts[i]
         P[j, PACKED.seq] = F.seq[i]
         P[j, PACKED.what] = (np.int64(F.stat[i]) << 16) | ((np.int64(F.level[i]) & 3) << 10) | (np.int64(k) & 0xFF)
+        if k == _FETCH and len(F.repeats_told) and (F.repeats_told[byte] >> bit) & 1:
+            P[j, PACKED.what] |= np.int64(min(max(F.repeats[i], 0), MOST_REPEATS)) << 44
         P[j, PACKED.who] = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
         P[j, PACKED.leo] = offset
         P[j, PACKED.leader_leo] = F.leader_leo[i] if (F.leader_leo_told[byte] >> bit) & 1 else NULL

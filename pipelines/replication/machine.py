@@ -96,6 +96,21 @@ def kind_of(what: int) -> int:
     return kind if kind < 128 else -1
 
 
+STAT = (1 << 28) - 1
+"""The statistics row of a line, once shifted."""
+
+
+@hot
+def stat_of(what: int) -> int:
+    return (what >> 16) & STAT
+
+
+@hot
+def fetches_of(what: int) -> int:
+    """How many fetches a line stands for; any other event is one."""
+    return 1 + (what >> 44)
+
+
 @hot
 def level_of(what: int) -> int:
     return (what >> 10) & 3

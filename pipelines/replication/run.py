@@ -30,6 +30,7 @@ from pipelines.replication.machine import (
     MOVED_BACK,
     OF_FOLLOWER,
     SLOTS_FULL,
+    STAT,
     SYNC_FULL,
     Marks,
     Settings,
@@ -233,7 +234,7 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
     rows = a.lines[read, PACKED.row]
     consumed[rows] = 1
     counted: I64 = read[a.dropped[rows] == 0]
-    np.add.at(stats.events, a.lines[counted, PACKED.what] >> 16, 1)
+    np.add.at(stats.events, (a.lines[counted, PACKED.what] >> 16) & STAT, 1)
     return counted
 
 

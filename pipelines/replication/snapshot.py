@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.arrays import Arrays
 from pipelines.replication.assignments import Assignments
+from pipelines.replication.columns import whole
 from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import APART, HEARD, HW_ROWS, LANES, PARTITIONS, RECENT, RECORDED, REPLICAS, SERIES
@@ -123,7 +124,7 @@ def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> S
         {(c, b): [tuple(s) for s in states] for c, b, states in rest["brokers"]},
         {(c, t): [tuple(e) for e in entries] for c, t, entries in rest["configs"]},
     )
-    state.waiting, state.starting = tables["waiting"], tables["starting"]
+    state.waiting, state.starting = whole(tables["waiting"]), whole(tables["starting"])
     histories = tables["histories"]
     state.packed = dict(zip(histories["partition"].to_pylist(), histories["history"].to_pylist(), strict=True))
     state.notes = {p: [(tuple(k), _to_note(n)) for k, n in notes] for p, notes in rest["notes"]}

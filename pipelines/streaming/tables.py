@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from generators.files import file_system
+from generators.lake import with_columns
 from pipelines.replication.facts import SCHEMAS
 from schemas import tables
 from schemas.declaration import Table
@@ -50,13 +51,18 @@ class Lake:
         return file_system(self.uri(kind) if kind else self.root, self.storage_options)
 
     def create(self) -> None:
-        """Creates every table of the job that does not exist, so that each can be read from the first batch on."""
+        """Creates every table of the job that does not exist, so that each can be read from the first batch on.
+
+        Those made by an earlier version get the columns that they lack.
+        """
         from deltalake import DeltaTable
 
         for kind in (*KINDS, HEALTH, *MINUTES):
             uri, options = self.uri(kind), dict(self.storage_options)
-            if not DeltaTable.is_deltatable(uri, storage_options=options):
-                schema = declared(kind).arrow()
+            schema = declared(kind).arrow()
+            if DeltaTable.is_deltatable(uri, storage_options=options):
+                with_columns(self.open(kind), schema)
+            else:
                 DeltaTable.create(uri, schema, mode="ignore", configuration=CONFIGURATION, storage_options=options)
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable, write_deltalake
 
 from generators.brokerlogs.numbering import Numbering
-from generators.lake import append_events, append_round, bronze, committed, read_events
+from generators.lake import append_events, append_round, bronze, committed, read_events, with_columns
 from schemas import declaration, replication_events
 from tests.unit.ingest.plain_parser import PlainParser, lines
 
@@ -52,3 +53,29 @@ def test_the_table_has_its_declared_schema_and_no_feature_that_spark_and_rust_do
     assert declaration.differences(replication_events.ARROW, pa.schema(table.schema().to_arrow())) == []
     assert table.protocol().reader_features is None
     assert pc.all(read_events(str(tmp_path))["seq"].is_valid()).as_py() is None
+
+
+def _of_an_earlier_version(lake: str, events: pa.Table) -> None:
+    """A lake whose table of events has no `repeats`."""
+    there = events.drop_columns(["repeats"])
+    write_deltalake(f"{lake}/{replication_events.TABLE.path}", there)
+
+
+def test_a_lake_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    lake, events = str(tmp_path), _events(5)
+    _of_an_earlier_version(lake, events)
+    assert read_events(lake).equals(events)
+    assert DeltaTable(f"{lake}/{replication_events.TABLE.path}").version() == 0, "reading changes nothing"
+    more = events.set_column(events.schema.get_field_index("repeats"), "repeats", pa.array([7] * 5, pa.int32()))
+    assert append_events(lake, more, app_id="w", version=0)
+    assert read_events(lake)["repeats"].to_pylist().count(None) == 5
+    assert read_events(lake)["repeats"].to_pylist().count(7) == 5
+    assert declaration.differences(replication_events.ARROW, pa.schema(bronze(lake).schema().to_arrow())) == []
+
+
+def test_two_that_add_the_columns_at_once_both_go_on(tmp_path: Path) -> None:
+    lake = str(tmp_path)
+    _of_an_earlier_version(lake, _events(5))
+    one, two = (DeltaTable(f"{lake}/{replication_events.TABLE.path}") for _ in range(2))
+    assert with_columns(one, replication_events.ARROW).version() == 1
+    assert with_columns(two, replication_events.ARROW).version() == 1
