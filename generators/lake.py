@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from generators.files import StorageOptions as StorageOptions
 from schemas import replication_events
+from schemas.encoding import writer_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,6 +98,7 @@ def append_round(
         events.cast(replication_events.ARROW).combine_chunks(),  # chunks would be written in any order
         mode="append",
         commit_properties=_reached(versions),
+        writer_properties=writer_properties(replication_events.ARROW),
     )
 
 

@@ -13,6 +13,7 @@ from pipelines.streaming.bronze_log import last_version_read
 from pipelines.streaming.identity import FOLDER, RECORD
 from pipelines.streaming.tables import Lake
 from schemas import tables
+from schemas.encoding import writer_properties
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -88,7 +89,7 @@ def _keep_up(
     try:
         if oldest is not None:
             yield "not aged, the job has yet to read some of it" if unread else _age(table, column or "ts", oldest)
-        compacted = table.optimize.compact()
+        compacted = table.optimize.compact(writer_properties=writer_properties(tables()[name].arrow()))
     except CommitFailedError:
         yield "written to at the same time, left for the next run"
         return

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from pipelines.streaming import gold
 from pipelines.streaming.tables import HEALTH, Lake, Written, declared, statistics
+from schemas.encoding import DIFFERENCES, counted
 
 ROW_GROUP = 1 << 18
 WRITTEN = "written"
@@ -86,8 +87,9 @@ class _Output:
         self._stream = self.files.open_output_stream(self.path)
         self._waiting: list[pa.Table] = []
         self._writer = pq.ParquetWriter(
-            self._stream, self.schema, compression="snappy", use_dictionary=_repeating(self.schema)
-        )
+            self._stream, self.schema, compression="snappy", use_dictionary=_repeating(self.schema),
+            column_encoding=dict.fromkeys(counted(self.schema), DIFFERENCES),
+        )  # fmt: skip
 
     def add(self, table: pa.Table) -> None:
         """A bucket has few rows of most kinds: those of several become one row group."""
@@ -116,6 +118,6 @@ class _Output:
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """Columns as Parquet names them whose values repeat: all but times and offsets, which a dictionary only slows."""
-    names = [f.name for f in schema if not (f.type == pa.int64() or pa.types.is_timestamp(f.type))]
+    """Columns as Parquet names them that are kept as dictionaries."""
+    names = [name for name in schema.names if name not in counted(schema)]
     return [path for name in names for path in (name, f"{name}.list.element", f"{name}.key_value.key")]

@@ -15,13 +15,12 @@ from generators.lake import StorageOptions, append_files, bronze, committed
 from generators.simulator.fleet.columns import SCHEMA
 from pipelines.streaming.tables import INDEXED, Lake, Written, statistics
 from schemas import replication_events
+from schemas.encoding import DIFFERENCES, counted
 
 if TYPE_CHECKING:
     from generators.simulator.fleet.parts import Part
 
 _KIND = "replication_events"
-_COUNTED = ("source_seq", "seq", "ts", "leo", "leader_leo", "hw")
-"""Columns that go up by little: kept as differences, a quarter of their size, and as fast."""
 WAITING = 2
 """Parts that may wait for the thread."""
 
@@ -86,8 +85,8 @@ class Writer:
             writer = pq.ParquetWriter(
                 stream, SCHEMA, compression="snappy", store_schema=False,
                 write_statistics=list(SCHEMA.names[:INDEXED]),
-                use_dictionary=[n for n in SCHEMA.names if n not in _COUNTED],
-                column_encoding=dict.fromkeys(_COUNTED, "DELTA_BINARY_PACKED"),
+                use_dictionary=[n for n in SCHEMA.names if n not in counted(SCHEMA)],
+                column_encoding=dict.fromkeys(counted(SCHEMA), DIFFERENCES),
             )  # fmt: skip
             for table in part.tables():
                 writer.write_table(table)
