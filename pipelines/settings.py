@@ -89,7 +89,7 @@ class Run(_Section):
     shuffle_partitions: Annotated[int, Field(ge=1)] = 2
     interval: Seconds = 10.0
     source: Literal["arrow", "delta"] = "arrow"
-    max_bytes_per_trigger: Annotated[str, Field(pattern=r"(?i)^\d+[kmgt]?b?$")] = "512m"
+    max_bytes_per_trigger: Annotated[str, Field(pattern=r"(?i)^\d+[kmgt]?b?$")] = "256m"
     max_rows_per_trigger: Annotated[int, Field(ge=1)] = 8_000_000
     master: str = "local[*]"
     spark_conf: dict[str, str] = {}

@@ -52,7 +52,7 @@ def run(
     shuffle_partitions: int = 2,
     source: str = "arrow",
     jars_dir: str | None = None,
-    max_bytes_per_trigger: str = "512m",
+    max_bytes_per_trigger: str = "256m",
     max_rows_per_trigger: int = 8_000_000,
     gold_interval_s: float | None = None,
     storage_options: Mapping[str, str] | None = None,
