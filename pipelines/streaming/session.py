@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.streaming import jars
+from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -86,9 +87,13 @@ def session(
         settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
     for name, value in settings.items():
         builder = builder.config(name, value)
+    starting: dict[str, str] = {}
     with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext():
+        if first:
+            zygote.start(starting)
         spark = builder.getOrCreate()
     if first:
+        spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
     if started_here:
         spark.sparkContext.setLogLevel("WARN")

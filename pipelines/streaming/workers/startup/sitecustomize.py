@@ -8,10 +8,13 @@ from pathlib import Path
 # They multiply nothing: threads for it take a third of the time in which numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 try:
+    from pipelines.streaming.workers.handoff import hand_over
     from pipelines.streaming.workers.installed import prefer_installed
 except ImportError:
     pass
 else:
+    if sys.orig_argv[1:2] == ["-m"] and (status := hand_over(sys.orig_argv[2])) is not None:
+        os._exit(status)
     prefer_installed()
 
 # Whatever the machine has of this name comes next.

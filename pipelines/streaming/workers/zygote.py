@@ -1,0 +1,123 @@
+"""A process that has imported what the driver's Python processes need, and forks each of them when it is asked for.
+
+Spark starts them anew for every query, one after the other, and gives them ten seconds; most of what they do is to
+import. Started by `start` as `python -m pipelines.streaming.workers.zygote ADDRESS`; it ends with the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import MutableMapping
+from pathlib import Path
+
+from pipelines.streaming.workers.handoff import ADDRESS, OUTPUTS, SERVED, SIZE
+from pipelines.streaming.workers.installed import prefer_installed
+
+NEEDED = ("deltalake", "pyarrow.parquet", "pipelines.streaming.bronze_source", "pipelines.streaming.bucket_processor")
+"""What they import beside their own modules."""
+
+_running: subprocess.Popen[bytes] | None = None
+_address = ""
+
+
+def start(environment: MutableMapping[str, str]) -> None:
+    """Has one running for this process, and says in `environment`, that of Spark's Python processes, where."""
+    global _running, _address
+    if _running is None or _running.poll() is not None:
+        _address = str(Path(tempfile.mkdtemp(prefix="hwmark-zygote-"), "socket"))
+        words = [sys.executable, "-m", __name__, _address]
+        # It ends when this pipe is closed, which happens to the driver in whichever way it ends.
+        _running = subprocess.Popen(words, stdin=subprocess.PIPE)
+    environment[ADDRESS] = _address
+
+
+def main(address: str) -> None:
+    """Serves until stdin is closed; then nothing is left of it."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads do not outlive a fork
+    try:
+        prefer_installed()
+        for name in (*SERVED, *NEEDED):
+            # A process that lacks something says so itself, where Spark hears it.
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        gc.freeze()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody: the driver decides
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
+        _serve(address)
+    finally:
+        shutil.rmtree(Path(address).parent, ignore_errors=True)
+
+
+def _serve(address: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen()
+        while sys.stdin not in select.select([sys.stdin, listening], [], [])[0]:
+            asking, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _stand_in(asking)
+            asking.close()
+
+
+def _stand_in(asking: socket.socket) -> None:
+    """Is the process that asked, from here on, and ends when that one does."""
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        request = _received(asking)
+        os.environ.clear()
+        os.environ.update(request["environ"])
+        threading.Thread(target=_end_with, args=[asking], daemon=True).start()
+        status = _run(request["module"])
+    finally:
+        with contextlib.suppress(OSError):
+            asking.sendall(bytes([status]))
+        os._exit(status)
+
+
+def _received(asking: socket.socket) -> dict[str, dict[str, str]]:
+    size, outputs, *_ = socket.recv_fds(asking, SIZE, len(OUTPUTS))
+    for mine, theirs in zip(OUTPUTS, outputs, strict=True):
+        os.dup2(theirs, mine)
+        os.close(theirs)
+    with asking.makefile("rb") as stream:
+        request: dict[str, dict[str, str]] = json.loads(stream.read(int.from_bytes(size, "big")))
+    return request
+
+
+def _end_with(asking: socket.socket) -> None:
+    asking.recv(1)
+    os._exit(1)
+
+
+def _run(module: object) -> int:
+    """The exit status of a module that is run as the main one."""
+    try:
+        runpy.run_module(str(module), run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        return (ended.code if isinstance(ended.code, int) else int(ended.code is not None)) & 0xFF
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

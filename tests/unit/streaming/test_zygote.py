@@ -1,0 +1,147 @@
+"""Processes that Spark's driver starts one by one are forks of one that has imported what they need."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pipelines.streaming import workers
+from pipelines.streaming.workers import handoff, zygote
+
+ROOT = Path(workers.__file__).parents[3]
+ZYGOTE = """
+import sys
+from pipelines.streaming.workers import zygote
+zygote.SERVED, zygote.NEEDED = (), ("imported",)
+zygote.main(sys.argv[1])
+"""
+ASKING = """
+import sys
+from pipelines.streaming.workers import handoff
+handoff.SERVED = ("job",)
+print("before", flush=True)
+print("status", handoff.hand_over("job"), flush=True)
+"""
+
+
+def code(folder, **modules):
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+
+
+def environment(folder, **more):
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])} | more
+
+
+def until(true, seconds=60.0):
+    """Whether something becomes true; the limit only ends a test that fails."""
+    end = time.monotonic() + seconds
+    while not (held := true()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return held
+
+
+@contextmanager
+def serving(folder):
+    """A zygote that has imported the module `imported` of this folder."""
+    # Addresses of sockets are at most 100 letters long.
+    address = Path(tempfile.mkdtemp(), "socket")
+    command = [sys.executable, "-c", ZYGOTE, str(address)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment(folder)) as running:
+        try:
+            assert until(address.exists)
+            yield running, str(address)
+        finally:
+            running.stdin.close()
+            assert running.wait(60) == 0
+    assert not address.parent.exists()
+
+
+def asking(folder, address, **more):
+    command = [sys.executable, "-c", ASKING]
+    env = environment(folder, **{handoff.ADDRESS: address}, **more)
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+IMPORTED = "import os\nWHERE = os.getpid()\n"
+JOB = """
+import imported, os, sys
+if __name__ == "__main__":
+    print("job", os.getpid() != imported.WHERE, os.environ["TOLD"])
+    print("trouble", file=sys.stderr)
+    sys.exit(3)
+"""
+
+
+def test_a_fork_runs_the_module_with_the_askers_environment_and_outputs(tmp_path):
+    code(tmp_path, imported=IMPORTED, job=JOB)
+    with serving(tmp_path) as (_, address):
+        for told in ("once", "twice"):
+            out, err = asking(tmp_path, address, TOLD=told).communicate(timeout=60)
+            # True: what it has imported was imported in another process.
+            assert out.splitlines() == ["before", f"job True {told}", "status 3"]
+            assert err.splitlines() == ["trouble"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [("", 0), ("raise KeyError('lost')", 1), ("sys.exit(-1)", 255), ("sys.exit('why')", 1)]
+)
+def test_the_asker_ends_as_the_fork_does(tmp_path, ending, status):
+    code(tmp_path, imported="", job=f"import sys\n{ending}\n")
+    with serving(tmp_path) as (_, address):
+        out, err = asking(tmp_path, address).communicate(timeout=60)
+    assert out.splitlines()[-1] == f"status {status}"
+    assert ("KeyError: 'lost'" in err) == ("lost" in ending)
+
+
+def test_a_fork_ends_with_the_process_that_asked(tmp_path):
+    code(tmp_path, imported="", job="import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+    with serving(tmp_path) as (_, address):
+        asker = asking(tmp_path, address)
+        assert asker.stdout.readline() == "before\n"
+        fork = int(asker.stdout.readline())
+        asker.kill()
+        asker.communicate()
+        assert until(lambda: not Path(f"/proc/{fork}").exists() if Path("/proc/self").exists() else _gone(fork))
+
+
+def _gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_an_interrupt_from_the_terminal_is_the_drivers_to_answer(tmp_path):
+    code(tmp_path, imported="", job="print('job')\n")
+    with serving(tmp_path) as (running, address):
+        running.send_signal(signal.SIGINT)
+        out, _ = asking(tmp_path, address).communicate(timeout=60)
+        assert out.splitlines() == ["before", "job", "status 0"]
+
+
+def test_without_a_zygote_a_process_goes_on_by_itself(tmp_path, monkeypatch):
+    monkeypatch.delenv(handoff.ADDRESS, raising=False)
+    assert handoff.hand_over(handoff.SERVED[0]) is None
+    monkeypatch.setenv(handoff.ADDRESS, str(tmp_path / "nobody"))
+    assert handoff.hand_over(handoff.SERVED[0]) is None
+    assert handoff.hand_over("pyspark.daemon") is None
+
+
+def test_one_zygote_serves_all_sessions_of_a_process(monkeypatch):
+    monkeypatch.setattr(zygote, "_running", None)
+    first, second = {}, {}
+    zygote.start(first)
+    zygote.start(second)
+    assert first == second
+    assert until(Path(first[handoff.ADDRESS]).exists)
+    zygote._running.stdin.close()
+    assert zygote._running.wait(60) == 0
+    assert not Path(first[handoff.ADDRESS]).parent.exists()
