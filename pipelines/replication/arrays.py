@@ -37,11 +37,15 @@ def records(of: Shape, count: int) -> Records:
     return made
 
 
-def lines(count: int, columns: int) -> Records:
-    """`count` rows to be written, the first at the start of a cache line: a row of eight columns takes one, not two."""
-    made = np.empty(count * columns + 7, dtype=np.int64)
-    first = -(made.ctypes.data // 8) % 8
-    return made[first : first + count * columns].reshape(count, columns)
+CACHE_LINE = 8
+"""Numbers in a cache line."""
+
+
+def lines(count: int) -> Records:
+    """`count` rows to be written, each of which is a cache line."""
+    made = np.empty((count + 1) * CACHE_LINE - 1, dtype=np.int64)
+    first = -(made.ctypes.data // 8) % CACHE_LINE
+    return made[first : first + count * CACHE_LINE].reshape(count, CACHE_LINE)
 
 
 class Arrays:

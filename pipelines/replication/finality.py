@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I64, NULL
 from pipelines.replication.compiled import kernel
-from pipelines.replication.lanes import ADVANCE, DISAGREE, IDLE, ONLY_WITNESS, OPEN, UNREPORTED
+from pipelines.replication.lanes import ADVANCE, DISAGREE, IDLE, NEVER, ONLY_WITNESS, OPEN, UNREPORTED
 from pipelines.replication.machine import LANE, MATCHED, ROW, Settings, copy_row
 
 
@@ -33,18 +33,18 @@ def finish_rows(
     S: Settings, told: int, final: bool, O: Records, first: int, o: int, F: Records, f: int, K: Records, k: int
 ) -> tuple[int, int]:
     """Splits a lane's rows into final ones (to F) and ones that a later report may still match (to K)."""
-    settled = told - S.race
-    at = first
+    settled, at, since = told - S.race, first, NEVER
     while at < o and (final or O[at, ROW.ts] <= settled):
         if S.resolution > 0 and O[at, ROW.kind] == ADVANCE and O[at, ROW.agreement] != DISAGREE:
             later = at + 1
             while later < o and (O[later, ROW.kind] != ADVANCE or O[later, ROW.agreement] == MATCHED):
                 later += 1
-            window = O[at, ROW.ts] // S.resolution
-            if later < o and O[later, ROW.ts] // S.resolution == window:
+            if not since <= O[at, ROW.ts] < since + S.resolution:
+                since = O[at, ROW.ts] // S.resolution * S.resolution
+            if later < o and since <= O[later, ROW.ts] < since + S.resolution:
                 at += 1
                 continue
-            if later == o and not final and settled < (window + 1) * S.resolution:
+            if later == o and not final and settled < since + S.resolution:
                 break
         if O[at, ROW.agreement] != MATCHED:
             copy_row(O, at, F, f)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled import kernel
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
@@ -55,7 +55,7 @@ class Block(NamedTuple):
         return cls(*columns)
 
 
-@compiled
+@kernel
 def _unfold(rows: Records, L: Records, keys: I64, B: Block) -> None:
     for k in range(len(rows)):
         lane, kind, agreement = rows[k, ROW.lane], rows[k, ROW.kind], rows[k, ROW.agreement]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import Accepted, accept, clocks_of
-from pipelines.replication.arrays import Arrays, Records, lines
+from pipelines.replication.arrays import Arrays, Records, lines, shape
 from pipelines.replication.columns import (
     CODE,
     I8,
@@ -26,10 +26,10 @@ from pipelines.replication.columns import (
     rows_of,
     wide,
 )
-from pipelines.replication.compiled import compiled
-from pipelines.replication.keys import Keys
+from pipelines.replication.compiled import compiled, kernel
+from pipelines.replication.keys import Keys, enter
 from pipelines.replication.lanes import SERIES
-from pipelines.replication.lines import PACKED, SERIAL, Fields, Packing, pack, sort_segments, tally
+from pipelines.replication.lines import SERIAL, Fields, Packing, pack, sort_segments, tally
 from pipelines.replication.pieces import Bits, Piece
 from pipelines.replication.state import State
 from pipelines.replication.writers import Written
@@ -39,6 +39,9 @@ _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_propo
 """Event types that only a leading broker tells of itself."""
 HW = CODE["hw"]
 MINUTE_US = 60_000_000
+MINUTES = shape(since=1 << 62, broker=0, number=0)
+"""By source the minute of its last row, in microseconds, the broker in it, and the statistics row of both."""
+MINUTE = MINUTES.at
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class _Numbers:
         self.kind, self.series = np.empty(rows, dtype=np.int8), np.empty(rows, dtype=np.int32)
         self.stat = np.empty(rows, dtype=np.int32)
         self.rare: list[I64] = []
+        self._minutes = Arrays(MINUTES, count=len(written.names))
         sources = [state.source_names.number(*name) for name in written.names]
         clusters = [state.clusters.number(name[0]) for name in written.names]
         self._sources, self._clusters = (np.array(numbers, dtype=np.int32) for numbers in (sources, clusters))
@@ -112,51 +116,65 @@ class _Numbers:
     def take(self, piece: Piece, source: I32) -> None:
         """Numbers the rows of one piece; new series get their partition, and a lane once their broker is seen
         leading."""
-        codes, words = piece.codes("event_type")
-        of_word = [CODE.get(word, VOID) for word in words.to_pylist()]
         kind, series = self.kind[piece.rows], self.series[piece.rows]
-        np.take(np.array(of_word, dtype=np.int8), codes, out=kind, mode="clip")
         self._number_series(piece, source, series)
-        self.rare.append(piece.first + _rare_rows(kind, series))
-        _lead(self.state, piece, kind, series)
         self.groups.grow(self.state.series_keys.count)
         tally(frozen(series), piece.wide("seq"), piece.wide("ts"), self.groups.data)
-        key = np.empty(len(piece), dtype=np.int64)
-        _statistics_keys(piece.wide("ts"), self._clusters, source, piece.narrow("broker_id"), key)
-        self.statistics.number(key, self.stat[piece.rows])
+        self._number_statistics(piece, source)
+        codes, words = piece.codes("event_type")
+        of_word = np.array([CODE.get(word, VOID) for word in words.to_pylist()] or [VOID], dtype=np.int8)
+        self.rare.append(piece.first + _kinds(codes, of_word, series, kind))
+        _lead(self.state, piece, kind, series)
 
     def _number_series(self, piece: Piece, source: I32, series: I32) -> None:
-        state, known, partition = self.state, self.state.series_keys.count, piece.narrow("partition")
-        key, (codes, words) = np.empty(len(piece), dtype=np.int64), piece.codes("topic")
+        state, keys, partition = self.state, self.state.series_keys, piece.narrow("partition")
+        known, (codes, words) = keys.count, piece.codes("topic")
         names: list[str] = words.to_pylist()
         topics = _known_topics(state, names)
         done = 0
         while True:
-            done = _series_keys(done, partition, codes, topics, self._clusters, source, self._sources, key)
+            done, keys.count = _series(
+                done, partition, codes, topics, self._clusters, source, self._sources, *keys.table, series
+            )
             if done == len(piece):
                 break
             cluster, code = int(self._clusters[source[done]]), codes[done]
-            topics[cluster, code] = state.topics.number(state.clusters.all[cluster][0], names[code])
-        state.series_keys.number(key, series)
-        state.series.grow(state.series_keys.count)
-        if state.series_keys.count > known:
-            rows = _first_rows(series, known, state.series_keys.count)
-            topic = key[rows] >> 43
+            if topics[cluster, code] >= 0:
+                keys.widen()
+            else:
+                topics[cluster, code] = state.topics.number(state.clusters.all[cluster][0], names[code])
+        state.series.grow(keys.count)
+        if keys.count > known:
+            rows = _first_rows(series, known, keys.count)
+            topic = keys.keys[known:] >> 43
             new = state.partition_keys.number((topic << 32) | partition[rows])
             state.partitions.grow(state.partition_keys.count)
             told = self._sources[source[rows]], piece.narrow("broker_id")[rows]
             for name, values in zip(("partition", "source", "broker"), (new, *told), strict=True):
                 state.series[name][known:] = values
 
+    def _number_statistics(self, piece: Piece, source: I32) -> None:
+        done, ts, broker = 0, piece.wide("ts"), piece.narrow("broker_id")
+        while True:
+            done, self.statistics.count = _statistics(
+                done, ts, self._clusters, source, broker, self._minutes.data, *self.statistics.table,
+                self.stat[piece.rows],
+            )  # fmt: skip
+            if done == len(piece):
+                break
+            self.statistics.widen()
+
 
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @compiled
-def _rare_rows(kind: I8, series: I32) -> I64:
-    """Rows on partitions that go to histories."""
+def _kinds(codes: I32, of_word: I8, series: I32, kind: I8) -> I64:
+    """Writes the event types; which rows on partitions go to histories."""
     rows, count = np.empty(len(kind), dtype=np.int64), 0
     for row in range(len(kind)):
+        code = codes[row]
+        kind[row] = of_word[code] if 0 <= code < len(of_word) else VOID
         if RARE[kind[row]] and series[row] >= 0:
             rows[count] = row
             count += 1
@@ -170,26 +188,49 @@ def _known_topics(state: State, names: list[str]) -> I32:
     return np.array(numbers, dtype=np.int32).reshape(len(clusters), len(names))
 
 
-@compiled
-def _series_keys(
-    first: int, partition: I32, topic: I32, topics: I32, clusters: I32, source: I32, sources: I32, key: I64
-) -> int:
-    """What tells series apart, from row `first` to one whose topic has no number; -1 for broker-wide rows."""
-    for row in range(first, len(key)):
-        key[row] = -1
-        if partition[row] >= 0:
-            number = topics[clusters[source[row]], topic[row]]
-            if number < 0:
-                return row
-            key[row] = (np.int64(number) << 43) | (np.int64(partition[row]) << 20) | sources[source[row]]
-    return len(key)
+@kernel
+def _series(
+    first: int, partition: I32, topic: I32, topics: I32, clusters: I32, source: I32, sources: I32, table: I64,
+    bits: int, keys: I64, count: int, series: I32,
+) -> tuple[int, int]:  # fmt: skip
+    """Numbers the series from row `first` on, -1 for broker-wide rows; (rows done, series known). Stops at a topic that
+    has no number, and where the table is half full."""
+    last, number = np.int64(-1), np.int32(-1)
+    for row in range(first, len(series)):
+        series[row] = -1
+        if partition[row] < 0:
+            continue
+        of = topics[clusters[source[row]], topic[row]]
+        if of < 0:
+            return row, count
+        key = (np.int64(of) << 43) | (np.int64(partition[row]) << 20) | sources[source[row]]
+        if key != last:
+            found, count = enter(table, bits, keys, count, key)
+            if found < 0:
+                return row, count
+            last, number = key, np.int32(found)
+        series[row] = number
+    return len(series), count
 
 
-@compiled
-def _statistics_keys(ts: I64, clusters: I32, source: I32, broker: I32, key: I64) -> None:
-    for row in range(len(key)):
-        of = (np.int64(clusters[source[row]]) << 24) | ((np.int64(broker[row]) + 1) & 0xFFFFFF)
-        key[row] = (ts[row] // MINUTE_US << 36) | of
+@kernel
+def _statistics(
+    first: int, ts: I64, clusters: I32, source: I32, broker: I32, M: Records, table: I64, bits: int, keys: I64,
+    count: int, numbers: I32,
+) -> tuple[int, int]:  # fmt: skip
+    """Numbers the statistics rows from row `first` on; (rows done, statistics rows known)."""
+    for row in range(first, len(ts)):
+        s = source[row]
+        ahead = ts[row] - M[s, MINUTE.since]
+        if ahead < 0 or ahead >= MINUTE_US or M[s, MINUTE.broker] != broker[row]:
+            minute = ts[row] // MINUTE_US
+            of = (np.int64(clusters[s]) << 24) | ((np.int64(broker[row]) + 1) & 0xFFFFFF)
+            found, count = enter(table, bits, keys, count, (minute << 36) | of)
+            if found < 0:
+                return row, count
+            M[s, MINUTE.since], M[s, MINUTE.broker], M[s, MINUTE.number] = minute * MINUTE_US, broker[row], found
+        numbers[row] = M[s, MINUTE.number]
+    return len(ts), count
 
 
 def stat_place(key: int) -> tuple[int, int, int]:
@@ -245,7 +286,7 @@ def _lead(state: State, piece: Piece, kind: I8, series: I32) -> None:
 
 def _accept(state: State, cut: list[Piece], numbers: _Numbers, overdue: I64, hole: I64) -> Accepted:
     packing = Packing(numbers.groups)
-    P = lines(int(packing.bounds[-1]) + _told_twice(state, packing), len(PACKED))
+    P = lines(int(packing.bounds[-1]) + _told_twice(state, packing))
     _pack(cut, numbers, packing, P)
     if packing.spoiled:
         packing = Packing(numbers.groups, as_they_come=True)

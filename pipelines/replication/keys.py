@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.replication.columns import I32, I64
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled import hot, kernel
 
 _EMPTY = np.int64(-1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@compiled
+@hot
 def _slot(table: I64, key: int, bits: int) -> int:
     mask = (1 << bits) - 1
     at = np.int64((np.uint64(key) * _MIX) >> np.uint64(64 - bits))
@@ -20,30 +20,38 @@ def _slot(table: I64, key: int, bits: int) -> int:
     return int(at)
 
 
-@compiled
+@hot
+def enter(table: I64, bits: int, keys: I64, count: int, key: int) -> tuple[int, int]:
+    """(number of a key, keys known): an unknown one gets the next, or -1 where the table is half full."""
+    at = _slot(table, key, bits)
+    if table[2 * at] != _EMPTY:
+        return int(table[2 * at + 1]), count
+    if count >= 1 << (bits - 1):
+        return -1, count
+    table[2 * at] = key
+    table[2 * at + 1] = count
+    keys[count] = key
+    return count, count + 1
+
+
+@kernel
 def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32, first: int) -> tuple[int, int]:
     """Numbers for wanted[first:]; returns (rows done, keys known), early when the table is half full."""
-    limit = 1 << (bits - 1)
     last, number = np.int64(-1), np.int32(-1)
     for row in range(first, len(wanted)):
         key = wanted[row]
         if key < 0 or key == last:
             numbers[row] = number if key == last else -1
             continue
-        at = _slot(table, key, bits)
-        if table[2 * at] == _EMPTY:
-            if count >= limit:
-                return row, count
-            table[2 * at] = key
-            table[2 * at + 1] = count
-            keys[count] = key
-            count += 1
-        last, number = key, np.int32(table[2 * at + 1])
+        found, count = enter(table, bits, keys, count, key)
+        if found < 0:
+            return row, count
+        last, number = key, np.int32(found)
         numbers[row] = number
     return len(wanted), count
 
 
-@compiled
+@kernel
 def _fill(table: I64, bits: int, keys: I64, count: int) -> None:
     for number in range(count):
         at = _slot(table, keys[number], bits)
@@ -84,6 +92,15 @@ class Keys:
             done, self.count = _number(self._table, self._bits, self._keys, self.count, wanted, numbers, done)
             if done == len(wanted):
                 return numbers
-            self._bits += 2
-            self._keys = np.concatenate([self.keys, np.empty((1 << (self._bits - 1)) - self.count, dtype=np.int64)])
-            self._rehash()
+            self.widen()
+
+    @property
+    def table(self) -> tuple[I64, int, I64, int]:
+        """What `enter` takes ahead of a key; `count` is to be set to what it returns."""
+        return self._table, self._bits, self._keys, self.count
+
+    def widen(self) -> None:
+        """Makes room for more keys."""
+        self._bits += 2
+        self._keys = np.concatenate([self.keys, np.empty((1 << (self._bits - 1)) - self.count, dtype=np.int64)])
+        self._rehash()

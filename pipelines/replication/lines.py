@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 from pipelines.replication.arrays import Arrays, Records, shape
 from pipelines.replication.columns import CODE, I8, I32, I64, NULL, NULL32, RARE, frozen
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled import compiled, kernel
 from pipelines.replication.pieces import Bits, Piece
+from pipelines.replication.whole_lines import write_line
 
 LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
 PACKED = LINE.at
-"""`what` is repeats << 44 | statistics row << 16 | level << 10 | hole before << 9 | dropped << 8 | event type, `who`
-leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the HW of an `hw` row, whose `leo` is the
-leader id, the broker epoch of a `fetch`, and of a rare row its place among them."""
+"""In the order in which `pack` writes them. `what` is repeats << 44 | statistics row << 16 | level << 10 | hole before
+<< 9 | dropped << 8 | event type, `who` leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the
+HW of an `hw` row, whose `leo` is the leader id, the broker epoch of a `fetch`, and of a rare row its place among
+them."""
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
 SERIAL = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
@@ -32,7 +34,7 @@ MOST_REPEATS = (1 << 19) - 1
 _FETCH, _HW = CODE["fetch"], CODE["hw"]
 
 
-@compiled
+@kernel
 def tally(series: I32, seq: I64, ts: I64, G: Records) -> None:
     """Adds rows to what is known of their series; those of series -1 count nowhere."""
     for row in range(len(series)):
@@ -120,7 +122,7 @@ class Packing:
         return np.flatnonzero(~self.in_order[self.series])
 
 
-@compiled
+@kernel
 def pack(
     F: Fields, first: int, place: I64, by_number: npt.NDArray[np.bool_], filled: npt.NDArray[np.bool_], rare: int,
     P: Records,
@@ -139,7 +141,8 @@ def pack(
         else:
             place[s] = j + 1
         byte, bit, k = i >> 3, i & 7, F.kind[i]
-        offset = F.leo[i] if (F.leo_told[byte] >> bit) & 1 else NULL
+        leo, leader_leo, replica = F.leo[i], F.leader_leo[i], F.replica[i]  # read, told or not: no branch to foretell
+        offset = leo if (F.leo_told[byte] >> bit) & 1 else NULL
         more = F.broker_epoch[i] if (F.broker_epoch_told[byte] >> bit) & 1 else NULL
         if k == _HW:
             offset = F.leader[i] if (F.leader_told[byte] >> bit) & 1 else NULL32
@@ -147,18 +150,14 @@ def pack(
         elif RARE[k]:
             more = rare
             rare += 1
-        who = F.replica[i] if (F.replica_told[byte] >> bit) & 1 else NULL32
+        who = replica if (F.replica_told[byte] >> bit) & 1 else NULL32
         of = F.epoch[i] if (F.epoch_told[byte] >> bit) & 1 else NULL32
-        P[j, PACKED.ts] = F.ts[i]
-        P[j, PACKED.seq] = F.seq[i]
-        P[j, PACKED.what] = (np.int64(F.stat[i]) << 16) | ((np.int64(F.level[i]) & 3) << 10) | (np.int64(k) & 0xFF)
+        what = (np.int64(F.stat[i]) << 16) | ((np.int64(F.level[i]) & 3) << 10) | (np.int64(k) & 0xFF)
         if k == _FETCH and len(F.repeats_told) and (F.repeats_told[byte] >> bit) & 1:
-            P[j, PACKED.what] |= np.int64(min(max(F.repeats[i], 0), MOST_REPEATS)) << 44
-        P[j, PACKED.who] = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
-        P[j, PACKED.leo] = offset
-        P[j, PACKED.leader_leo] = F.leader_leo[i] if (F.leader_leo_told[byte] >> bit) & 1 else NULL
-        P[j, PACKED.more] = more
-        P[j, PACKED.row] = first + i
+            what |= np.int64(min(max(F.repeats[i], 0), MOST_REPEATS)) << 44
+        whose = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
+        leader_leo = leader_leo if (F.leader_leo_told[byte] >> bit) & 1 else NULL
+        write_line(P, j, F.ts[i], F.seq[i], what, whose, offset, leader_leo, more, first + i)
     return rare, spoiled
 
 

@@ -81,12 +81,15 @@ report false against which others were low."""
 
 LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, TERMS.at
 
+_COLUMNS = len(HW_ROWS.defaults)
+
 BROKER, CONFIG, RECORD, JOB = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at
 
 
-@kernel
+@hot
 def copy_row(source: Records, at: int, target: Records, to: int) -> None:
-    for column in range(source.shape[1]):
+    """Copies a row of HW_ROWS."""
+    for column in range(_COLUMNS):
         target[to, column] = source[at, column]
 
 
@@ -133,15 +136,11 @@ def popcount(mask: int) -> int:
 @hot
 def first_not_below(ordered: I64, value: int) -> int:
     """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
-    if len(ordered) == 0 or value <= ordered[0]:
-        return 0
-    low, high = 1, len(ordered)
-    while low < high:
-        middle = (low + high) >> 1
-        if ordered[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
+    low, left = 0, len(ordered)
+    while left > 0:  # no branch on what is found: it cannot be foretold
+        half = (left + 1) >> 1
+        low += half * (ordered[low + half - 1] < value)
+        left -= half
     return low
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.columns import I32, I64, frozen
-from pipelines.replication.compiled import compiled
-from pipelines.replication.keys import Keys
+from pipelines.replication.compiled import kernel
+from pipelines.replication.keys import Keys, enter
 from pipelines.replication.pieces import Piece, pieces
 
 
@@ -34,9 +34,14 @@ class Written:
         clusters, cluster_words = piece.codes("cluster")
         ids, id_words = piece.codes("source_id")
         known = _numbered(self._clusters, cluster_words), _numbered(self._ids, id_words)
-        key = np.empty(len(piece), dtype=np.int64)
-        _source_keys(clusters, known[0], ids, known[1], piece.narrow("source_epoch"), key)
-        return self._keys.number(key)
+        epoch, numbers, done = piece.narrow("source_epoch"), np.empty(len(piece), dtype=np.int32), 0
+        while True:
+            done, self._keys.count = _sources(
+                done, clusters, known[0], ids, known[1], epoch, *self._keys.table, numbers
+            )
+            if done == len(piece):
+                return numbers
+            self._keys.widen()
 
 
 _SIGN = 1 << 31
@@ -47,8 +52,20 @@ def _numbered(known: dict[str, int], words: pa.Array) -> I32:
     return np.array([known.setdefault(word, len(known)) for word in words.to_pylist()], dtype=np.int32)
 
 
-@compiled
-def _source_keys(cluster: I32, clusters: I32, writer: I32, writers: I32, epoch: I32, keys: I64) -> None:
-    for row in range(len(keys)):
+@kernel
+def _sources(
+    first: int, cluster: I32, clusters: I32, writer: I32, writers: I32, epoch: I32, table: I64, bits: int, keys: I64,
+    count: int, numbers: I32,
+) -> tuple[int, int]:  # fmt: skip
+    """Numbers the sources from row `first` on; (rows done, sources known)."""
+    last, number = -1, np.int32(-1)
+    for row in range(first, len(numbers)):
         name = (np.int64(clusters[cluster[row]]) << 52) | (np.int64(writers[writer[row]]) << 32)
-        keys[row] = name | (np.int64(epoch[row]) & 0xFFFFFFFF)
+        key = int(name | (np.int64(epoch[row]) & 0xFFFFFFFF))
+        if key != last:
+            found, count = enter(table, bits, keys, count, key)
+            if found < 0:
+                return row, count
+            last, number = key, np.int32(found)
+        numbers[row] = number
+    return len(numbers), count

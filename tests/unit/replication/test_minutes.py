@@ -19,3 +19,17 @@ def test_minutes_of_many_clusters_do_not_mix():
     told = [r for r in replay(events).minute_stats.to_pylist() if dict(r["counts"]).get("events")]
     assert sorted(r["cluster"] for r in told) == sorted(clusters)
     assert {(dict(r["counts"])["events"], r["minute"].timestamp()) for r in told} == {(1, 1_795_000_000 // 60 * 60)}
+
+
+def test_a_rejected_row_from_before_1970_counts_in_its_own_minute():
+    row = {
+        "cluster": "c", "source_id": "broker-1/replication.log", "source_epoch": 0, "source_seq": 0, "seq": 0,
+        "ts": 1_795_000_000_000_000,
+        "broker_id": 1, "event_type": "leader", "topic": "orders", "partition": 0, "leader_epoch": 0, "leo": 0, "hw": 0,
+        "isr": [1], "level": 3,
+    }  # fmt: skip
+    early = row | {"ts": -90_000_000, "event_type": "append", "leader_leo": 1, "source_seq": 1, "seq": 1}
+    facts = replay(pa.Table.from_pylist([row, early], schema=replication_events.ARROW))
+    assert facts.quarantine.num_rows == 1
+    told = {r["minute"].timestamp(): dict(r["counts"]).get("events") for r in facts.minute_stats.to_pylist()}
+    assert told == {-120: 1, 1_795_000_000 // 60 * 60: 1}
