@@ -162,6 +162,8 @@ def say_late(
     """Rows that came after what they bear on was decided: fillers of declared gaps, and rows of sources
     that the cluster had stopped waiting for. The first `waited` rows of the batch came earlier."""
     rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, waited, settled, told)])
+    if not len(rows):
+        return
     late = rows_of(batch.events, rows)
     for ts, event in zip(wide(late["ts"]).tolist(), late.to_pylist(), strict=True):
         talk.partition_rows.append(_gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))

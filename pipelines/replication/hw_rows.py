@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64
 from pipelines.replication.compiled import kernel
-from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.facts import EMPTY, SCHEMAS, table
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
 from pipelines.replication.output import Naming, Vocabulary, bigints, ints, members, times, words
@@ -120,7 +120,7 @@ class HwRows:
 
     def table(self) -> pa.Table:
         """silver/partition_hw."""
-        return pa.concat_tables(self._tables) if self._tables else SCHEMAS["partition_hw"].empty_table()
+        return pa.concat_tables(self._tables) if self._tables else EMPTY["partition_hw"]
 
 
 def _table(state: State, naming: Naming, block: Block) -> pa.Table:
@@ -140,5 +140,4 @@ def _table(state: State, naming: Naming, block: Block) -> pa.Table:
         "agreement": words(block.agreement, _AGREEMENTS),
         "level": pa.array(block.level),
     }
-    schema = SCHEMAS["partition_hw"]
-    return pa.table([made[field.name].cast(field.type) for field in schema], schema=schema)
+    return table(SCHEMAS["partition_hw"], made)

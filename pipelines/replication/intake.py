@@ -72,6 +72,8 @@ class Batch:
 
 def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
     """A string column as numbers, -1 for null; `name` numbers each distinct value once."""
+    if column.null_count == len(column):
+        return np.full(len(column), -1, dtype=np.int32)
     array = plain(column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import CODE, I32, I64, NULL32, narrow, rows_of, wide
+from pipelines.replication.facts import table
 from pipelines.replication.intake import Batch, encode
 from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
 from pipelines.replication.minutes import Minutes
@@ -27,6 +28,8 @@ _QUEUED = (*EVENT_COLUMNS, "source_epoch", "seq")
 def learn_assignments(state: State, batch: Batch) -> None:
     """Notes which replicas are assigned, where a row names them."""
     c, of = batch.columns, np.flatnonzero(batch.accepted.dropped[batch.rare] == 0)
+    if not len(of):
+        return
     at, size = c.replicas_from[of].astype(np.int64), _lengths(c.replicas_from, of)
     state.assigned.learn(_partitions(state, batch, batch.rare[of]), c.ts[of], at, size, c.replicas_ids)
 
@@ -73,11 +76,14 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
 
 def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The rows in which the kernel found something."""
-    return told(rows_of(batch.events.select(_QUEUED), np.array([row for row, _ in said], dtype=np.int64)))
+    rows = np.array([row for row, _ in said], dtype=np.int64)
+    return told(rows_of(batch.events.select(_QUEUED), rows)) if said else []
 
 
 def _keep_starts(state: State, batch: Batch, of: I64) -> None:
     """Starts of rare rows that stay rows."""
+    if not len(of):
+        return
     rows = batch.rare[of]
     partition = _partitions(state, batch, rows)
     names = STARTING.names[2:]
@@ -86,7 +92,7 @@ def _keep_starts(state: State, batch: Batch, of: I64) -> None:
         pa.array(batch.clocks(rows)),
         *batch.rare_events.select(names).take(pa.array(of)).columns,
     ]
-    starts = pa.table([c.cast(f.type) for c, f in zip(made, STARTING, strict=True)], schema=STARTING)
+    starts = table(STARTING, dict(zip(STARTING.names, made, strict=True)))
     state.starting = pa.concat_tables([state.starting, starts])
     state.partitions["noted"][partition] = 1
 
@@ -104,6 +110,8 @@ def _alone(state: State, batch: Batch, of: I64, found: I64) -> npt.NDArray[np.bo
 def begin(state: State, context: Surroundings, upto: I64, minutes: Minutes) -> None:
     """Takes in starts at or before `upto` (by partition) that are all there is to tell of their partition: what
     `narrate` does with others one by one. Where something else was noted since, the start is queued before it."""
+    if not state.starting.num_rows:
+        return
     number, clock = (state.starting[n].to_numpy() for n in ("number", "clock"))
     joined = np.isin(number, list(state.notes))
     ready = ~joined & (clock <= upto[number])

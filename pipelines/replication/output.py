@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I8, I32, I64, NULL, NULL32
 from pipelines.replication.compiled import compiled, kernel
-from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.facts import EMPTY, SCHEMAS, table
 from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import REASONS, REPLICA_HW, REPLICAS, STATES
 from pipelines.replication.pieces import Bits
@@ -203,7 +203,9 @@ def places(state: State, lanes: I64, topic_id: I32) -> dict[str, pa.Array]:
 def replica_hw(state: State, rows: Rows) -> pa.Table:
     """silver/replica_hw: what the kernel computed of the followers' HWs."""
     rows = _where(rows, rows["state"] == REPLICA_HW)
-    return _table("replica_hw", {
+    if not len(rows["lane"]):
+        return EMPTY["replica_hw"]
+    return table(SCHEMAS["replica_hw"], {
         **places(state, rows["lane"], rows["topic_id"]),
         "ts": times(rows["ts"]),
         "leader_epoch": ints(rows["leader_epoch"]),
@@ -221,10 +223,12 @@ def _where(rows: Rows, mask: Any) -> Rows:
 def replica_sync(state: State, rows: Rows) -> pa.Table:
     """silver/replica_sync from the kernel's rows."""
     rows = _where(rows, rows["state"] != REPLICA_HW)
+    if not len(rows["lane"]):
+        return EMPTY["replica_sync"]
     lanes, leo, leader_leo = rows["lane"], rows["leo"], rows["leader_leo"]
     unknown = (leo < 0) | (leader_leo == NULL)
     never = rows["caught_up"] == NULL
-    return _table("replica_sync", {
+    return table(SCHEMAS["replica_sync"], {
         **places(state, lanes, rows["topic_id"]),
         "ts": times(rows["ts"]),
         "leader_epoch": ints(rows["leader_epoch"]),
@@ -242,20 +246,15 @@ def replica_sync(state: State, rows: Rows) -> pa.Table:
     })  # fmt: skip
 
 
-def _table(name: str, made: dict[str, pa.Array]) -> pa.Table:
-    schema = SCHEMAS[name]
-    return pa.table([made[field.name].cast(field.type) for field in schema], schema=schema)
-
-
 def reported_hws(batch: Batch, rows: I64) -> pa.Table:
     """silver/replica_hw: what brokers told of their HW as followers (`rows` of the micro-batch)."""
     told = batch.events.take(pa.array(rows))
     schema = SCHEMAS["replica_hw"]
     made = {f.name: told[f.name] for f in schema if f.name in told.column_names}
     made |= {"hw": pa.nulls(len(rows)), "reported_hw": told["hw"]}
-    return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
+    return table(schema, made)
 
 
 def listed(name: str, rows: list[Rows]) -> pa.Table:
     """Rows given as dicts, in the schema of their table; times in microseconds."""
-    return pa.Table.from_pylist(rows, schema=SCHEMAS[name]) if rows else SCHEMAS[name].empty_table()
+    return pa.Table.from_pylist(rows, schema=SCHEMAS[name]) if rows else EMPTY[name]

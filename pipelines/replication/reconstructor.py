@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.replication import broadcast, row_rules, snapshot
 from pipelines.replication.clocks import compare_clocks
 from pipelines.replication.columns import I64, rows_of, with_dictionaries
-from pipelines.replication.facts import Facts
+from pipelines.replication.facts import EMPTY, Facts
 from pipelines.replication.health import health
 from pipelines.replication.hw_course import keep_recent
 from pipelines.replication.intake import Batch, read, settle_twins
@@ -25,9 +25,10 @@ from pipelines.replication.sources import ASKED, Sources, covered
 from pipelines.replication.sources import coverage as told
 from pipelines.replication.state import State
 from pipelines.replication.writers import Written
-from schemas import replication_events
+from schemas import quarantine, replication_events
 
 EVERYTHING = 1 << 62
+NO_EVENTS = replication_events.ARROW.empty_table()
 REJECTED = "rejected"
 """Stands in for the type of a row that went to quarantine."""
 
@@ -59,7 +60,7 @@ class Reconstructor:
 
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has told so far."""
-        empty = with_dictionaries(replication_events.ARROW.empty_table())
+        empty = with_dictionaries(NO_EVENTS)
         return self._step(Written(empty), told(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
@@ -166,11 +167,8 @@ class Reconstructor:
 
     def _wait(self, batch: Batch, outcome: Outcome) -> None:
         """Sets aside the rows that were not read."""
-        left = outcome.left
-        ready = replication_events.ARROW
-        self.state.waiting = (
-            rows_of(batch.events, left).select(ready.names).cast(ready) if len(left) else ready.empty_table()
-        )
+        left, schema = outcome.left, replication_events.ARROW
+        self.state.waiting = rows_of(batch.events, left).select(schema.names).cast(schema) if len(left) else NO_EVENTS
 
     def _narrate(
         self, context: Surroundings, minutes: Minutes, batch: Batch, final: bool
@@ -241,8 +239,6 @@ def _unnumbered(events: pa.Table) -> Any:
 
 def _quarantine(rejected: pa.Table, batch: Batch, outcome: Outcome, lost: I64, reasons: list[str]) -> pa.Table:
     """Rejected rows and the losers of conflicts, whole, with reasons; quarantined_at is the event's own time."""
-    from schemas import quarantine
-
     parts = []
     read = outcome.consumed[lost] == 1 if len(lost) else lost
     if len(lost) and read.any():
@@ -251,7 +247,7 @@ def _quarantine(rejected: pa.Table, batch: Batch, outcome: Outcome, lost: I64, r
     if rejected.num_rows:
         parts.append(rejected)
     if not parts:
-        return quarantine.ARROW.empty_table()
+        return EMPTY["quarantine"]
     plain = pa.schema([pa.field(f.name, f.type) for f in quarantine.ARROW if f.name != "quarantined_at"])
     rows = pa.concat_tables([p.select(plain.names).cast(plain) for p in parts])
     noticed = pc.fill_null(rows["ts"], pa.scalar(0, quarantine.ARROW.field("ts").type))
