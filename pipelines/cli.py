@@ -146,6 +146,7 @@ def ingest_logs(
     follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the files grow and rotate.")] = False,
     timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of times without one (stock pattern).")] = None,
     internal_topics: Annotated[bool | None, typer.Option(help="Include __consumer_offsets and the like.")] = None,
+    coalesce: Annotated[bool | None, typer.Option(help="Unchanged fetches of a replica become one row.")] = None,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
@@ -160,7 +161,8 @@ def ingest_logs(
     from generators.brokerlogs.ingest import ingest_logs as ingest
     from pipelines.console import progress
 
-    settings = _settings(config, lake={"path": lake}, ingest={"timezone": timezone, "internal_topics": internal_topics})
+    given = {"timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
+    settings = _settings(config, lake={"path": lake}, ingest=given)
     with progress("ingest") as say:
         summary = ingest(
             paths,
@@ -170,6 +172,7 @@ def ingest_logs(
             timezone=settings.ingest.timezone,
             internal_topics=settings.ingest.internal_topics,
             grace_ms=settings.rules.reorder_grace_ms,
+            coalesce_ms=settings.coalesce_ms,
             on_progress=say,
             stop=_until_told(),
             storage_options=settings.lake.storage_options,

@@ -80,6 +80,7 @@ class Ingest(_Section):
 
     timezone: str = "UTC"
     internal_topics: bool = True
+    coalesce: bool = True
 
 
 class Run(_Section):
@@ -164,6 +165,13 @@ class Settings(BaseSettings):
     alerts: Alerts = Alerts()
     maintain: Maintain = Maintain()
     simulate: Simulate = Simulate()
+
+    @property
+    def coalesce_ms(self) -> int:
+        """How long a run of unchanged fetches may be to become one row, 0: not at all."""
+        from generators.brokerlogs.coalesce import longest
+
+        return longest(self.rules.lag_max_ms) if self.ingest.coalesce else 0
 
 
 def keys() -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from time import monotonic
 
 import pyarrow as pa
 
+from generators.brokerlogs.coalesce import Runs
 from generators.brokerlogs.ledger import Ledger
 from generators.brokerlogs.merge import Round
 from generators.brokerlogs.reading import Reader, Reading
@@ -42,6 +43,7 @@ def ingest_logs(
     timezone: str = "UTC",
     internal_topics: bool = True,
     grace_ms: int = 10_000,
+    coalesce_ms: int = 0,
     on_progress: Callable[[str], None] | None = None,
     stop: threading.Event | None = None,
     storage_options: StorageOptions | None = None,
@@ -49,13 +51,14 @@ def ingest_logs(
     """Read broker logs into the lake, going on where the last call for the same sources stopped.
 
     With `follow` it goes on until `stop` is set, and takes up logs that come to be below `paths`. No commit runs
-    ahead of a source being read by more than half of `grace_ms`. Raises NothingToRead, or RoleHeld when a source
-    is being read.
+    ahead of a source being read by more than half of `grace_ms`. Unchanged fetches of up to `coalesce_ms` become one
+    row (see `coalesce`; 0: all stay). Raises NothingToRead, or RoleHeld when a source is being read.
     """
     found = _discover(paths)
     stop = stop or threading.Event()
     with ExitStack() as roles:
-        ingest = _Ingest(Reader(cluster, timezone, internal_topics, follow), lake, storage_options, roles)
+        reader = Reader(cluster, timezone, internal_topics, follow)
+        ingest = _Ingest(reader, lake, storage_options, roles, Runs(coalesce_ms) if coalesce_ms else None)
         ingest.take_up(found, found.sources)
         reading = ingest.reading
         for going in (
@@ -72,8 +75,10 @@ def ingest_logs(
 class _Ingest:
     """One call: what it reads, the lake it writes to, and the role of each source, held until the end of `roles`."""
 
-    def __init__(self, reader: Reader, lake: str, storage_options: StorageOptions | None, roles: ExitStack) -> None:
-        self.reader, self.lake, self.options, self._roles = reader, lake, storage_options, roles
+    def __init__(
+        self, reader: Reader, lake: str, storage_options: StorageOptions | None, roles: ExitStack, runs: Runs | None
+    ) -> None:
+        self.reader, self.lake, self.options, self._roles, self._runs = reader, lake, storage_options, roles, runs
         self.reading = Reading(reader.cluster)
         self._ledger = Ledger(lake, reader.cluster, storage_options)
         self._held: dict[str, Held] = {}
@@ -87,7 +92,11 @@ class _Ingest:
             self._held[source.source_id] = self._roles.enter_context(hold(self.lake, role, self.options))
         states = self._ledger.load([source.source_id for source in new])
         self._known = self._known or any(states.values())
-        self.reading.take_up(self.reader.tails(found, new, states))
+        tails = self.reader.tails(found, new, states)
+        for tail in tails:
+            if tail.settings is not None and self._runs is not None:
+                self._runs.heed(tail.settings.events(0))
+        self.reading.take_up(tails)
         self.reading.say(found.words)
 
     def look_round(self, paths: Sequence[str | Path]) -> None:
@@ -105,8 +114,8 @@ class _Ingest:
         """Places and numbers first, lasting; then the rows, in the one commit that makes both count."""
         for role in self._held.values():
             role.check()
+        events = going.table(self._runs)
         versions = self._ledger.write(self.reading.states(going))
-        events = going.table()
         append_round(self.lake, events, versions, self.options)
         self._ledger.settle(list(going.rows))
         self.reading.committed(going, events)

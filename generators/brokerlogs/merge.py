@@ -4,31 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from generators.brokerlogs.coalesce import Runs
+from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.progress import times
 from generators.brokerlogs.tail import Tail
+
+
+class Given(NamedTuple):
+    """Rows of one incarnation of a source, and what numbers them."""
+
+    numbering: Numbering
+    rows: pa.Table
 
 
 @dataclass
 class Round:
     """Rows to go out in one commit, by the source they are of."""
 
-    rows: dict[str, list[pa.Table]] = field(default_factory=dict)
+    rows: dict[str, list[Given]] = field(default_factory=dict)
+    written: dict[str, pa.Table] = field(default_factory=dict)
+    """By source the rows of `table`."""
     bytes: int = 0
 
-    def add(self, source_id: str, tables: list[pa.Table]) -> None:
+    def add(self, tail: Tail, tables: list[pa.Table]) -> None:
         if tables:
-            self.rows.setdefault(source_id, []).extend(tables)
+            given = [Given(tail.numbering, table) for table in tables]
+            self.rows.setdefault(tail.source.source_id, []).extend(given)
 
-    def table(self) -> pa.Table:
-        """All rows merged by time, each source in its own order."""
-        parts = [pa.concat_tables(tables) for tables in self.rows.values()]
-        keys = np.concatenate([np.maximum.accumulate(times(part)) for part in parts])
-        return pa.concat_tables(parts).take(pa.array(np.argsort(keys, kind="stable")))
+    def table(self, runs: Runs | None = None) -> pa.Table:
+        """All rows merged by time, each source in its own order; without the inside of `runs` of unchanged fetches.
+
+        They get their numbers by it: to be called once.
+        """
+        parts = [pa.concat_tables(given.rows for given in of) for of in self.rows.values()]
+        clock = np.concatenate([np.maximum.accumulate(times(part)) for part in parts])
+        told = np.zeros(len(clock), np.int32)
+        if runs is not None:
+            told = runs.repeats(pa.concat_tables(parts), self._told_by(runs), clock)
+        begin = 0
+        for source_id, of in self.rows.items():
+            numbered = []
+            for numbering, rows in of:
+                end = begin + rows.num_rows
+                numbered.append(numbering.number(_coalesced(rows, told[begin:end]) if runs is not None else rows))
+                begin = end
+            self.written[source_id] = pa.concat_tables(numbered)
+        order = np.argsort(clock[told >= 0], kind="stable")
+        return pa.concat_tables(self.written.values()).take(pa.array(order))
+
+    def _told_by(self, runs: Runs) -> np.ndarray:
+        """The number of the source incarnation of each row."""
+        given = [(runs.source(name, g.numbering.epoch), g.rows.num_rows) for name, of in self.rows.items() for g in of]
+        return np.repeat(*np.array(given, np.int32).T)
+
+
+def _coalesced(rows: pa.Table, repeats: np.ndarray) -> pa.Table:
+    """The rows that stay, each with how many went into it."""
+    stay = repeats >= 0
+    told = pa.array(repeats[stay], pa.int32(), mask=repeats[stay] == 0)
+    return rows.filter(pa.array(stay)).append_column("repeats", told)
 
 
 def step(tails: Sequence[Tail], into: Round) -> None:
@@ -41,9 +81,9 @@ def step(tails: Sequence[Tail], into: Round) -> None:
             into.bytes += tail.pull()
     horizon = min((tail.told for tail in tails), default=0)
     for tail in tails:
-        into.add(tail.source.source_id, tail.take(horizon))
+        into.add(tail, tail.take(horizon))
         if tail.finished and tail.drained:
-            into.add(tail.source.source_id, tail.tell())
+            into.add(tail, tail.tell())
 
 
 def done(tails: Sequence[Tail]) -> bool:

@@ -115,7 +115,7 @@ class Reading:
             yield from self.rounds()
             beats = Round()
             for tail in self.tails:
-                beats.add(tail.source.source_id, tail.beat(grace_ms * 1000 // 2))
+                beats.add(tail, tail.beat(grace_ms * 1000 // 2))
             if beats.rows:
                 yield beats
             look_round()
@@ -129,8 +129,8 @@ class Reading:
         """Count the rows of a round that is in the lake as `events`."""
         self.commits += 1
         count_broken(self._broken, events)
-        for source_id, tables in going.rows.items():
-            count_rows(self._sources[source_id], pa.concat_tables(tables))
+        for source_id, rows in going.written.items():
+            count_rows(self._sources[source_id], rows)
 
     def summary(self) -> IngestSummary:
         """What was done so far."""

@@ -1,4 +1,7 @@
-"""One source being read: its lines parsed ahead, its rows given out up to a horizon, its state at any point."""
+"""One source being read: its lines parsed ahead, its rows given out up to a horizon, its state at any point.
+
+Rows get their numbers in the round in which they go out (`merge`): `numbering` is for it to count on.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +183,7 @@ class Tail:
             self._chunks.append(_Chunk(rows, running, place, before, again, whole))
 
     def take(self, horizon: int) -> list[pa.Table]:
-        """Numbered rows, in order, up to `horizon` (us): those before the first row that lies beyond it."""
+        """Rows, in order, up to `horizon` (us): those before the first row that lies beyond it."""
         taken: list[pa.Table] = []
         while self._chunks:
             chunk = self._chunks[0]
@@ -201,7 +204,7 @@ class Tail:
         told = interleave(rows, self.high, self._like)
         first = self._settings_events(rows["ts"][0].value)
         self.high, self.progressed, chunk.taken = max(self.high, int(chunk.running[end - 1])), 0, end
-        return [self.numbering.number(table) for table in (*first, told)]
+        return [*first, told]
 
     def _pass_time(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
         """Progress rows for the quiet seconds up to `horizon`, before the next row."""
@@ -214,7 +217,7 @@ class Tail:
         if not len(stamps) or not self._like:
             return []
         self.high = self.progressed = int(stamps[-1])
-        return [self.numbering.number(progress(stamps, self._like, EVENTS))]
+        return [progress(stamps, self._like, EVENTS)]
 
     def _remember(self, rows: pa.Table) -> None:
         names = ("cluster", "source_id", "broker_id", "level")

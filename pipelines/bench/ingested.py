@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
 
+from generators.brokerlogs.coalesce import longest
 from generators.brokerlogs.ingest import ingest_logs
 from generators.simulator.clients.load import Driver
 from generators.simulator.cluster.simulation import Simulation
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 CLUSTER = Simulate(brokers=3, partitions=60, duration=30, load=["steady:300"], seed=1)
 LEVELS = {FULL: "full TRACE (3)", LEAN: "lean TRACE (2)", INFO: "stock INFO (0)"}
+READINGS = [
+    *((name, level, longest(Rules().lag_max_ms)) for level, name in LEVELS.items()),
+    (f"{LEVELS[FULL]}, every fetch a row", FULL, 0),
+]
+"""How the logs are read: a name, the level and the milliseconds of unchanged fetches that become one row."""
 DAY_S = 86_400
 COLUMNS = [
     "level", "lines", "log", "events", "facts", "lines/s", "ingest CPU s", "run CPU s",
@@ -66,17 +72,18 @@ def measure(say: Say) -> Section:
         )
         try:
             say("a first reading, to warm it")
-            _read(logs[LEAN], Path(folder, "warm"))
-            rows = []
-            for level, name in LEVELS.items():
+            _read(logs[LEAN], Path(folder, "warm"), longest(Rules().lag_max_ms))
+            rows: list[dict[str, str]] = []
+            for name, level, coalesce_ms in READINGS:
                 say(f"reading {name}")
-                rows.append(_row(name, _read(logs[level], Path(folder, f"lake-{level}")), planned))
+                rows.append(_row(name, _read(logs[level], Path(folder, f"lake-{len(rows)}"), coalesce_ms), planned))
         finally:
             spark.stop()
     brokers, minutes = len(planned.settings.brokers), planned.seconds / 60
     head = (
         f"{brokers} brokers, {planned.partitions} partitions, {CLUSTER.load[0]} records a second "
-        f"for {minutes:g} min; every HW change kept. Stored: the columns of bronze and silver as they are written; the "
+        f"for {minutes:g} min; every HW change kept, unchanged fetches coalesced but in the last row. "
+        "Stored: the columns of bronze and silver as they are written; the "
         "files' own heads, and gold, do not grow with time"
     )
     return Section("From log line to gold row", f"{head}\n\n{as_table(rows, COLUMNS)}")
@@ -96,7 +103,7 @@ def write_logs(planned: Plan, folders: dict[int, Path]) -> None:
         log.close()
 
 
-def _read(logs: Path, lake: Path) -> Read:
+def _read(logs: Path, lake: Path, coalesce_ms: int) -> Read:
     """`hwmark ingest logs` and `hwmark run --once --drain`, in this process and its warm session."""
     from pipelines.bench.processes import cpu_seconds
     from pipelines.streaming.job import run
@@ -106,7 +113,7 @@ def _read(logs: Path, lake: Path) -> Read:
         return cpu_seconds(os.getpid()) or 0.0
 
     began, started = time.perf_counter(), cpu()
-    told = ingest_logs([logs], cluster="bench", lake=str(lake))
+    told = ingest_logs([logs], cluster="bench", lake=str(lake), coalesce_ms=coalesce_ms)
     ingested = cpu()
     run(str(lake), Rules(), drain=True, shuffle_partitions=os.cpu_count() or 1, on_batch=lambda batch: None)
     seconds, ended = time.perf_counter() - began, cpu()
