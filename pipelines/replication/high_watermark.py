@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL
 from pipelines.replication.compiled import hot
@@ -85,10 +87,11 @@ def lowest(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: i
     """(min LEO over the replicas that count, which of them stand there); -1 where one is unknown."""
     low, holding = L[lane, LANE.leader_leo], 0
     for k in range(L[lane, LANE.slots]):
-        at = lane * width + k
-        leo = L[lane, LANE.leader_leo] if R[at, SLOT.id] == L[lane, LANE.broker] else R[at, SLOT.leo]
-        if R[at, SLOT.id] != L[lane, LANE.broker] and not counting(L, R, T, S, width, lane, k, now):
+        at = np.uint64(lane * width + k)
+        own = R[at, SLOT.id] == L[lane, LANE.broker]
+        if not own and not counting(L, R, T, S, width, lane, k, now):
             continue
+        leo = L[lane, LANE.leader_leo] if own else R[at, SLOT.leo]
         if leo < 0:
             return -1, 0
         if leo < low:

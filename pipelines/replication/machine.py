@@ -133,13 +133,20 @@ def popcount(mask: int) -> int:
     return count
 
 
+_FEW = 4
+"""Places that are asked one by one: most lags are of few records, and what a search comes upon cannot be foretold."""
+
+
 @hot
 def first_not_below(ordered: I64, value: int) -> int:
     """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
+    for low in range(min(_FEW, len(ordered))):
+        if value <= ordered[low]:
+            return low
     low, left = 0, len(ordered)
-    while left > 0:  # no branch on what is found: it cannot be foretold
+    while left > 0:
         half = (left + 1) >> 1
-        low += half * (ordered[low + half - 1] < value)
+        low += half if ordered[np.uint64(low + half - 1)] < value else 0
         left -= half
     return low
 

@@ -5,6 +5,8 @@ Kafka classes: Replica.updateFetchStateOrThrow, Replica.resetReplicaState, Parti
 
 from __future__ import annotations
 
+import numpy as np
+
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL
 from pipelines.replication.compiled import hot, kernel
@@ -56,7 +58,7 @@ def put_sync(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slo
 def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     earliest = NEVER
     for k in range(L[lane, LANE.slots]):
-        earliest = min(earliest, R[lane * width + k, SLOT.due])
+        earliest = min(earliest, R[np.uint64(lane * width + k), SLOT.due])
     L[lane, LANE.deadline] = earliest
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I32, I64, Columns
 from pipelines.replication.compiled import hot, kernel
@@ -24,7 +26,7 @@ from pipelines.replication.machine import (
 def slot_of(L: Records, R: Records, width: int, lane: int, replica: int) -> int:
     """The slot of a replica in this lane, -1 where it has none."""
     for k in range(L[lane, LANE.slots]):
-        if R[lane * width + k, SLOT.id] == replica:
+        if R[np.uint64(lane * width + k), SLOT.id] == replica:  # without a sign: it need not be asked for
             return k
     return -1
 
