@@ -80,7 +80,7 @@ class Fields(NamedTuple):
     @classmethod
     def of(cls, piece: Piece, series: I32, kind: I8, stat: I32) -> Fields:
         """`series`, `kind` and `stat` are those of the whole micro-batch."""
-        rows, some = piece.rows, piece.batch.column("repeats").null_count < len(piece)
+        rows, some = piece.rows, piece.columns["repeats"].null_count < len(piece)
         return cls(
             series=frozen(series[rows]), kind=frozen(kind[rows]), stat=frozen(stat[rows]),
             ts=piece.wide("ts"), seq=piece.wide("seq"), level=piece.narrow("level"),

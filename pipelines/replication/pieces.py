@@ -17,18 +17,22 @@ ROWS = 1 << 17
 """The most rows of a piece."""
 SMALL = 1 << 13
 """Pieces smaller than this on average are put together first: each costs some calls."""
+_TYPES = {field.name: field.type for field in replication_events.ARROW}
 Bits: TypeAlias = npt.NDArray[np.uint8]
 """A bit per row, as Arrow has them."""
 
 
 class Piece:
-    """Rows `first` to `first + len(self)` of a micro-batch."""
+    """Rows `first` to `first + len(self)` of a micro-batch; what was asked of a column is kept: many ask it."""
 
     def __init__(self, batch: pa.RecordBatch, first: int) -> None:
-        self.batch, self.first = batch, first
+        self.first, self._size = first, int(batch.num_rows)
+        self.columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        self._numbers: dict[str, Any] = {}
+        self._valid: dict[str, Bits] = {}
 
     def __len__(self) -> int:
-        return int(self.batch.num_rows)
+        return self._size
 
     @property
     def rows(self) -> slice:
@@ -37,26 +41,33 @@ class Piece:
 
     def array(self, name: str) -> pa.Array:
         """A column of numbers or times in its declared type."""
-        array, declared = self.batch.column(name), replication_events.ARROW.field(name).type
+        array, declared = self.columns[name], _TYPES[name]
         return array if array.type == declared else array.cast(declared)
 
     def narrow(self, name: str) -> I32:
         """A 32-bit column; what stands under a null means nothing."""
-        values: I32 = _values(self.array(name), np.int32)
+        values: I32 = self._as(name, np.int32)
         return values
 
     def wide(self, name: str) -> I64:
         """A 64-bit or time column, in microseconds; what stands under a null means nothing."""
-        values: I64 = _values(self.array(name), np.int64)
+        values: I64 = self._as(name, np.int64)
         return values
+
+    def _as(self, name: str, kind: Any) -> Any:
+        if name not in self._numbers:
+            self._numbers[name] = _values(self.array(name), kind)
+        return self._numbers[name]
 
     def valid(self, name: str) -> Bits:
         """Which rows of a column are not null."""
-        return valid(self.batch.column(name))
+        if name not in self._valid:
+            self._valid[name] = valid(self.columns[name])
+        return self._valid[name]
 
     def codes(self, name: str) -> tuple[I32, pa.Array]:
         """A column of names as (codes, names); what stands under a null means nothing."""
-        array = self.batch.column(name)
+        array = self.columns[name]
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         indices = array.indices

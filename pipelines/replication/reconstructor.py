@@ -121,7 +121,7 @@ class Reconstructor:
 
         A rejected row stays among the partition events under another type: it fills its number.
         """
-        good, rejected = row_rules.split(written.events)
+        good, rejected = row_rules.split(written.events, written.pieces)
         if good is not None:
             written = Written(_void(written.events, good))
         broad = broadcast.heeded(broadcast.wide_rows(written), self.bucket, self.buckets)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.columns import I32, I64
 from pipelines.replication.compiled import compiled
-from pipelines.replication.pieces import Bits, Piece, pieces, valid
+from pipelines.replication.pieces import Bits, Piece, pieces
 from schemas import replication_events
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -67,7 +67,7 @@ class _Rows:
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
         codes, words = piece.codes("event_type")
-        self._codes, self._told = codes, valid(piece.batch.column("event_type"))
+        self._codes, self._told = codes, piece.valid("event_type")
         self._words: list[str | None] = words.to_pylist()
         self.unknown = [word for word in self._words if word is not None and word not in REQUIRED]
         """Types that are none."""
@@ -75,7 +75,7 @@ class _Rows:
         self._packed: dict[str, Bits] = {}
 
     def __getitem__(self, column: str) -> pa.Array:
-        return self.piece.batch.column(column)
+        return self.piece.columns[column]
 
     def some(self, *columns: str) -> bool:
         """Whether each of these columns holds a value."""
@@ -177,10 +177,13 @@ class RowRule:
     broken: Callable[[_Rows], Mask | None]
 
 
-def split(events: pa.Table) -> tuple[pa.BooleanArray | None, pa.Table]:
-    """Mask of the rows that satisfy every rule (None: all of them), and the others with `reasons: list<string>`."""
+def split(events: pa.Table, cut: list[Piece] | None = None) -> tuple[pa.BooleanArray | None, pa.Table]:
+    """Mask of the rows that satisfy every rule (None: all of them), and the others with `reasons: list<string>`.
+
+    `cut`: the pieces of `events`, where there are some.
+    """
     found: dict[str, npt.NDArray[np.bool_]] = {}
-    for piece in pieces(events):
+    for piece in pieces(events) if cut is None else cut:
         for rule, mask in _broken(piece):
             found.setdefault(rule.name, np.zeros(len(events), dtype=np.bool_))[piece.rows] = mask
     if not found:
