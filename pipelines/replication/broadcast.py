@@ -259,7 +259,9 @@ def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) 
     counted = broad.select(["cluster", "source_id", "broker_id"]).append_column(
         "ts", pa.array(wide(broad["ts"]) // 60_000_000)
     )
-    groups = counted.group_by(["cluster", "source_id", "broker_id", "ts"]).aggregate([([], "count_all")])
+    groups = counted.group_by(["cluster", "source_id", "broker_id", "ts"], use_threads=False).aggregate(
+        [([], "count_all")]
+    )
     for row in groups.to_pylist():
         if owner(row["source_id"], reconstructor.buckets) == reconstructor.bucket:
             minutes.add(row["cluster"], row["broker_id"], row["ts"] * 60_000_000, "events", row["count_all"])

@@ -1,7 +1,7 @@
-"""A process that has imported what the driver's Python processes need, and forks each of them when it is asked for.
+"""A process that has imported what Spark's Python processes need, and forks each of them when it is asked for.
 
-Spark starts them anew for every query, one after the other, and gives them ten seconds; most of what they do is to
-import. Started by `start` as `python -m pipelines.streaming.workers.zygote ADDRESS`; it ends with the driver.
+A first run starts eight, one after the other, and every run two, which Spark gives ten seconds; most of what they do
+is to import. Started by `start` as `python -m pipelines.streaming.workers.zygote ADDRESS`; it ends with the driver.
 """
 
 from __future__ import annotations
@@ -22,12 +22,24 @@ import tempfile
 import threading
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
-from pipelines.streaming.workers.handoff import ADDRESS, OUTPUTS, SERVED, SIZE
+from pipelines.streaming.workers import daemon, kernels
+from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, PLANNERS, SIZE
 from pipelines.streaming.workers.installed import prefer_installed
 
-NEEDED = ("deltalake", "pyarrow.parquet", "pipelines.streaming.bronze_source", "pipelines.streaming.bucket_processor")
-"""What they import beside their own modules."""
+SOURCE_AND_SINK = (
+    "create_data_source",
+    "lookup_data_sources",
+    "plan_data_source_read",
+    "python_streaming_sink_runner",
+    "write_into_data_source",
+)
+NEEDED = (
+    *daemon.NEEDED, *PLANNERS, "deltalake", "pyspark.worker",
+    *(f"pyspark.sql.worker.{name}" for name in SOURCE_AND_SINK),
+)  # fmt: skip
+"""What they import, or run."""
 
 _running: subprocess.Popen[bytes] | None = None
 _address = ""
@@ -49,10 +61,11 @@ def main(address: str) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads do not outlive a fork
     try:
         prefer_installed()
-        for name in (*SERVED, *NEEDED):
+        for name in NEEDED:
             # A process that lacks something says so itself, where Spark hears it.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        kernels.load()
         gc.freeze()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody: the driver decides
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
@@ -81,21 +94,24 @@ def _stand_in(asking: socket.socket) -> None:
         request = _received(asking)
         os.environ.clear()
         os.environ.update(request["environ"])
-        threading.Thread(target=_end_with, args=[asking], daemon=True).start()
-        status = _run(request["module"])
+        module, *sys.argv[1:] = request["words"]
+        if module not in DAEMONS:
+            threading.Thread(target=_end_with, args=[asking], daemon=True).start()
+        status = _run(module)
     finally:
         with contextlib.suppress(OSError):
             asking.sendall(bytes([status]))
         os._exit(status)
 
 
-def _received(asking: socket.socket) -> dict[str, dict[str, str]]:
-    size, outputs, *_ = socket.recv_fds(asking, SIZE, len(OUTPUTS))
-    for mine, theirs in zip(OUTPUTS, outputs, strict=True):
+def _received(asking: socket.socket) -> dict[str, Any]:
+    """What `hand_over` sent; its stdin and outputs are this process's from here on."""
+    size, files, *_ = socket.recv_fds(asking, SIZE, len(FILES))
+    for mine, theirs in zip(FILES, files, strict=True):
         os.dup2(theirs, mine)
         os.close(theirs)
     with asking.makefile("rb") as stream:
-        request: dict[str, dict[str, str]] = json.loads(stream.read(int.from_bytes(size, "big")))
+        request: dict[str, Any] = json.loads(stream.read(int.from_bytes(size, "big")))
     return request
 
 
@@ -104,10 +120,10 @@ def _end_with(asking: socket.socket) -> None:
     os._exit(1)
 
 
-def _run(module: object) -> int:
+def _run(module: str) -> int:
     """The exit status of a module that is run as the main one."""
     try:
-        runpy.run_module(str(module), run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return (ended.code if isinstance(ended.code, int) else int(ended.code is not None)) & 0xFF
     except BaseException:

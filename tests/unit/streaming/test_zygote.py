@@ -18,15 +18,15 @@ ROOT = Path(workers.__file__).parents[3]
 ZYGOTE = """
 import sys
 from pipelines.streaming.workers import zygote
-zygote.SERVED, zygote.NEEDED = (), ("imported",)
+zygote.NEEDED, zygote.DAEMONS, zygote.kernels.load = ("imported",), ("forking",), int
 zygote.main(sys.argv[1])
 """
 ASKING = """
 import sys
 from pipelines.streaming.workers import handoff
-handoff.SERVED = ("job",)
+handoff.SERVED = ("job", "forking")
 print("before", flush=True)
-print("status", handoff.hand_over("job"), flush=True)
+print("status", handoff.hand_over(sys.argv[1:]), flush=True)
 """
 
 
@@ -63,10 +63,11 @@ def serving(folder):
     assert not address.parent.exists()
 
 
-def asking(folder, address, **more):
-    command = [sys.executable, "-c", ASKING]
+def asking(folder, address, *words, **more):
+    command = [sys.executable, "-c", ASKING, *(words or ["job"])]
     env = environment(folder, **{handoff.ADDRESS: address}, **more)
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 IMPORTED = "import os\nWHERE = os.getpid()\n"
@@ -111,6 +112,21 @@ def test_a_fork_ends_with_the_process_that_asked(tmp_path):
         assert until(lambda: not Path(f"/proc/{fork}").exists() if Path("/proc/self").exists() else _gone(fork))
 
 
+FORKING = """
+import os, sys, threading
+print(sys.argv[1:], threading.active_count(), flush=True)
+print("heard", sys.stdin.readline().strip(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_daemon_has_its_arguments_and_stdin_and_no_thread_that_its_forks_would_lack(tmp_path):
+    code(tmp_path, imported="", forking=FORKING)
+    with serving(tmp_path) as (_, address):
+        out, _ = asking(tmp_path, address, "forking", "of", "workers").communicate("hello\nmore", timeout=60)
+    assert out.splitlines() == ["before", "['of', 'workers'] 1", "heard hello", "status 0"]
+
+
 def _gone(pid):
     try:
         os.kill(pid, 0)
@@ -129,10 +145,10 @@ def test_an_interrupt_from_the_terminal_is_the_drivers_to_answer(tmp_path):
 
 def test_without_a_zygote_a_process_goes_on_by_itself(tmp_path, monkeypatch):
     monkeypatch.delenv(handoff.ADDRESS, raising=False)
-    assert handoff.hand_over(handoff.SERVED[0]) is None
+    assert handoff.hand_over([handoff.SERVED[0]]) is None
     monkeypatch.setenv(handoff.ADDRESS, str(tmp_path / "nobody"))
-    assert handoff.hand_over(handoff.SERVED[0]) is None
-    assert handoff.hand_over("pyspark.daemon") is None
+    assert handoff.hand_over([handoff.SERVED[0]]) is None
+    assert handoff.hand_over(["json.tool"]) is None
 
 
 def test_one_zygote_serves_all_sessions_of_a_process(monkeypatch):

@@ -13,9 +13,12 @@ try:
 except ImportError:
     pass
 else:
-    if sys.orig_argv[1:2] == ["-m"] and (status := hand_over(sys.orig_argv[2])) is not None:
-        os._exit(status)
     prefer_installed()
+    # A pyspark in a zip that is left is another version than the zygote has.
+    if sys.orig_argv[1:2] == ["-m"] and not any("pyspark" in entry and entry.endswith(".zip") for entry in sys.path):
+        status = hand_over(sys.orig_argv[2:])
+        if status is not None:
+            os._exit(status)
 
 # Whatever the machine has of this name comes next.
 sys.path[:] = [entry for entry in sys.path if Path(entry) != Path(__file__).parent]
