@@ -188,6 +188,21 @@ def test_what_another_source_of_the_broker_tells_is_kept_apart():
     assert assert_same(fetches, states, replica_hw=True) > 50
 
 
+def test_a_run_is_told_by_one_source():
+    one = quiet(leads(), *range(100, 1_100, 100))
+    other = quiet(Told("broker-1/server.log"), *range(4_000, 5_000, 100))
+    assert stay(one, other) == [(100, None), (1_000, 8), (4_000, None), (4_100, None), (4_900, 7)]
+    assert assert_same(one, other) == 15
+
+
+def test_the_first_fetch_of_a_term_is_no_unchanged_one():
+    """It tells a LEO that is not known any more, and may move the HW that the others learn by their next two."""
+    told = quiet(leads(), 100, 200).leader(350, 1, 10, 8, [1, 2, 3])
+    told.fetch(400, 2, 10).fetch(450, 3, 10)
+    assert stay(quiet(told, 500, 600, 700, 800))[2:] == [(400, None), (500, None), (600, None), (800, 1)]
+    assert assert_same(told, replica_hw=True) == 1
+
+
 def test_two_brokers_that_lead_in_turn_do_not_mix():
     one = quiet(leads(), *range(100, 3_000, 100)).follower(3_000, 1, 10, 10, of=2)
     two = Told("broker-2/replication.log").leader(3_001, 1, 10, 10, [1, 2, 3])
