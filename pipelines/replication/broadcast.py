@@ -61,14 +61,27 @@ def wide_rows(written: Written) -> pa.Table:
     return rows_of(written.events.select(HEARD), np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
 
+def own_rejected(rejected: pa.Table, bucket: int, buckets: int) -> pa.Table:
+    """The rejected rows that this bucket tells of: all have the broker-wide ones, one tells of each."""
+    if buckets == 1 or not rejected.num_rows:
+        return rejected
+    on_partitions = pc.greater_equal(pc.fill_null(rejected["partition"], -1), 0)
+    return rejected.filter(pc.or_(on_partitions, _spoken_for(rejected["source_id"], bucket, buckets)))
+
+
 def heeded(broad: pa.Table, bucket: int, buckets: int) -> pa.Table:
     """Broker-wide events without the `progress` of sources that another bucket speaks for: coverage tells as much."""
     if buckets == 1 or not broad.num_rows:
         return broad
-    source = broad["source_id"].cast(pa.string())
-    own = [name for name in pc.unique(source).to_pylist() if owner(name, buckets) == bucket]
-    mine = pc.is_in(source, value_set=pa.array(own, pa.string()))
+    mine = _spoken_for(broad["source_id"], bucket, buckets)
     return broad.filter(pc.or_(mine, pc.not_equal(broad["event_type"], "progress")))
+
+
+def _spoken_for(source: pa.ChunkedArray, bucket: int, buckets: int) -> pa.ChunkedArray:
+    """Whether each of these sources is one that this bucket speaks for."""
+    names = pc.fill_null(source.cast(pa.string()), "")
+    own = [name for name in pc.unique(names).to_pylist() if owner(name, buckets) == bucket]
+    return pc.is_in(names, value_set=pa.array(own, pa.string()))
 
 
 def closes(events: pa.Table, runs: pa.Table) -> bool:

@@ -129,7 +129,8 @@ class Reconstructor:
             waiting = with_dictionaries(self.state.waiting)
             now = written.events.select(waiting.column_names).cast(waiting.schema)
             written = Written(pa.concat_tables([waiting, now]))
-        return written, broad.filter(pc.not_equal(broad["event_type"], REJECTED)), rejected
+        heard = broad.filter(pc.not_equal(broad["event_type"], REJECTED))
+        return written, heard, broadcast.own_rejected(rejected, self.bucket, self.buckets)
 
     def _told(self) -> I64:
         known, names = self.state.sources.known, self.state.source_names.all

@@ -68,3 +68,22 @@ def test_repeats_change_nothing(events_of):
     facts, expected = streamed(events_of("leader_crash"), 1, 1, repeated=0.01), replayed(events_of("leader_crash"))
     assert_same_silver(facts, expected)
     assert_same_minutes(facts, expected)
+
+
+@pytest.mark.parametrize("sourceless", [False, True])
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_a_broken_broker_wide_row_is_set_aside_once(events_of, buckets, sourceless):
+    events = events_of("leader_crash")
+    wide = pc.less(events["partition"], 0)
+    broken = pc.and_(wide, pc.equal(pc.bit_wise_and(events["source_seq"], 3), 0))
+    kinds = pc.if_else(broken, "rumour", events["event_type"])
+    nobody = pc.and_(broken, sourceless)
+    sources = pc.if_else(nobody, pa.scalar(None, pa.string()), events["source_id"])
+    for name, column in (("event_type", kinds), ("source_id", sources)):
+        at = events.schema.get_field_index(name)
+        events = events.set_column(at, pa.field(name, pa.string()), column)
+    facts, expected = streamed(events, buckets, 3), replayed(events)
+    assert len(expected.quarantine) == pc.sum(broken).as_py() > 10
+    assert same_rows(facts.quarantine) == same_rows(expected.quarantine)
+    if not sourceless:  # numbers that nobody tells are missing telemetry
+        assert_same_minutes(facts, expected)
