@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cache
 
 import pyarrow as pa
 
@@ -22,9 +22,7 @@ ROWS = 1 << 17
 def refer(files: Sequence[str], keys: Sequence[int]) -> pa.RecordBatch:
     """Rows of PACKED that tell every bucket in which files of bronze its events are."""
     blob = json.dumps(list(files)).encode()
-    return pa.record_batch([pa.array(column, f.type) for column, f in zip(
-        (list(keys), [FILES] * len(keys), [blob] * len(keys)), PACKED, strict=True
-    )], PACKED)  # fmt: skip
+    return pa.RecordBatch.from_pylist([{"key": key, "kind": FILES, "blob": blob} for key in keys], PACKED)
 
 
 class BucketRows:
@@ -71,11 +69,11 @@ def _type(field: pa.Field) -> pa.DataType:
     return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
 
 
-_shared: dict[pa.DataType, Any] = {}
-
-
 def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:
-    if kind not in _shared:
-        _shared[kind] = pa.nulls(ROWS, kind)
     full, rest = divmod(count, ROWS)
-    return pa.chunked_array([_shared[kind]] * full + [_shared[kind][:rest]], kind)
+    return pa.chunked_array([*[_shared(kind)] * full, _shared(kind)[:rest]], kind)
+
+
+@cache
+def _shared(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(ROWS, kind)

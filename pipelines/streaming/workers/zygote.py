@@ -58,6 +58,7 @@ def start(environment: MutableMapping[str, str]) -> None:
 
 def main(address: str) -> None:
     """Serves until stdin is closed; then nothing is left of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody: the driver decides
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads do not outlive a fork
     try:
         prefer_installed()
@@ -67,7 +68,6 @@ def main(address: str) -> None:
                 importlib.import_module(name)
         kernels.load()
         gc.freeze()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody: the driver decides
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
         _serve(address)
     finally:
