@@ -142,6 +142,8 @@ def _job(stream: Stream, stop: Event, pipe: Connection) -> None:
         master="local[*]",
         shuffle_partitions=os.cpu_count() or 1,
         gold_interval_s=0,
+        # What each batch read is looked up in its offsets afterwards: none of them is to be cleared away.
+        spark_conf={"spark.sql.streaming.minBatchesToRetain": "1000000"},
         jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
         on_batch=lambda b: pipe.send((time.time() - stream.begins, b.events, b.seconds, b.versions_behind)),
         stop=stopping,

@@ -62,7 +62,10 @@ def arrivals(lake: Path, checkpoint: Path, app: str, first: int) -> Arrivals:
     """Of all commits of writer `app` from its version `first` on."""
     read = _versions_read(checkpoint)
     bronze, gold = lake / replication_events.TABLE.path, lake / partition_health.TABLE.path
-    states = [(c.at, read.get(max(c.writers.values(), default=-1), -1), _told(gold, c)) for c in commits(gold)]
+    written = [(c, max(c.writers.values())) for c in commits(gold) if c.writers]
+    if cleared := {batch for _, batch in written} - set(read):
+        raise RuntimeError(f"what batch {min(cleared)} read is not known any more: its offsets were cleared away")
+    states = [(commit.at, read[batch], _told(gold, commit)) for commit, batch in written]
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for commit in commits(bronze):
         if first <= commit.writers.get(app, -1):

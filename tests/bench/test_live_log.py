@@ -5,6 +5,7 @@ import os
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from generators.lake import append_events
@@ -100,3 +101,10 @@ def test_a_backlog_that_grows_is_seen():
     told = _kept_up([Ended(5.0 * k, 1000, 4.0, k) for k in range(9)])
     assert "1 in the first third, 7 in the last, at most 8" in told
     assert "too few" in _kept_up([Ended(5.0, 1000, 4.0, 0)])
+
+
+def test_a_batch_whose_offsets_were_cleared_away_is_no_guess(tmp_path):
+    root, checkpoint = lake(tmp_path, [(4.0, lambda p: 1.5), (9.0, lambda p: 0)], [1, 3])
+    (checkpoint / "offsets" / "0").unlink()
+    with pytest.raises(RuntimeError, match="batch 0 read is not known"):
+        arrivals(root, checkpoint, APP, 0)
