@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from pipelines.replication import sources
 from pipelines.replication.buckets import assign
-from pipelines.replication.columns import NAMED, with_dictionaries
+from pipelines.replication.columns import with_dictionaries
 from pipelines.streaming.bronze_log import BronzeLog
 from pipelines.streaming.bronze_source import tables
+from pipelines.streaming.narrow import declared
 from pipelines.streaming.packing import FILES, PACKED
 from schemas import replication_events
 
@@ -59,14 +60,10 @@ class BucketRows:
 def _whole(events: pa.Table) -> pa.Table:
     """All columns of bronze: those that no row group had are null, and share their nulls."""
     columns = [
-        events[field.name] if field.name in events.column_names else _nulls(len(events), _type(field))
+        events[field.name] if field.name in events.column_names else _nulls(len(events), declared(field))
         for field in replication_events.ARROW
     ]
     return pa.table(columns, names=replication_events.ARROW.names)
-
-
-def _type(field: pa.Field) -> pa.DataType:
-    return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
 
 
 def _nulls(count: int, kind: pa.DataType) -> pa.ChunkedArray:

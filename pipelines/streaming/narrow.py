@@ -115,9 +115,9 @@ def widen(tables: Sequence[pa.Table]) -> pa.Table:
     columns = []
     for field in replication_events.ARROW:
         if all(field.name not in part.meaning for part in parts):
-            columns.append(pa.nulls(sum(map(len, tables)), _type(field)))
+            columns.append(pa.nulls(sum(map(len, tables)), declared(field)))
         elif field.name in (*NAMED, *_TEXTS):
-            columns.append(_names(parts, field.name).cast(_type(field)))
+            columns.append(_names(parts, field.name).cast(declared(field)))
         elif pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type):
             columns.append(_numbers(parts, field.name, field.type))
         else:
@@ -134,7 +134,8 @@ def _parts(tables: Sequence[pa.Table]) -> Iterator[_Part]:
             begin += len(rows)
 
 
-def _type(field: pa.Field) -> pa.DataType:
+def declared(field: pa.Field) -> pa.DataType:
+    """A column's type as the reconstruction is given it: few names as a dictionary."""
     return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
 
 
