@@ -37,7 +37,7 @@ class Causes:
             asked = (
                 proposed is not None and h.leader in (proposed.isr or ()) and proposed.broker not in (h.replicas or ())
             )
-            return "reassignment" if asked and not h.unclean else "election"
+            return "reassignment" if asked and h.replicas != replicas and not h.unclean else "election"
         if self._acting is not None and self._acting.at == h.at:
             return _BY_STATE.get(self._acting.detail or "", "unknown")
         if proposed is not None and set(proposed.isr or ()) == set(after):
