@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from generators.data_file import CONFIGURATION, Written, write_file
 from generators.files import StorageOptions as StorageOptions
+from generators.files import file_system
+from generators.row_groups import row_groups
 from schemas import replication_events
-from schemas.encoding import writer_properties
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable, Field
+    from pyarrow.fs import FileSystem
 
-    from pipelines.streaming.tables import Written
-
-# What the Spark reader and the Rust writer of one table would not both understand stays off.
-CONFIGURATION = {
-    "delta.enableDeletionVectors": "false",
-    "delta.dataSkippingNumIndexedCols": "8",
-}
+ROWS_OF_A_FILE = 4_000_000
+"""A file is read in one micro-batch: a commit of more rows can be read in several."""
+ROWS_OF_A_GROUP = 1 << 20
 
 
 def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
@@ -31,7 +30,7 @@ def _opened(lake: str, storage_options: StorageOptions | None) -> DeltaTable:
     """The table of events of `lake` as it is, created with its declared schema where it does not exist."""
     from deltalake import DeltaTable
 
-    uri = f"{lake.rstrip('/')}/{replication_events.TABLE.path}"
+    uri = bronze_uri(lake)
     options = dict(storage_options or {})
     if DeltaTable.is_deltatable(uri, storage_options=options):
         return DeltaTable(uri, storage_options=options)
@@ -42,6 +41,11 @@ def _opened(lake: str, storage_options: StorageOptions | None) -> DeltaTable:
         configuration=CONFIGURATION,
         storage_options=options,
     )
+
+
+def bronze_uri(lake: str) -> str:
+    """Where the table of events of a lake is."""
+    return f"{lake.rstrip('/')}/{replication_events.TABLE.path}"
 
 
 def with_columns(table: DeltaTable, schema: pa.Schema) -> DeltaTable:
@@ -91,15 +95,14 @@ def append_round(
 
     Delta records the versions and does not refuse old ones: callers compare with `committed` first.
     """
-    from deltalake import write_deltalake
+    table, folder = bronze(lake, storage_options), file_system(bronze_uri(lake), storage_options)
+    rows = events.cast(replication_events.ARROW).combine_chunks()
+    files = [_written(folder, rows.slice(k, ROWS_OF_A_FILE)) for k in range(0, len(rows), ROWS_OF_A_FILE)]
+    _commit(table, files, versions)
 
-    write_deltalake(
-        bronze(lake, storage_options),
-        events.cast(replication_events.ARROW).combine_chunks(),  # chunks would be written in any order
-        mode="append",
-        commit_properties=_reached(versions),
-        writer_properties=writer_properties(replication_events.ARROW),
-    )
+
+def _written(folder: FileSystem, events: pa.Table) -> Written:
+    return write_file(folder, "replication_events", events.schema, row_groups(events), ROWS_OF_A_GROUP)
 
 
 def append_files(
@@ -109,9 +112,13 @@ def append_files(
     storage_options: StorageOptions | None = None,
 ) -> None:
     """As `append_round`, for Parquet files that stand in the table's folder already."""
+    _commit(bronze(lake, storage_options), files, versions)
+
+
+def _commit(table: DeltaTable, files: Sequence[Written], versions: Mapping[str, int]) -> None:
     from deltalake.transaction import AddAction
 
-    bronze(lake, storage_options).create_write_transaction(
+    table.create_write_transaction(
         [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files],
         mode="append",
         schema=replication_events.ARROW,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from generators.data_file import CONFIGURATION
 from generators.files import StorageOptions
-from generators.lake import CONFIGURATION
 from generators.lock import hold
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.outbox import latest, news, since

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from generators.data_file import CONFIGURATION
 from generators.files import StorageOptions
-from generators.lake import CONFIGURATION
 from schemas import quality_results
 
 Judged = dict[tuple[str, str], int]

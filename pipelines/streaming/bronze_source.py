@@ -150,12 +150,22 @@ def tables(log: BronzeLog, files: Sequence[tuple[str, list[int] | None]]) -> Ite
     waiting: list[pa.Table] = []
     for path, groups in files:
         for events in _read(log, path, groups):
+            if waiting and _apart(waiting, events):
+                yield pa.concat_tables(waiting, promote_options="default")
+                waiting = []
             waiting.append(events)
             if sum(map(len, waiting)) >= ROWS_PER_BLOB:
                 yield pa.concat_tables(waiting, promote_options="default")
                 waiting = []
     if waiting:
         yield pa.concat_tables(waiting, promote_options="default")
+
+
+def _apart(waiting: Sequence[pa.Table], events: pa.Table) -> bool:
+    """Whether many rows would get columns that hold nothing for them: see `generators.row_groups`."""
+    from generators.row_groups import WORTH
+
+    return sum(map(len, [*waiting, events])) >= WORTH and events.column_names != waiting[0].column_names
 
 
 def _read(log: BronzeLog, path: str, groups: list[int] | None) -> Iterator[pa.Table]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
-import uuid
 from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from generators.data_file import DataFile, Written
 from pipelines.streaming import gold
-from pipelines.streaming.tables import HEALTH, Lake, Written, declared, statistics
-from schemas.encoding import DIFFERENCES, counted
+from pipelines.streaming.tables import HEALTH, Lake, declared
 
 ROW_GROUP = 1 << 18
 WRITTEN = "written"
@@ -76,48 +73,25 @@ class FactFiles:
         return self._told
 
 
-class _Output:
+class _Output(DataFile):
     """One growing Parquet file of one kind."""
 
     def __init__(self, lake: Lake, kind: str, row_group: int) -> None:
-        self.kind, self.path = kind, f"part-{uuid.uuid4()}.snappy.parquet"
-        self.schema = declared(kind).arrow()
-        self.files = lake.files(kind)
+        super().__init__(lake.files(kind), kind, declared(kind).arrow())
         self._row_group = row_group
-        self._stream = self.files.open_output_stream(self.path)
         self._waiting: list[pa.Table] = []
-        self._writer = pq.ParquetWriter(
-            self._stream, self.schema, compression="snappy", use_dictionary=_repeating(self.schema),
-            column_encoding=dict.fromkeys(counted(self.schema), DIFFERENCES),
-        )  # fmt: skip
 
     def add(self, table: pa.Table) -> None:
         """A bucket has few rows of most kinds: those of several become one row group."""
         self._waiting.append(table.select(self.schema.names).cast(self.schema))
         if sum(map(len, self._waiting)) >= self._row_group:
-            self._write()
-
-    def _write(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=2 * self._row_group)
-        self._waiting = []
+            self._flush()
 
     def close(self) -> Written:
-        self._write()
-        self._writer.close()
-        self._stream.close()
-        size = self.files.get_file_info(self.path).size
-        metadata = self._writer.writer.metadata
-        stats = statistics(metadata, self.schema)
-        return Written(self.kind, self.path, size, metadata.num_rows, time.time_ns() // 1_000_000, stats)
+        self._flush()
+        return super().close()
 
-    def discard(self) -> None:
-        self._writer.close()
-        self._stream.close()
-        self.files.delete_file(self.path)
-
-
-def _repeating(schema: pa.Schema) -> list[str]:
-    """Columns as Parquet names them that are kept as dictionaries."""
-    names = [name for name in schema.names if name not in counted(schema)]
-    return [path for name in names for path in (name, f"{name}.list.element", f"{name}.key_value.key")]
+    def _flush(self) -> None:
+        if self._waiting:
+            self.write(pa.concat_tables(self._waiting), 2 * self._row_group)
+        self._waiting = []

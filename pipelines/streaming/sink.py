@@ -10,11 +10,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from generators.data_file import Written
 from generators.lock import verify_role
 from pipelines.streaming import gold
 from pipelines.streaming.fact_files import ROW_GROUP, WRITTEN, FactFiles, Told
 from pipelines.streaming.packing import decode
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, Written, commit
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, commit
 
 FORMAT = "hwmark"
 

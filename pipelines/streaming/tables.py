@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from generators.data_file import CONFIGURATION, Written
 from generators.files import file_system
 from generators.lake import with_columns
 from pipelines.replication.facts import SCHEMAS
@@ -25,10 +22,6 @@ HEALTH = "partition_health"
 MINUTES = ("cluster_minute", "broker_minute")
 ROLE = "run"
 """Whoever holds it commits to these tables."""
-
-# What the Spark reader and the Rust writer of one table would not both understand stays off.
-INDEXED = 8
-CONFIGURATION = {"delta.enableDeletionVectors": "false", "delta.dataSkippingNumIndexedCols": str(INDEXED)}
 
 
 @dataclass(frozen=True)
@@ -71,18 +64,6 @@ def declared(kind: str) -> Table:
     return tables()[kind]
 
 
-@dataclass(frozen=True)
-class Written:
-    """One Parquet file in a table's folder, not yet part of the table."""
-
-    kind: str
-    path: str
-    size: int
-    rows: int
-    written_ms: int
-    stats: str
-
-
 def commit(
     lake: Lake, kind: str, files: Sequence[Written], query_id: str, batch_id: int, *, overwrite: bool = False
 ) -> bool:
@@ -117,37 +98,3 @@ def transaction(query_id: str, batch_id: int) -> Any:
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(query_id, batch_id)])
-
-
-def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
-    """Delta's statistics of one file as JSON: rows, and least and largest values of its first INDEXED columns."""
-    least: dict[str, Any] = {}
-    largest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for index in range(metadata.num_columns):
-        name = metadata.schema.column(index).path
-        found = [metadata.row_group(g).column(index).statistics for g in range(metadata.num_row_groups)]
-        if name not in schema.names[:INDEXED] or any(s is None or not s.has_null_count for s in found):
-            continue
-        nulls[name] = sum(s.null_count for s in found)
-        ranges = [s for s in found if s.has_min_max]
-        if ranges and _comparable(schema.field(name).type):
-            least[name] = _json(min(s.min for s in ranges))
-            largest[name] = _json(max(s.max for s in ranges), up=True)
-    told = {"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls}
-    return json.dumps(told)
-
-
-def _comparable(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_timestamp(kind))
-
-
-def _json(value: Any, up: bool = False) -> Any:
-    """Times to milliseconds, as Delta's statistics have them; the largest is rounded up to hold every row."""
-    from datetime import datetime, timedelta
-
-    if not isinstance(value, datetime):
-        return value
-    if up and value.microsecond % 1000:
-        value += timedelta(milliseconds=1)
-    return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"

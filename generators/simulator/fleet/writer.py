@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Iterable
 from queue import Queue
 from threading import Thread
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
-from generators.lake import StorageOptions, append_files, bronze, committed
+from generators.data_file import Written, write_file
+from generators.files import file_system
+from generators.lake import StorageOptions, append_files, bronze, bronze_uri, committed
 from generators.simulator.fleet.columns import SCHEMA
-from pipelines.streaming.tables import INDEXED, Lake, Written, statistics
-from schemas import replication_events
-from schemas.encoding import DIFFERENCES, counted
 
 if TYPE_CHECKING:
     from generators.simulator.fleet.parts import Part
 
-_KIND = "replication_events"
 WAITING = 2
 """Parts that may wait for the thread."""
 
@@ -37,7 +31,7 @@ class Writer:
         self._lake, self._app_id, self._options = lake, app_id, storage_options
         bronze(lake, storage_options)
         self._there = committed(lake, [app_id], storage_options)[app_id]
-        self._folder = Lake(lake, storage_options or {}).files(_KIND)
+        self._folder = file_system(bronze_uri(lake), storage_options)
         self._version = 0
         self._files: list[Written] = []
         self._failed: BaseException | None = None
@@ -80,18 +74,4 @@ class Writer:
             self._version += 1
 
     def _file(self, part: Part) -> Written:
-        path = f"part-{uuid.uuid4()}.snappy.parquet"
-        with self._folder.open_output_stream(path) as stream:
-            writer = pq.ParquetWriter(
-                stream, SCHEMA, compression="snappy", store_schema=False,
-                write_statistics=list(SCHEMA.names[:INDEXED]),
-                use_dictionary=[n for n in SCHEMA.names if n not in counted(SCHEMA)],
-                column_encoding=dict.fromkeys(counted(SCHEMA), DIFFERENCES),
-            )  # fmt: skip
-            for table in part.tables():
-                writer.write_table(table)
-            writer.close()
-        metadata = writer.writer.metadata
-        size = self._folder.get_file_info(path).size
-        stats = statistics(metadata, replication_events.ARROW)
-        return Written(_KIND, path, size, metadata.num_rows, time.time_ns() // 1_000_000, stats)
+        return write_file(self._folder, "replication_events", SCHEMA, part.tables())

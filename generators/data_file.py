@@ -1,0 +1,118 @@
+"""Parquet files in the folder of a Delta table, which are no part of it until a commit names them."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from schemas.encoding import DIFFERENCES, counted
+
+INDEXED = 8
+# What the Spark reader and the Rust writer of one table would not both understand stays off.
+CONFIGURATION = {"delta.enableDeletionVectors": "false", "delta.dataSkippingNumIndexedCols": str(INDEXED)}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A finished file of the table `kind`: its path below the table's folder, and what Delta's log says of it."""
+
+    kind: str
+    path: str
+    size: int
+    rows: int
+    written_ms: int
+    stats: str
+
+
+class DataFile:
+    """A file of the table `kind` that grows by a row group, or several, with each table written to it."""
+
+    def __init__(self, folder: FileSystem, kind: str, schema: pa.Schema) -> None:
+        self.kind, self.path, self.schema = kind, f"part-{uuid.uuid4()}.snappy.parquet", schema
+        self._folder = folder
+        self._stream = folder.open_output_stream(self.path)
+        self._writer = pq.ParquetWriter(
+            self._stream, schema, compression="snappy", store_schema=False, use_dictionary=_repeating(schema),
+            column_encoding=dict.fromkeys(counted(schema), DIFFERENCES),
+        )  # fmt: skip
+
+    def write(self, table: pa.Table, rows_of_a_group: int | None = None) -> None:
+        """Rows in the file's schema."""
+        self._writer.write_table(table, rows_of_a_group)
+
+    def close(self) -> Written:
+        """Ends the file and says what it is."""
+        self._writer.close()
+        self._stream.close()
+        size = self._folder.get_file_info(self.path).size
+        metadata = self._writer.writer.metadata
+        stats = statistics(metadata, self.schema)
+        return Written(self.kind, self.path, size, metadata.num_rows, time.time_ns() // 1_000_000, stats)
+
+    def discard(self) -> None:
+        """Removes what there is of the file."""
+        self._writer.close()
+        self._stream.close()
+        self._folder.delete_file(self.path)
+
+
+def write_file(
+    folder: FileSystem, kind: str, schema: pa.Schema, tables: Iterable[pa.Table], rows_of_a_group: int | None = None
+) -> Written:
+    """A file of these tables; nothing is left of it where one cannot be written."""
+    file = DataFile(folder, kind, schema)
+    try:
+        for table in tables:
+            file.write(table, rows_of_a_group)
+        return file.close()
+    except BaseException:
+        file.discard()
+        raise
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """Columns as Parquet names them that are kept as dictionaries."""
+    names = [name for name in schema.names if name not in counted(schema)]
+    return [path for name in names for path in (name, f"{name}.list.element", f"{name}.key_value.key")]
+
+
+def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
+    """Delta's statistics of one file as JSON: rows, and least and largest values of its first INDEXED columns."""
+    least: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for index in range(metadata.num_columns):
+        name = metadata.schema.column(index).path
+        found = [metadata.row_group(g).column(index).statistics for g in range(metadata.num_row_groups)]
+        if name not in schema.names[:INDEXED] or any(s is None or not s.has_null_count for s in found):
+            continue
+        nulls[name] = sum(s.null_count for s in found)
+        ranges = [s for s in found if s.has_min_max]
+        if ranges and _comparable(schema.field(name).type):
+            least[name] = _json(min(s.min for s in ranges))
+            largest[name] = _json(max(s.max for s in ranges), up=True)
+    told = {"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls}
+    return json.dumps(told)
+
+
+def _comparable(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_timestamp(kind))
+
+
+def _json(value: Any, up: bool = False) -> Any:
+    """Times to milliseconds, as Delta's statistics have them; the largest is rounded up to hold every row."""
+    if not isinstance(value, datetime):
+        return value
+    if up and value.microsecond % 1000:
+        value += timedelta(milliseconds=1)
+    return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
