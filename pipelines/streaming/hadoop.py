@@ -14,6 +14,8 @@ _S3A = {
     "session_token": "session.token",
 }
 _TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+_CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
+_BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
@@ -27,6 +29,15 @@ def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
     if "session.token" in told:
         told["aws.credentials.provider"] = _TEMPORARY
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
+
+
+def local_checkpoints(root: str) -> dict[str, str]:
+    """Spark's setting for a checkpoint on a local disk.
+
+    Without Hadoop's native library, which nobody has there, its other way of renaming a file starts two processes that
+    ask for symbolic links, five times a batch in a row and more in the tasks: 0.2 of 3 s. This one calls rename(2).
+    """
+    return {_CHECKPOINTS: _BY_FILE_SYSTEM} if "://" not in root else {}
 
 
 def spark_uri(uri: str) -> str:

@@ -90,6 +90,7 @@ def run(
             conf={
                 **(PASSES_BLOBS if source == "arrow" else {}),
                 **hadoop.settings(place.storage_options),
+                **hadoop.local_checkpoints(place.root),
                 **(spark_conf or {}),
             },
             log_file=log_file,

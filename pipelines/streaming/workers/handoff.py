@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import _socket
 import os
-import socket
-from collections.abc import Sequence
+import struct
+
+# What is imported here each of these processes waits for: `socket` and `typing` take longer than all else.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 ADDRESS = "HWMARK_ZYGOTE"
 """The variable that tells where the zygote of this driver listens."""
@@ -19,6 +23,8 @@ PLANNERS = (
 SERVED = (*DAEMONS, *PLANNERS)
 FILES = (0, 1, 2)
 SIZE = 4
+REFUSED = b"no"
+"""The answer to a process whose work a fork cannot do; every other one is an exit status."""
 
 
 def hand_over(words: Sequence[str]) -> int | None:
@@ -29,13 +35,27 @@ def hand_over(words: Sequence[str]) -> int | None:
     address = os.environ.get(ADDRESS)
     if not address or words[0] not in SERVED:
         return None
-    request = json.dumps({"words": list(words), "environ": dict(os.environ)}).encode()
-    with socket.socket(socket.AF_UNIX) as zygote:
-        try:
-            zygote.connect(address)
-        except OSError:
-            return None
-        socket.send_fds(zygote, [len(request).to_bytes(SIZE, "big")], FILES)
-        zygote.sendall(request)
-        status = zygote.recv(1)
-    return status[0] if status else 1
+    asked = request(words, os.environ)
+    zygote = _socket.socket(_socket.AF_UNIX)
+    try:
+        zygote.connect(address)
+    except OSError:
+        return None
+    files = _socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack(f"{len(FILES)}i", *FILES)
+    zygote.sendmsg([len(asked).to_bytes(SIZE, "big")], [files])
+    zygote.sendall(asked)
+    answer = zygote.recv(SIZE)
+    return None if answer == REFUSED else int(answer or b"1")
+
+
+def request(words: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """Words and environment as bytes; neither has zeros in it."""
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    return os.fsencode("\0".join([str(len(words)), *words, *variables]))
+
+
+def requested(asked: bytes) -> tuple[list[str], dict[str, str]]:
+    """The inverse of `request`."""
+    count, *told = os.fsdecode(asked).split("\0")
+    words, variables = told[: int(count)], told[int(count) :]
+    return words, dict(variable.split("=", 1) for variable in variables)

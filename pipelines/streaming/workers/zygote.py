@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import os
 import runpy
 import select
@@ -20,13 +19,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipelines.streaming.workers import daemon, kernels
-from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, PLANNERS, SIZE
-from pipelines.streaming.workers.installed import prefer_installed
+from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, PLANNERS, REFUSED, SIZE, requested
+from pipelines.streaming.workers.installed import others, prefer_installed
 
 SOURCE_AND_SINK = (
     "create_data_source",
@@ -67,11 +65,19 @@ def main(address: str) -> None:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
         kernels.load()
+        others(map(str, _zips()))  # the forks know then
         gc.freeze()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
         _serve(address)
     finally:
         shutil.rmtree(Path(address).parent, ignore_errors=True)
+
+
+def _zips() -> Iterable[Path]:
+    """The packages that Spark puts on its processes' path."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(_find_spark_home(), "python", "lib").glob("*.zip")
 
 
 def _serve(address: str) -> None:
@@ -88,31 +94,28 @@ def _serve(address: str) -> None:
 
 def _stand_in(asking: socket.socket) -> None:
     """Is the process that asked, from here on, and ends when that one does."""
-    status = 1
+    answer = b"1"
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        request = _received(asking)
-        os.environ.clear()
-        os.environ.update(request["environ"])
-        module, *sys.argv[1:] = request["words"]
-        if module not in DAEMONS:
-            threading.Thread(target=_end_with, args=[asking], daemon=True).start()
-        status = _run(module)
+        words, environment = _received(asking)
+        if others(environment.get("PYTHONPATH", "").split(os.pathsep)):
+            answer = REFUSED
+        else:
+            answer = str(_run(asking, words, environment)).encode()
     finally:
         with contextlib.suppress(OSError):
-            asking.sendall(bytes([status]))
-        os._exit(status)
+            asking.sendall(answer)
+        os._exit(0)
 
 
-def _received(asking: socket.socket) -> dict[str, Any]:
+def _received(asking: socket.socket) -> tuple[list[str], dict[str, str]]:
     """What `hand_over` sent; its stdin and outputs are this process's from here on."""
     size, files, *_ = socket.recv_fds(asking, SIZE, len(FILES))
     for mine, theirs in zip(FILES, files, strict=True):
         os.dup2(theirs, mine)
         os.close(theirs)
     with asking.makefile("rb") as stream:
-        request: dict[str, Any] = json.loads(stream.read(int.from_bytes(size, "big")))
-    return request
+        return requested(stream.read(int.from_bytes(size, "big")))
 
 
 def _end_with(asking: socket.socket) -> None:
@@ -120,8 +123,13 @@ def _end_with(asking: socket.socket) -> None:
     os._exit(1)
 
 
-def _run(module: str) -> int:
+def _run(asking: socket.socket, words: Sequence[str], environment: Mapping[str, str]) -> int:
     """The exit status of a module that is run as the main one."""
+    os.environ.clear()
+    os.environ.update(environment)
+    module, *sys.argv[1:] = words
+    if module not in DAEMONS:
+        threading.Thread(target=_end_with, args=[asking], daemon=True).start()
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.streaming.hadoop import settings, spark_uri
+from pipelines.streaming.hadoop import local_checkpoints, settings, spark_uri
 
 KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret"}
 TOLD = {"access.key": "me", "secret.key": "secret"}
@@ -45,3 +45,8 @@ def test_options_of_s3_in_the_words_of_hadoop(options, told):
 )
 def test_addresses_of_s3_in_the_words_of_hadoop(uri, address):
     assert spark_uri(uri) == address
+
+
+@pytest.mark.parametrize(("root", "local"), [("/data/lake", True), ("s3://bucket/lake", False), ("hdfs://n/l", False)])
+def test_only_checkpoints_on_a_local_disk_are_renamed_by_the_file_system_itself(root, local):
+    assert bool(local_checkpoints(root)) == local

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -125,6 +126,23 @@ def test_a_daemon_has_its_arguments_and_stdin_and_no_thread_that_its_forks_would
     with serving(tmp_path) as (_, address):
         out, _ = asking(tmp_path, address, "forking", "of", "workers").communicate("hello\nmore", timeout=60)
     assert out.splitlines() == ["before", "['of', 'workers'] 1", "heard hello", "status 0"]
+
+
+def test_a_process_whose_pyspark_is_another_version_than_the_forks_goes_on_by_itself(tmp_path):
+    code(tmp_path, imported="", job="print('job')\n")
+    with zipfile.ZipFile(tmp_path / "pyspark.zip", "w") as zipped:
+        zipped.writestr("pyspark/version.py", "__version__: str = '0.0.1'\n")
+    path = os.pathsep.join([str(ROOT), str(tmp_path), str(tmp_path / "pyspark.zip")])
+    with serving(tmp_path) as (_, address):
+        out, _ = asking(tmp_path, address, PYTHONPATH=path).communicate(timeout=60)
+    assert out.splitlines() == ["before", "status None"]
+
+
+def test_words_and_environment_arrive_as_they_are():
+    words = ["job", "", "of = two", "ü\udcff"]
+    environment = {"EMPTY": "", "LINES": "a\nb", "SUM": "1+1=2", "Ü": "\udcff"}
+    assert handoff.requested(handoff.request(words, environment)) == (words, environment)
+    assert handoff.requested(handoff.request([], {})) == ([], {})
 
 
 def _gone(pid):
