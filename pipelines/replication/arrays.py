@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from typing import Any, NamedTuple, TypeAlias
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +42,30 @@ CACHE_LINE = 8
 """Numbers in a cache line."""
 
 
+MOST_KEPT, SPARE = 1 << 23, 16
+"""The most lines whose memory outlives them, and how many times what is asked for it may hold."""
+_kept: list[tuple[Records, ref[Records]]] = []
+"""Memory, and what is dead once nobody holds a view of it."""
+
+
 def lines(count: int) -> Records:
-    """`count` rows to be written, each of which is a cache line."""
-    made = np.empty((count + 1) * CACHE_LINE - 1, dtype=np.int64)
-    first = -(made.ctypes.data // 8) % CACHE_LINE
-    return made[first : first + count * CACHE_LINE].reshape(count, CACHE_LINE)
+    """`count` rows to be written, each of which is a cache line.
+
+    Memory that comes anew from the system costs as much as all that is written to it: that of the lines before serves
+    again, unless somebody still holds a view of them.
+    """
+    if not count:
+        return np.empty((0, CACHE_LINE), dtype=np.int64)
+    size = (count + 1) * CACHE_LINE - 1
+    memory, lent = _kept.pop() if _kept else (np.empty(0, dtype=np.int64), None)
+    if (lent is not None and lent() is not None) or not size <= len(memory) <= SPARE * size:
+        memory = np.empty(size, dtype=np.int64)
+    first = -(memory.ctypes.data // 8) % CACHE_LINE
+    # Behind a memoryview: views of an array's views hold that array, and not the one between them.
+    whole = np.frombuffer(memory.data, np.int64, count * CACHE_LINE, 8 * first)
+    if count <= MOST_KEPT:
+        _kept.append((memory, ref(whole)))
+    return whole.reshape(count, CACHE_LINE)
 
 
 class Arrays:

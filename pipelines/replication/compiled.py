@@ -13,8 +13,11 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, TypeVar
 
-from numba import config, njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
 from numba.core.caching import UserProvidedCacheLocator
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _ROOT = Path(__file__).parents[2]
@@ -69,6 +72,9 @@ def kernel(function: Function) -> Function:
     """Compiled for what runs at every row: it makes no array, so numba need not count references.
 
     Counting them cost five sixths of a run: a call hands over a dozen arrays.
+
+    An index is best unsigned, or that of `range(len(...))`: numba asks of every other one, at each access, whether it
+    counts from the end, which doubled what small loops take.
     """
     made: Function = njit(cache=True, nogil=True, _nrt=False)(function)
     return made
@@ -82,3 +88,16 @@ def hot(function: Function) -> Function:
     """
     made: Function = njit(cache=True, nogil=True, _nrt=False, forceinline=True)(function)
     return made
+
+
+def _seldom(typing: Any, condition: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        bit = ir.IntType(1)
+        expect = cgutils.get_or_insert_function(builder.module, ir.FunctionType(bit, [bit, bit]), "llvm.expect.i1")
+        return builder.call(expect, [values[0], bit(0)])
+
+    return types.boolean(types.boolean), generate
+
+
+seldom: Callable[[bool], bool] = intrinsic(_seldom)
+"""A condition that holds at few rows: what it guards is kept out of the way of the others."""

@@ -21,7 +21,10 @@ class Place:
     level: int
 
     def columns(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name in _COLUMNS}
+
+
+_COLUMNS = tuple(field.name for field in fields(Place))
 
 
 def regression(

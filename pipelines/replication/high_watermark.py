@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL
-from pipelines.replication.compiled import hot
+from pipelines.replication.compiled import hot, seldom
 from pipelines.replication.lanes import ADVANCE, IDLE, OPEN, RACE, REPORT, TERM_START
-from pipelines.replication.machine import LANE, MATCHED, ROW, SLOT, Settings, Stats, Timeline, first_not_below
+from pipelines.replication.machine import LANE, MATCHED, ROW, SLOT, Settings, Stats, Timeline, bucket_of, place_of
 from pipelines.replication.told_by_others import eligible
 
 
@@ -46,7 +44,7 @@ def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
     """Bookkeeping of a higher HW: how long the append waited, since when the HW stands below the LEO."""
     if L[lane, LANE.append_ts] != NULL and L[lane, LANE.hw] >= L[lane, LANE.append_leo]:
         if stat >= 0:
-            A.append_to_hw[stat, first_not_below(A.bounds_us, now - L[lane, LANE.append_ts])] += 1
+            A.append_to_hw[stat, bucket_of(A.bounds_us, now - L[lane, LANE.append_ts])] += 1
         L[lane, LANE.append_ts] = NULL
     L[lane, LANE.stalled_since] = NULL if L[lane, LANE.hw] >= L[lane, LANE.leader_leo] else now
 
@@ -67,9 +65,9 @@ def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, ra
 @hot
 def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, slot: int, now: int) -> bool:
     """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
-    if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1:
+    if not seldom(((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 == 0):
         return True
-    at = lane * width + slot
+    at = place_of(width, lane, slot)
     if R[at, SLOT.leo] < 0:
         return False
     if S.max_messages >= 0:
@@ -87,12 +85,12 @@ def lowest(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: i
     """(min LEO over the replicas that count, which of them stand there); -1 where one is unknown."""
     low, holding = L[lane, LANE.leader_leo], 0
     for k in range(L[lane, LANE.slots]):
-        at = np.uint64(lane * width + k)
+        at = place_of(width, lane, k)
         own = R[at, SLOT.id] == L[lane, LANE.broker]
         if not own and not counting(L, R, T, S, width, lane, k, now):
             continue
         leo = L[lane, LANE.leader_leo] if own else R[at, SLOT.leo]
-        if leo < 0:
+        if seldom(leo < 0):
             return -1, 0
         if leo < low:
             low, holding = leo, 0
@@ -107,14 +105,14 @@ def try_advance(
     O: Records, o: int, first: int, agreement: int,
 ) -> int:  # fmt: skip
     """One attempt to raise the HW (Partition.maybeIncrementLeaderHW): min LEO over those that count."""
-    if (
+    if seldom(
         L[lane, LANE.state] == IDLE
         or L[lane, LANE.isr_known] == 0
         or L[lane, LANE.leader_leo] == NULL
         or L[lane, LANE.hw] == NULL
     ):
         return o
-    if L[lane, LANE.held] != 0 or (S.strict == 1 and L[lane, LANE.frozen] == 1):
+    if seldom(L[lane, LANE.held] != 0) or (S.strict == 1 and L[lane, LANE.frozen] == 1):
         return o
     low, holding = lowest(L, R, T, S, width, lane, now)
     if low <= L[lane, LANE.hw]:
@@ -124,7 +122,7 @@ def try_advance(
     reported = NULL
     if agreement == OPEN:
         open_report = last_open(O, o, first, REPORT, low, now, S.race)
-        if open_report >= 0:
+        if seldom(open_report >= 0):
             O[open_report, ROW.agreement] = MATCHED
             agreement, reported = RACE, low
             L[lane, LANE.agreed] = max(L[lane, LANE.agreed], low)

@@ -65,10 +65,11 @@ class PartitionHistory:
             about.apply(note, context)
             self._gather(about)
 
-    def settle(self, upto: int, context: Context) -> None:
-        """Decides everything due before `upto`."""
+    def settle(self, upto: int, context: Context) -> int | None:
+        """Decides everything due before `upto`; the earliest time at which something waits then."""
         while (due := self.due()) is not None and due < upto:
             self._decide(due, context)
+        return due
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""

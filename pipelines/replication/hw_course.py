@@ -21,8 +21,11 @@ class HwCourse:
     def __init__(self, state: State, outcome: Outcome, before: dict[str, Any]) -> None:
         self._before = before
         """Lane columns as they were ahead of this micro-batch."""
-        self._recent, self._told, self._carry = state.recent, outcome.hw, state.carry
-        self._kept = [_by_lane(lanes) for lanes in (state.recent["lane"], outcome.hw["lane"], state.carry["lane"])]
+        none = np.empty(0, dtype=np.int64)
+        recent, carry = (tuple(rows[name] for name in ("lane", "ts", "hw")) for rows in (state.recent, state.carry))
+        told = tuple(np.concatenate(part) for part in zip((none,) * 3, *outcome.hw.parts(), strict=True))
+        self._sources = (recent, told, carry)
+        self._kept = [_by_lane(lanes) for lanes, *_ in self._sources]
         self._last: dict[int, int] = {}
 
     def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
@@ -54,14 +57,8 @@ class HwCourse:
     def _rows(self, lane: int) -> tuple[I64, I64]:
         """(ts, HW) of all that is here of a lane."""
         slices = [slice(*places.get(lane, (0, 0))) for places in self._kept]
-        ts, hw = (
-            np.concatenate([rows[name][at] for rows, at in zip(self._sources(), slices, strict=True)])
-            for name in ("ts", "hw")
-        )
+        ts, hw = (np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2))
         return ts, hw
-
-    def _sources(self) -> tuple[Any, Any, Any]:
-        return self._recent, self._told, self._carry
 
 
 def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:

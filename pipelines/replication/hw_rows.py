@@ -8,13 +8,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.arrays import Records
-from pipelines.replication.columns import I8, I32, I64
-from pipelines.replication.compiled import kernel
+from pipelines.replication.arrays import Records, shape
+from pipelines.replication.columns import I32, I64, NULL, NULL32
+from pipelines.replication.compiled import hot, kernel
 from pipelines.replication.facts import EMPTY, SCHEMAS, table
 from pipelines.replication.keys import Keys
-from pipelines.replication.lanes import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
-from pipelines.replication.output import Naming, Vocabulary, bigints, ints, members, times, words
+from pipelines.replication.lanes import (
+    ADVANCE,
+    AGREEMENTS,
+    DISAGREE,
+    HW_ROWS,
+    KINDS,
+    LANES,
+    REPORT,
+)
+from pipelines.replication.output import Naming, Vocabulary, bigints, ints, lists, sort_slots, times, words, write_list
 from pipelines.replication.state import State
 
 BLOCK = 1 << 15
@@ -24,83 +32,144 @@ WORDS = (*AGREEMENTS, *KINDS)
 _AGREEMENTS, _KINDS = Vocabulary.of(AGREEMENTS), Vocabulary.of(KINDS)
 ROW, LANE = HW_ROWS.at, LANES.at
 
+STRETCHES = shape(
+    lane=-1, first=0, topic=-1, topic_id=-1, leader=NULL32, leader_epoch=NULL32, level=0, place=0, kind=0, agreement=0
+)  # fmt: skip
+"""Rows side by side that have all this in common, from row `first` on; `place` is a minute of a broker as
+`intake.stat_place` reads it."""
+OF = STRETCHES.at
+
 
 class Block(NamedTuple):
-    """A block's rows as columns; `place` and `word` say what minute counts them as what."""
+    """A block's rows as Arrow has its columns; a list's ids stand from its number of `ends` to the next."""
 
-    lane: I64
     ts: I64
     hw: I64
     reported: I64
     leader_leo: I64
-    isr: I64
-    holding: I64
-    place: I64
     partition: I32
-    topic: I32
-    broker: I32
+    leader: I32
     leader_epoch: I32
-    topic_id: I32
     level: I32
-    kind: I8
-    agreement: I8
-    word: I8
+    isr_ends: I32
+    isr: I32
+    holding_ends: I32
+    holding: I32
     frozen: npt.NDArray[np.bool_]
 
     @classmethod
-    def blank(cls, count: int) -> Block:
-        """Columns of `count` rows, to be written."""
-        kinds = [np.int64] * 8 + [np.int32] * 6 + [np.int8] * 3 + [np.bool_]
-        columns: list[Any] = [np.empty(count, dtype=kind) for kind in kinds]
+    def blank(cls, count: int, width: int) -> Block:
+        """Columns of `count` rows, to be written; lists name up to `width` replicas each."""
+        sizes = [*[count] * 8, *(count + 1, count * width + 1) * 2, count]
+        kinds = [*[np.int64] * 4, *[np.int32] * 8, np.bool_]
+        columns: list[Any] = [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
         return cls(*columns)
 
 
 @kernel
-def _unfold(rows: Records, L: Records, keys: I64, B: Block) -> None:
-    for k in range(len(rows)):
-        lane, kind, agreement = rows[k, ROW.lane], rows[k, ROW.kind], rows[k, ROW.agreement]
-        B.lane[k] = lane
-        B.ts[k] = rows[k, ROW.ts]
-        B.hw[k] = rows[k, ROW.hw]
-        B.reported[k] = rows[k, ROW.reported]
-        B.leader_leo[k] = rows[k, ROW.leader_leo]
-        B.isr[k] = rows[k, ROW.isr]
-        B.holding[k] = rows[k, ROW.holding]
-        B.leader_epoch[k] = rows[k, ROW.leader_epoch]
-        B.topic_id[k] = rows[k, ROW.topic_id]
-        B.level[k] = rows[k, ROW.level]
-        B.kind[k] = kind
-        B.agreement[k] = agreement
-        B.frozen[k] = rows[k, ROW.frozen] != 0
-        told_as = agreement == DISAGREE and kind == REPORT
-        B.word[k] = agreement if kind == ADVANCE or told_as else len(AGREEMENTS) + kind
-        B.partition[k] = keys[L[lane, LANE.partition]] & 0xFFFFFFFF
-        B.topic[k] = L[lane, LANE.topic]
-        B.broker[k] = L[lane, LANE.broker]
-        of = (L[lane, LANE.cluster] << 24) | ((L[lane, LANE.broker] + 1) & 0xFFFFFF)
-        B.place[k] = ((rows[k, ROW.ts] // MINUTE_US) << 36) | of
+def _unfold(
+    rows: Records, L: Records, R: Records, width: int, keys: I64, slots: I64, ids: I32, B: Block, S: Records
+) -> tuple[int, bool, bool, bool]:
+    """Writes the columns of a block and its stretches; (stretches, whether an HW, a report, a leader's LEO is null)."""
+    s, replicas, until, partition, leader, epoch, level = -1, 0, NULL, 0, 0, 0, 0
+    hw_null, reported_null, leo_null = False, False, False
+    isr, holding, end = np.uint64(0), np.uint64(0), np.uint64(len(rows))
+    for k in range(end):
+        if s < 0 or not _continues(rows, k, S, s, until):
+            if s < 0 or rows[k, ROW.lane] != S[s, OF.lane]:
+                replicas = sort_slots(L, R, width, rows[k, ROW.lane], slots, ids)
+            s += 1
+            until = _begin(rows, k, L, S, s)
+            partition, leader = keys[L[rows[k, ROW.lane], LANE.partition]] & 0xFFFFFFFF, S[s, OF.leader]
+            epoch, level = S[s, OF.leader_epoch], S[s, OF.level]
+        hw, reported, leo = rows[k, ROW.hw], rows[k, ROW.reported], rows[k, ROW.leader_leo]
+        hw_null |= hw == NULL
+        reported_null |= reported == NULL
+        leo_null |= leo == NULL
+        B.ts[k], B.partition[k], B.leader[k] = rows[k, ROW.ts], partition, leader
+        B.leader_epoch[k], B.level[k] = epoch, level
+        B.hw[k], B.reported[k], B.leader_leo[k], B.frozen[k] = hw, reported, leo, rows[k, ROW.frozen] != 0
+        B.isr_ends[k], B.holding_ends[k] = isr, holding
+        isr = write_list(rows[k, ROW.isr], slots, ids, replicas, B.isr, isr)
+        holding = write_list(rows[k, ROW.holding], slots, ids, replicas, B.holding, holding)
+    B.isr_ends[end], B.holding_ends[end] = isr, holding
+    return s + 1, hw_null, reported_null, leo_null
+
+
+@hot
+def _continues(rows: Records, k: int, S: Records, s: int, until: int) -> bool:
+    """Whether a row belongs to a stretch, whose minute ends at `until`."""
+    return bool(
+        rows[k, ROW.lane] == S[s, OF.lane]
+        and rows[k, ROW.kind] == S[s, OF.kind]
+        and rows[k, ROW.agreement] == S[s, OF.agreement]
+        and until - MINUTE_US <= rows[k, ROW.ts] < until
+        and rows[k, ROW.leader_epoch] == S[s, OF.leader_epoch]
+        and rows[k, ROW.topic_id] == S[s, OF.topic_id]
+        and rows[k, ROW.level] == S[s, OF.level]
+    )
+
+
+@hot
+def _begin(rows: Records, k: int, L: Records, S: Records, s: int) -> int:
+    """Begins a stretch with this row; the end of its minute."""
+    lane, minute = rows[k, ROW.lane], rows[k, ROW.ts] // MINUTE_US
+    S[s, OF.lane], S[s, OF.first], S[s, OF.topic] = lane, np.int64(k), L[lane, LANE.topic]
+    S[s, OF.topic_id], S[s, OF.leader_epoch] = rows[k, ROW.topic_id], rows[k, ROW.leader_epoch]
+    S[s, OF.leader], S[s, OF.level] = L[lane, LANE.broker], rows[k, ROW.level]
+    S[s, OF.kind], S[s, OF.agreement] = rows[k, ROW.kind], rows[k, ROW.agreement]
+    S[s, OF.place] = (minute << 36) | (L[lane, LANE.cluster] << 24) | ((L[lane, LANE.broker] + 1) & 0xFFFFFF)
+    return int((minute + 1) * MINUTE_US)
 
 
 class HwRows:
     """What one run of the lanes made final of their HWs."""
 
     def __init__(self, state: State) -> None:
-        self._state, self._blocks, self._tables = state, list[Block](), list[pa.Table]()
-        self._naming = Naming(state)
+        self._state, self._naming = state, Naming(state)
+        self._blocks, self._tables = list[tuple[I64, I64, Block]](), list[pa.Table]()
         self._places, self._counts = Keys(), np.zeros((0, len(WORDS)), dtype=np.int64)
 
     def take(self, rows: Records) -> None:
         """Takes rows of the kernel over: what they stand in may be written again."""
-        block = Block.blank(len(rows))
-        _unfold(rows, self._state.lanes.data, self._state.partition_keys.keys, block)
-        self._blocks.append(block)
-        self._tables.append(_table(self._state, self._naming, block))
-        self._count(block)
+        if not len(rows):
+            return
+        lanes, replicas, keys = self._state.lanes.data, self._state.replicas, self._state.partition_keys.keys
+        width, stretches = replicas.width, np.empty((len(rows), len(OF)), dtype=np.int64)
+        slots, ids = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int32)
+        block = Block.blank(len(rows), width)
+        count, *nulls = _unfold(rows, lanes, replicas.data, width, keys, slots, ids, block, stretches)
+        common = np.ascontiguousarray(stretches[:count].T)
+        size = np.append(common[OF.first, 1:], len(rows)) - common[OF.first]
+        self._blocks.append((common[OF.lane], size, block))
+        self._tables.append(self._table(common, size, block, *nulls))
+        self._count(common, size)
 
-    def _count(self, block: Block) -> None:
-        place = self._places.number(block.place)
-        size = self._places.count * len(WORDS)
-        counted = np.bincount(place * len(WORDS) + block.word, minlength=size).reshape(-1, len(WORDS))
+    def _table(self, common: Records, size: I64, block: Block, hw: bool, reported: bool, leader_leo: bool) -> pa.Table:
+        made = {
+            **self._naming.columns(common[OF.topic], common[OF.topic_id], size),
+            "partition": pa.array(block.partition),
+            "leader_id": ints(block.leader, bool((common[OF.leader] == NULL32).any())),
+            "ts": times(block.ts, False),
+            "leader_epoch": ints(block.leader_epoch, bool((common[OF.leader_epoch] == NULL32).any())),
+            "kind": words(common[OF.kind], _KINDS, size),
+            "hw": bigints(block.hw, hw),
+            "reported_hw": bigints(block.reported, reported),
+            "leader_leo": bigints(block.leader_leo, leader_leo),
+            "isr": lists(block.isr_ends, block.isr),
+            "holding_replicas": lists(block.holding_ends, block.holding),
+            "frozen": pa.array(block.frozen),
+            "agreement": words(common[OF.agreement], _AGREEMENTS, size),
+            "level": pa.array(block.level),
+        }
+        return table(SCHEMAS["partition_hw"], made)
+
+    def _count(self, common: Records, size: I64) -> None:
+        place, kind, agreement = self._places.number(common[OF.place]), common[OF.kind], common[OF.agreement]
+        told_as = (kind == ADVANCE) | ((agreement == DISAGREE) & (kind == REPORT))
+        word = np.where(told_as, agreement, len(AGREEMENTS) + kind)
+        room = self._places.count * len(WORDS)
+        counted = np.bincount(place * len(WORDS) + word, size, room).astype(np.int64).reshape(-1, len(WORDS))
         counted[: len(self._counts)] += self._counts
         self._counts = counted
 
@@ -109,35 +178,15 @@ class HwRows:
         keys = self._places.keys.tolist()
         return [(keys[p], WORDS[w], int(self._counts[p, w])) for p, w in zip(*np.nonzero(self._counts), strict=True)]
 
-    def __getitem__(self, name: str) -> I64:
-        """The column `lane`, `ts` or `hw` of all rows."""
-        empty = Block.blank(0)
-        return np.concatenate([getattr(block, name) for block in self._blocks or [empty]])
+    def lanes(self) -> I64:
+        """The lanes that have rows, side by side."""
+        of: I64 = np.concatenate([np.empty(0, np.int64), *(lane for lane, _, _ in self._blocks)])
+        return of
 
     def parts(self) -> list[tuple[I64, I64, I64]]:
         """`lane`, `ts` and `hw` of the rows of each block."""
-        return [(block.lane, block.ts, block.hw) for block in self._blocks]
+        return [(np.repeat(lane, size), block.ts, block.hw) for lane, size, block in self._blocks]
 
     def table(self) -> pa.Table:
         """silver/partition_hw."""
         return pa.concat_tables(self._tables) if self._tables else EMPTY["partition_hw"]
-
-
-def _table(state: State, naming: Naming, block: Block) -> pa.Table:
-    made = {
-        **naming.columns(block.topic, block.topic_id),
-        "partition": pa.array(block.partition),
-        "leader_id": ints(block.broker),
-        "ts": times(block.ts),
-        "leader_epoch": ints(block.leader_epoch),
-        "kind": words(block.kind, _KINDS),
-        "hw": bigints(block.hw),
-        "reported_hw": bigints(block.reported),
-        "leader_leo": bigints(block.leader_leo),
-        "isr": members(state, block.isr, block.lane),
-        "holding_replicas": members(state, block.holding, block.lane),
-        "frozen": pa.array(block.frozen),
-        "agreement": words(block.agreement, _AGREEMENTS),
-        "level": pa.array(block.level),
-    }
-    return table(SCHEMAS["partition_hw"], made)

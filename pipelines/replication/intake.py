@@ -111,6 +111,8 @@ class _Numbers:
         self.stat = np.empty(rows, dtype=np.int32)
         self.rare: list[I64] = []
         self._minutes = Arrays(MINUTES, count=len(written.names))
+        self._led = 0
+        """Series up to this one have a lane."""
         sources = [state.source_names.number(*name) for name in written.names]
         clusters = [state.clusters.number(name[0]) for name in written.names]
         self._sources, self._clusters = (np.array(numbers, dtype=np.int32) for numbers in (sources, clusters))
@@ -126,7 +128,8 @@ class _Numbers:
         codes, words = piece.codes("event_type")
         of_word = np.array([CODE.get(word, VOID) for word in words.to_pylist()] or [VOID], dtype=np.int8)
         self.rare.append(piece.first + _kinds(codes, of_word, series, kind))
-        _lead(self.state, piece, kind, series)
+        if self._led < self.state.series.count and _lead(self.state, piece, kind, series):
+            self._led = self.state.series.count
 
     def _number_series(self, piece: Piece, source: I32, series: I32) -> None:
         state, keys, partition = self.state, self.state.series_keys, piece.narrow("partition")
@@ -135,9 +138,11 @@ class _Numbers:
         topics = _known_topics(state, names)
         done = 0
         while True:
-            done, keys.count = _series(
-                done, partition, codes, topics, self._clusters, source, self._sources, *keys.table, series
-            )
+            numbered, keys.count = _series(
+                partition[done:], codes[done:], topics, self._clusters, source[done:], self._sources, *keys.table,
+                series[done:],
+            )  # fmt: skip
+            done += numbered
             if done == len(piece):
                 break
             cluster, code = int(self._clusters[source[done]]), codes[done]
@@ -156,12 +161,13 @@ class _Numbers:
                 state.series[name][known:] = values
 
     def _number_statistics(self, piece: Piece, source: I32) -> None:
-        done, ts, broker = 0, piece.wide("ts"), piece.narrow("broker_id")
+        done, ts, broker, numbers = 0, piece.wide("ts"), piece.narrow("broker_id"), self.stat[piece.rows]
         while True:
-            done, self.statistics.count = _statistics(
-                done, ts, self._clusters, source, broker, self._minutes.data, *self.statistics.table,
-                self.stat[piece.rows],
+            numbered, self.statistics.count = _statistics(
+                ts[done:], self._clusters, source[done:], broker[done:], self._minutes.data, *self.statistics.table,
+                numbers[done:],
             )  # fmt: skip
+            done += numbered
             if done == len(piece):
                 break
             self.statistics.widen()
@@ -192,37 +198,38 @@ def _known_topics(state: State, names: list[str]) -> I32:
 
 @kernel
 def _series(
-    first: int, partition: I32, topic: I32, topics: I32, clusters: I32, source: I32, sources: I32, table: I64,
-    bits: int, keys: I64, count: int, series: I32,
+    partition: I32, topic: I32, topics: I32, clusters: I32, source: I32, sources: I32, table: I64, bits: int,
+    keys: I64, count: int, series: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Numbers the series from row `first` on, -1 for broker-wide rows; (rows done, series known). Stops at a topic that
-    has no number, and where the table is half full."""
-    last, number = np.int64(-1), np.int32(-1)
-    for row in range(first, len(series)):
-        series[row] = -1
+    """Numbers the series, -1 for broker-wide rows; (rows done, series known). Stops at a topic that has no number, and
+    where the table is half full."""
+    teller, number, known = np.int32(-1), np.int64(-1), topics[0]
+    for row in range(len(series)):
         if partition[row] < 0:
+            series[row] = -1
             continue
-        of = topics[clusters[source[row]], topic[row]]
+        if source[row] != teller:
+            teller = source[row]
+            number, known = np.int64(sources[np.uint32(teller)]), topics[np.uint32(clusters[np.uint32(teller)])]
+        of = known[np.uint32(topic[row])]
         if of < 0:
             return row, count
-        key = (np.int64(of) << 43) | (np.int64(partition[row]) << 20) | sources[source[row]]
-        if key != last:
-            found, count = enter(table, bits, keys, count, key)
-            if found < 0:
-                return row, count
-            last, number = key, np.int32(found)
-        series[row] = number
+        key = int((np.int64(of) << 43) | (np.int64(partition[row]) << 20) | number)
+        found, count = enter(table, bits, keys, count, key)
+        if found < 0:
+            return row, count
+        series[row] = found
     return len(series), count
 
 
 @kernel
 def _statistics(
-    first: int, ts: I64, clusters: I32, source: I32, broker: I32, M: Records, table: I64, bits: int, keys: I64,
-    count: int, numbers: I32,
+    ts: I64, clusters: I32, source: I32, broker: I32, M: Records, table: I64, bits: int, keys: I64, count: int,
+    numbers: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Numbers the statistics rows from row `first` on; (rows done, statistics rows known)."""
-    for row in range(first, len(ts)):
-        s = source[row]
+    """Numbers the statistics rows; (rows done, statistics rows known)."""
+    for row in range(len(ts)):
+        s = np.uint32(source[row])
         ahead = ts[row] - M[s, MINUTE.since]
         if ahead < 0 or ahead >= MINUTE_US or M[s, MINUTE.broker] != broker[row]:
             minute = ts[row] // MINUTE_US
@@ -264,14 +271,14 @@ def _first_leading(series: I32, kind: I8, broker: I32, leader: I32, leader_told:
     return some
 
 
-def _lead(state: State, piece: Piece, kind: I8, series: I32) -> None:
-    """Gives a lane to series that show their broker leading for the first time."""
+def _lead(state: State, piece: Piece, kind: I8, series: I32) -> bool:
+    """Gives a lane to series that show their broker leading for the first time; whether all had one before."""
     if (state.series["lane"] >= 0).all():
-        return
+        return True
     rows, brokers = np.full(state.series.count, -1, dtype=np.int64), piece.narrow("broker_id")
     leader = piece.narrow("leader_id"), piece.valid("leader_id")
     if not _first_leading(series, kind, brokers, *leader, state.series.data, rows):
-        return
+        return False
     which = np.flatnonzero(rows >= 0)
     partition, broker = state.series["partition"][which].astype(np.int64), brokers[rows[which]]
     known = state.lane_keys.count
@@ -284,6 +291,7 @@ def _lead(state: State, piece: Piece, kind: I8, series: I32) -> None:
     fresh = lane >= known
     for name, values in (("partition", partition), ("broker", broker), ("topic", topic), ("cluster", cluster)):
         state.lanes[name][lane[fresh]] = values[fresh]
+    return False
 
 
 def _accept(state: State, cut: list[Piece], numbers: _Numbers, overdue: I64, hole: I64) -> Accepted:

@@ -19,6 +19,7 @@ SPELL_US = 60_000_000
 STARTED_US = 10_000_000
 APART_US = 10_000_000
 """No two clocks are taken to be further apart."""
+_written = json.JSONEncoder(separators=(",", ":")).encode
 NAMED = {
     "controlled_shutdown": "controlled_shutdown",
     "fenced": "controller_fenced",
@@ -128,7 +129,8 @@ class IsrHistory:
         )
 
     def due(self) -> int | None:
-        return min([c.due for c in self.commits[1:] if c.due], default=None)
+        waiting = [c.due for c in self.commits[1:] if c.due]
+        return min(waiting) if waiting else None
 
     def replaced_under(self, leader_epoch: int) -> bool:
         """Whether this epoch's leader was elected from outside a known, non-empty ISR."""
@@ -164,7 +166,7 @@ class IsrHistory:
         if after.told is None and (after.replay or set(before.isr) == set(after.isr)):
             return []
         row = self._row(before, after, as_of, context)
-        content = json.dumps(row, separators=(",", ":"))
+        content = _written(row)
         if content == after.told:
             return []
         after.told, after.revision = content, after.revision + 1

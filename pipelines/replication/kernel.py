@@ -7,10 +7,12 @@ Replica.resetReplicaState, Partition.getOutOfSyncReplicas, Partition.isUnderMinI
 
 from __future__ import annotations
 
+import numpy as np
+
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import I32, I64, NULL, Columns
 from pipelines.replication.committed_isr import on_isr, shrinks_below_assigned, weigh_isr
-from pipelines.replication.compiled import hot, kernel
+from pipelines.replication.compiled import hot, kernel, seldom
 from pipelines.replication.finality import finish_rows, hold, pass_holds
 from pipelines.replication.high_watermark import try_advance
 from pipelines.replication.lanes import IDLE, LEADING, NEVER, OPEN
@@ -44,10 +46,12 @@ from pipelines.replication.machine import (
     Stats,
     Timeline,
     copy_row,
+    declared,
     fetches_of,
     first_not_below,
     kind_of,
     lean,
+    place_of,
     popcount,
     replica_of,
     stat_of,
@@ -55,23 +59,22 @@ from pipelines.replication.machine import (
 from pipelines.replication.only_witness import contradicted, take_back
 from pipelines.replication.replica_states import fetched, follow_hw, judge, leo_grew, pass_deadlines
 from pipelines.replication.reports import on_report, own_report
-from pipelines.replication.slots import give_slots, mask_of, slot_of
+from pipelines.replication.slots import give_slot, give_slots, mask_of, slot_of
 from pipelines.replication.told_by_others import beyond, compare_clocks, settle_config
 
 
 @hot
 def on_leo(
-    L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, replica: int,
+    L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, kind: int, slot: int,
     leo: int, leader_leo: int, now: int, stat: int, O: Records, o: int, first: int, Y: Records, y: int, M: Marks,
     P: Records, j: int,
 ) -> tuple[int, int]:  # fmt: skip
     """A replica's LEO, by its fetch or by the leader's own record of it; `leader_leo` where told with it."""
-    slot = slot_of(L, R, width, lane, replica)
-    at = lane * width + slot
-    if kind == FETCH and (R[at, SLOT.epoch] == NULL or not (L[lane, LANE.isr] >> slot) & 1):
+    at = place_of(width, lane, slot)
+    if kind == FETCH and seldom(R[at, SLOT.epoch] == NULL or (L[lane, LANE.isr] >> slot) & 1 == 0):
         R[at, SLOT.epoch] = max(P[j, PACKED.more], -1)  # a member of the ISR cannot be another one than joined it
-    false_witness = L[lane, LANE.witness] != NULL and contradicted(L, lane, slot, leo, now, S)
-    if false_witness:
+    false_witness = seldom(L[lane, LANE.witness] != NULL) and contradicted(L, lane, slot, leo, now, S)
+    if seldom(false_witness):
         o, y = take_back(L, R, S, width, lane, leo, now, O, o, first, Y, y, M, j)
     y = leo_grew(L, R, width, lane, max(leader_leo, leo), now, S, Y, y)
     L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], max(leader_leo, leo))
@@ -87,13 +90,13 @@ def on_leo(
         if L[lane, LANE.leader_leo] != NULL:
             bucket = first_not_below(A.bounds_records, max(L[lane, LANE.leader_leo] - leo, 0))
             A.lag[stat, bucket] += fetches_of(P[j, PACKED.what])
-    elif lean(L, lane) and changed:
+    elif seldom(lean(L, lane)) and changed:
         y = fetched(L, R, width, lane, slot, leo, L[lane, LANE.leader_leo], now, S, Y, y)
     elif changed:
         y = judge(L, R, width, lane, slot, now, S, Y, y)
     if changed:
         o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
-    if S.replica_hw == 1 and kind == FETCH:
+    if seldom(S.replica_hw == 1) and kind == FETCH:
         y = follow_hw(L, R, lane, at, slot, now, Y, y)
     return o, y
 
@@ -105,10 +108,14 @@ def run_lanes(
     carry: Records, carry_from: I64, O: Records, F: Records, K: Records, Y: Records, E: Records,
     at: I64,
 ) -> None:  # fmt: skip
-    """Runs the lanes of J from at[0] on; `at` = [job, final rows, kept rows, sync rows, ended terms, what was full].
+    """Runs the lanes of J from at[0] on; `at` = [job, final rows, kept rows, sync rows, ended terms, what was full,
+    line of the lane to go on with, its rows so far, holds that it has passed].
 
-    Returns early, with at[0] at the lane that did not fit, when an output or a lane's slots are full.
+    Returns early, with at[0] at the lane that did not fit, when an output is full, or when a lane's slots are: ahead of
+    the line that names one more replica, with which to go on. at[6] is -1 where a lane begins.
     """
+    if not declared(J, P, L, R, O):
+        return
     job, f, k, y, e = at[0], at[1], at[2], at[3], at[4]
     while job < len(J):
         lane = J[job, JOB.lane]
@@ -126,48 +133,56 @@ def run_lanes(
         if e + (end - start) + 1 > len(E):
             at[5] = ENDED_FULL
             break
-        if not give_slots(L, R, width, lane, C, P, start, end, leader_rows, assigned_from, assigned_ids):
-            at[5] = SLOTS_FULL
-            break
-        o = 0
-        for c in range(carry_from[lane], carry_from[lane] + L[lane, LANE.carried]):
-            copy_row(carry, c, O, o)
-            o += 1
-        pending = J[job, JOB.holds_from]
-        bound = J[job, JOB.told]
-        for j in range(start, end):
+        bound, room, slot = J[job, JOB.told], True, give_slot(L, R, width, lane, L[lane, LANE.broker])
+        pending, o = J[job, JOB.holds_from], 0
+        if at[6] >= 0:
+            start, o, pending = at[6], at[7], at[8]
+            at[6] = -1
+        else:
+            for c in range(carry_from[lane], carry_from[lane] + L[lane, LANE.carried]):
+                copy_row(carry, c, O, o)
+                o += 1
+        for j in range(np.uint64(start), np.uint64(end)):
             what, who = P[j, PACKED.what], P[j, PACKED.who]
             kind, stat, i = kind_of(what), stat_of(what), P[j, PACKED.more]
+            if kind == FETCH or kind == REPLICA_LEO:
+                slot = give_slot(L, R, width, lane, replica_of(who))
+                room = slot >= 0
+            elif seldom(kind == LEADER or kind == ISR or kind == PROPOSED):
+                room = give_slots(L, R, width, lane, C, i, kind, leader_rows, assigned_from, assigned_ids)
+            if seldom(not room):
+                at[6], at[7], at[8] = j, o, pending
+                break
             now = min(P[j, PACKED.ts], J[job, JOB.ceiling])
             clock = max(now, L[lane, LANE.last_ts])
             waits = L[lane, LANE.state] != LEADING or kind == LEADER
             waits = waits or popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]
             waits = waits or (kind == ISR and shrinks_below_assigned(L, lane, C, i))
-            if waits and clock + beyond(L, S, lane) > J[job, JOB.everybody]:
+            if seldom(waits) and clock + beyond(L, S, lane) > J[job, JOB.everybody]:
                 alone = kind == LEADER and begins_whole(L, lane, C, i, leader_rows, assigned_from)
                 if not alone or clock > J[job, JOB.heard]:
                     bound = min(bound, clock)
                     break
             M[j] |= CONSUMED
-            if what & 0x100:
+            if seldom(what & 0x100 != 0):
                 continue
-            if what & 0x200:
+            if seldom(what & 0x200 != 0):
                 hold(L, lane)
-            if pending < J[job, JOB.holds_to]:
+            if seldom(pending < J[job, JOB.holds_to]):
                 pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
             L[lane, LANE.last_ts] = clock
             A.events[stat] += fetches_of(what)
-            if kind < 0:
+            if seldom(kind < 0):
                 hold(L, lane)
                 continue
             if L[lane, LANE.state] != IDLE:
                 passed = clock + 1 if kind == FOLLOWER or kind == LEADER else clock  # at the end of a term none follows
                 y = pass_deadlines(L, R, width, lane, passed, S, Y, y)
-                if waits and kind != LEADER:
+                if seldom(waits) and kind != LEADER:
                     compare_clocks(L, T, S, lane, clock)
                     settle_config(L, T, S, lane, now, False)
                     o = weigh_isr(L, S, lane, O, o, now)
-            if kind == LEADER:
+            if seldom(kind == LEADER):
                 assigned = mask_of(L, R, width, lane, C.replicas_ids, C.replicas_from[i], C.replicas_from[i + 1])
                 if assigned == 0:
                     at_row = first_not_below(leader_rows, i)
@@ -176,16 +191,16 @@ def run_lanes(
                     )
                 o, y, e = start_term(L, R, C, T, S, A, width, lane, i, now, stat, assigned, O, o, 0, Y, y, E, e)
                 continue
-            if kind == FOLLOWER:
+            if seldom(kind == FOLLOWER):
                 e = end_term(L, R, width, lane, now, E, e)
                 L[lane, LANE.deadline] = NEVER
                 continue
-            if kind == HW and not own_report(L, lane, replica_of(who), P[j, PACKED.leo]):
+            if kind == HW and seldom(not own_report(L, lane, replica_of(who), P[j, PACKED.leo])):
                 M[j] |= OF_FOLLOWER
                 continue
-            if kind == ELECTION or kind == TRUNCATE:
+            if seldom(kind == ELECTION or kind == TRUNCATE):
                 continue
-            if L[lane, LANE.state] == IDLE:
+            if seldom(L[lane, LANE.state] == IDLE):
                 if kind == ISR or kind == REJECTED:
                     continue
                 begin_midflight(L, T, S, P, lane, j, now)
@@ -194,7 +209,7 @@ def run_lanes(
                 leader_leo = P[j, PACKED.leader_leo]
                 if kind == APPEND or replica_of(who) == L[lane, LANE.broker]:
                     end, mine = max(leader_leo, P[j, PACKED.leo]), slot_of(L, R, width, lane, L[lane, LANE.broker])
-                    if L[lane, LANE.witness] != NULL and contradicted(L, lane, mine, end, now, S):
+                    if seldom(L[lane, LANE.witness] != NULL) and contradicted(L, lane, mine, end, now, S):
                         o, y = take_back(L, R, S, width, lane, end, now, O, o, 0, Y, y, M, j)
                     y = leo_grew(L, R, width, lane, end, now, S, Y, y)
                     L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], end)
@@ -203,14 +218,14 @@ def run_lanes(
                 else:
                     leo = P[j, PACKED.leo]
                     o, y = on_leo(
-                        L, R, T, S, A, width, lane, kind, replica_of(who), leo, leader_leo, now, stat, O, o, 0, Y, y,
+                        L, R, T, S, A, width, lane, kind, slot, leo, leader_leo, now, stat, O, o, 0, Y, y,
                         M, P, j,
                     )  # fmt: skip
             elif kind == HW:
                 o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.more], now, stat, O, o, 0, Y, y, M, P, j)
-            elif kind == ISR:
+            elif seldom(kind == ISR):
                 o, y = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0, Y, y)
-            elif kind == PROPOSED:
+            elif seldom(kind == PROPOSED):
                 asked = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])
                 L[lane, LANE.joining] = asked & ~L[lane, LANE.isr]
                 L[lane, LANE.asked] = asked
@@ -218,9 +233,12 @@ def run_lanes(
                 for slot in range(L[lane, LANE.slots]):
                     if (asked >> slot) & 1:
                         R[lane * width + slot, SLOT.barred] = NULL
-            elif kind == REJECTED:
+            elif seldom(kind == REJECTED):
                 L[lane, LANE.joining] = 0
                 L[lane, LANE.asked] = 0
+        if not room:
+            at[5] = SLOTS_FULL
+            break
         pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], bound)
         if L[lane, LANE.state] != IDLE:
             y = pass_deadlines(L, R, width, lane, bound, S, Y, y)

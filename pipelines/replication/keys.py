@@ -9,36 +9,38 @@ from pipelines.replication.compiled import hot, kernel
 
 _EMPTY = np.int64(-1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
 
 
 @hot
-def _slot(table: I64, key: int, bits: int) -> int:
-    mask = (1 << bits) - 1
-    at = np.int64((np.uint64(key) * _MIX) >> np.uint64(64 - bits))
-    while table[2 * at] != _EMPTY and table[2 * at] != key:
-        at = (at + 1) & mask
-    return int(at)
+def _slot(table: I64, key: int, bits: int) -> np.uint64:
+    """Where a key stands, or is to stand; its number stands behind it."""
+    mask = np.uint64((2 << bits) - 1)
+    at = ((np.uint64(key) * _MIX) >> np.uint64(64 - bits)) << _ONE
+    while table[at] != _EMPTY and table[at] != key:
+        at = (at + _ONE + _ONE) & mask
+    return at
 
 
 @hot
 def enter(table: I64, bits: int, keys: I64, count: int, key: int) -> tuple[int, int]:
     """(number of a key, keys known): an unknown one gets the next, or -1 where the table is half full."""
     at = _slot(table, key, bits)
-    if table[2 * at] != _EMPTY:
-        return int(table[2 * at + 1]), count
+    if table[at] != _EMPTY:
+        return int(table[at + _ONE]), count
     if count >= 1 << (bits - 1):
         return -1, count
-    table[2 * at] = key
-    table[2 * at + 1] = count
+    table[at] = key
+    table[at + _ONE] = count
     keys[count] = key
     return count, count + 1
 
 
 @kernel
-def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32, first: int) -> tuple[int, int]:
-    """Numbers for wanted[first:]; returns (rows done, keys known), early when the table is half full."""
+def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32) -> tuple[int, int]:
+    """Numbers for `wanted`; returns (rows done, keys known), early when the table is half full."""
     last, number = np.int64(-1), np.int32(-1)
-    for row in range(first, len(wanted)):
+    for row in range(len(wanted)):
         key = wanted[row]
         if key < 0 or key == last:
             numbers[row] = number if key == last else -1
@@ -55,8 +57,8 @@ def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: 
 def _fill(table: I64, bits: int, keys: I64, count: int) -> None:
     for number in range(count):
         at = _slot(table, keys[number], bits)
-        table[2 * at] = keys[number]
-        table[2 * at + 1] = number
+        table[at] = keys[number]
+        table[at + _ONE] = number
 
 
 class Keys:
@@ -82,14 +84,15 @@ class Keys:
     def find(self, key: int) -> int:
         """The number of a key, -1 where it is unknown."""
         at = _slot(self._table, key, self._bits)
-        return int(self._table[2 * at + 1]) if self._table[2 * at] != _EMPTY else -1
+        return int(self._table[at + 1]) if self._table[at] != _EMPTY else -1
 
     def number(self, wanted: I64, into: I32 | None = None) -> I32:
         """The number of each key; unknown keys get the next ones, and keys below 0 get -1."""
         numbers = np.empty(len(wanted), dtype=np.int32) if into is None else into
         done = 0
         while True:
-            done, self.count = _number(self._table, self._bits, self._keys, self.count, wanted, numbers, done)
+            rows, self.count = _number(*self.table, wanted[done:], numbers[done:])
+            done += rows
             if done == len(wanted):
                 return numbers
             self.widen()

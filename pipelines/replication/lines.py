@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pipelines.replication.arrays import Arrays, Records, shape
 from pipelines.replication.columns import CODE, I8, I32, I64, NULL, NULL32, RARE, frozen
-from pipelines.replication.compiled import compiled, kernel
+from pipelines.replication.compiled import compiled, hot, kernel
 from pipelines.replication.pieces import Bits, Piece
 from pipelines.replication.whole_lines import write_line
 
@@ -38,9 +38,9 @@ _FETCH, _HW = CODE["fetch"], CODE["hw"]
 def tally(series: I32, seq: I64, ts: I64, G: Records) -> None:
     """Adds rows to what is known of their series; those of series -1 count nowhere."""
     for row in range(len(series)):
-        s = series[row]
-        if s < 0:
+        if series[row] < 0:
             continue
+        s = np.uint32(series[row])
         number, last = seq[row], G[s, OF.last]
         if number != last + 1 and G[s, OF.count] > 0:
             G[s, OF.order] = max(G[s, OF.order], RISES if number >= last else FALLS)
@@ -122,13 +122,21 @@ class Packing:
         return np.flatnonzero(~self.in_order[self.series])
 
 
+@hot
+def _told_or(null: int, value: int, told: Bits, row: int) -> int:
+    """A value, or what stands for null. By a mask: of a choice LLVM makes a jump, over the read of the value, that
+    nobody can foretell."""
+    mask = (np.int64(told[row >> 3]) << np.int64(63 - (row & 7))) >> np.int64(63)
+    return int((value & mask) | (null & ~mask))
+
+
 @kernel
 def pack(
     F: Fields, first: int, place: I64, by_number: npt.NDArray[np.bool_], filled: npt.NDArray[np.bool_], rare: int,
     P: Records,
 ) -> tuple[int, bool]:  # fmt: skip
     """Writes the lines of a piece that begins at row `first`; (rare rows so far, whether a number came twice)."""
-    spoiled = False
+    spoiled, repeated = False, len(F.repeats_told) > 0
     for i in range(len(F.series)):
         s = F.series[i]
         if s < 0:
@@ -141,8 +149,8 @@ def pack(
         else:
             place[s] = j + 1
         byte, bit, k = i >> 3, i & 7, F.kind[i]
-        leo, leader_leo, replica = F.leo[i], F.leader_leo[i], F.replica[i]  # read, told or not: no branch to foretell
-        offset = leo if (F.leo_told[byte] >> bit) & 1 else NULL
+        leader_leo, replica = F.leader_leo[i], F.replica[i]  # read, told or not: no branch to foretell
+        offset = _told_or(NULL, F.leo[i], F.leo_told, i)
         more = F.broker_epoch[i] if (F.broker_epoch_told[byte] >> bit) & 1 else NULL
         if k == _HW:
             offset = F.leader[i] if (F.leader_told[byte] >> bit) & 1 else NULL32
@@ -153,7 +161,7 @@ def pack(
         who = replica if (F.replica_told[byte] >> bit) & 1 else NULL32
         of = F.epoch[i] if (F.epoch_told[byte] >> bit) & 1 else NULL32
         what = (np.int64(F.stat[i]) << 16) | ((np.int64(F.level[i]) & 3) << 10) | (np.int64(k) & 0xFF)
-        if k == _FETCH and len(F.repeats_told) and (F.repeats_told[byte] >> bit) & 1:
+        if repeated and k == _FETCH and (F.repeats_told[byte] >> bit) & 1:
             what |= np.int64(min(max(F.repeats[i], 0), MOST_REPEATS)) << 44
         whose = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
         leader_leo = leader_leo if (F.leader_leo_told[byte] >> bit) & 1 else NULL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from pipelines.replication.arrays import Records, shape
 from pipelines.replication.columns import CODE, I64, NULL, NULL32
 from pipelines.replication.compiled import hot, kernel
 from pipelines.replication.lanes import HW_ROWS, LANES, RECORDED, REPLICAS, SYNC_ROWS, TERMS
+from pipelines.replication.lines import PACKED
 
 LEADER, FOLLOWER, APPEND, FETCH, HW = (CODE[n] for n in ("leader", "follower", "append", "fetch", "hw"))
 
@@ -87,6 +88,21 @@ BROKER, CONFIG, RECORD, JOB = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at
 
 
 @hot
+def declared(J: Records, P: Records, L: Records, R: Records, O: Records) -> bool:
+    """Whether rows are as long as declared: from here on that is a constant, and where one stands no product."""
+    return bool(
+        J.shape[1] == len(JOB) and P.shape[1] == len(PACKED)
+        and L.shape[1] == len(LANE) and R.shape[1] == len(SLOT) and O.shape[1] == len(ROW)
+    )  # fmt: skip
+
+
+@hot
+def place_of(width: int, lane: int, slot: int) -> Any:
+    """Where a slot of a lane stands: without a sign, or numba would ask of it whether it counts from the end."""
+    return np.uint64(lane * width + slot)
+
+
+@hot
 def copy_row(source: Records, at: int, target: Records, to: int) -> None:
     """Copies a row of HW_ROWS."""
     for column in range(_COLUMNS):
@@ -149,6 +165,15 @@ def first_not_below(ordered: I64, value: int) -> int:
         low += half if ordered[np.uint64(low + half - 1)] < value else 0
         left -= half
     return low
+
+
+@hot
+def bucket_of(bounds: I64, value: int) -> int:
+    """The histogram bucket of a value that may fall into any: all bounds are asked, several at once."""
+    below = 0
+    for k in range(len(bounds)):
+        below += bounds[k] < value
+    return below
 
 
 @hot

@@ -14,6 +14,7 @@ from pipelines.replication.hw_course import HwCourse
 from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
+from pipelines.replication.present import Present
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Outcome, behind_holes, not_read
 from pipelines.replication.state import OrderKey, State
@@ -107,10 +108,10 @@ class Surroundings:
         return self.state.timeline.min_isr(self._cluster(), self._topic(), as_of, told, self.rules.min_isr)
 
     def _topic(self) -> int:
-        return int(self.state.partition_keys.keys[self.partition] >> 32)
+        return int(self.state.partition_keys.keys[self.partition]) >> 32
 
     def _cluster(self) -> int:
-        return self.state.clusters.number(self.state.place(self.partition)[0])
+        return self.state.clusters.number(self.state.topics.all[self._topic()][0])
 
 
 def _known(value: int) -> int | None:
@@ -150,11 +151,11 @@ def narrate(state: State, context: Surroundings, upto: I64) -> tuple[list[Any], 
             if now != before:
                 moves.append((partition, note.ts, before, now))
                 before = now
-        _settle(history, int(upto[partition]), context)
+        due = _settle(history, int(upto[partition]), context)
         _depose(context, history, int(upto[partition]))
         if rest:
             state.notes[partition] = rest
-        _remember(state, partition, history)
+        _remember(state, partition, history.present, due)
         changes += history.take_isr_changes()
         regressions += history.take_regressions()
     return changes, regressions, moves
@@ -192,20 +193,23 @@ def _led_by_deposed(state: State, context: Surroundings) -> set[int]:
     """Partitions of which a deposed leader tells HWs all the same."""
     if not (deposed := state.lanes["deposed"] == 1).any():
         return set()
-    told = np.unique(np.concatenate([context.outcome.hw["lane"], state.recent["lane"], state.carry["lane"]]))
+    told = np.unique(np.concatenate([context.outcome.hw.lanes(), state.recent["lane"], state.carry["lane"]]))
     return {int(p) for p in state.lanes["partition"][told[deposed[told]]]}
 
 
-def _settle(history: PartitionHistory, upto: int, context: Surroundings) -> None:
-    """Decides everything due before `upto`, each in its place among the HWs that deposed leaders told by then."""
+def _settle(history: PartitionHistory, upto: int, context: Surroundings) -> int | None:
+    """Decides everything due before `upto`, each in its place among the HWs that deposed leaders told by then; the
+    earliest time at which something waits then."""
+    due = history.due()
     while True:
-        due, rise = history.due(), _next_rise(history, upto, context)
+        rise = _next_rise(history, upto, context)
         if rise is not None and (due is None or rise[-1] <= due):
             history.zombie_rise(*rise)
+            due = history.due()
         elif due is not None and due < upto:
-            history.settle(due + 1, context)
+            due = history.settle(due + 1, context)
         else:
-            return
+            return due
 
 
 def _next_rise(history: PartitionHistory, upto: int, context: Surroundings) -> tuple[int, int, int, int] | None:
@@ -237,14 +241,12 @@ def _ready(
     return notes[:count], notes[count:]
 
 
-def _remember(state: State, partition: int, history: Any) -> None:
-    """Keeps the present of the partition where the tables of gold look for it."""
-    due = history.due()
+def _remember(state: State, partition: int, present: Present, due: int | None) -> None:
+    """Keeps the present of the partition where the tables of gold look for it, and when something of it falls due."""
     if due is None:
         state.due.pop(partition, None)
     else:
         state.due[partition] = due
-    present = history.present
     row = {
         "leader_id": present.leader_id, "leader_epoch": present.leader_epoch,
         "partition_epoch": present.partition_epoch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -55,6 +56,10 @@ class Note:
     foretold: bool | None = None
 
 
+_SAID = itemgetter(*EVENT_COLUMNS[:-1])
+"""The values of a note's fields up to `detail`, in their order."""
+
+
 def told(events: pa.Table) -> list[dict[str, Any]]:
     """The rows of `events` as dictionaries, times in microseconds. Most columns hold nothing: nobody asks them."""
     names, columns = events.column_names, [_values(column) for column in events.columns]
@@ -73,7 +78,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     if kind == pa.list_(pa.int32()):
         ends, held = (numbers.tolist() for numbers in lists(column))
         some = pc.is_valid(column).to_pylist()
-        return [held[a:b] if is_told else None for (a, b), is_told in zip(pairwise(ends), some, strict=True)]
+        return [tuple(held[a:b]) if is_told else None for (a, b), is_told in zip(pairwise(ends), some, strict=True)]
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
     values: list[Any] = column.to_pylist()
@@ -82,10 +87,9 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 def note_of(event: dict[str, Any], **found: Any) -> Note:
     """The note of an event row as `told` gives it; `found` is what the kernel knows of it."""
-    values = {name: event[name] for name in EVENT_COLUMNS}
-    for name in ("isr", "replicas"):
-        values[name] = None if event[name] is None else tuple(event[name])
-    return Note(**values | found)
+    row = event | found
+    values: list[Any] = [*_SAID(row), row.get("before"), row["min_isr"], row.get("foretold")]
+    return Note(*values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,10 +68,10 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     in_sequence = told(batch.rare_events.select(_QUEUED).take(pa.array(others)))
     events = [*_found(batch, ahead), *in_sequence, *_found(batch, after)]
     clocks = batch.clocks(rows).tolist()
-    for (row, extra), event, clock in zip(said, events, clocks, strict=True):
-        partition = int(state.series["partition"][batch.series[row]])
+    partitions = _partitions(state, batch, rows)
+    state.partitions["noted"][partitions] = 1
+    for (_, extra), event, clock, partition in zip(said, events, clocks, partitions.tolist(), strict=True):
         state.notes.setdefault(partition, []).append(_queued(event, clock, extra))
-        state.partitions["noted"][partition] = 1
 
 
 def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -28,6 +28,8 @@ class Piece:
     def __init__(self, batch: pa.RecordBatch, first: int) -> None:
         self.first, self._size = first, int(batch.num_rows)
         self.columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        self.bounds: dict[str, tuple[int, int]] = {}
+        """(least, most) of columns where somebody has seen all their values; they may lie further apart than these."""
         self._numbers: dict[str, Any] = {}
         self._valid: dict[str, Bits] = {}
 

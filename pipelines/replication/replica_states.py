@@ -5,11 +5,9 @@ Kafka classes: Replica.updateFetchStateOrThrow, Replica.resetReplicaState, Parti
 
 from __future__ import annotations
 
-import numpy as np
-
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL
-from pipelines.replication.compiled import hot, kernel
+from pipelines.replication.compiled import hot, kernel, seldom
 from pipelines.replication.lanes import (
     BEHIND,
     IN_SYNC,
@@ -22,7 +20,7 @@ from pipelines.replication.lanes import (
     SILENT,
     UNASSIGNED,
 )
-from pipelines.replication.machine import LANE, MS, SLOT, SYNC, Settings, lean
+from pipelines.replication.machine import LANE, MS, SLOT, SYNC, Settings, lean, place_of
 from pipelines.replication.slots import slot_of
 
 
@@ -58,16 +56,16 @@ def put_sync(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slo
 def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
     earliest = NEVER
     for k in range(L[lane, LANE.slots]):
-        earliest = min(earliest, R[np.uint64(lane * width + k), SLOT.due])
+        earliest = min(earliest, R[place_of(width, lane, k), SLOT.due])
     L[lane, LANE.deadline] = earliest
 
 
 @hot
 def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Settings) -> int:
     """When this replica's state changes next if nothing is heard: strictly more than half the lag, or the lag."""
-    if R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0:
+    if seldom(R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0):
         return NEVER
-    if R[at, SLOT.caught_up] == NULL:
+    if seldom(R[at, SLOT.caught_up] == NULL):
         return since if R[at, SLOT.leo] >= 0 and not lean(L, lane) else NEVER
     patience = L[lane, LANE.lag_max] // 2 if R[at, SLOT.sync] == IN_SYNC else L[lane, LANE.lag_max]
     return int(max(R[at, SLOT.caught_up] + patience + MS, since))
@@ -76,10 +74,10 @@ def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Setting
 @hot
 def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """Replicas that nobody heard of in time: lagging after half the lag, out of sync after all of it."""
-    while L[lane, LANE.deadline] < now:
+    while seldom(L[lane, LANE.deadline] < now):
         due = L[lane, LANE.deadline]
         for k in range(L[lane, LANE.slots]):
-            at = lane * width + k
+            at = place_of(width, lane, k)
             if R[at, SLOT.due] == due:
                 late = due - R[at, SLOT.caught_up] > L[lane, LANE.lag_max]
                 y = put_sync(L, R, Y, y, lane, at, k, due, OUT_OF_SYNC if late else LAGGING)
@@ -91,10 +89,10 @@ def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: S
 @hot
 def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S: Settings, Y: Records, y: int) -> int:
     """The state of one replica after something of it was told."""
-    at = lane * width + slot
-    if R[at, SLOT.id] == L[lane, LANE.broker]:
+    at = place_of(width, lane, slot)
+    if seldom(R[at, SLOT.id] == L[lane, LANE.broker]):
         return y
-    if S.max_messages >= 0:
+    if seldom(S.max_messages >= 0):
         behind = (
             L[lane, LANE.leader_leo] != NULL
             and R[at, SLOT.leo] >= 0
@@ -104,12 +102,12 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
         return y if state == R[at, SLOT.sync] else put_sync(L, R, Y, y, lane, at, slot, now, state)
     if R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
         R[at, SLOT.due] = NEVER
-        if R[at, SLOT.sync] != IN_SYNC:
+        if seldom(R[at, SLOT.sync] != IN_SYNC):
             y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
     elif R[at, SLOT.caught_up] != NULL:
         waited = now - R[at, SLOT.caught_up]
         if waited <= L[lane, LANE.lag_max] // 2:
-            if R[at, SLOT.sync] != IN_SYNC:
+            if seldom(R[at, SLOT.sync] != IN_SYNC):
                 y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
         elif waited <= L[lane, LANE.lag_max] and R[at, SLOT.sync] == OUT_OF_SYNC:
             y = put_sync(L, R, Y, y, lane, at, slot, now, LAGGING)
@@ -127,11 +125,11 @@ def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, 
     if leo <= L[lane, LANE.leader_leo] or leo < 0:
         return y
     for k in range(L[lane, LANE.slots]):
-        at = lane * width + k
+        at = place_of(width, lane, k)
         if R[at, SLOT.id] == L[lane, LANE.broker]:
             R[at, SLOT.leo] = leo
             continue
-        if lean(L, lane) and R[at, SLOT.leo] >= 0 and R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
+        if seldom(lean(L, lane)) and R[at, SLOT.leo] >= 0 and R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
             R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], now)
         if S.max_messages < 0 and R[at, SLOT.due] == NEVER:
             R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
@@ -143,7 +141,7 @@ def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, 
         L[lane, LANE.append_leo] = leo
     if L[lane, LANE.stalled_since] == NULL:
         L[lane, LANE.stalled_since] = now
-    if S.max_messages >= 0:
+    if seldom(S.max_messages >= 0):
         for k in range(L[lane, LANE.slots]):
             y = judge(L, R, width, lane, k, now, S, Y, y)
     return y
@@ -155,7 +153,7 @@ def fetched(
     Y: Records, y: int,
 ) -> int:  # fmt: skip
     """Last caught up, after a fetch at `leo` with the leader's log ending at `leader_leo` (rule 2.2)."""
-    at = lane * width + slot
+    at = place_of(width, lane, slot)
     if leader_leo != NULL:
         if leo >= leader_leo:
             R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], now)
@@ -197,7 +195,7 @@ def reset_replicas(
 ) -> int:  # fmt: skip
     """What a new leader epoch does to the leader's record of its followers (rule 2.3); `assigned` 0: not told."""
     for k in range(L[lane, LANE.slots]):
-        at = lane * width + k
+        at = place_of(width, lane, k)
         if assigned != 0 and not (L[lane, LANE.assigned] >> k) & 1:
             y = unassign(L, R, Y, y, lane, at, k, now)
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, reduce
+from functools import cached_property, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.columns import I32, I64
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled import compiled, kernel
 from pipelines.replication.pieces import Bits, Piece, pieces
 from schemas import replication_events
 
@@ -66,13 +66,14 @@ class _Rows:
 
     def __init__(self, piece: Piece) -> None:
         self.piece = piece
-        codes, words = piece.codes("event_type")
-        self._codes, self._told = codes, piece.valid("event_type")
+        self._codes, words = piece.codes("event_type")
+        self._told = piece.valid("event_type")
         self._words: list[str | None] = words.to_pylist()
+        self._by_code = np.zeros((len(self._words) + 7 & ~7, len(self._told)), dtype=np.uint8)
+        for first in range(0, len(self._words), 8):
+            _eight_codes(self._codes, first, self._by_code[first : first + 8])
         self.unknown = [word for word in self._words if word is not None and word not in REQUIRED]
         """Types that are none."""
-        self._ranges: dict[str, tuple[int, int]] = {}
-        self._packed: dict[str, Bits] = {}
 
     def __getitem__(self, column: str) -> pa.Array:
         return self.piece.columns[column]
@@ -81,44 +82,65 @@ class _Rows:
         """Whether each of these columns holds a value."""
         return all(self[name].null_count < len(self.piece) for name in columns)
 
-    def range(self, column: str) -> tuple[int, int]:
-        """The least and the largest value of a column; (NEVER, -NEVER) where it has none."""
-        if column not in self._ranges:
-            self._ranges[column] = self._range(column)
-        return self._ranges[column]
-
-    def _range(self, column: str) -> tuple[int, int]:
+    def least(self, column: str) -> int:
+        """None of a column's values is below this."""
         if not self.some(column):
-            return NEVER, -NEVER
-        values = self.piece.narrow(column) if column in _NARROW else self.piece.wide(column)
-        if self[column].null_count:
-            return _range(values, self.piece.valid(column))
-        return int(values.min()), int(values.max())
+            return NEVER
+        return self.piece.bounds[column][0] if column in self.piece.bounds else int(self._values(column).min())
+
+    def most(self, column: str) -> int:
+        """None of a column's values is above this."""
+        if not self.some(column):
+            return -NEVER
+        return self.piece.bounds[column][1] if column in self.piece.bounds else int(self._values(column).max())
+
+    def _values(self, column: str) -> npt.NDArray[Any]:
+        """The values of a column, and what stands under its nulls."""
+        return self.piece.narrow(column) if column in _NARROW else self.piece.wide(column)
 
     def of(self, *types: str) -> Bits:
         """The rows of these types."""
         bits = np.zeros(len(self._told), dtype=np.uint8)
         for word in types:
             if word in self._words:
-                bits |= self._of_word(word)
-        return bits
+                bits |= self._by_code[self._words.index(word)]
+        return bits & self._told
 
-    def _of_word(self, word: str) -> Bits:
-        if word not in self._packed:
-            self._packed[word] = _packed(self._codes == self._words.index(word)) & self._told
-        return self._packed[word]
+    @cached_property
+    def alone(self) -> Bits:
+        """The rows that are on no partition."""
+        return _packed(self.piece.narrow("partition") < 0) & self.piece.valid("partition")
 
-    def where(self, column: str, holds: Callable[[I32], npt.NDArray[np.bool_]]) -> Bits:
-        """The rows in which something holds of a 32-bit column."""
-        return _packed(holds(self.piece.narrow(column))) & self.piece.valid(column)
+    @property
+    def on_partition(self) -> Bits:
+        """The rows that are on one."""
+        return ~self.alone & self.piece.valid("partition")
+
+    @cached_property
+    def details(self) -> tuple[I64, I32, I32, list[str | None]]:
+        """The rows of the types in DETAILS: (which, codes of their types, codes of their details, all such details)."""
+        at = self.at(self.of(*DETAILS))
+        told = self["detail"].take(pa.array(at))
+        told = told.cast(pa.string()) if pa.types.is_dictionary(told.type) else told
+        detail = told.dictionary_encode(null_encoding="encode")
+        return at, self._codes[at], detail.indices.to_numpy(), detail.dictionary.to_pylist()
+
+    def code(self, word: str) -> int:
+        """The code of a type, -1 where no row is of it."""
+        return self._words.index(word) if word in self._words else -1
+
+    def ends(self, column: str) -> I32:
+        """Where each of its lists begins among their values, and where the last one ends."""
+        ends: I32 = self[column].offsets.to_numpy()
+        return ends
 
     def told(self, *columns: str) -> I64:
         """Which rows hold a value in each of these columns."""
-        return _set(reduce(np.bitwise_and, (self.piece.valid(name) for name in columns)), len(self.piece))
+        return self.at(reduce(np.bitwise_and, (self.piece.valid(name) for name in columns)))
 
     def at(self, bits: Bits) -> I64:
         """These rows by number."""
-        return _set(bits, len(self.piece))
+        return _set(bits, np.flatnonzero(bits), len(self.piece))
 
     def only(self, rows: I64) -> Mask | None:
         """These rows as a mask, None where there are none."""
@@ -143,26 +165,32 @@ def _packed(mask: npt.NDArray[np.bool_]) -> Bits:
     return np.packbits(mask, bitorder="little")
 
 
+@kernel
+def _eight_codes(codes: I32, first: int, found: npt.NDArray[np.uint8]) -> None:
+    """The rows of codes `first` to `first + 7`, a bit per row; `found` is all zeros."""
+    for byte in range(len(codes) >> 3):
+        eight = np.uint64(0)
+        for row in range(8):
+            code = np.uint64(codes[8 * byte + row] - first)
+            bit = np.uint64(1) << ((code << np.uint64(3) | np.uint64(row)) & np.uint64(63))
+            eight |= bit if code < np.uint64(8) else np.uint64(0)
+        for k in range(8):
+            found[k, byte] = eight >> np.uint64(8 * k)
+    for row in range(len(codes) & ~7, len(codes)):
+        code = np.uint64(codes[row] - first)
+        if code < np.uint64(8):
+            found[code, row >> 3] |= np.uint8(1 << (row & 7))
+
+
 @compiled
-def _set(bits: Bits, count: int) -> I64:
-    """The places of the bits that are set, of the first `count`; many unset ones side by side cost next to nothing."""
-    rows, found = np.empty(count, dtype=np.int64), 0
-    for byte in range(len(bits)):
-        if bits[byte] == 0:
-            continue
+def _set(bits: Bits, some: I64, count: int) -> I64:
+    """The places of the bits that are set, of the first `count`; `some` are the bytes that are not 0."""
+    rows, found = np.empty(8 * len(some), dtype=np.int64), 0
+    for byte in some:
         for row in range(byte * 8, min(byte * 8 + 8, count)):
             rows[found] = row
             found += (bits[byte] >> (row & 7)) & 1
     return rows[:found]
-
-
-@compiled
-def _range(values: npt.NDArray[Any], bits: Bits) -> tuple[int, int]:
-    least, most = NEVER, -NEVER
-    for row in range(len(values)):
-        told = (bits[row >> 3] >> (row & 7)) & 1
-        least, most = min(least, values[row] if told else NEVER), max(most, values[row] if told else -NEVER)
-    return least, most
 
 
 @dataclass(frozen=True)
@@ -240,18 +268,12 @@ def _lacks(column: str) -> Callable[[_Rows], Mask | None]:
 
 def _outside(column: str, least: Any = None, most: Any = None) -> Callable[[_Rows], Mask | None]:
     """Values below `least` or above `most`."""
-
-    @cache
-    def bounds(kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar, int, int]:
-        low, high = (pa.scalar(value, kind) for value in (least, most))
-        numbers = (s.cast(pa.int64()).as_py() for s in (low, high))
-        below, above = (n if n is not None else unbound for n, unbound in zip(numbers, (-NEVER, NEVER), strict=True))
-        return low, high, below, above
+    kind = replication_events.ARROW.field(column).type
+    low, high = (pa.scalar(value, kind) for value in (least, most))
+    below, above = (bound.cast(pa.int64()).as_py() for bound in (low, high))
 
     def broken(rows: _Rows) -> Mask | None:
-        low, high, below, above = bounds(rows.piece.array(column).type)
-        smallest, largest = rows.range(column)
-        if smallest >= below and largest <= above:
+        if (below is None or rows.least(column) >= below) and (above is None or rows.most(column) <= above):
             return None
         values = rows.piece.array(column)
         return pc.or_kleene(pc.less(values, low), pc.greater(values, high))
@@ -264,17 +286,12 @@ def _missing_config(rows: _Rows) -> Mask | None:
 
 
 def _unknown_detail(event_type: str) -> Callable[[_Rows], Mask | None]:
-    words = pa.array(DETAILS[event_type])
+    known = (*DETAILS[event_type], *([None] if event_type != "broker_state" else []))
 
     def broken(rows: _Rows) -> Mask | None:
-        at = rows.at(rows.of(event_type))
-        if not len(at):
-            return None
-        detail = rows["detail"].take(pa.array(at)).cast(pa.string())
-        known = pc.is_in(detail, words)
-        if event_type != "broker_state":
-            known = pc.or_(known, pc.is_null(detail))
-        return rows.only(at[~np.asarray(known)])
+        at, types, details, words = rows.details
+        unknown = np.array([word not in known for word in words], dtype=np.bool_)
+        return rows.only(at[(types == rows.code(event_type)) & unknown[details]]) if unknown.any() else None
 
     return broken
 
@@ -291,6 +308,8 @@ def _unassigned(rows: _Rows) -> Mask | None:
     if not rows.some("replicas", "replica_id"):
         return None
     at = rows.told("replicas", "replica_id")
+    if not len(at):
+        return None
     replicas, replica = rows["replicas"].take(pa.array(at)), rows["replica_id"].take(pa.array(at))
     parent = pc.list_parent_indices(replicas).to_numpy()
     same = pc.fill_null(pc.equal(pc.list_flatten(replicas), replica.take(pa.array(parent))), False)
@@ -302,17 +321,18 @@ def _unassigned(rows: _Rows) -> Mask | None:
 def _leads_without_isr(rows: _Rows) -> Mask | None:
     if not rows.some("isr"):
         return None
-    at, ends = rows.told("isr"), rows["isr"].offsets.to_numpy()
+    at, ends = rows.told("isr"), rows.ends("isr")
     empty = rows.only(at[ends[at + 1] == ends[at]])
     if empty is None:
         return None
-    leads = rows.of("leader", "isr_proposed") | rows.where("leader_id", lambda leader: leader >= 0)
+    of_one = _packed(rows.piece.narrow("leader_id") >= 0) & rows.piece.valid("leader_id")
+    leads = rows.of("leader", "isr_proposed") | of_one
     return pc.and_(empty, rows.mask(leads)) if leads.any() else None
 
 
 def _no_broker(column: str) -> Callable[[_Rows], Mask | None]:
     def broken(rows: _Rows) -> Mask | None:
-        if not rows.some(column) or _all_brokers(rows[column]):
+        if not rows.some(column) or _all_brokers(rows[column], rows.ends(column)):
             return None
         wrong = np.asarray(pc.fill_null(pc.less(pc.list_flatten(rows[column]), 0), True))
         return rows.only(np.unique(pc.list_parent_indices(rows[column]).to_numpy()[wrong]))
@@ -320,29 +340,25 @@ def _no_broker(column: str) -> Callable[[_Rows], Mask | None]:
     return broken
 
 
-def _all_brokers(lists: pa.Array) -> bool:
+def _all_brokers(lists: pa.Array, ends: I32) -> bool:
     """Whether nothing that these lists hold, or that stands between them, is other than a broker's number."""
-    ends = lists.offsets
-    held = lists.values.slice(ends[0].as_py(), ends[-1].as_py() - ends[0].as_py())
-    return not held.null_count and not pc.any(pc.less(held, 0)).as_py()
+    held = lists.values.slice(ends[0], ends[-1] - ends[0])
+    return not held.null_count and bool((held.to_numpy() >= 0).all())
 
 
 def _on_no_partition(rows: _Rows) -> Mask | None:
-    if rows.range("partition")[0] >= 0:
-        return None
-    return rows.mask(rows.where("partition", lambda partition: partition == -1) & rows.of(*_OF_PARTITIONS))
+    at = rows.at(rows.alone & rows.of(*_OF_PARTITIONS))
+    return rows.only(at[rows.piece.narrow("partition")[at] == -1])
 
 
 def _on_partition(rows: _Rows) -> Mask | None:
-    at = rows.at(rows.of(*BROKER_WIDE) & rows.piece.valid("partition"))
-    return rows.only(at[rows.piece.narrow("partition")[at] >= 0])
+    return rows.only(rows.at(rows.of(*BROKER_WIDE) & rows.on_partition))
 
 
 def _without_topic(rows: _Rows) -> Mask | None:
     if not rows["topic"].null_count:
         return None
-    at = rows.at(rows.null("topic") & rows.piece.valid("partition"))
-    return rows.only(at[rows.piece.narrow("partition")[at] >= 0])
+    return rows.only(rows.at(rows.null("topic") & rows.on_partition))
 
 
 ROW_RULES: tuple[RowRule, ...] = (

@@ -280,7 +280,7 @@ def _run_all(
     carry_from = state.carry_from()
     recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded, state.apart))
     timeline = state.timeline.arrays()._replace(recorded=recorded, apart=apart)
-    at = np.zeros(6, dtype=np.int64)
+    at = np.array([0, 0, 0, 0, 0, 0, -1, 0, 0], dtype=np.int64)  # see run_lanes
     while True:
         run_lanes(
             jobs, holds, packed, leader_rows, assigned_from, assigned,

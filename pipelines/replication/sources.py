@@ -39,6 +39,7 @@ ASKED = ("cluster", "source_id", "source_epoch", "source_seq", "ts")
 RUN = shape(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
 """A run of numbers of one source: `since` and `last` are the times of its first and its last row."""
 OF = RUN.at
+EVER = 1 << 62
 
 
 def coverage(events: pa.Table) -> pa.Table:
@@ -67,12 +68,17 @@ def covered(written: Written) -> pa.Table:
 
 def _runs(written: Written) -> Records:
     """Runs as they come: rows of other sources may stand between those of one."""
-    still, done, count = Arrays(RUN), Arrays(RUN, blank=False), 0
+    still, done, count, earliest = Arrays(RUN), Arrays(RUN, blank=False), 0, [EVER]
     still.grow(len(written.names))
     for piece, source in zip(written.pieces, written.by, strict=True):
         done.grow(count + len(piece))
-        done.count = count = _follow(source, piece.wide("source_seq"), piece.wide("ts"), still.data, done.data, count)
-    return _with_begun(done, count, still)
+        count, first = _follow(source, piece.wide("source_seq"), piece.wide("ts"), still.data, done.data, count)
+        done.count = count
+        earliest.append(first)
+    runs = _with_begun(done, count, still)
+    written.know("source_seq", int(runs[:, RUN.at.seq_from].min()), int(runs[:, RUN.at.seq_to].max()))
+    written.know("ts", min(earliest), int(runs[:, RUN.at.told].max()))
+    return runs
 
 
 def _with_begun(done: Arrays, count: int, still: Arrays) -> Records:
@@ -82,23 +88,26 @@ def _with_begun(done: Arrays, count: int, still: Arrays) -> Records:
 
 
 @compiled
-def _follow(source: I32, seq: I64, ts: I64, still: Records, done: Records, count: int) -> int:
-    """Goes on with the run that each source is in, or puts it to those that are over and begins another."""
+def _follow(source: I32, seq: I64, ts: I64, still: Records, done: Records, count: int) -> tuple[int, int]:
+    """Goes on with the run that each source is in, or puts it to those that are over and begins another: (runs that are
+    over, the first time of all)."""
+    earliest = EVER
     for row in range(len(source)):
-        s, number, now = source[row], seq[row], ts[row]
+        s, number, now = np.uint32(source[row]), seq[row], ts[row]
+        earliest = min(earliest, now)
         ahead = number - still[s, OF.seq_to]
-        if still[s, OF.source] == s and 0 <= ahead <= 1 and abs(now - still[s, OF.last]) <= CLOCK_JUMP_US:
+        if still[s, OF.source] >= 0 and 0 <= ahead <= 1 and abs(now - still[s, OF.last]) <= CLOCK_JUMP_US:
             still[s, OF.seq_to] = number
             still[s, OF.last] = now
             still[s, OF.told] = max(still[s, OF.told], now)
             continue
-        if still[s, OF.source] == s:
+        if still[s, OF.source] >= 0:
             done[count] = still[s]
             count += 1
-        still[s, OF.source] = s
+        still[s, OF.source] = source[row]
         still[s, OF.seq_from] = still[s, OF.seq_to] = number
         still[s, OF.since] = still[s, OF.last] = still[s, OF.told] = now
-    return count
+    return count, earliest
 
 
 def _in_order(runs: Records) -> Records:
@@ -128,7 +137,7 @@ def _sorted_runs(written: Written) -> Records:
     seq, ts = (np.concatenate([piece.wide(name) for piece in written.pieces]) for name in ("source_seq", "ts"))
     order = np.lexsort((seq, source))
     still, done = Arrays(RUN, count=len(written.names)), Arrays(RUN, count=len(order), blank=False)
-    count = _follow(frozen(source[order]), frozen(seq[order]), frozen(ts[order]), still.data, done.data, 0)
+    count, _ = _follow(frozen(source[order]), frozen(seq[order]), frozen(ts[order]), still.data, done.data, 0)
     return _with_begun(done, count, still)
 
 

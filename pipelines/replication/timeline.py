@@ -67,11 +67,16 @@ class Timeline:
 
     def min_isr(self, cluster: int, topic: int, as_of: int, told: int | None, rule: int) -> int:
         """In force for a topic: its own setting, else what its leader told, else the cluster's, else the rule."""
-        own, everywhere = (self._min_isr((cluster, key), as_of) for key in (topic, CLUSTER_WIDE))
-        return next((v for v in (own, told, everywhere) if v is not None), rule)
+        own = self._min_isr((cluster, topic), as_of)
+        if own is None:
+            own = self._min_isr((cluster, CLUSTER_WIDE), as_of) if told is None else told
+        return rule if own is None else own
 
     def _min_isr(self, key: tuple[int, int], as_of: int) -> int | None:
-        return next((e[1] for e in reversed(self.configs.get(key, ())) if e[0] <= as_of and e[1] is not None), None)
+        entries = self.configs.get(key)
+        if not entries:
+            return None
+        return next((e[1] for e in reversed(entries) if e[0] <= as_of and e[1] is not None), None)
 
     def arrays(self) -> Arrays:
         """Sorted arrays for as-of look-ups in the kernel."""

@@ -67,12 +67,15 @@ class TopicHistory:
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
-        waiting = [w for w in (self.isr.due(), self.judge_again) if w is not None]
-        waiting += [t.due for t in self.terms.terms if t.due]
+        waiting = [t.due for t in self.terms.terms if t.due]
+        if (isr := self.isr.due()) is not None:
+            waiting.append(isr)
+        if self.judge_again is not None:
+            waiting.append(self.judge_again)
         if self.cuts or self.backs or self.terms.owed:
             waiting += [c.due for c in self.cuts] + [o.due for o in self.terms.owed]
             waiting += [b.due for b in self.backs if not b.told]
-        return min(waiting, default=None)
+        return min(waiting) if waiting else None
 
     def rise(self, term: Term, hw: int, ts: int) -> None:
         """A deposed leader's HW rose after its term was judged: what it committed counts for that term.

@@ -29,6 +29,13 @@ class Written:
         for key in self._keys.keys.tolist():
             epoch = (key & 0xFFFFFFFF ^ _SIGN) - _SIGN
             self.names.append((clusters[key >> 52], ids[(key >> 32) & 0xFFFFF], epoch))
+        epochs = [epoch for _, _, epoch in self.names]
+        self.know("source_epoch", min(epochs, default=0), max(epochs, default=0))
+
+    def know(self, column: str, least: int, most: int) -> None:
+        """Saves others from reading a column only to see that its values are what they can be."""
+        for piece in self.pieces:
+            piece.bounds[column] = least, most
 
     def _numbered(self, piece: Piece) -> I32:
         clusters, cluster_words = piece.codes("cluster")
@@ -36,9 +43,10 @@ class Written:
         known = _numbered(self._clusters, cluster_words), _numbered(self._ids, id_words)
         epoch, numbers, done = piece.narrow("source_epoch"), np.empty(len(piece), dtype=np.int32), 0
         while True:
-            done, self._keys.count = _sources(
-                done, clusters, known[0], ids, known[1], epoch, *self._keys.table, numbers
+            rows, self._keys.count = _sources(
+                clusters[done:], known[0], ids[done:], known[1], epoch[done:], *self._keys.table, numbers[done:]
             )
+            done += rows
             if done == len(piece):
                 return numbers
             self._keys.widen()
@@ -54,12 +62,12 @@ def _numbered(known: dict[str, int], words: pa.Array) -> I32:
 
 @kernel
 def _sources(
-    first: int, cluster: I32, clusters: I32, writer: I32, writers: I32, epoch: I32, table: I64, bits: int, keys: I64,
-    count: int, numbers: I32,
+    cluster: I32, clusters: I32, writer: I32, writers: I32, epoch: I32, table: I64, bits: int, keys: I64, count: int,
+    numbers: I32,
 ) -> tuple[int, int]:  # fmt: skip
-    """Numbers the sources from row `first` on; (rows done, sources known)."""
+    """Numbers the sources; (rows done, sources known)."""
     last, number = -1, np.int32(-1)
-    for row in range(first, len(numbers)):
+    for row in range(len(numbers)):
         name = (np.int64(clusters[cluster[row]]) << 52) | (np.int64(writers[writer[row]]) << 32)
         key = int(name | (np.int64(epoch[row]) & 0xFFFFFFFF))
         if key != last:

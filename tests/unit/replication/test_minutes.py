@@ -1,9 +1,12 @@
 """Statistics per minute: each broker of each cluster by itself."""
 
+import numpy as np
 import pyarrow as pa
 
 from pipelines.replication import replay
+from pipelines.replication.machine import bucket_of, first_not_below
 from schemas import replication_events
+from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 
 def test_minutes_of_many_clusters_do_not_mix():
@@ -33,3 +36,11 @@ def test_a_rejected_row_from_before_1970_counts_in_its_own_minute():
     assert facts.quarantine.num_rows == 1
     told = {r["minute"].timestamp(): dict(r["counts"]).get("events") for r in facts.minute_stats.to_pylist()}
     assert told == {-120: 1, 1_795_000_000 // 60 * 60: 1}
+
+
+def test_a_value_falls_into_the_bucket_of_the_first_bound_that_is_not_below_it():
+    for bounds in (np.array(BOUNDS_MS) * 1000, np.array(BOUNDS_RECORDS)):
+        ordered = bounds.astype(np.int64)
+        for value in [-1, 0, *(ordered + 1).tolist(), *ordered.tolist(), *(ordered - 1).tolist(), 1 << 61]:
+            bucket = int(np.searchsorted(ordered, value))
+            assert (bucket_of(ordered, value), first_not_below(ordered, value)) == (bucket, bucket)

@@ -2,10 +2,14 @@
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipelines.replication.columns import with_dictionaries
 from pipelines.replication.row_rules import DETAILS, REQUIRED, ROW_RULES, split
+from pipelines.replication.sources import covered
+from pipelines.replication.writers import Written
 from schemas import replication_events
 
 WHERE = {
@@ -174,3 +178,59 @@ def test_split_reads_chunks_dictionaries_and_empty_tables():
 def test_every_word_of_a_detail_passes():
     rows = [event(event_type, detail=word) for event_type, words in DETAILS.items() for word in words]
     assert split(table(*rows))[0] is None
+
+
+@pytest.mark.parametrize(("column", "garbage"), [("leo", -5), ("leader_id", -9), ("replica_id", -2), ("min_isr", 0)])
+def test_what_stands_under_a_null_is_no_value(column, garbage):
+    told = table(event("append", **{column: 3}), event("append", **{column: None}), event("append", **{column: 4}))
+    array = told[column].combine_chunks()
+    values = np.where(array.is_null(), garbage, array.fill_null(0))
+    kind = array.type.to_pandas_dtype()
+    beneath = pa.Array.from_buffers(array.type, 3, [array.buffers()[0], pa.py_buffer(values.astype(kind))])
+    assert split(told.set_column(told.column_names.index(column), column, beneath))[0] is None
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 200])
+@pytest.mark.parametrize("idle", [0, 5, 13])
+def test_rows_are_told_apart_by_type_however_many_types_their_names_hold(count, idle):
+    kinds = [list(GOOD)[k % len(GOOD)] for k in range(count)]
+    rows = [event(kind, **({"leo": None} if k % 3 == 0 else {})) for k, kind in enumerate(kinds)]
+    events = table(*rows)
+    words = [f"idle {k}" for k in range(idle)] + list(dict.fromkeys(kinds))
+    codes = pa.array([words.index(kind) for kind in kinds], pa.int32())
+    at = events.column_names.index("event_type")
+    mask, rejected = split(events.set_column(at, "event_type", pa.DictionaryArray.from_arrays(codes, words)))
+    broken = [k for k, kind in enumerate(kinds) if k % 3 == 0 and "leo" in REQUIRED[kind]]
+    assert (mask.to_pylist() if broken else [True] * count) == [k not in broken for k in range(count)]
+    assert [row["event_type"] for row in rejected.to_pylist()] == [kinds[k] for k in broken]
+    assert {reason.split(":")[0] for told in rejected["reasons"].to_pylist() for reason in told} <= {"missing_leo"}
+
+
+@pytest.mark.parametrize("word", ["rumour", "controller", None])
+def test_details_are_read_in_any_encoding(word):
+    events = table(event("isr"), event("isr", detail=word), event("append", detail="anything"), event("isr"))
+    at = events.column_names.index("detail")
+    for told in (events, events.set_column(at, "detail", events["detail"].dictionary_encode())):
+        mask, _ = split(told)
+        assert mask is None if word != "rumour" else mask.to_pylist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"ts": datetime(2009, 1, 1, tzinfo=UTC)}, "time_outside_2010_to_2100"),
+        ({"ts": datetime(2101, 1, 1, tzinfo=UTC)}, "time_outside_2010_to_2100"),
+        ({"source_seq": -1}, "source_seq_below_0"),
+        ({"source_epoch": -1}, "source_epoch_below_0"),
+        ({"seq": -1}, "seq_below_0"),
+    ],
+)
+def test_what_coverage_has_seen_of_a_column_hides_no_broken_row(changes, rule):
+    rows = [event("append", source_seq=k, seq=k) for k in range(30)]
+    rows[20] |= changes
+    events = pa.concat_tables([table(*rows[:12]), table(*rows[12:])])
+    written = Written(with_dictionaries(events))
+    covered(written)
+    good, rejected = split(written.events, written.pieces)
+    assert good.to_pylist() == [k != 20 for k in range(30)]
+    assert [[reason.split(":")[0] for reason in told] for told in rejected["reasons"].to_pylist()] == [[rule]]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pipelines.replication import arrays
 from pipelines.replication.arrays import CACHE_LINE, lines
 from pipelines.replication.compiled import kernel
 from pipelines.replication.whole_lines import write_line
@@ -26,3 +27,34 @@ def test_lines_hold_what_was_written(count):
     expected = np.stack([k, -k, k + 1, same[0], same[1], k * k, same[2], places], axis=1)
     assert (made[places] == expected).all()
     assert (np.delete(made, places, axis=0) == 5).all()
+
+
+def test_the_memory_of_lines_serves_again_when_nobody_holds_them():
+    made = lines(1000)
+    place = made.ctypes.data
+    assert lines(10).ctypes.data != place
+    first = lines(1000)
+    view, place = first[5:][:, 2], first.ctypes.data
+    first[:] = 7
+    del first
+    assert lines(1000).ctypes.data != place
+    assert (view == 7).all()
+    kept = lines(1000).ctypes.data
+    assert lines(900).ctypes.data == kept
+
+
+def test_more_lines_than_are_to_be_kept_are_not(monkeypatch):
+    monkeypatch.setattr(arrays, "MOST_KEPT", 100)
+    lines(101)
+    assert not arrays._kept
+    lines(100)
+    assert [len(memory) for memory, _ in arrays._kept] == [101 * CACHE_LINE - 1]
+
+
+def test_memory_of_many_more_lines_than_are_asked_for_is_let_go():
+    many = arrays.SPARE * 1000
+    place = lines(many).ctypes.data
+    assert lines(0).shape == (0, CACHE_LINE)
+    assert lines(many).ctypes.data == place
+    lines(500)
+    assert [len(memory) for memory, _ in arrays._kept] == [501 * CACHE_LINE - 1]
