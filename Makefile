@@ -29,8 +29,8 @@ format: $(READY) ## rewrite the code as ruff wants it
 bench: $(READY) ## events a second, beside other engines on the same work
 	@$(BIN)/hwmark bench
 
-bench-full: $(READY) ## all of it, a quarter of an hour; its tables and plot into the README
-	@$(BIN)/hwmark bench --full --readme
+bench-full: $(READY) ## all of it, half an hour; its tables and plot into the README
+	@$(BIN)/hwmark bench --full --for 10m --readme
 
 lock: ## pin anew what pyproject.toml asks for
 	@$(PYTHON) -m venv --clear build/lock

@@ -407,8 +407,8 @@ def bench(
     live: Annotated[
         int | None, typer.Option(min=3, metavar="RATE", help="So many events a second, appended while the job runs.")
     ] = None,
-    for_: Annotated[str, typer.Option("--for", metavar="2m", help="How long each live part counts.")] = "1m",
-    full: Annotated[bool, typer.Option("--full", help="Every part: a quarter of an hour on an idle machine.")] = False,
+    for_: Annotated[str, typer.Option("--for", metavar="2m", help="How long the live part counts.")] = "1m",
+    full: Annotated[bool, typer.Option("--full", help="Every part: 20 minutes on an idle machine.")] = False,
     readme: Annotated[bool, typer.Option("--readme", help="Also write it into README.md, with a plot.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -420,7 +420,7 @@ def bench(
       hwmark bench --events 1000000 --partitions 2000 --partitions 200000
       hwmark bench --sparse --resolution 0
       hwmark bench --live 300000 --for 10m
-      hwmark bench --full --readme
+      hwmark bench --full --for 10m --readme
     """
     from importlib import import_module
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 from pipelines.bench.answer import ISR_CHANGES, OUT_OF_SYNC, ordered
 from pipelines.bench.engine import ASKED, Asked, parquet_files
 from pipelines.bench.limit_loop import KINDS, Told, loop
+from pipelines.bench.turns import turns
 from pipelines.bench.workload import RULES
+from pipelines.replication.columns import I64
 
 COLUMNS = ["event_type", "topic", "partition", "ts", "replica_id", "leo", "leader_leo", "isr"]
 
@@ -33,14 +36,32 @@ class Limit:
 
     def run(self) -> None:
         self._told = told = Told(self._partitions, self._asked.resolution_us, RULES.lag_max_ms * 1000)
-        for batch in _batches(self._files):
-            isr = batch["isr"]
-            loop(
-                self._kinds(batch["event_type"]), self._series(batch), _raw(batch["ts"], np.int64),
-                _raw(batch["replica_id"], np.int32), _raw(batch["leo"], np.int64), _raw(batch["leader_leo"], np.int64),
-                isr.offsets.to_numpy(), isr.values.to_numpy(), *told.grown(len(batch)),
-            )  # fmt: skip
+        for path in self._files:
+            for rare, others, before in turns(path, COLUMNS):
+                self._read(rare, others, before)
         told.end()
+
+    def _read(self, rare: pa.Table, others: pa.RecordBatch, before: I64) -> None:
+        """Both in the order in which they were told: `before` says ahead of which other each of `rare` comes."""
+        room = self._told.grown(len(rare) + len(others))
+        columns = self._columns(others)
+        aside = self._columns(rare.unify_dictionaries().combine_chunks().to_batches()[0]) if len(rare) else columns
+        starts = np.flatnonzero(np.diff(before, prepend=-1))
+        at = 0
+        for first, last in pairwise([*starts.tolist(), len(before)]):
+            loop(*_rows(columns, at, before[first]), *room)
+            loop(*_rows(aside, first, last), *room)
+            at = before[first]
+        loop(*_rows(columns, at, len(others)), *room)
+
+    def _columns(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
+        """What the loop reads; the last two are the lists of the ISRs."""
+        isr = batch["isr"]
+        return (
+            self._kinds(batch["event_type"]), self._series(batch), _raw(batch["ts"], np.int64),
+            _raw(batch["replica_id"], np.int32), _raw(batch["leo"], np.int64), _raw(batch["leader_leo"], np.int64),
+            isr.offsets.to_numpy(), isr.values.to_numpy(),
+        )  # fmt: skip
 
     def _kinds(self, words: pa.DictionaryArray) -> np.ndarray:
         numbers = np.array([KINDS.get(w, -1) for w in words.dictionary.to_pylist()], dtype=np.int64)
@@ -101,10 +122,9 @@ def _size(files: list[str]) -> tuple[int, int]:
     return len(pc.unique(read["topic"])) * width, width
 
 
-def _batches(files: list[str]) -> Iterator[pa.RecordBatch]:
-    for path in files:
-        with pq.ParquetFile(path, read_dictionary=["event_type", "topic"]) as file:
-            yield from file.iter_batches(1 << 17, columns=COLUMNS, use_threads=False)
+def _rows(columns: tuple[Any, ...], first: int, last: int) -> tuple[Any, ...]:
+    *values, ends, members = columns
+    return *(column[first:last] for column in values), ends[first : last + 1], members
 
 
 def _raw(column: pa.Array, kind: type) -> np.ndarray:

@@ -1,0 +1,42 @@
+"""The limit reads rows in the order in which they were told, wherever they lie in a file."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from generators.lake import append_events
+from generators.load import rounds
+from generators.row_groups import WORTH
+from pipelines.bench.answer import require_all_same
+from pipelines.bench.engine import parquet_files
+from pipelines.bench.limit import Limit
+from pipelines.bench.replayed import Replay
+from pipelines.bench.turns import ROWS, turns
+from pipelines.bench.workload import write
+
+
+def test_every_source_tells_its_rows_in_the_order_of_their_numbers(tmp_path):
+    (events,) = rounds(2000, 25, step=25, stalled=0.01)
+    append_events(str(tmp_path), events, app_id="test", version=0)
+    (path,) = parquet_files(str(tmp_path))
+    assert pq.ParquetFile(path).metadata.num_row_groups > 1
+    assert len(events) > ROWS > WORTH
+    told: dict[str, list[int]] = {}
+    for rare, others, before in turns(path, ["event_type"]):
+        rows = pa.concat_tables([rare, pa.Table.from_batches([others])])
+        places = np.concatenate([before - 0.5, np.arange(len(others))])
+        ordered = rows.select(["source_id", "source_seq"]).take(pa.array(np.argsort(places, kind="stable")))
+        for source, number in zip(*(ordered[n].to_pylist() for n in ordered.column_names), strict=True):
+            told.setdefault(source, []).append(number)
+    assert sum(map(len, told.values())) == len(events)
+    assert all(numbers == sorted(numbers) for numbers in told.values())
+
+
+def test_the_limit_agrees_with_replay_on_a_commit_of_many_rows(tmp_path):
+    load = write(str(tmp_path), 2 * WORTH)
+    engines = [engine(load.lake, str(tmp_path)) for engine in (Replay, Limit)]
+    for engine in engines:
+        engine.prepare()
+        engine.run()
+    require_all_same({engine.NAME: engine.answers() for engine in engines})
+    assert len(engines[1].answers()["ISR changes"])
