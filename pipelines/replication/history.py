@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import field
 
 from pipelines.replication import state_codec
 from pipelines.replication.identity import UNTOLD_US, TopicIdentity
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note, TermSeen
 from pipelines.replication.present import Present
+from pipelines.replication.state_codec import Kept
 from pipelines.replication.terms import Term, Terms
 from pipelines.replication.topic_history import EVER, TopicHistory
 
@@ -19,8 +21,7 @@ __all__ = ["Context", "Note", "PartitionHistory", "Present", "TermSeen"]
 VERSION = 4
 
 
-@dataclass(slots=True)
-class PartitionHistory:
+class PartitionHistory(Kept):
     """Consumes notes in canonical order, hands each to the topic it is about, and tells what they come to.
 
     `settle(upto)` takes the decisions due before `upto`; every note up to a decision's time must have been applied

@@ -26,11 +26,11 @@ class HwCourse:
         told = tuple(np.concatenate(part) for part in zip((none,) * 3, *outcome.hw.parts(), strict=True))
         self._sources = (recent, told, carry)
         self._kept = [_by_lane(lanes) for lanes, *_ in self._sources]
-        self._last: dict[int, int] = {}
+        self._lanes: dict[int, tuple[I64, I64, int]] = {}
 
     def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
         """The HW at `as_of` of the term that began at `start_ts`; None where it is not known."""
-        ts, hw = self._rows(lane)
+        ts, hw, _ = self._rows(lane)
         then = hw[(ts >= start_ts) & (ts <= as_of)]
         if len(then):
             return _known(then[-1])
@@ -40,25 +40,24 @@ class HwCourse:
     def rise(self, lane: int, start_ts: int, above: int, after: int, upto: int) -> tuple[int, int] | None:
         """(HW, ts) where the HW first lies above `above`, later than `after` and before `upto`, in the term of this
         lane that began at `start_ts`; None where it does not."""
-        if self._newest(lane) <= after:
+        ts, hw, newest = self._rows(lane)
+        if newest <= after:
             return None
-        ts, hw = self._rows(lane)
         higher = np.flatnonzero((ts > max(after, start_ts - 1)) & (ts < upto) & (hw > above))
         if not len(higher):
             return None
         first = higher[np.lexsort((hw[higher], ts[higher]))[0]]
         return int(hw[first]), int(ts[first])
 
-    def _newest(self, lane: int) -> int:
-        if lane not in self._last:
-            self._last[lane] = int(self._rows(lane)[0].max(initial=-1))
-        return self._last[lane]
-
-    def _rows(self, lane: int) -> tuple[I64, I64]:
-        """(ts, HW) of all that is here of a lane."""
-        slices = [slice(*places.get(lane, (0, 0))) for places in self._kept]
-        ts, hw = (np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2))
-        return ts, hw
+    def _rows(self, lane: int) -> tuple[I64, I64, int]:
+        """(ts, HW) of all that is here of a lane, and the newest ts: histories ask for few lanes, and often."""
+        if lane not in self._lanes:
+            slices = [slice(*places.get(lane, (0, 0))) for places in self._kept]
+            ts, hw = (
+                np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2)
+            )
+            self._lanes[lane] = ts, hw, int(ts.max(initial=-1))
+        return self._lanes[lane]
 
 
 def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from pipelines.replication.notes import Note
 from pipelines.replication.present import Present
+from pipelines.replication.state_codec import Kept
 
 FORGOTTEN_IDS = 4
 CANDIDATES = 16
@@ -14,8 +15,7 @@ CANDIDATES = 16
 UNTOLD_US = 10_000_000
 
 
-@dataclass(slots=True)
-class TopicIdentity:
+class TopicIdentity(Kept):
     """Topic ids that are gone, and rows about one that nobody but a controller has told of yet.
 
     A restarted controller replays deleted topics too, and its burst goes on to the topic that exists: what it tells of

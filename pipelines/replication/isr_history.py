@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from msgspec import field
+
 from pipelines.replication.notes import Context, Note
+from pipelines.replication.state_codec import Fixed, Kept
 
 KEPT_COMMITS = 16
 KEPT_PROPOSALS = 8
@@ -27,8 +29,7 @@ NAMED = {
 }
 
 
-@dataclass(slots=True)
-class Commit:
+class Commit(Kept):
     """One committed ISR; `ts` is the earliest witness's, `leader_ts` the leader's own first one."""
 
     partition_epoch: int | None
@@ -48,15 +49,13 @@ class Commit:
     told: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Fixed, frozen=True):
     ts: int
     broker_id: int
     isr: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class IsrHistory:
+class IsrHistory(Kept):
     """Witnesses in, rows of `silver/isr_changes` out; the oldest commit kept is where the telling begins.
 
     Partition epochs below `floor` are too old to tell: a restarted controller replays them.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from pipelines.replication.columns import I64, NULL, NULL32
 from pipelines.replication.history import PartitionHistory
@@ -67,6 +68,8 @@ class Surroundings:
         if lane < 0 or term.seen is None:
             return None
         end, _ = self.state.ended.get((lane, start), (upto, None))
+        if end <= term.seen_at:
+            return None
         above = -1 if term.seen.hmax is None else term.seen.hmax
         return self.course.rise(lane, start, above, term.seen_at, min(upto, end + 1))
 

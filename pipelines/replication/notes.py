@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.columns import NULL, NULL32, lists, narrow, wide
+from pipelines.replication.state_codec import Fixed
 
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
@@ -92,8 +93,7 @@ def note_of(event: dict[str, Any], **found: Any) -> Note:
     return Note(*values)
 
 
-@dataclass(frozen=True, slots=True)
-class TermSeen:
+class TermSeen(Fixed, frozen=True):
     """What the kernel knows of one term as of a time.
 
     `hmax`: largest HW reconstructed or reported in it; `fetchers`: replicas that fetched from this leader in it;

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pipelines.replication.notes import Note
+from pipelines.replication.state_codec import Kept
 
 
-@dataclass(slots=True)
-class Present:
+class Present(Kept):
     """The partition as last told; `leaderless_since` in microseconds while nobody leads."""
 
     leader_id: int | None = None

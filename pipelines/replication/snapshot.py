@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, fields
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.json import Decoder, Encoder
 
+from pipelines.replication import assignments, timeline
 from pipelines.replication.arrays import Arrays
-from pipelines.replication.assignments import Assignments
 from pipelines.replication.columns import whole
 from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import APART, HEARD, HW_ROWS, LANES, PARTITIONS, RECENT, RECORDED, REPLICAS, SERIES
 from pipelines.replication.notes import Note, TermSeen
+from pipelines.replication.packed import Packed
 from pipelines.replication.rules import Rules
 from pipelines.replication.sources import Source, Sources
-from pipelines.replication.state import Names, State
-from pipelines.replication.timeline import Timeline
+from pipelines.replication.state import Names, OrderKey, State
 
 MAGIC, VERSION = b"hwmark-state", 7
 _ARRAYS = {
@@ -28,6 +30,9 @@ _ARRAYS = {
 }  # fmt: skip
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
+_FIELDS = tuple(field.name for field in fields(Note))
+_LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas"))
+_values = attrgetter(*_FIELDS)
 
 
 def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
@@ -36,11 +41,8 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     tables |= {name: pa.table({"key": getattr(state, name).keys}) for name in _KEYS}
     tables |= {"waiting": state.waiting, "assigned": state.assigned.table(), "first_terms": state.first_terms.table()}
     tables["starting"] = state.starting
-    packed = {p: h.to_bytes() for p, h in state.histories.items()} | state.packed
-    tables["histories"] = pa.table(
-        {"partition": pa.array(packed.keys(), pa.int32()), "history": pa.array(packed.values(), pa.binary())}
-    )
-    tables["rest"] = pa.table({"json": [json.dumps(_rest(state, rules, bucket, buckets), separators=(",", ":"))]})
+    tables["histories"] = state.packed.table({p: h.to_bytes() for p, h in state.histories.items()})
+    tables["rest"] = pa.table({"json": pa.array([_encoder.encode(_rest(state, rules, bucket, buckets))], pa.string())})
     sink = pa.BufferOutputStream()
     sink.write(MAGIC + VERSION.to_bytes(2, "little"))
     for name, table in tables.items():
@@ -58,27 +60,46 @@ def _write(sink: Any, name: str, table: pa.Table) -> None:
     sink.write(body)
 
 
-def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> dict[str, Any]:
-    return {
-        "rules": asdict(rules), "bucket": bucket, "buckets": buckets, "width": state.replicas.width,
-        **{name: [list(n) for n in getattr(state, name).all] for name in _NAMES},
-        "sources": [asdict(s) for s in state.sources.known.values()], "settled": state.sources.settled,
-        "brokers": [[*k, v] for k, v in state.timeline.brokers.items()],
-        "configs": [[*k, v] for k, v in state.timeline.configs.items()],
-        "notes": [[p, [[list(k), _note(n)] for k, n in notes]] for p, notes in state.notes.items()],
-        "ended": [[*k, end, _seen(seen)] for k, (end, seen) in state.ended.items()],
-        "due": list(state.due.items()), "gaps": list(state.gaps.items()), "told_lost": sorted(state.told_lost),
-        "holds": [[*k, v] for k, v in state.holds.items()],
-        "assigned": list(state.assigned.several.items()),
-    }  # fmt: skip
+class Rest(Struct):
+    """What of a state is few."""
+
+    rules: Rules
+    bucket: int
+    buckets: int
+    width: int
+    clusters: list[tuple[Any, ...]]
+    topics: list[tuple[Any, ...]]
+    topic_ids: list[tuple[Any, ...]]
+    source_names: list[tuple[Any, ...]]
+    sources: list[Source]
+    settled: dict[str, int]
+    brokers: list[tuple[int, int, list[timeline.Told]]]
+    configs: list[tuple[int, int, list[timeline.Config]]]
+    notes: list[tuple[int, list[tuple[OrderKey, list[Any]]]]]
+    ended: list[tuple[int, int, int, TermSeen]]
+    due: list[tuple[int, int]]
+    gaps: list[tuple[int, list[tuple[int, int]]]]
+    told_lost: list[tuple[int, int]]
+    holds: list[tuple[int, int, list[int]]]
+    assigned: list[tuple[int, list[assignments.Told]]]
 
 
-def _note(note: Note) -> list[Any]:
-    return [getattr(note, f.name) for f in fields(Note)]
+_encoder, _decoder = Encoder(), Decoder(Rest)
 
 
-def _seen(seen: TermSeen) -> list[Any]:
-    return [seen.hmax, seen.leader_leo, sorted(seen.fetchers), seen.held, seen.level]
+def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
+    return Rest(
+        rules, bucket, buckets, state.replicas.width,
+        **{name: getattr(state, name).all for name in _NAMES},
+        sources=list(state.sources.known.values()), settled=state.sources.settled,
+        brokers=[(*k, v) for k, v in state.timeline.brokers.items()],
+        configs=[(*k, v) for k, v in state.timeline.configs.items()],
+        notes=[(p, [(key, list(_values(note))) for key, note in notes]) for p, notes in state.notes.items()],
+        ended=[(*k, *v) for k, v in state.ended.items()],
+        due=list(state.due.items()), gaps=list(state.gaps.items()), told_lost=sorted(state.told_lost),
+        holds=[(*k, v) for k, v in state.holds.items()],
+        assigned=list(state.assigned.several.items()),
+    )  # fmt: skip
 
 
 def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
@@ -91,9 +112,8 @@ def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
             f"snapshot has version {version}, this hwmark reads {VERSION}: rebuild with `hwmark run --rebuild`"
         )
     tables = _read(memoryview(blob)[len(MAGIC) + 2 :])
-    rest = json.loads(tables["rest"]["json"][0].as_py())
-    rules = Rules(**rest["rules"])
-    return _state(tables, rest, rules), rules, rest["bucket"], rest["buckets"]
+    rest = _decoder.decode(tables["rest"]["json"][0].as_py())
+    return _state(tables, rest), rest.rules, rest.bucket, rest.buckets
 
 
 def _read(view: memoryview) -> dict[str, pa.Table]:
@@ -107,43 +127,32 @@ def _read(view: memoryview) -> dict[str, pa.Table]:
     return tables
 
 
-def _state(tables: dict[str, pa.Table], rest: dict[str, Any], rules: Rules) -> State:
-    sources = Sources(rules.reorder_grace_ms * 1000)
-    for row in rest["sources"]:
-        row["ahead"], row["lost"] = ([tuple(run) for run in row[name]] for name in ("ahead", "lost"))
-        sources.known[row["cluster"], row["source_id"], row["source_epoch"]] = Source(**row)
-    sources.settled = rest["settled"]
+def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
+    sources = Sources(rest.rules.reorder_grace_ms * 1000)
+    sources.known = {(s.cluster, s.source_id, s.source_epoch): s for s in rest.sources}
+    sources.settled = rest.settled
     state = State(sources)
     for name, shape in _ARRAYS.items():
-        setattr(state, name, Arrays.from_table(shape, tables[name], rest["width"] if name == "replicas" else 1))
+        setattr(state, name, Arrays.from_table(shape, tables[name], rest.width if name == "replicas" else 1))
     for name in _KEYS:
         setattr(state, name, Keys(tables[name]["key"].to_numpy()))
     for name in _NAMES:
-        setattr(state, name, Names([tuple(n) for n in rest[name]]))
-    state.timeline = Timeline(
-        {(c, b): [tuple(s) for s in states] for c, b, states in rest["brokers"]},
-        {(c, t): [tuple(e) for e in entries] for c, t, entries in rest["configs"]},
+        setattr(state, name, Names(getattr(rest, name)))
+    state.timeline = timeline.Timeline(
+        {(c, b): states for c, b, states in rest.brokers}, {(c, t): entries for c, t, entries in rest.configs}
     )
     state.waiting, state.starting = whole(tables["waiting"]), whole(tables["starting"])
-    histories = tables["histories"]
-    state.packed = dict(zip(histories["partition"].to_pylist(), histories["history"].to_pylist(), strict=True))
-    state.notes = {p: [(tuple(k), _to_note(n)) for k, n in notes] for p, notes in rest["notes"]}
-    state.ended = {(lane, start): (end, _to_seen(seen)) for lane, start, end, seen in rest["ended"]}
-    state.due = dict(rest["due"])
-    state.gaps = {s: [tuple(g) for g in gaps] for s, gaps in rest["gaps"]}
-    state.told_lost = {tuple(k) for k in rest["told_lost"]}
-    state.holds = {(c, b): v for c, b, v in rest["holds"]}
-    several = {p: [(ts, tuple(r)) for ts, r in told] for p, told in rest["assigned"]}
-    state.assigned, state.first_terms = Assignments(tables["assigned"], several), FirstTerms(tables["first_terms"])
+    state.packed = Packed(tables["histories"])
+    state.notes = {p: [(key, _note(values)) for key, values in notes] for p, notes in rest.notes}
+    state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}
+    state.due, state.gaps, state.told_lost = dict(rest.due), dict(rest.gaps), set(rest.told_lost)
+    state.holds = {(c, b): times for c, b, times in rest.holds}
+    state.assigned = assignments.Assignments(tables["assigned"], dict(rest.assigned))
+    state.first_terms = FirstTerms(tables["first_terms"])
     return state
 
 
-def _to_note(values: list[Any]) -> Note:
-    named = dict(zip((f.name for f in fields(Note)), values, strict=True))
-    for name in ("isr", "replicas"):
-        named[name] = None if named[name] is None else tuple(named[name])
-    return Note(**named)
-
-
-def _to_seen(values: list[Any]) -> TermSeen:
-    return TermSeen(values[0], values[1], frozenset(values[2]), values[3], values[4])
+def _note(values: list[Any]) -> Note:
+    for place in _LISTS:
+        values[place] = None if values[place] is None else tuple(values[place])
+    return Note(*values)

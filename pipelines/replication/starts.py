@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory

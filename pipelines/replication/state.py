@@ -29,6 +29,7 @@ from pipelines.replication.lanes import (
     SLOTS,
 )
 from pipelines.replication.notes import Note, TermSeen
+from pipelines.replication.packed import Packed
 from pipelines.replication.sources import Sources
 from pipelines.replication.timeline import Timeline
 from schemas import replication_events
@@ -93,7 +94,7 @@ class State:
     ended: dict[tuple[int, int], tuple[int, TermSeen]] = field(default_factory=dict)
     """Terms that are over: (lane, start) -> (end, what was seen of it)."""
     histories: dict[int, PartitionHistory] = field(default_factory=dict)
-    packed: dict[int, bytes] = field(default_factory=dict)
+    packed: Packed = field(default_factory=Packed)
     """Histories that have not been touched since the state was restored."""
     due: dict[int, int] = field(default_factory=dict)
     """Partitions with something undecided, and when it falls due."""
@@ -130,7 +131,7 @@ class State:
         if partition not in self.histories:
             self.histories |= self.first_terms.take([partition], self.place)
         if partition not in self.histories:
-            packed = self.packed.pop(partition, None)
+            packed = self.packed.take(partition)
             fresh: Callable[[], PartitionHistory] = lambda: PartitionHistory(*self.place(partition))  # noqa: E731
             self.histories[partition] = PartitionHistory.from_bytes(packed) if packed else fresh()
         return self.histories[partition]

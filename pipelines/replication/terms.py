@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import field
+from msgspec.structs import replace
 
 from pipelines.replication.notes import Context, Note, TermSeen
+from pipelines.replication.state_codec import Kept
 
 KEPT_TERMS = 8
 
 
-@dataclass(slots=True)
-class Term:
+class Term(Kept):
     """One stretch of leading. `start` is None while only an unclean election has told of it.
 
     `stored`: largest HW of it that a broker told when it next started; `stored_by`: whose, or `alone`;
@@ -50,6 +51,8 @@ class Term:
         if self.start is None:
             return TermSeen()
         seen = context.term(self.broker_id, self.start, max(as_of, self.start))
+        if seen.held >= self.held and seen.level >= self.level:
+            return seen
         return replace(seen, held=seen.held or self.held, level=max(seen.level, self.level))
 
     def freeze(self, as_of: int, context: Context) -> None:
@@ -57,8 +60,7 @@ class Term:
             self.seen, self.seen_at = self.known(as_of, context), as_of
 
 
-@dataclass(slots=True)
-class Standing:
+class Standing(Kept):
     """Where a broker stands: its last own start, and the last term it is known to have taken part in.
 
     To follow is not yet to take part: only a broker that fetched has that leader's records and HW.
@@ -76,8 +78,7 @@ class Standing:
         return not self.cut and note.leo is not None and (self.leo, self.hw) == (note.leo, note.hw)
 
 
-@dataclass(slots=True)
-class Owed:
+class Owed(Kept):
     """A HW that a broker told of a term whose leader has not told of it yet: its clock may be behind.
 
     Past `due` it counts for the last term the broker is known to have taken part in, `anchor`.
@@ -91,8 +92,7 @@ class Owed:
     anchor: tuple[int, int] | None
 
 
-@dataclass(slots=True)
-class Mark:
+class Mark(Kept):
     """The largest HW known since the last loss, and how well: `exact` when nothing above it can have been committed.
 
     `leo`: the largest LEO of those terms where known, above which nothing can be lost.
@@ -106,8 +106,7 @@ class Mark:
     leo: int | None = None
 
 
-@dataclass(slots=True)
-class Terms:
+class Terms(Kept):
     """The newest terms, what the older ones come to, and where every broker stands."""
 
     terms: list[Term] = field(default_factory=list)

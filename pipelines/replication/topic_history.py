@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace as with_other
 from typing import Any
+
+from msgspec import field
+from msgspec.structs import replace
 
 from pipelines.replication.findings import Place, regression
 from pipelines.replication.identity import UNTOLD_US
@@ -12,6 +15,7 @@ from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
 from pipelines.replication.present import Present
 from pipelines.replication.starts import credit, pay, raised
+from pipelines.replication.state_codec import Kept
 from pipelines.replication.terms import KEPT_TERMS, Standing, Term, Terms
 from pipelines.replication.truncations import Back, Cut, cut_of, judge_cut, moved_back, still_grave
 from pipelines.replication.verdicts import Verdict, judge
@@ -20,8 +24,7 @@ EVER = 1 << 62
 KEPT_BACKS = 8
 
 
-@dataclass(slots=True)
-class TopicHistory:
+class TopicHistory(Kept):
     """Consumes notes in canonical order and tells what they come to.
 
     A decision about something at `ts` falls due one race window after the largest time noted by then: what
@@ -112,7 +115,7 @@ class TopicHistory:
             key = (term.epoch, term.ordinal)
             self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
             self._pay(note.ts, context)
-        self._isr(note if note.leader_id == note.broker_id else replace(note, leader_id=note.broker_id))
+        self._isr(note if note.leader_id == note.broker_id else with_other(note, leader_id=note.broker_id))
 
     def _midflight(self, note: Note) -> None:
         """A broker leads and its start was not told: what it commits counts for the term after it all the same."""
@@ -121,7 +124,7 @@ class TopicHistory:
         epoch = -1 if epoch is None else epoch
         if last is not None and (epoch < last.epoch or (epoch, note.broker_id) == (last.epoch, last.broker_id)):
             return
-        term = self.terms.begin(replace(note, leader_epoch=epoch, leo=None), self._due(), present.topic_id)
+        term = self.terms.begin(with_other(note, leader_epoch=epoch, leo=None), self._due(), present.topic_id)
         self.terms.standings[note.broker_id] = Standing(epoch, None, note.hw, True, (epoch, term.ordinal))
 
     def _follower(self, note: Note, context: Context) -> None:
@@ -281,7 +284,7 @@ class TopicHistory:
         content = json.dumps(verdict.row(), sort_keys=True)
         if content != term.told:
             term.told, term.revision = content, term.revision + 1
-            place = replace(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
+            place = with_other(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
             name = f"term-{term.epoch}.{term.ordinal}"
             self.regressions.append(regression(place, verdict, name, term.ts, revision=term.revision))
 
@@ -289,7 +292,7 @@ class TopicHistory:
         verdict = moved_back(term, back.before, back.hw, back.broker_id, back.ts, context)
         if withdrawn:
             verdict = replace(verdict, cls="stale_leader_hw", evidence={"withdrawn": True})
-        place = replace(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
+        place = with_other(self._place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
         name = f"reports-{term.epoch}.{term.ordinal}-{back.ts}-{back.hw}"
         self.regressions.append(regression(place, verdict, name, back.ts, revision=1 + withdrawn))
 

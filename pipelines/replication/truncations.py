@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
+from pipelines.replication.state_codec import Fixed, Kept
 from pipelines.replication.terms import Mark, Term, Terms
 from pipelines.replication.verdicts import Verdict, judge, mark_at_start
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Fixed, frozen=True):
     """A replica's log now ends at `to`; `before` is where it ended, None when not known."""
 
     ts: int
@@ -28,8 +26,7 @@ class Cut:
     grave: Verdict | None = None  # what it comes to, unless a term that is still to be told of explains it
 
 
-@dataclass(slots=True)
-class Back:
+class Back(Kept):
     """Two successive reports of one term below an earlier one of it; told once `due` is past, and taken back when a
     LEO shows that the earlier one was false."""
 

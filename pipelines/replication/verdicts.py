@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.replication.notes import Context, TermSeen
+from pipelines.replication.state_codec import Fixed
 from pipelines.replication.terms import Mark, Term, Terms
 
 CRITICAL = frozenset({"unclean_loss", "committed_loss", "hw_moved_back"})
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Fixed, frozen=True):
     """One finding: its class, the offsets it is about (half-open) and what it rests on."""
 
     cls: str
@@ -131,19 +130,18 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     Only the log of the last term can be lost next: its own HW, once at or above its start, covers older ones.
     """
     start = _least(term.offset, floor)
-    if start is None:
-        mark = replace(mark, exact=False)
-    elif mark.offset is not None and start < mark.offset:
-        mark = Mark(start, True, "loss", term.epoch, term.broker_id)
-    covered = mark.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)
+    after = Mark(mark.offset, mark.exact and start is not None, mark.by, mark.epoch, mark.broker_id)
+    if start is not None and mark.offset is not None and start < mark.offset:
+        after = Mark(start, True, "loss", term.epoch, term.broker_id)
+    covered = after.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)
     leos = [leo for leo in (seen.leader_leo if seen.complete else None, term.returned) if leo is not None]
-    mark = replace(mark, exact=seen.complete and covered, leo=max(leos, default=None))
-    if seen.hmax is not None and (mark.offset is None or seen.hmax > mark.offset):
-        mark = replace(mark, offset=seen.hmax, by="telemetry", epoch=term.epoch, broker_id=term.broker_id)
-    if term.stored is not None and (mark.offset is None or term.stored > mark.offset):
-        by = term.stored_by or "stored"
-        mark = replace(mark, offset=term.stored, exact=False, by=by, epoch=term.epoch, broker_id=term.broker_id)
-    return mark
+    after.exact, after.leo = seen.complete and covered, max(leos, default=None)
+    if seen.hmax is not None and (after.offset is None or seen.hmax > after.offset):
+        after.offset, after.by, after.epoch, after.broker_id = seen.hmax, "telemetry", term.epoch, term.broker_id
+    if term.stored is not None and (after.offset is None or term.stored > after.offset):
+        after.offset, after.by, after.exact = term.stored, term.stored_by or "stored", False
+        after.epoch, after.broker_id = term.epoch, term.broker_id
+    return after
 
 
 def _least(offset: int | None, floor: int | None) -> int | None:
