@@ -13,15 +13,7 @@ from pipelines.replication.columns import I32, I64, NULL, NULL32
 from pipelines.replication.compiled import hot, kernel
 from pipelines.replication.facts import EMPTY, SCHEMAS, table
 from pipelines.replication.keys import Keys
-from pipelines.replication.lanes import (
-    ADVANCE,
-    AGREEMENTS,
-    DISAGREE,
-    HW_ROWS,
-    KINDS,
-    LANES,
-    REPORT,
-)
+from pipelines.replication.lanes import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
 from pipelines.replication.output import Naming, Vocabulary, bigints, ints, lists, sort_slots, times, words, write_list
 from pipelines.replication.state import State
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 from msgspec import field
+from msgspec.json import Encoder
 
 from pipelines.replication.notes import Context, Note
 from pipelines.replication.state_codec import Fixed, Kept
@@ -21,7 +21,7 @@ SPELL_US = 60_000_000
 STARTED_US = 10_000_000
 APART_US = 10_000_000
 """No two clocks are taken to be further apart."""
-_written = json.JSONEncoder(separators=(",", ":")).encode
+_encoder = Encoder()
 NAMED = {
     "controlled_shutdown": "controlled_shutdown",
     "fenced": "controller_fenced",
@@ -165,7 +165,7 @@ class IsrHistory(Kept):
         if after.told is None and (after.replay or set(before.isr) == set(after.isr)):
             return []
         row = self._row(before, after, as_of, context)
-        content = _written(row)
+        content = _encoder.encode(row).decode()
         if content == after.told:
             return []
         after.told, after.revision = content, after.revision + 1
