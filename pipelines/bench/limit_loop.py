@@ -106,7 +106,7 @@ def _fetched(
     before = F[p, f, CAUGHT_UP]
     if leo >= P[p, LEADER_LEO]:
         F[p, f, CAUGHT_UP] = us
-    elif before and leo >= F[p, f, LEADER_BEFORE]:
+    elif leo >= F[p, f, LEADER_BEFORE]:
         F[p, f, CAUGHT_UP] = max(before, F[p, f, US_BEFORE])
     if before and us > before + lag_us and F[p, f, SINCE] == 0:
         F[p, f, SINCE] = before + lag_us + 1000
