@@ -22,9 +22,6 @@ class Packed:
         self._sorted: I64 = numbers[self._order]
         self._here = np.ones(len(numbers), dtype=np.bool_)
 
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self._here))
-
     def take(self, partition: int) -> bytes | None:
         """The bytes of a partition, which are here no longer; None where there are none."""
         place = int(np.searchsorted(self._sorted, partition))
