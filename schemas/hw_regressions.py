@@ -12,7 +12,7 @@ TABLE = Table(
         Column(
             "class",
             "string",
-            "stale_leader_hw, follower_hw_lowered, uncommitted_truncation, log_start_advance, topic_recreated, unclean_loss, committed_loss or hw_moved_back",
+            "stale_leader_hw, follower_hw_lowered, uncommitted_truncation, log_start_advance, topic_recreated, unclean_loss, committed_loss, hw_moved_back or loss_not_excluded",
             null=False,
         ),
         Column("severity", "string", "info, warning or critical", null=False),

@@ -10,7 +10,13 @@ TABLE = Table(
     (
         *PLACE,
         Column("partition_epoch", "int", "partition epoch of the commit"),
-        Column("change", "string", "shrink, expand or replace", null=False),
+        Column("change", "string", "shrink, expand, replace or retracted: it was never committed", null=False),
+        Column(
+            "witness",
+            "string",
+            "what shows that it was committed: leader, broker (its metadata), metadata_log or controller; "
+            "controller_only: nothing does, an active controller wrote it and no one else speaks",
+        ),
         Column("isr_before", "array<int>", "in-sync replicas before"),
         Column("isr_after", "array<int>", "in-sync replicas after"),
         Column("removed", "array<int>", "replicas that left"),
@@ -18,7 +24,7 @@ TABLE = Table(
         Column(
             "cause",
             "string",
-            "election, controlled_shutdown, controller_fenced, lag, caught_up, reassignment or unknown",
+            "election, controlled_shutdown, controller_fenced, log_dir_offline, lag, caught_up, reassignment or unknown",
             null=False,
         ),
         Column("proposed_ts", "timestamp", "when the leader asked for it"),

@@ -58,6 +58,14 @@ TABLE = Table(
             "int",
             "fetches between the fetch of replica_id before and this one that said what this one says, in the same minute, and have no row; null: none",
         ),
+        Column("hw_before", "bigint", "of `hw`: the value before, as the broker printed it"),
+        Column("controller_epoch", "int", "of rows of a controller: the epoch of the active controller, where known"),
+        Column(
+            "committed",
+            "boolean",
+            "of rows of a controller: whether the quorum had committed it when it was printed; null: not known",
+        ),
+        Column("ts_error_ms", "double", "how far ts may be off either way; of samples half the round trip"),
     ),
 )
 ARROW = TABLE.arrow()

@@ -30,7 +30,9 @@ MINUTE_US = 60_000_000
 
 _NUMBERS = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "level")
 _OFFSETS = ("broker_epoch", "leo", "leader_leo", "log_start")
-_UNTOLD = ("hw", "isr", "replicas", "min_isr", "lag_max_ms", "unclean", "detail")
+_UNTOLD = (
+    "hw", "isr", "replicas", "min_isr", "lag_max_ms", "unclean", "detail", "hw_before", "controller_epoch", "committed",
+)  # fmt: skip
 """What a plain fetch does not tell; any other is an event like others."""
 _WIDTH = len(_NUMBERS) + len(_OFFSETS) + 1
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from generators.brokerlogs.rows import NOT_LOGGED
 from schemas import replication_events
 
 
@@ -36,8 +37,9 @@ class Numbering:
             "source_seq": pa.array(np.arange(self.following, self.following + count)),
             "seq": pa.array(self._partition_numbers(rows)),
         }
-        if "repeats" not in rows.column_names:
-            numbers["repeats"] = pa.nulls(count, pa.int32())
+        for name in ("repeats", *NOT_LOGGED):
+            if name not in rows.column_names:
+                numbers[name] = pa.nulls(count, replication_events.ARROW.field(name).type)
         self.following += count
         columns = [numbers[name] if name in numbers else rows[name] for name in replication_events.ARROW.names]
         return pa.table(columns, schema=replication_events.ARROW)

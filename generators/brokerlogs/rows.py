@@ -10,8 +10,10 @@ import pyarrow as pa
 from schemas import replication_events
 
 GIVEN = ("source_epoch", "source_seq", "seq", "repeats")
-EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in GIVEN])
-"""The bronze schema without the numbers that the ingest gives, of rows and of repeats."""
+"""Numbers that the ingest gives, of rows and of repeats."""
+NOT_LOGGED = ("ts_error_ms",)
+EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in (*GIVEN, *NOT_LOGGED)])
+"""The columns of the bronze schema that log lines tell."""
 
 UNKNOWN = -(1 << 31)
 """Null of every 32-bit and 64-bit field of a row; -1 has a meaning of its own in Kafka."""
@@ -42,12 +44,16 @@ _INT32 = (
     "replica_id",
     "min_isr",
     "lag_max_ms",
+    "controller_epoch",
 )
-_INT64 = ("broker_epoch", "leo", "leader_leo", "hw", "log_start")
+_INT64 = ("broker_epoch", "leo", "leader_leo", "hw", "log_start", "hw_before")
+_BOOLS = ("unclean", "committed")
+"""1 and 0, -1 where unknown."""
 _INDEX = ("place", "topic_id", "isr", "replicas", "detail")
 
 ROW = np.dtype(
-    [("ts", "i8"), ("type", "i1"), ("level", "i1"), ("unclean", "i1")]
+    [("ts", "i8"), ("type", "i1"), ("level", "i1")]
+    + [(name, "i1") for name in _BOOLS]
     + [(name, "i4") for name in _INT32]
     + [(name, "i8") for name in _INT64]
     + [(name, "i4") for name in _INDEX],
@@ -84,10 +90,11 @@ def table(
         "topic_id": pa.array(topic_ids, pa.string()).take(_index(rows["topic_id"])),
         "isr": _lists(lists).take(_index(rows["isr"])),
         "replicas": _lists(lists).take(_index(rows["replicas"])),
-        "unclean": pa.array(rows["unclean"] == 1, pa.bool_(), mask=rows["unclean"] < 0),
         "level": pa.array(rows["level"].astype("i4")),
         "detail": pa.array(words, pa.string()).take(_index(rows["detail"])),
     }
+    for name in _BOOLS:
+        columns[name] = pa.array(rows[name] == 1, pa.bool_(), mask=rows[name] < 0)
     for name in (*_INT32, *_INT64):
         values = np.ascontiguousarray(rows[name])
         columns[name] = pa.array(values, EVENTS.field(name).type, mask=values == UNKNOWN)

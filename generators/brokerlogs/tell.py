@@ -26,13 +26,14 @@ SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=
 @compiled
 def _row(rows: Array, n: int, kind: int, line: Any, level: int, state: Array) -> Any:
     row = rows[n]
-    row.ts, row.type, row.level, row.unclean = line.ts, kind, level, -1
+    row.ts, row.type, row.level = line.ts, kind, level
+    row.unclean = row.committed = -1
     row.broker_id = row.leader_id = line.broker
     row.place = line.place
     row.leader_epoch, row.partition_epoch = state[line.place].leader_epoch, state[line.place].partition_epoch
     row.topic_id = state[line.place].topic_id
-    row.replica_id = row.min_isr = row.lag_max_ms = UNKNOWN
-    row.broker_epoch = row.leo = row.leader_leo = row.hw = row.log_start = UNKNOWN
+    row.replica_id = row.min_isr = row.lag_max_ms = row.controller_epoch = UNKNOWN
+    row.broker_epoch = row.leo = row.leader_leo = row.hw = row.log_start = row.hw_before = UNKNOWN
     row.isr = row.replicas = row.detail = -1
     return row
 
@@ -114,7 +115,7 @@ def _advance(rows: Array, n: int, line: Any, opener: Any, level: int, state: Arr
         return n
     row = _row(rows, n, HW, line, level, state)
     row.ts = opener.ts
-    row.replica_id, row.hw = line.broker, line.b
+    row.replica_id, row.hw, row.hw_before = line.broker, line.b, line.a
     state[line.place].hw = line.b
     return n + 1
 
@@ -139,11 +140,12 @@ def tell(
             source.broker = line.broker
         if decision.lost != 0:
             row = rows[n]
-            row.ts, row.type, row.level, row.unclean = line.ts, LOST, decision.level, -1
+            row.ts, row.type, row.level = line.ts, LOST, decision.level
+            row.unclean = row.committed = -1
             row.broker_id = source.broker
             row.leader_id = row.leader_epoch = row.partition_epoch = row.replica_id = UNKNOWN
-            row.min_isr = row.lag_max_ms = UNKNOWN
-            row.leo = row.leader_leo = row.hw = row.log_start = UNKNOWN
+            row.min_isr = row.lag_max_ms = row.controller_epoch = UNKNOWN
+            row.leo = row.leader_leo = row.hw = row.log_start = row.hw_before = UNKNOWN
             row.place = row.topic_id = row.isr = row.replicas = row.detail = -1
             row.broker_epoch = decision.lost  # how many; its words are found when the table is made
             n += 1

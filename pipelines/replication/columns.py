@@ -57,7 +57,11 @@ class Columns(NamedTuple):
 
 _WIDE = ("ts", "leo", "hw")
 _NARROW = ("leader_id", "leader_epoch", "partition_epoch", "min_isr", "lag_max_ms", "level")
-LATER = replication_events.ARROW.field("repeats")
+LATER = tuple(
+    replication_events.ARROW.field(name)
+    for name in ("repeats", "hw_before", "controller_epoch", "committed", "ts_error_ms")
+)
+"""Columns that events written by earlier versions lack."""
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
 _WHOM = pa.array(["controller", "metadata"])
@@ -70,10 +74,15 @@ def frozen(array: Array) -> Array:
 
 
 def whole(events: pa.Table) -> pa.Table:
-    """The same events with the column that those written by earlier versions lack."""
-    if LATER.name in events.column_names:
+    """The same events with the columns that those written by earlier versions lack."""
+    missing = [field for field in LATER if field.name not in events.column_names]
+    if not missing:
         return events
-    return events.append_column(LATER, pa.nulls(len(events), LATER.type))
+    for field in missing:
+        events = events.append_column(field, pa.nulls(len(events), field.type))
+    declared, present = replication_events.ARROW.names, set(events.column_names)
+    others = [name for name in events.column_names if name not in declared]
+    return events.select([*others, *(name for name in declared if name in present)])
 
 
 NAMED = ("cluster", "source_id", "event_type", "topic")

@@ -44,6 +44,9 @@ class Happening(NamedTuple):
     lag_max_ms: int | None = None
     unclean: bool | None = None
     detail: str | None = None
+    hw_before: int | None = None
+    controller_epoch: int | None = None
+    committed: bool | None = None
 
 
 class Observer(Protocol):

@@ -57,6 +57,10 @@ def test_every_column_says_what_the_happening_said() -> None:
         "broker_epoch": 8, "leo": 9, "leader_leo": 9, "hw": 7, "log_start": 2, "isr": [1, 3], "replicas": [1, 2, 3],
         "min_isr": 1, "lag_max_ms": 500, "unclean": True, "level": 3, "detail": None,
         "repeats": None,
+        "hw_before": None,
+        "controller_epoch": None,
+        "committed": None,
+        "ts_error_ms": None,
     }  # fmt: skip
     assert {name: value for name, value in row.items() if name != "ts"} == expected
     assert row["ts"].timestamp() * 1e6 == START + 3 * MS
