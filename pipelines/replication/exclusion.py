@@ -2,7 +2,7 @@
 
 A start is safe at or above an upper bound of every HW before it. It is safe, too, where a member of the last committed
 ISR was elected whose log is still the one it had as a member: its broker has since neither started again without a
-controlled shutdown nor lost a log directory (PartitionChangeBuilder.electAnyLeader; KIP-966 has the losses that remain).
+controlled shutdown nor lost a log directory (PartitionChangeBuilder.electAnyLeader, KIP-966).
 """
 
 from __future__ import annotations

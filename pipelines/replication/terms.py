@@ -97,7 +97,7 @@ class Owed(Kept):
 class Mark(Kept):
     """The largest HW known since the last loss, and how well: `exact` when nothing above it can have been committed.
 
-    `leo`: the largest LEO of those terms where known, above which nothing can be lost; `bound`: one at or above every HW.
+    `leo`: the largest LEO of those terms where known, above which nothing can be lost; `bound`: at or above every HW.
     """
 
     offset: int | None = None

@@ -236,7 +236,7 @@ class TopicHistory(Kept):
         return term is not None and term.start is not None and term.broker_id == note.leader_id
 
     def _settle_doubted(self) -> None:
-        """What controllers alone had reported is taken once it is known to be committed, and dropped if it never was."""
+        """What controllers alone had reported is taken once it is known to be committed, dropped if it never was."""
         confirmed = [note for _, note in self.doubted if self._confirmed(note)]
         self.doubted = [
             (due, note) for due, note in self.doubted if note not in confirmed and not self.isr.refutes(note)
