@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pipelines.replication.reconstructor import Reconstructor
 
 
+NOT_UNDERSTOOD = "not understood: "
+"""How the detail of a `lost` row begins where the lines are there, in a shape that the reader does not know."""
+
+
 @dataclass
 class Talk:
     """What one micro-batch says beyond its partitions."""
@@ -121,7 +125,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         key = (state.source_names.number(row["cluster"], row["source_id"], row["source_epoch"]), row["source_seq"])
         if key not in state.told_lost:
             state.told_lost.add(key)
-            state.hold(cluster, row["broker_id"], ts)
+            misread = (row["detail"] or "").startswith(NOT_UNDERSTOOD)
+            (state.misread if misread else state.hold)(cluster, row["broker_id"], ts)
             talk.source_rows.append(
                 _gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "gap", row["detail"])
             )

@@ -36,6 +36,7 @@ def put_hw(
     O[o, ROW.leader_epoch] = L[lane, LANE.leader_epoch]
     O[o, ROW.topic_id] = L[lane, LANE.topic_id]
     O[o, ROW.level] = L[lane, LANE.level]
+    O[o, ROW.before] = O[o, ROW.awaited] = NULL
     return o + 1
 
 
@@ -124,8 +125,10 @@ def try_advance(
         open_report = last_open(O, o, first, REPORT, low, now, S.race)
         if seldom(open_report >= 0):
             O[open_report, ROW.agreement] = MATCHED
-            agreement, reported = RACE, low
+            o = put_hw(L, O, o, lane, now, ADVANCE, low, holding, RACE, S)
+            O[o - 1, ROW.before] = O[open_report, ROW.before]
             L[lane, LANE.agreed] = max(L[lane, LANE.agreed], low)
+            return o
     else:
         reported = low
     return put_hw(L, O, o, lane, now, ADVANCE, reported, holding, agreement, S)

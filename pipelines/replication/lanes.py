@@ -63,7 +63,15 @@ LANES = shape(
     asked_ts=NULL,
     carried=0,
     slots=0,
+    reports_open=0,
+    gap_low=NULL,
+    gap_high=NULL,
+    cut_off=NULL,
+    cut_off_ts=NULL,
+    cut_off_until=NULL,
 )
+"""`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet; `cut_off`: the largest report that
+nothing computed matches, since `cut_off_ts`, and until when it may be the last word of a broker that was killed."""
 
 
 REPLICAS = shape(
@@ -96,7 +104,11 @@ HW_ROWS = shape(
     leader_epoch=NULL32,
     topic_id=-1,
     level=0,
+    before=NULL,
+    awaited=NULL,
 )
+"""A row of silver/partition_hw to be. `before`: of a report the HW before it, as the broker printed it; of a report that
+is open `holding` has its links, see reports, and `awaited` a computed HW beside it whose own report is missing."""
 
 
 RECORDED = shape(key=0, ts=NULL, topic_id=-1)
@@ -147,6 +159,9 @@ TERMS = shape(
     hw=NULL,
     leader_leo=NULL,
     fetchers=0,
+    cut_off=NULL,
+    cut_off_ts=NULL,
+    cut_off_until=NULL,
 )
 
 

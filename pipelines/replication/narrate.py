@@ -48,9 +48,13 @@ class Surroundings:
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         lane = self.state.lane_of(self.partition, broker_id)
-        seen = TermSeen() if lane < 0 else self._seen(lane, start_ts, as_of)
+        seen = TermSeen() if lane < 0 else self._seen(lane, start_ts, as_of).as_of(as_of)
         missing = self.state.holds.get((self._cluster(), broker_id), ())
-        return replace(seen, held=any(start_ts <= ts <= as_of for ts in missing)) if missing else seen
+        if not missing:
+            return seen
+        misread = self.state.unread.get((self._cluster(), broker_id), ())
+        held, unread = (any(start_ts <= ts <= as_of for ts in times) for times in (missing, misread))
+        return replace(seen, held=held, unread=unread, level=0 if unread else seen.level)
 
     def _seen(self, lane: int, start_ts: int, as_of: int) -> TermSeen:
         ended = self.state.ended.get((lane, start_ts))
@@ -104,6 +108,7 @@ class Surroundings:
             leader_leo=_known(lanes["leader_leo"][lane]),
             fetchers=frozenset(int(r) for r in ids[fetched]),
             level=int(lanes["level"][lane]),
+            **_cut_off({name: lanes[name][lane] for name in CUT_OFF}),
         )
 
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
@@ -119,6 +124,14 @@ class Surroundings:
         return self.state.clusters.number(self.state.topics.all[self._topic()][0])
 
 
+CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
+
+
+def _cut_off(told: dict[str, int]) -> dict[str, int]:
+    """The fields of TermSeen of a report that may be cut off, none where there is no such report."""
+    return {} if told["cut_off"] == NULL else {name: int(value) for name, value in told.items()}
+
+
 def _known(value: int) -> int | None:
     return None if value == NULL else int(value)
 
@@ -132,6 +145,7 @@ def keep_ended(state: State, outcome: Outcome) -> None:
         fetchers = frozenset(int(ids[lane * width + s]) for s in range(width) if (int(e["fetchers"][k]) >> s) & 1)
         seen = TermSeen(
             _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, False, int(state.lanes["level"][lane]),
+            **_cut_off({name: e[name][k] for name in CUT_OFF}),
         )  # fmt: skip
         state.ended[lane, int(e["start"][k])] = (int(e["end"][k]), seen)
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from pipelines.replication.columns import NULL, NULL32, lists, narrow, wide
 from pipelines.replication.state_codec import Fixed
@@ -28,7 +29,8 @@ class Note:
 
     `ts` in microseconds. event_type is leader, follower, election, isr, isr_proposed, isr_rejected, truncate,
     hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back, with `taken_back`
-    one whose earlier report above them was false), lost, gap, or midflight: the telemetry of `broker_id` begins, or
+    one whose earlier report above them was false, with `not_cut_off` one that went on after a report above every computed
+    HW), lost, gap, or midflight: the telemetry of `broker_id` begins, or
     begins again, in the middle of a term that it leads.
     `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it; `foretold`
     whether the lag rule held for every replica that a leader's `isr` removes, before it was committed.
@@ -101,8 +103,10 @@ class TermSeen(Fixed, frozen=True):
     """What the kernel knows of one term as of a time.
 
     `hmax`: largest HW reconstructed or reported in it; `fetchers`: replicas that fetched from this leader in it;
-    `held`: its source has a gap in it;
-    `level`: the telemetry level of that source in it.
+    `held`: its source has a gap in it; `unread`: lines of it were not understood;
+    `level`: the telemetry level of that source in it;
+    `cut_off`: a report above hmax that nothing else shows, with no later row of that broker's incarnation: it may have
+    been killed right behind it, at `cut_off_ts`; `cut_off_until`: when a later row came after all.
     """
 
     hmax: int | None = None
@@ -110,11 +114,23 @@ class TermSeen(Fixed, frozen=True):
     fetchers: frozenset[int] = frozenset()
     held: bool = False
     level: int = 0
+    unread: bool = False
+    cut_off: int | None = None
+    cut_off_ts: int = 0
+    cut_off_until: int = 0
 
     @property
     def complete(self) -> bool:
         """Every HW of the term was told: DEBUG lines of the partition, and none of them missing."""
         return self.level >= 2 and not self.held and self.hmax is not None
+
+    def as_of(self, as_of: int) -> TermSeen:
+        """The same without a cut-off report that was not one, or not yet, or that a computed HW has reached."""
+        if self.cut_off is None:
+            return self
+        open_then = self.cut_off_ts <= as_of < self.cut_off_until
+        above = self.hmax is None or self.cut_off > self.hmax
+        return self if open_then and above else replace(self, cut_off=None)
 
 
 class Context(Protocol):

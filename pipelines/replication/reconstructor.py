@@ -206,7 +206,9 @@ class Reconstructor:
             cluster = state.lanes["cluster"]
             state.ended = {k: v for k, v in state.ended.items() if v[0] >= frontier[int(cluster[k[0]])] - grace}
         oldest = min(frontier.values(), default=-1) - 60 * self.rules.reorder_grace_ms * 1000
-        state.holds = {k: kept for k, v in state.holds.items() if (kept := [t for t in v if t > oldest])}
+        for name in ("holds", "unread"):
+            times = getattr(state, name).items()
+            setattr(state, name, {k: kept for k, v in times if (kept := [t for t in v if t > oldest])})
 
     def _replica_hw(self, batch: Batch, outcome: Outcome) -> pa.Table:
         computed = replica_hw(self.state, outcome.sync)

@@ -95,6 +95,7 @@ class Rest(Struct):
     told_lost: list[tuple[int, int]]
     holds: list[tuple[int, int, list[int]]]
     assigned: list[tuple[int, list[assignments.Told]]]
+    unread: list[tuple[int, int, list[int]]] = []
 
 
 _encoder, _decoder = Encoder(), Decoder(Rest)
@@ -112,6 +113,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         due=list(state.due.items()), gaps=list(state.gaps.items()), told_lost=sorted(state.told_lost),
         holds=[(*k, v) for k, v in state.holds.items()],
         assigned=list(state.assigned.several.items()),
+        unread=[(*k, v) for k, v in state.unread.items()],
     )  # fmt: skip
 
 
@@ -162,6 +164,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}
     state.due, state.gaps, state.told_lost = dict(rest.due), dict(rest.gaps), set(rest.told_lost)
     state.holds = {(c, b): times for c, b, times in rest.holds}
+    state.unread = {(c, b): times for c, b, times in rest.unread}
     state.assigned = assignments.Assignments(tables["assigned"], dict(rest.assigned))
     state.first_terms = FirstTerms(tables["first_terms"])
     return state

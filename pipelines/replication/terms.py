@@ -53,9 +53,10 @@ class Term(Kept):
         if self.start is None:
             return TermSeen()
         seen = context.term(self.broker_id, self.start, max(as_of, self.start))
-        if seen.held >= self.held and seen.level >= self.level:
+        level = seen.level if seen.unread else max(seen.level, self.level)
+        if seen.held >= self.held and seen.level >= level:
             return seen
-        return replace(seen, held=seen.held or self.held, level=max(seen.level, self.level))
+        return replace(seen, held=seen.held or self.held, level=level)
 
     def freeze(self, as_of: int, context: Context) -> None:
         if self.seen is None:

@@ -171,6 +171,8 @@ class TopicHistory(Kept):
         replica = note.replica_id if note.replica_id is not None else note.broker_id
         if note.detail in ("reports_back", "taken_back"):
             return self._reports_back(note, context)
+        if note.detail == "not_cut_off":
+            return self._not_cut_off(note)
         standing = self.terms.standings.get(replica)
         self._lower(note, note.before if note.before is not None else standing.hw if standing else None)
         if standing is not None:
@@ -192,6 +194,13 @@ class TopicHistory(Kept):
             self.backs.remove(last)
             if last.told:
                 self._tell_back(last, term, context, withdrawn=True)
+
+    def _not_cut_off(self, note: Note) -> None:
+        """A leader went on after a report that nothing else shows: it was wrong, and counts for its term no more."""
+        for term in self.terms.terms:
+            if term.broker_id == note.broker_id and term.seen is not None and term.seen.cut_off is not None:
+                term.seen = replace(term.seen, cut_off=None)
+                self.judge_again = self._due()
 
     def _gap(self, note: Note) -> None:
         """Telemetry of a broker is missing: of the term it leads, while it has told of no later one."""
