@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL
-from pipelines.replication.compiled import hot, seldom
+from pipelines.replication.compiled import hot, kernel, seldom
 from pipelines.replication.lanes import ADVANCE, IDLE, OPEN, RACE, REPORT, TERM_START
 from pipelines.replication.machine import LANE, MATCHED, ROW, SLOT, Settings, Stats, Timeline, bucket_of, place_of
 from pipelines.replication.told_by_others import eligible
@@ -61,6 +61,13 @@ def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, ra
             return at
         at -= 1
     return -1
+
+
+@kernel
+def note_gap(L: Records, lane: int, before: int) -> None:
+    """A report that begins above every report so far leaves a gap: its thread has overtaken another one."""
+    if L[lane, LANE.agreed] != NULL and before > L[lane, LANE.agreed]:
+        L[lane, LANE.gap_low], L[lane, LANE.gap_high] = L[lane, LANE.agreed], before
 
 
 @hot
@@ -127,6 +134,7 @@ def try_advance(
             O[open_report, ROW.agreement] = MATCHED
             o = put_hw(L, O, o, lane, now, ADVANCE, low, holding, RACE, S)
             O[o - 1, ROW.before] = O[open_report, ROW.before]
+            note_gap(L, lane, O[open_report, ROW.before])
             L[lane, LANE.agreed] = max(L[lane, LANE.agreed], low)
             return o
     else:

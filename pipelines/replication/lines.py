@@ -21,8 +21,8 @@ LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
 PACKED = LINE.at
 """In the order in which `pack` writes them. `what` is repeats << 44 | statistics row << 16 | level << 10 | hole before
 << 9 | dropped << 8 | event type, `who` leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the
-HW of an `hw` row, whose `leo` is the leader id and whose `leader_leo` the HW before; the broker epoch of a `fetch`, and of a rare row its place among
-them."""
+HW of an `hw` row, whose `leo` is the leader id and whose `leader_leo` the HW before, the broker epoch of a `fetch`, and
+of a rare row its place among them."""
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
 SERIAL = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)

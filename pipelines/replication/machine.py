@@ -20,8 +20,8 @@ PROPOSED, ISR, REJECTED, REPLICA_LEO = (CODE[n] for n in ("isr_proposed", "isr",
 ELECTION, TRUNCATE = CODE["election"], CODE["truncate"]
 
 MATCHED, LEFT = 6, 7
-"""A report that found its reconstructed value: its row is dropped. One that matches nothing, and waits for a later row of
-the same incarnation of its broker: if none comes, the broker may have been killed right behind it."""
+"""A report that found its reconstructed value: its row is dropped. One that matches nothing, and waits for a later row
+of the same incarnation of its broker: if none comes, the broker may have been killed right behind it."""
 
 MS = 1000
 

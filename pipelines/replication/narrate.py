@@ -127,7 +127,7 @@ class Surroundings:
 CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
 
 
-def _cut_off(told: dict[str, int]) -> dict[str, int]:
+def _cut_off(told: dict[str, int]) -> dict[str, Any]:
     """The fields of TermSeen of a report that may be cut off, none where there is no such report."""
     return {} if told["cut_off"] == NULL else {name: int(value) for name, value in told.items()}
 

@@ -29,9 +29,9 @@ class Note:
 
     `ts` in microseconds. event_type is leader, follower, election, isr, isr_proposed, isr_rejected, truncate,
     hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back, with `taken_back`
-    one whose earlier report above them was false, with `not_cut_off` one that went on after a report above every computed
-    HW), lost, gap, or midflight: the telemetry of `broker_id` begins, or
-    begins again, in the middle of a term that it leads.
+    one whose earlier report above them was false, with `not_cut_off` one that went on after a report above every
+    computed HW), lost, gap, or midflight: the telemetry of `broker_id` begins, or begins again, in the middle of a
+    term that it leads.
     `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it; `foretold`
     whether the lag rule held for every replica that a leader's `isr` removes, before it was committed.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL, NULL32
 from pipelines.replication.compiled import hot, kernel, seldom
-from pipelines.replication.high_watermark import last_open, lowest, put_hw, try_advance
+from pipelines.replication.high_watermark import last_open, lowest, note_gap, put_hw, try_advance
 from pipelines.replication.lanes import (
     ADVANCE,
     DISAGREE,
@@ -125,11 +125,9 @@ def fills_gap(L: Records, lane: int, hw: int, before: int) -> bool:
 
 @hot
 def _link(L: Records, O: Records, o: int, first: int, lane: int, before: int, now: int, S: Settings) -> None:
-    """A report that begins at an open one links it; one that begins above every report so far leaves a gap: its thread
-    has overtaken another one."""
+    """A report that begins at an open one links it; else it may leave a gap."""
     if seldom(before != NULL and before != L[lane, LANE.agreed]) and not _follows_open(O, o, first, before, now, S):
-        if before > L[lane, LANE.agreed] and L[lane, LANE.agreed] != NULL:
-            L[lane, LANE.gap_low], L[lane, LANE.gap_high] = L[lane, LANE.agreed], before
+        note_gap(L, lane, before)
 
 
 @kernel

@@ -14,7 +14,7 @@ def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, **more):
 
 
 def agreed(told, rules=None):
-    """(kind, hw, reported, agreement) of every row after the start of the term; the broker goes on after all of them."""
+    """(kind, hw, reported, agreement) of every row after the start of the term; the broker goes on after them."""
     facts = replay(table(told.rejected(59_000).progress(60_000)), rules)
     return said(facts.partition_hw, "kind", "hw", "reported_hw", "agreement")[1:]
 
@@ -134,6 +134,15 @@ def test_the_links_of_the_chain_may_be_printed_in_order():
     printed(told, 100, 0, 2)
     printed(told, 105, 2, 4)
     assert sorted(agreed(told)) == [("advance", 4, 4, "exact"), ("report", 4, 2, "race")]
+
+
+def test_a_link_printed_late_counts_where_the_report_after_it_came_ahead_of_its_value():
+    """As a recorded cluster printed it: 2 to 4, then the fetch that makes the HW 4, then 0 to 2."""
+    told = led().append(10, 6).fetch(20, 2, 0)
+    printed(told, 144, 2, 4)
+    told.fetch(158, 2, 4)
+    printed(told, 160, 0, 2)
+    assert agreed(told) == [("advance", 4, 4, "race"), ("report", 4, 2, "race")]
 
 
 @pytest.mark.parametrize(
