@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -60,11 +60,3 @@ def microseconds(time: datetime) -> int:
 def partition(row: Mapping[str, Any]) -> str:
     """`orders-0`, as Kafka writes it."""
     return f"{row['topic']}-{row['partition']}"
-
-
-def brokers(ids: Iterable[int]) -> str:
-    """`broker 3`, `brokers 2, 3`, or `unknown brokers`."""
-    known = sorted(set(ids))
-    if not known:
-        return "unknown brokers"
-    return f"broker{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}"

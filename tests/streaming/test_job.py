@@ -13,7 +13,8 @@ from generators.lake import append_events, read_events
 from generators.lock import RoleHeld, hold
 from pipelines.maintain import maintain
 from pipelines.replication import Rules, replay
-from pipelines.streaming.identity import RECORD, StateMismatch
+from pipelines.streaming.checkpoint import RECORD
+from pipelines.streaming.identity import StateMismatch
 from pipelines.streaming.job import run
 from pipelines.streaming.numbering import _murmur3
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
