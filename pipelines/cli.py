@@ -513,8 +513,8 @@ def show(
     from pipelines import show as shown
     from pipelines.since import since_of
 
-    settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     asked = since_of(since) if since else None
+    settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     limits = jobs.limits(settings, asked if since else jobs.DAY)
     wanted = look.Filter(cluster, topic, partition)
     question = shown.Question(what.value, wanted, limits, asked, limit, format.value)

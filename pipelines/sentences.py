@@ -33,12 +33,12 @@ def partition(row: Row, *, ended: bool = False) -> str:
         f"{leads} (epoch {_number(row['leader_epoch'])})",
         f"HW {_number(row['hw'])}{below}",
         f"in sync {_ids(row['isr'])} of {_ids(row['ar'])}",
-        *_troubles(row),
+        *([] if ended else _troubles(row)),
     ]
     said = ", ".join(parts)
     if row["unknown"]:
         return f"{name(row)}: UNKNOWN; when last reported, at {clock(row['last_event_ts'])}: {said}"
-    return f"{name(row)}: {'at its end ' if ended else ''}{said}"
+    return f"{name(row)}: {'at its end, ' if ended else ''}{said}"
 
 
 def name(row: Row) -> str:

@@ -19,7 +19,8 @@ class Condition:
     """One item, what is wrong with it and since when; conditions of one cause become one alert.
 
     `fires` is when it may be told, `seen` when it was last seen, `last` its end or, while `open`, the
-    present. A state is seen until its end; a happening is seen once and stays told until `last`.
+    present. A state is seen until its end; a happening is seen once and stays told until `last`. Conditions of
+    different `kin` are never one incident.
     """
 
     rule: str
@@ -33,6 +34,7 @@ class Condition:
     last: int
     open: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
+    kin: str = ""
 
 
 class Ask(Protocol):

@@ -44,17 +44,21 @@ def _episodes(conditions: Iterable[Condition]) -> Iterator[Episode]:
 
 def _incidents(episodes: Iterable[Episode], group_s: Mapping[str, int]) -> Iterator[Episode]:
     """Episodes of one rule and cluster that begin close to each other, whatever they are about, as one."""
-    ordered = sorted(episodes, key=lambda e: (e[0].rule, e[0].cluster, _begun(e), _key(e[0])))
-    for (rule, _), same in groupby(ordered, lambda e: (e[0].rule, e[0].cluster)):
+    ordered = sorted(episodes, key=lambda e: (_kin(e), _begun(e), _key(e[0])))
+    for (rule, *_), same in groupby(ordered, _kin):
         incident: Episode = []
-        last = 0
+        last, apart = 0, group_s[rule] * SECOND
         for episode in same:
-            if incident and not 0 < group_s[rule] * SECOND >= _begun(episode) - last:
+            if incident and not (apart and _begun(episode) - last <= apart):
                 yield incident
                 incident = []
             last = _begun(episode)
             incident = incident + episode
         yield incident
+
+
+def _kin(episode: Episode) -> tuple[str, str, str]:
+    return episode[0].rule, episode[0].cluster, episode[0].kin
 
 
 def _begun(episode: Episode) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,7 +46,7 @@ def disagreements(name: str, rule: HappeningRule, ask: Ask) -> Iterator[Conditio
 def gaps(name: str, rule: GapRule, ask: Ask) -> Iterator[Condition]:
     """Missing or misdated telemetry, by source and kind."""
     for row in ask(_GAPS, kinds=list(rule.kinds)):
-        yield _happening(name, rule, row, row["kind"], row["source_id"], row["source_id"])
+        yield replace(_happening(name, rule, row, row["kind"], row["source_id"], row["source_id"]), kin=row["kind"])
 
 
 def _happening(

@@ -133,10 +133,9 @@ def _disagreement(told: Sequence[Condition]) -> str:
 
 
 def _gap(told: Sequence[Condition]) -> str:
-    if all(c.cause == "clock" for c in told):
+    if told[0].cause == "clock":
         return f"{subject(told)} told {words.count(len(told), 'row')} ahead of every other clock"
-    kinds = " and ".join(sorted({c.cause for c in told}))
-    return f"telemetry of {subject(told)}: {words.count(len(told), 'row')} of kind {kinds}"
+    return f"telemetry of {subject(told)}: {words.count(len(told), 'row')} of kind {told[0].cause}"
 
 
 def _stale_source(told: Sequence[Condition]) -> str:

@@ -67,7 +67,13 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     records = [_seen(name, begun.get(name), known.get(name), bronze, told[name]) for name in sorted(names)]
     quiet = tuple(q for record in records for q in _quiet(record, told[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))
-    return Survey(lake, wanted, tuple(_filled(lake, wanted, records, quiet)), quiet)
+    asked = tuple(record for record in _filled(lake, wanted, records, quiet) if _concerned(record))
+    return Survey(lake, wanted, asked, quiet)
+
+
+def _concerned(record: ClusterRecord) -> bool:
+    """Whether a cluster has what is asked for, or may have."""
+    return bool(not record.scope or record.partitions or record.falls or record.backlog)
 
 
 def _seen(name: str, begun: datetime | None, present: datetime | None, bronze: Bronze, told: Reports) -> ClusterRecord:
