@@ -53,7 +53,7 @@ def _status(error: Exception) -> int:
 
 def _one_line(error: Exception) -> str:
     words = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, UsageError | ValueError | FileNotFoundError):
+    if isinstance(error, UsageError | ValueError | FileNotFoundError) or _status(error) == HELD:
         return words
     return f"{type(error).__name__}: {words[:500]} (--debug shows the trace)"
 

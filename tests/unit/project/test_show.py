@@ -208,7 +208,7 @@ def test_a_drained_cluster_has_ended_and_is_not_offline(tmp_path):
     write(lake, "partition_health", *(health("orders", n, offline=True, leader_id=-1) for n in range(6)))
     reported(lake, 1, 2, 3)
     drained(lake)
-    code, text = show(lake, "health")
+    text = show(lake, "health")[1]
     assert "prod: ended at 2026-09-01 12:01:00 UTC; then 6 partitions were offline" in text.splitlines()
     assert "OFFLINE" not in text
     assert "OFFLINE" not in show(lake, "health", "--topic", "orders")[1]
