@@ -1,10 +1,11 @@
 """What the job has yet to read of each cluster, from its checkpoint and bronze's Delta log, without Spark."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
+from checkpoints import NOON, planned
 from deltalake import DeltaTable
 
 from generators.lake import append_events, bronze
@@ -12,8 +13,6 @@ from pipelines.streaming import unread
 from pipelines.streaming.checkpoint import begun, committed_offset, interval, remember_interval
 from pipelines.streaming.unread import bronze_of
 from schemas import replication_events
-
-NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
 
 def events(*clusters):
@@ -37,18 +36,6 @@ def commit(lake, *clusters, version=None):
         if "commitInfo" in action:
             action["commitInfo"]["timestamp"] = int((NOON + timedelta(minutes=made)).timestamp() * 1000)
     path.write_text("".join(json.dumps(action) + "\n" for action in actions))
-
-
-def planned(lake, batch, offset, *, done=True, at=NOON):
-    """A batch of the job's checkpoint."""
-    query = lake / "_run/q"
-    for folder in ("commits", "offsets"):
-        (query / folder).mkdir(parents=True, exist_ok=True)
-    (lake / "_run/query.json").write_text(json.dumps({"query_id": "q"}))
-    metadata = {"batchTimestampMs": int(at.timestamp() * 1000)}
-    (query / f"offsets/{batch}").write_text("\n".join(["v1", json.dumps(metadata), json.dumps(offset)]))
-    if done:
-        (query / f"commits/{batch}").write_text("v1\n{}")
 
 
 def arrow(version, index=0, snapshot=3, count=0):
