@@ -55,14 +55,12 @@ def refuse_unwritten(lake: Lake, view: View) -> None:
 def refuse_unknown(lake: Lake, wanted: Filter) -> None:
     """Raises UsageError naming the nearest where the lake knows no such cluster, topic or partition."""
     health = lake.open(partition_health.TABLE)
-    if health is None:
-        return
     among = "true"
     for name, asked in (("cluster", wanted.cluster), ("topic", wanted.topic), ("partition", wanted.partition)):
         if asked is None:
             continue
-        rows = lake.query(health, f"SELECT DISTINCT {name} AS name FROM t WHERE {among}")
-        known = {row["name"] for row in rows}
+        sql = f"SELECT DISTINCT {name} AS name FROM t WHERE {among}"
+        known = {row["name"] for row in lake.query(health, sql)} if health else set()
         if asked not in known:
             _refuse(lake, wanted, name, known)
         among = f"{among} AND {name} = {text(asked) if isinstance(asked, str) else asked}"

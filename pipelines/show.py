@@ -47,6 +47,8 @@ def show(lake: Lake, asked: Question, now: datetime) -> str:
     if asked.format != "table" and asked.view != "verdict":
         return _data(lake, asked)
     seen = survey(lake, asked.wanted, asked.limits.since, asked.limits, now)
+    if not seen.records:
+        refuse_unknown(lake, asked.wanted)
     said = lines(verdict(record, asked.limits, now) for record in seen.records)
     if asked.format == "table":
         found = list(_view(seen, asked))

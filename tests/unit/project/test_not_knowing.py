@@ -271,7 +271,15 @@ def test_a_cluster_that_was_never_read_is_known(tmp_path):
     done = hwmark(tmp_path, "show", "health", "--cluster", "k")
     assert done.exit_code == 0
     assert done.output.startswith("k: NOT JUDGED: ")
-    assert hwmark(tmp_path, "show", "health", "--cluster", "q").exit_code == 2
+    for view in ("health", "verdict", "hw"):
+        assert hwmark(tmp_path, "show", view, "--cluster", "q").exit_code == 2
+
+
+def test_a_mistyped_cluster_of_a_lake_that_was_never_read_is_wrong_usage(tmp_path):
+    never_run(str(tmp_path / "lake"))
+    done = hwmark(tmp_path, "show", "verdict", "--cluster", "prd")
+    assert done.exit_code == 2
+    assert "knows no cluster prd; did you mean prod?" in done.output
 
 
 def test_what_is_not_read_yet_may_have_an_unknown_topic(tmp_path):
