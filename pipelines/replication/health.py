@@ -132,6 +132,8 @@ def _weigh(lane: I64, L: Records, R: Records, width: int, masks: Records) -> Non
 
 def _under_replicated(led: Any, absent: Mapping[int, Members]) -> pa.Array:
     """Whether fewer are in sync than assigned: `led`, where a lane knows its ISR; else by the history, if it does."""
+    if not absent:
+        return pa.array(led)
     values = led.tolist()
     for partition, (isr, assigned, *_) in absent.items():
         values[partition] = None if isr is None or assigned is None else len(isr) < len(assigned)

@@ -17,6 +17,7 @@ STATES = {
 """The conditions that are states of a cluster; the others are remarks on one that works."""
 SHOWN = 3
 """Groups of brokers that a sentence names."""
+CLOSING = "`hwmark run --once --drain` closes a recording that is complete"
 
 
 def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
@@ -84,7 +85,7 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
     if len(judged.silent) == len(record.sources):
         last = max((source.reported_to for source in record.sources), default=None)
         who = f"no source reports any more, the last did at {words.clock(last)}" if last else "no source reports"
-        return f"{who}; then {_summed(groups, record)}"
+        return f"{who}; then {_summed(groups, record)}; {CLOSING}"
     silent = [group for group in groups if group.brokers]
     said = []
     if silent:

@@ -15,14 +15,17 @@ DRAIN = "hwmark/drain"
 """The source whose `closed` rows say that a cluster's telemetry is complete."""
 DOWN = ("controlled_shutdown", "fenced", "unregistered")
 
-# A controller that restarts tells old broker states again with new times: the earliest time of one counts.
+# A controller that restarts tells old broker states again with new times: the earliest time of one counts, and of two
+# incarnations of a broker the later.
 _REPORTS = """
-SELECT cluster, event_type, source_id, broker_id, NULL AS replica_id, detail, min(ts) AS first, max(ts) AS last
+SELECT cluster, event_type, source_id, broker_id, NULL AS replica_id, NULL AS broker_epoch, detail, min(ts) AS first,
+  max(ts) AS last
 FROM t WHERE event_type = 'progress' AND {window} GROUP BY cluster, event_type, source_id, broker_id, detail
 UNION ALL
-SELECT cluster, event_type, NULL, NULL, replica_id, detail, min(ts), max(ts)
+SELECT cluster, event_type, NULL, NULL, replica_id, broker_epoch, detail, min(ts), max(ts)
 FROM t WHERE event_type = 'broker_state' AND {window}
 GROUP BY cluster, event_type, replica_id, detail, broker_epoch, CASE WHEN broker_epoch IS NULL THEN ts END
+ORDER BY first
 """
 
 
@@ -32,18 +35,20 @@ class Reports:
 
     sources: list[Source] = field(default_factory=list)
     closed: datetime | None = None
-    states: dict[int, tuple[datetime, str]] = field(default_factory=dict)
+    states: dict[int, tuple[int, datetime, str]] = field(default_factory=dict)
+    """By broker its latest incarnation, and the last that was said of that: since when it is what."""
 
     @property
     def down(self) -> dict[int, datetime]:
-        return {broker: ts for broker, (ts, detail) in self.states.items() if detail in DOWN}
+        return {broker: ts for broker, (_, ts, detail) in self.states.items() if detail in DOWN}
 
     def take(self, row: Row) -> None:
-        """Adds one group of rows."""
+        """Adds one group of rows; those of broker states come in order of time."""
         if row["event_type"] == "broker_state":
-            known = self.states.get(row["replica_id"])
-            if known is None or row["first"] > known[0]:
-                self.states[row["replica_id"]] = row["first"], row["detail"]
+            known, _, _ = self.states.get(row["replica_id"], (-1, None, ""))
+            epoch = known if row["broker_epoch"] is None else row["broker_epoch"]
+            if epoch >= known:
+                self.states[row["replica_id"]] = epoch, row["first"], row["detail"]
         elif row["source_id"] == DRAIN:
             self.closed = row["last"] if row["detail"] == "closed" else self.closed
         else:

@@ -210,7 +210,7 @@ def test_no_source_reports_any_more():
     everything = (group(Condition.OFFLINE, [], 1, unknown=True), group(Condition.IN_SYNC, [1], 3, unknown=True))
     assert part("present", replace(SOUND, groups=everything), now=1000) == [
         "UNKNOWN: no source reports any more, the last did at 2026-09-01 12:00:00 UTC; then 1 was offline, "
-        "3 were in sync"
+        "3 were in sync; `hwmark run --once --drain` closes a recording that is complete"
     ]
 
 
