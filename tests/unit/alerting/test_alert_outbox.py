@@ -114,4 +114,4 @@ def test_lines_show_the_worst_that_fires_first():
     assert [line.split()[:2] for line in printed] == [
         ["firing", "critical"], ["firing", "warning"], ["resolved", "warning"],
     ]  # fmt: skip
-    assert "c: loss: lost" in printed[0]
+    assert "critical loss: lost" in printed[0]
