@@ -129,6 +129,8 @@ class Simulate(_Section):
     partitions: Annotated[int, Field(ge=1)] = 6
     duration: Seconds = 60.0
     version: str = "4.1"
+    controllers: Annotated[int, Field(ge=1, le=9)] = 1
+    combined: bool = False
     load: list[str] = ["steady:100"]
     faults: str = ""
     fault: list[str] = []

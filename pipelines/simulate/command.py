@@ -113,6 +113,7 @@ def _is_fleet(planned: Plan, way: Way) -> bool:
     producers = any(load.producers for load in planned.loads)
     asked = {
         "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil, "--load with producers": producers,
+        "[simulate] controllers": len(planned.settings.controllers) > 1,
     }  # fmt: skip
     for flag in [flag for flag, value in asked.items() if value] if fleet else []:
         many = f"{planned.partitions:,} partitions are simulated as a fleet"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pipelines.settings import Simulate
 
 REPLICAS = 3
+CONTROLLER = 3000
+"""The id of the first controller that is no broker."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ def plan(section: Simulate) -> Plan:
         brokers=tuple(range(1, section.brokers + 1)),
         topics=_topics(section),
         version=VERSIONS[_version(section.version)],
+        controllers=_controllers(section),
         clocks=_clocks(section),
         lag_max_ms=section.lag_max_ms,
         lag_max_messages=section.lag_max_messages,
@@ -92,6 +95,20 @@ def _version(name: str) -> str:
     if name not in VERSIONS:
         raise UsageError(f"version {name} has no rules here: {nearest_version(name)}, known are {', '.join(VERSIONS)}")
     return name
+
+
+def _controllers(section: Simulate) -> tuple[int, ...]:
+    """Nodes of their own, or the first brokers."""
+    if not section.combined:
+        return tuple(range(CONTROLLER, CONTROLLER + section.controllers))
+    if section.controllers < 3:
+        raise UsageError(f"combined with {section.controllers} controllers: the nearest allowed is controllers = 3")
+    if section.controllers > section.brokers:
+        raise UsageError(
+            f"{section.controllers} of {section.brokers} brokers cannot be controllers; the nearest allowed is "
+            f"brokers = {section.controllers}"
+        )
+    return tuple(range(1, section.controllers + 1))
 
 
 def _clocks(section: Simulate) -> dict[int, Clock]:

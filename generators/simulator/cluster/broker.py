@@ -93,7 +93,7 @@ class Broker:
         self._forget()
         for replica in self.replicas.values():
             replica.load()
-        self.cluster.register(self)
+        self.cluster.channel.register(self)
 
     def end(self) -> None:
         """The process is gone; what it had in memory too."""
@@ -316,7 +316,7 @@ class Broker:
         current = [(leading, p) for leading, p in asked if leading.proposal is p]
         self._asking = bool(current)
         if current:
-            self.cluster.alter_partitions(self, current)
+            self.cluster.channel.alter_partitions(self, current)
 
     def altered(self, answers: list[tuple[Leading, Proposal, str | None, Registration | None]]) -> None:
         self._asking = False

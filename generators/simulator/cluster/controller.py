@@ -1,16 +1,15 @@
-"""The controller: what is on record, who is alive, who leads; brokers hear all of it (ReplicationControlManager)."""
+"""What a controller decides: what is on record, who is alive, who leads (ReplicationControlManager)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.simulator.cluster import elections, placement
-from generators.simulator.cluster.agenda import BrokerClock
-from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.leading import Proposal
+from generators.simulator.cluster.metadata_log import Image, Record
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.settings import MS, Topic
 
@@ -19,18 +18,24 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 Key = tuple[str, int]
-Record = Callable[["Broker"], None]
+Publish = Callable[["Broker"], None]
 """What a broker does when it hears of a change."""
 PASSING = ("OPERATION_NOT_ATTEMPTED", "UNKNOWN_SERVER_ERROR")
 """What a healthy controller may answer now and then: the leader reverts, or tries again."""
 
 
-class Controller:
-    """One controller that never fails. Its changes are on record at once and reach each broker in order."""
+class Log(Protocol):
+    """Where changes go: they are printed, committed sooner or later, and reach each broker in order then."""
 
-    def __init__(self, cluster: Simulation, clock: BrokerClock) -> None:
+    def append(self, record: Record) -> None: ...
+
+
+class Controller:
+    """The active controller: it decides by what it has put on record itself, committed or not."""
+
+    def __init__(self, cluster: Simulation, log: Log) -> None:
         self.cluster = cluster
-        self.clock = clock
+        self._log = log
         self.partitions: dict[Key, Registration] = {}
         self.brokers: dict[int, BrokerRegistration] = {}
         self.refusals = cluster.settings.alter_partition_errors
@@ -39,6 +44,19 @@ class Controller:
         self.topics = 0
         """How many it has created so far."""
         self._elr = cluster.settings.version.eligible_leader_replicas
+
+    def copy(self, log: Log) -> Controller:
+        """One that goes on from here on its own."""
+        made = Controller(self.cluster, log)
+        made.partitions, made._offset, made.topics = dict(self.partitions), self._offset, self.topics
+        made.brokers = {id: replace(known) for id, known in self.brokers.items()}
+        return made
+
+    def restore(self, image: Image) -> None:
+        """Another controller is active: it has what is committed, and waits a session for every broker."""
+        self.partitions, self.brokers = image.partitions, image.brokers
+        for known in self.brokers.values():
+            known.heard = self.cluster.agenda.now
 
     # brokers
 
@@ -113,20 +131,24 @@ class Controller:
         self._change(self.partitions[registration.key], elections.elect(registration, isr, self.active, elr=self._elr))
 
     def _change(self, before: Registration | None, after: Registration) -> None:
-        """Puts a change on record, tells of it, and sends it to the brokers."""
+        """Puts a change on record."""
         if after == before:
             return
         self.partitions[after.key] = after
+        printed = []
         if before is None or after.leader_epoch != before.leader_epoch:
-            self._tell_partition("election", after, leader=after.leader)
+            printed.append(("election", _printed(after)))
         if before is not None and (after.isr != before.isr or after.replicas != before.replicas):
-            self._tell_partition("isr", after, leader=after.leader, detail="controller")
-        self.cluster.publish(_of_partition(after))
+            printed.append(("isr", _printed(after, detail="controller")))
+        self._log.append(Record(printed, _puts(after), _of_partition(after)))
 
     def create(self, topic: Topic) -> None:
         """A topic; its partitions are led by the first assigned replica that is active."""
         self.topics += 1
         topic_id = placement.topic_id(topic.name, self.topics)
+        if topic.min_isr > 1:
+            printed = {"topic": topic.name, "topic_id": topic_id, "min_isr": topic.min_isr}
+            self._log.append(Record((("config", printed),), _nothing))
         for partition in range(topic.partitions):
             replicas = placement.assigned(topic, partition, self.cluster.settings.brokers)
             isr = tuple(r for r in replicas if self.active(r))
@@ -142,7 +164,7 @@ class Controller:
         for registration in gone:
             del self.partitions[registration.key]
             last = replace(registration, replicas=(), partition_epoch=registration.partition_epoch + 1)
-            self.cluster.publish(_of_partition(last))
+            self._log.append(Record((), _removes(registration.key), _of_partition(last)))
 
     def configure(self, topic: str | None, min_isr: int | None, unclean: bool | None) -> None:
         """Settings of one topic, or of all; a new min ISR forgets the eligible replicas."""
@@ -150,10 +172,25 @@ class Controller:
             if topic in (None, known.topic):
                 now = known if min_isr is None else replace(known, min_isr=min_isr, eligible=())
                 self.partitions[key] = now if unclean is None else replace(now, unclean=unclean)
-        if min_isr is not None:
-            told = {r.topic: r.topic_id for r in self.partitions.values() if topic in (None, r.topic)}
-            for name, topic_id in told.items():
-                self.cluster.publish(_of_setting(name, topic_id, min_isr))
+        for name, topic_id in {r.topic: r.topic_id for r in self.partitions.values()}.items():
+            if topic in (None, name):
+                self._log.append(self._setting(name, topic_id, min_isr))
+
+    def _setting(self, topic: str, topic_id: str, min_isr: int | None) -> Record:
+        now = [r for r in self.partitions.values() if r.topic == topic]
+
+        def put(image: Image) -> None:
+            for registration in now:
+                known = image.partitions.get(registration.key, registration)
+                eligible = registration.eligible if min_isr is not None else known.eligible
+                image.partitions[registration.key] = replace(
+                    known, min_isr=registration.min_isr, unclean=registration.unclean, eligible=eligible
+                )
+
+        if min_isr is None:
+            return Record((), put)
+        printed = {"topic": topic, "topic_id": topic_id, "min_isr": min_isr}
+        return Record((("config", printed),), put, _of_setting(topic, topic_id, min_isr))
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> None:
         """New replicas join first; old ones leave when all of the target are in sync."""
@@ -238,37 +275,59 @@ class Controller:
 
     # telling
 
-    def image(self) -> Iterable[Record]:
-        """All that is on record, for a broker that has just registered."""
-        for id, known in self.brokers.items():
-            yield _of_broker(id, known)
-        for registration in self.partitions.values():
-            yield _of_partition(registration)
-
     def _tell_broker(self, id: int, state: str) -> None:
-        known = self.brokers[id]
-        self._tell("broker_state", replica=id, broker_epoch=known.epoch, detail=state)
-        self.cluster.publish(_of_broker(id, known))
+        known = replace(self.brokers[id])
+        printed = {"replica": id, "broker_epoch": known.epoch, "detail": state}
 
-    def _tell_partition(self, kind: str, now: Registration, **more: Any) -> None:
-        self._tell(
-            kind, topic=now.topic, topic_id=now.topic_id, partition=now.partition, leader_epoch=now.leader_epoch,
-            partition_epoch=now.partition_epoch, isr=now.isr, replicas=now.replicas, unclean=now.recovering, **more,
-        )  # fmt: skip
+        def put(image: Image) -> None:
+            image.brokers[id] = replace(known)
 
-    def _tell(self, kind: str, **more: Any) -> None:
-        id = self.cluster.settings.controller_id
-        self.cluster.observe(Happening(self.cluster.agenda.now, self.clock.us, id, CONTROLLER, kind, **more))
+        self._log.append(Record((("broker_state", printed),), put, _of_broker(id, known)))
 
 
-def _of_partition(registration: Registration) -> Record:
+def published(image: Image) -> Iterable[Publish]:
+    """All that is on record, for a broker that has just registered."""
+    for id, known in image.brokers.items():
+        yield _of_broker(id, known)
+    for registration in image.partitions.values():
+        yield _of_partition(registration)
+
+
+def _printed(now: Registration, **more: Any) -> dict[str, Any]:
+    """What is printed of a partition."""
+    return {
+        "topic": now.topic, "topic_id": now.topic_id, "partition": now.partition, "leader": now.leader,
+        "leader_epoch": now.leader_epoch, "partition_epoch": now.partition_epoch, "isr": now.isr,
+        "replicas": now.replicas, "unclean": now.recovering, **more,
+    }  # fmt: skip
+
+
+def _puts(registration: Registration) -> Callable[[Image], None]:
+    def put(image: Image) -> None:
+        image.partitions[registration.key] = registration
+
+    return put
+
+
+def _nothing(image: Image) -> None:
+    """Each partition has its topic's settings on record."""
+
+
+def _removes(key: Key) -> Callable[[Image], None]:
+    def put(image: Image) -> None:
+        image.partitions.pop(key, None)
+
+    return put
+
+
+def _of_partition(registration: Registration) -> Publish:
     return lambda broker: broker.apply(registration)
 
 
-def _of_broker(id: int, registration: BrokerRegistration) -> Record:
+def _of_broker(id: int, registration: BrokerRegistration) -> Publish:
     now = replace(registration)
     return lambda broker: broker.learn(id, now)
 
 
-def _of_setting(topic: str, topic_id: str, min_isr: int) -> Record:
+def _of_setting(topic: str, topic_id: str, min_isr: int) -> Publish:
     return lambda broker: broker.configured(topic, topic_id, min_isr)

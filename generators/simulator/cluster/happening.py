@@ -6,7 +6,7 @@ can know what the others do not.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 REPLICATION = "replication"
 """The broker's own replication telemetry."""
@@ -18,7 +18,8 @@ class Happening(NamedTuple):
     """One thing that one broker, or the controller, saw happen.
 
     `at` is true time, `ts` the clock of `broker`, both microseconds since 1970. `kind` and the fields after `partition`
-    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them.
+    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them. A
+    controller also has `role`: what `leader` and `detail` say it takes itself for, which only its log lines print.
     """
 
     at: int
@@ -53,3 +54,13 @@ class Observer(Protocol):
     """Sees every happening at once, in order of true time; the simulation stands at that moment."""
 
     def observe(self, happening: Happening) -> None: ...
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """An observer that also sees what the quorum commits, when it does; controllers print it earlier or later.
+
+    There `ts` is when it was decided, in true time.
+    """
+
+    def recorded(self, happening: Happening) -> None: ...

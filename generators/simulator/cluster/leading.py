@@ -146,11 +146,12 @@ class Leading:
 
     def attempt(self) -> None:
         """Moves the HW if the rules let it (Partition.maybeIncrementLeaderHW)."""
-        hw = self.raised(self.replica.hw, self.broker.admits)
-        if hw > self.replica.hw:
+        before = self.replica.hw
+        hw = self.raised(before, self.broker.admits)
+        if hw > before:
             self.wake()
             self.replica.hw = hw
-            self._tell("hw", replica=self.broker.id, hw=hw)
+            self._tell("hw", replica=self.broker.id, hw=hw, hw_before=before)
             self._answer_waiting()
 
     def raised(self, hw: int, admits: Callable[[Follower], bool]) -> int:

@@ -75,4 +75,9 @@ class Settings:
     retention: Retention | None = None
     """Deletes whole segments of what leaders have too much of; None: logs keep everything."""
     retention_check_ms: int = 300_000
-    controller_id: int = 3000
+    controllers: tuple[int, ...] = (3000,)
+    """Their ids: the first is active to begin with; those of brokers share their process (combined mode)."""
+
+    @property
+    def controller_id(self) -> int:
+        return self.controllers[0]

@@ -99,6 +99,17 @@ def _refuse(random: Random, settings: Settings) -> Fault:
     return Fault(0, "refuse-isr", random.choice((0.25, 0.5, 1.0)), {"for": _between(random, SECOND, 20 * SECOND)})
 
 
+def _controller(do: str, least: float, most: float) -> Draw:
+    """`do` to the active controller, for `least` to `most` seconds."""
+
+    def draw(random: Random, settings: Settings) -> Fault | None:
+        if len(settings.controllers) == 1:
+            return None
+        return Fault(0, do, None, {"for": _between(random, least * SECOND, most * SECOND)})
+
+    return draw
+
+
 def _rolling(random: Random, settings: Settings) -> Fault:
     return Fault(0, "rolling-restart")
 
@@ -117,5 +128,8 @@ DRAWS: dict[str, Draw] = {
     "unclean-election": _unclean_election,
     "configure": _configure,
     "refuse-isr": _refuse,
+    "kill-controller": _controller("kill-controller", 0.5, 20),
+    "freeze-controller": _controller("freeze-controller", 0.5, 30),
+    "isolate-controller": _controller("isolate-controller", 0.5, 20),
     "rolling-restart": _rolling,
 }

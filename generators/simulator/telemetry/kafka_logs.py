@@ -49,12 +49,12 @@ class KafkaLogs:
         self._numbers: dict[tuple[int, str], _Numbers] = {}
         self._attempts = Attempts()
         self._views = LeaderViews(settings)
-        self._controller = ControllerLines(settings.controller_id)
-        self._election: Happening | None = None
+        self._controllers = {id: ControllerLines(id) for id in settings.controllers}
+        self._elections: dict[int, Happening] = {}
+        """By controller: one that waits for the ISR that comes with it."""
         self._known: set[tuple[int, int, str | None, int]] = set()
         self._hw: dict[Place, int] = {}
         self._cut: Happening | None = None
-        self._min_isr: dict[str, int] = {}
         self._simulation: Simulation | None = None
         for broker in settings.brokers:
             self._write_properties(broker)
@@ -70,7 +70,8 @@ class KafkaLogs:
         """Writes what waits and closes the files."""
         for attempt in self._attempts.settle():
             self._print(attempt)
-        self._flush_election()
+        for controller in list(self._elections):
+            self._flush_election(controller)
         self._files.close()
 
     def _print(self, attempt: Attempt) -> None:
@@ -78,8 +79,6 @@ class KafkaLogs:
         if h.source == CONTROLLER:
             self._print_controller(h)
             return
-        if h.kind == "config" and h.topic is not None and h.min_isr is not None:
-            self._configure(h, h.topic, h.min_isr)
         self._write(h, self._lines(attempt))
 
     def _lines(self, attempt: Attempt) -> Iterator[Line]:
@@ -108,44 +107,31 @@ class KafkaLogs:
     # the controller
 
     def _print_controller(self, h: Happening) -> None:
-        waiting = self._election
+        waiting = self._elections.get(h.broker)
         if waiting is not None and h.kind == "isr" and _same_change(waiting, h):
-            self._election = None  # one record names both
-        self._flush_election()
+            del self._elections[h.broker]  # one record names both
+        self._flush_election(h.broker)
+        printing = self._controllers[h.broker]
         if h.kind == "election":
-            self._election = h
+            self._elections[h.broker] = h
         elif h.kind == "isr":
-            self._write(h, self._controller.partition(h))
+            self._write(h, printing.partition(h))
         elif h.kind == "broker_state":
-            self._write(h, [self._controller.broker(h)])
+            self._write(h, [printing.broker(h)])
         elif h.kind == "config" and h.min_isr is not None:
-            self._write(h, [self._controller.setting(h.topic, h.min_isr)])
+            self._write(h, printing.topic(h))
+            self._write(h, printing.setting(h, h.min_isr))
+        elif h.kind == "role":
+            if h.detail == "started":
+                self._controllers[h.broker] = ControllerLines(h.broker)
+            self._write(h, printing.role(h))
 
-    def _flush_election(self) -> None:
-        h, self._election = self._election, None
+    def _flush_election(self, controller: int) -> None:
+        h, printing = self._elections.pop(controller, None), self._controllers[controller]
         if h is None:
             return
-        self._write(h, self._controller.topic(h))
-        least = self._least(h)
-        if least is not None and self._min_isr.get(h.topic_id or "", 1) != least:
-            self._min_isr[h.topic_id or ""] = least
-            self._write(h, [self._controller.setting(h.topic, least)])
-        self._write(h, self._controller.partition(h))
-
-    def _least(self, h: Happening) -> int | None:
-        """min.insync.replicas of a topic as the controller has it."""
-        if self._simulation is None:
-            return next((t.min_isr for t in self._settings.topics if t.name == h.topic), None)
-        known = self._simulation.controller.partitions.get((h.topic or "", h.partition))
-        return known.min_isr if known is not None else None
-
-    def _configure(self, h: Happening, topic: str, least: int) -> None:
-        """A broker heard of another min ISR: the controller has printed it by then."""
-        if self._min_isr.get(h.topic_id or "", 1) != least:
-            self._min_isr[h.topic_id or ""] = least
-            clock = self._simulation.controller.clock.us if self._simulation is not None else h.ts
-            told = Happening(h.at, clock, self._settings.controller_id, CONTROLLER, "config")
-            self._write(told, [self._controller.setting(topic, least)])
+        self._write(h, printing.topic(h))
+        self._write(h, printing.partition(h))
 
     # files
 
@@ -169,9 +155,10 @@ class KafkaLogs:
         now.process, now.ts, now.last = process, h.ts, now.last + 1
         return now.last
 
-    def _process(self, broker: int) -> int:
-        known = self._simulation.brokers.get(broker) if self._simulation is not None else None
-        return known.process if known is not None else 0
+    def _process(self, id: int) -> int:
+        if self._simulation is None:
+            return 0
+        return (self._simulation.brokers.get(id) or self._simulation.quorum.nodes[id]).process
 
     def _file(self, broker: int, source: str) -> TextIO:
         if (broker, source) not in self._open:

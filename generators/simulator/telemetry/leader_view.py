@@ -37,6 +37,8 @@ class LeaderViews:
         self._settings = settings
         self._views: dict[Place, LeaderView] = {}
         self._restarted: set[int] = set()
+        self._broker_epochs: dict[int, int] = {}
+        """The newest that a controller has printed: those that start again print the old ones once more."""
 
     def of(self, h: Happening) -> LeaderView | None:
         return self._views.get((h.broker, h.topic, h.partition))
@@ -47,7 +49,7 @@ class LeaderViews:
         if h.kind == "config" and h.source == REPLICATION and h.min_isr is not None:
             self._configure(h.broker, h.topic, h.min_isr)
         elif h.kind == "broker_state" and h.detail == "started" and h.replica is not None:
-            self._restarted.add(h.replica)
+            self._register(h.replica, h.broker_epoch or 0)
         elif h.kind == "follower":
             self._views.pop((h.broker, h.topic, h.partition), None)
         elif h.kind == "leader":
@@ -90,6 +92,11 @@ class LeaderViews:
         follower = view.followers.setdefault(h.replica, Follower(h.replica))
         end = h.leader_leo if h.leader_leo is not None else view.leo
         return follower.fetches(h.leo, end, h.ts // MS, h.broker_epoch)
+
+    def _register(self, broker: int, epoch: int) -> None:
+        if epoch > self._broker_epochs.get(broker, -1):
+            self._broker_epochs[broker] = epoch
+            self._restarted.add(broker)
 
     def _configure(self, broker: int, topic: str | None, least: int) -> None:
         for (id, name, _), view in self._views.items():

@@ -38,7 +38,8 @@ def telling(level: int, settings: Settings) -> Told:
 
 class _Everything:
     def observe(self, happening: Happening) -> Iterator[Happening]:
-        yield happening
+        if happening.source != CONTROLLER or happening.kind not in ("role", "config"):
+            yield happening  # brokers tell of settings themselves, when they go by them
 
     def settle(self) -> Iterator[Happening]:
         yield from ()
@@ -84,6 +85,8 @@ class _Printed:
     def _shown(self, h: Happening) -> bool:
         if h.kind == "config" and h.source != CONTROLLER:
             return False  # brokers log no settings; the controller does
+        if h.source == CONTROLLER and h.kind == "role":
+            return False
         if h.source == CONTROLLER:
             first = h.kind == "election" and not h.partition_epoch
             return self._lean or first or bool(h.unclean) or h.kind in ("broker_state", "config")
