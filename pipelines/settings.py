@@ -137,6 +137,7 @@ class Simulate(_Section):
     rates: dict[str, float] = {}
     spoil: dict[str, float] = {}
     level: Literal[3, 2, 0] = 3
+    second_file: bool = False
     fetch_every_ms: Annotated[int, Field(ge=0)] = 0
     lag_max_ms: Annotated[int, Field(ge=1)] = 30_000
     lag_max_messages: Annotated[int, Field(ge=1)] = 4_000

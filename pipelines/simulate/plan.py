@@ -41,6 +41,8 @@ class Plan:
     """What happens to its telemetry on the way; None: nothing."""
     fetch_every_ms: int = 0
     """How often a fetch that changes nothing is told; 0: every one is."""
+    second_file: bool = False
+    """Whether brokers write their stock files too."""
 
     @property
     def partitions(self) -> int:
@@ -72,7 +74,16 @@ def plan(section: Simulate) -> Plan:
     loads = tuple(load.parse(text) for text in section.load)
     _check_loads(loads, settings, wrong)
     every = _fetch_every(section)
-    return Plan(settings, loads, tuple(wrong), section.duration, section.level, _spoil(section.spoil), every)
+    return Plan(
+        settings,
+        loads,
+        tuple(wrong),
+        section.duration,
+        section.level,
+        _spoil(section.spoil),
+        every,
+        section.second_file,
+    )
 
 
 def _topics(section: Simulate) -> tuple[Topic, ...]:

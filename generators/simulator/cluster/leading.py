@@ -132,7 +132,7 @@ class Leading:
         self._register(registration)
         self.proposal = None
         self.followers = {id: self.followers.get(id) or Follower(id) for id in self._others(registration)}
-        self._tell("isr", detail="metadata")
+        self._tell("isr", detail="metadata", hw=self.replica.hw)
         self.attempt()
 
     # the high watermark

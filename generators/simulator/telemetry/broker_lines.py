@@ -15,7 +15,7 @@ from generators.simulator.telemetry.leader_view import LeaderView
 
 TRACE, DEBUG, INFO, WARN = "TRACE", "DEBUG", "INFO", "WARN"
 _PARTITION = "kafka.cluster.Partition"
-_STATE = "state.change.logger"
+STATE_LOGGER = "state.change.logger"
 _FETCHER = "kafka.server.ReplicaFetcherThread"
 _LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
 _ALTER = "kafka.server.DefaultAlterPartitionManager"
@@ -245,7 +245,9 @@ def _of_partition(h: Happening, level: str, thread: str, message: str) -> Line:
 
 
 def _of_state(h: Happening, message: str) -> Line:
-    return Line(INFO, f"kafka-{h.broker}-metadata-loader-event-handler", _STATE, f"[Broker id={h.broker}] {message}")
+    return Line(
+        INFO, f"kafka-{h.broker}-metadata-loader-event-handler", STATE_LOGGER, f"[Broker id={h.broker}] {message}"
+    )
 
 
 def _of_fetcher(h: Happening, level: str, message: str) -> Line:

@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from generators.simulator.cluster.happening import CONTROLLER, Happening
+from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings
 from generators.simulator.telemetry.attempts import Attempt, Attempts
-from generators.simulator.telemetry.broker_lines import DEBUG, TRACE, Line, created, follower_hw, is_follower_hw, lines
+from generators.simulator.telemetry.broker_lines import (
+    DEBUG,
+    STATE_LOGGER,
+    TRACE,
+    WARN,
+    Line,
+    created,
+    follower_hw,
+    is_follower_hw,
+    lines,
+)
+from generators.simulator.telemetry.broker_lines import INFO as INFO_LINE
 from generators.simulator.telemetry.controller_lines import ControllerLines
 from generators.simulator.telemetry.leader_view import LeaderViews, Place
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
+from generators.simulator.telemetry.second_file import SERVER, STATE_CHANGE
 from generators.traces import LEAN_DENIES
 
 if TYPE_CHECKING:
@@ -35,14 +48,24 @@ class KafkaLogs:
 
     `level`: 3 full TRACE, 2 lean TRACE (what conf/log4j2-hwmark.yaml lets through), 0 stock INFO. Lines have the
     pattern `%d{UNIX_MILLIS}|%t|%p|%c|%sn|%m%n`, without `%sn` unless `numbered`; a process numbers from 1, but for one
-    that is back within a second, which no real one is. Call `follow` before the simulation starts and `close` when it
-    is over.
+    that is back within a second, which no real one is. With `second_file` brokers also write what a stock broker does,
+    in Kafka's own pattern: state-change.log and server.log. Call `follow` before the simulation starts and `close`
+    when it is over.
     """
 
-    def __init__(self, settings: Settings, folder: str | Path, level: int = FULL, numbered: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        folder: str | Path,
+        level: int = FULL,
+        numbered: bool = True,
+        *,
+        second_file: bool = False,
+    ) -> None:
         self._settings = settings
         self._level = level
         self._numbered = numbered
+        self._second_file = second_file
         self._files = ExitStack()
         self._folder = Path(folder)
         self._open: dict[tuple[int, str], TextIO] = {}
@@ -141,6 +164,9 @@ class KafkaLogs:
                 number = f"{self._number(h)}|" if self._numbered else ""
                 head = f"{h.ts // MS}|{line.thread}|{line.level}|{line.logger}|{number}"
                 self._file(h.broker, h.source).write(f"{head}{line.message}\n")
+            if self._second_file and h.source == REPLICATION and line.level in (INFO_LINE, WARN):
+                file = STATE_CHANGE if line.logger == STATE_LOGGER else SERVER
+                self._file(h.broker, file).write(_stock(h.ts, line))
 
     def _shown(self, line: Line) -> bool:
         if self._level == INFO:
@@ -171,6 +197,12 @@ class KafkaLogs:
         path = self._folder / f"broker-{broker}" / "server.properties"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"node.id={broker}\nreplica.lag.time.max.ms={self._settings.lag_max_ms}\n", encoding="utf-8")
+
+
+def _stock(ts: int, line: Line) -> str:
+    """In Kafka's own pattern, `[%d] %p %m (%c)%n`, where the zone is UTC."""
+    moment = datetime.fromtimestamp(ts // SECOND, UTC)
+    return f"[{moment:%Y-%m-%d %H:%M:%S},{ts // MS % 1000:03}] {line.level} {line.message} ({line.logger})\n"
 
 
 def _same_change(a: Happening, b: Happening) -> bool:

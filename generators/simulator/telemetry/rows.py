@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.rows import EVENTS
-from generators.simulator.cluster.happening import CONTROLLER, Happening
+from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.telemetry.beats import Clocks, beat, clocks, ends_second
 from generators.simulator.telemetry.levels import FULL, INFO, telling
+from generators.simulator.telemetry.second_file import FILES, SecondFile
 from generators.simulator.telemetry.thinning import thinned
 from schemas import replication_events
 
@@ -52,14 +53,18 @@ class Telemetry:
     """Turns happenings into events of contract level 3 (full), 2 (lean) or 0 (stock INFO).
 
     Times are whole milliseconds, as Kafka's clocks have them: its rules compare nothing finer. `fetch_every_ms` thins
-    out fetches that tell nothing new (see `thinning`), and lets rows be told afterwards, before the next `drain`. Call
-    `follow` for progress by the second; take rows with `drain`, and the last ones with `close`.
+    out fetches that tell nothing new (see `thinning`), and lets rows be told afterwards, before the next `drain`. With
+    `second_file` what a stock broker logs is in its stock files too. Call `follow` for progress by the second; take
+    rows with `drain`, and the last ones with `close`.
     """
 
-    def __init__(self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0) -> None:
+    def __init__(
+        self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0, *, second_file: bool = False
+    ) -> None:
         self._settings = settings
         self._level = level
         self._told = telling(level, settings)
+        self._second = SecondFile(settings) if second_file else None
         self._fetch_every_us = fetch_every_ms * MS
         self._sources: dict[tuple[int, str], Source] = {}
         self._simulation: Simulation | None = None
@@ -71,10 +76,12 @@ class Telemetry:
 
     def observe(self, happening: Happening) -> None:
         self._tell(self._told.observe(happening))
+        if self._second is not None:
+            self._tell(self._second.observe(happening))
 
     def drain(self) -> pa.Table:
         """The rows told since the last call, in order of true time, in bronze schema."""
-        self._tell(self._told.settle())
+        self._settle()
         tables, moments = [], []
         for source in self._sources.values():
             rows, source.pending = source.pending, []
@@ -90,12 +97,22 @@ class Telemetry:
 
     def close(self) -> pa.Table:
         """The last rows, with a progress row per source: up to now where it runs, else up to what it told last."""
-        self._tell(self._told.settle())
-        running = clocks(self._simulation) if self._simulation is not None else {}
+        self._settle()
+        running = self._clocks(clocks(self._simulation)) if self._simulation is not None else {}
         for key in running | dict.fromkeys(self._sources):
             source = self._source(*key)
             source.progress(self._now or source.told, max(running.get(key, 0), source.told))
         return self.drain()
+
+    def _settle(self) -> None:
+        self._tell(self._told.settle())
+        if self._second is not None:
+            self._tell(self._second.settle())
+
+    def _clocks(self, now: Clocks) -> Clocks:
+        """Of every source: a broker's files have one clock."""
+        files = FILES if self._second is not None else ()
+        return now | {(id, file): ts for (id, kind), ts in now.items() if kind == REPLICATION for file in files}
 
     def _tell(self, happenings: Iterable[Happening]) -> None:
         for happening in happenings:
@@ -104,12 +121,12 @@ class Telemetry:
     def _source(self, broker: int, kind: str) -> Source:
         key = (broker, kind)
         if key not in self._sources:
-            self._sources[key] = Source(broker, kind, INFO if kind == CONTROLLER else self._level)
+            self._sources[key] = Source(broker, kind, self._level if kind == REPLICATION else INFO)
         return self._sources[key]
 
     def _beat(self, now: Clocks) -> None:
-        self._tell(self._told.settle())
-        for key, ts in now.items():
+        self._settle()
+        for key, ts in self._clocks(now).items():
             source = self._source(*key)
             if ends_second(source.told, ts):
                 source.progress(self._now, ts)

@@ -21,7 +21,9 @@ from pipelines.simulate.plan import Plan, plan
 
 LOSING = frozenset({"power-off", "lose-disk"})
 """Faults by which records that were written are gone."""
-KINDS = (*sorted(DRAWS), "delete-records", "recreate-topic", "rolling-upgrade")
+OF_REAL_CLUSTERS = ("freeze-controller", "isolate-controller", "kill-controller")
+"""Faults that `real_runs` draws, apart from the others: so those of a seed stay what they are."""
+KINDS = (*sorted(set(DRAWS) - set(OF_REAL_CLUSTERS)), "delete-records", "recreate-topic", "rolling-upgrade")
 RECENT = ("3.6", "3.9", "4.0", "4.1")
 """Versions of brokers in use; the rules of those before are compared with `replay` in calm clusters."""
 _FLAGS = ("seed", "brokers", "topics", "version", "load", "fault")
