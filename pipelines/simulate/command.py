@@ -114,6 +114,8 @@ def _is_fleet(planned: Plan, way: Way) -> bool:
     asked = {
         "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil, "--load with producers": producers,
         "[simulate] controllers": len(planned.settings.controllers) > 1, "[simulate] second_file": planned.second_file,
+        "[simulate] thread_stalls": planned.settings.thread_stalls,
+        "[simulate] thread_overtakes": planned.settings.thread_overtakes,
     }  # fmt: skip
     for flag in [flag for flag, value in asked.items() if value] if fleet else []:
         many = f"{planned.partitions:,} partitions are simulated as a fleet"

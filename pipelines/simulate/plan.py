@@ -66,6 +66,8 @@ def plan(section: Simulate) -> Plan:
         flush_ms=section.flush_ms,
         controller_us=(MS, section.controller_ms * MS),
         metadata_us=(MS // 2, section.metadata_ms * MS),
+        thread_stalls=section.thread_stalls,
+        thread_overtakes=section.thread_overtakes,
         alter_partition_errors=section.alter_partition_errors,
         retention=_retention(section),
         retention_check_ms=section.retention_check_ms,

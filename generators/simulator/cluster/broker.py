@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from generators.simulator.cluster import threads
 from generators.simulator.cluster.agenda import BrokerClock
 from generators.simulator.cluster.fetcher import Fetcher, Request
 from generators.simulator.cluster.happening import REPLICATION, Happening
@@ -14,6 +15,7 @@ from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.replica import Follower, Replica
 from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.threads import Killed, Pause
 from generators.simulator.cluster.versions import Version
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ class Broker:
         self.replicas: dict[Key, Replica] = {}
         self.process = 0
         self.running = self.frozen = self.stopping = False
+        self.dies_printing = False
+        """It is to be killed between the line of the next HW and that of the fetch which moved it."""
+        self.ends: dict[int, int] = {}
+        """By process: when it ended."""
         self.clean = True
         """The last process flushed and checkpointed before it ended (.kafka_cleanshutdown)."""
         self._forget()
@@ -82,8 +88,11 @@ class Broker:
             return
         if self.frozen:
             waiting.append((action, arguments))
-        else:
+            return
+        try:
             action(*arguments)
+        except Killed:
+            self.cluster.kill(self.id)
 
     def boot(self) -> None:
         """A new process: logs are loaded, then it registers (until the session of its former self has ended)."""
@@ -97,7 +106,8 @@ class Broker:
 
     def end(self) -> None:
         """The process is gone; what it had in memory too."""
-        self.running = self.frozen = False
+        self.running = self.frozen = self.dies_printing = False
+        self.ends[self.process] = self.now
         for fetcher in self.fetchers.values():
             fetcher.session.wake_all()
         for replica in self.replicas.values():
@@ -225,7 +235,14 @@ class Broker:
     def serve(self, request: Request) -> None:
         """A follower's fetch: answered at once if there is something to tell, else parked (DelayedFetch)."""
         request.fetcher.session.count(self)
-        answers = {key: self._fetch(request, key) for key in request.asked}
+        pause, last = threads.drawn(self.settings, self.cluster.random), next(reversed(request.asked), None)
+        answers = {key: self._fetch(request, key, pause if key == last else threads.NONE) for key in request.asked}
+        if pause.whole:
+            self.later(pause.whole, self._answer, request, answers)
+        else:
+            self._answer(request, answers)
+
+    def _answer(self, request: Request, answers: dict[Key, Fetched]) -> None:
         tells = any(a.error or a.diverging or a.runs for a in answers.values())
         if tells and not request.patient:
             self.cluster.answer_fetch(self, request, answers)
@@ -234,11 +251,11 @@ class Broker:
         if self.settings.automatic:
             self.later(self.settings.fetch_wait_max_ms * MS, self.expire, request)
 
-    def _fetch(self, request: Request, key: Key) -> Fetched:
+    def _fetch(self, request: Request, key: Key, pause: Pause) -> Fetched:
         leading = self._leading(key)
         if leading is None:
             return Fetched("NOT_LEADER_OR_FOLLOWER")
-        return leading.fetch(request.follower, request.broker_epoch, request.asked[key], request.most)
+        return leading.fetch(request.follower, request.broker_epoch, request.asked[key], request.most, pause)
 
     def _leading(self, key: Key) -> Leading | None:
         replica = self.replicas.get(key)

@@ -20,6 +20,7 @@ class Happening(NamedTuple):
     `at` is true time, `ts` the clock of `broker`, both microseconds since 1970. `kind` and the fields after `partition`
     are those of bronze/replication_events; offsets and epochs are None where that broker does not know them. A
     controller also has `role`: what `leader` and `detail` say it takes itself for, which only its log lines print.
+    `late_us`: so much later it is printed, and `stall_us` after that the last of several lines (cluster.threads).
     """
 
     at: int
@@ -48,6 +49,8 @@ class Happening(NamedTuple):
     hw_before: int | None = None
     controller_epoch: int | None = None
     committed: bool | None = None
+    late_us: int = 0
+    stall_us: int = 0
 
 
 class Observer(Protocol):

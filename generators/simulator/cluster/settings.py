@@ -72,6 +72,12 @@ class Settings:
     """From a committed record until a broker has applied it."""
     alter_partition_errors: float = 0.0
     """Share of AlterPartition requests that the controller refuses with a passing error."""
+    thread_stalls: float = 0.0
+    """Share of fetches whose thread stands still for `stall_us` between the HW's line and its own."""
+    thread_overtakes: float = 0.0
+    """Share of fetches whose lines come late by `late_us`, so that those of others may come first."""
+    stall_us: tuple[int, int] = (100_000, 5_000_000)
+    late_us: tuple[int, int] = (1_000, 30_000)
     retention: Retention | None = None
     """Deletes whole segments of what leaders have too much of; None: logs keep everything."""
     retention_check_ms: int = 300_000

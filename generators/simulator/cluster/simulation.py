@@ -140,6 +140,10 @@ class Simulation:
         if broker.running:
             self._end(broker, clean=False)
 
+    def kill_printing(self, id: int, armed: bool = True) -> None:
+        """It is killed as soon as it has printed that a fetch raised a HW, and not yet that fetch."""
+        self.brokers[id].dies_printing = armed
+
     def power_off(self, id: int) -> None:
         """As `kill`, and what was not flushed to disk is gone."""
         broker = self.brokers[id]

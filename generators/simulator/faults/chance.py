@@ -116,6 +116,7 @@ def _rolling(random: Random, settings: Settings) -> Fault:
 
 DRAWS: dict[str, Draw] = {
     "kill": _broker("kill", 0.5, 30),
+    "kill-between-lines": _broker("kill-between-lines", 0.5, 30),
     "power-off": _broker("power-off", 0.5, 30),
     "stop": _broker("stop", 0.5, 30),
     "freeze": _broker("freeze", 0.5, 45),

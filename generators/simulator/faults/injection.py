@@ -90,6 +90,12 @@ def _restart(simulation: Simulation, fault: Fault) -> str | None:
     return None
 
 
+def _restart_or_spare(simulation: Simulation, fault: Fault) -> str | None:
+    """It may not have come to print a HW."""
+    simulation.kill_printing(fault.on, armed=False)
+    return _restart(simulation, fault)
+
+
 def _freeze(simulation: Simulation, fault: Fault) -> str | None:
     if simulation.brokers[fault.on].frozen:
         return f"broker {fault.on} is frozen then"
@@ -202,6 +208,7 @@ def _does(action: Callable[[Simulation, Fault], object]) -> Effect:
 
 _EFFECTS: Mapping[str, Effect] = {
     "kill": _if_up(lambda s, broker: s.kill(broker)),
+    "kill-between-lines": _if_up(lambda s, broker: s.kill_printing(broker)),
     "power-off": _if_up(lambda s, broker: s.power_off(broker)),
     "stop": _if_up(lambda s, broker: s.stop(broker)),
     "restart": _restart,
@@ -230,6 +237,7 @@ _EFFECTS: Mapping[str, Effect] = {
 
 _ENDS: Mapping[str, Effect] = {
     "kill": _restart,
+    "kill-between-lines": _restart_or_spare,
     "power-off": _restart,
     "stop": _restart,
     "lose-disk": _restart,

@@ -34,6 +34,9 @@ _FOR = {"for": "length"}
 _ROLLING = {"for": "length", "every": "length"}
 SHAPES: dict[str, Shape] = {
     "kill": Shape("broker", _FOR, "the process dies at once (kill -9); after `for` it is started again"),
+    "kill-between-lines": Shape(
+        "broker", _FOR, "it dies as soon as it has printed a HW, before the fetch that moved it; `for` as above"
+    ),
     "power-off": Shape("broker", _FOR, "the machine dies: what was not flushed is lost; `for` as above"),
     "stop": Shape("broker", _FOR, "a controlled shutdown; `for` as above"),
     "restart": Shape("broker", {}, "a broker that is down is started again"),

@@ -33,12 +33,10 @@ class Line(NamedTuple):
     message: str
 
 
-def lines(
-    attempt: Attempt, view: LeaderView | None, tried: bool, frozen: bool, before: LeaderView | None
-) -> Iterator[Line]:
+def lines(attempt: Attempt, view: LeaderView | None, tried: bool, frozen: bool) -> Iterator[Line]:
     """All lines of one happening and of the attempt to raise the HW that it made, in the order Kafka prints them.
 
-    `view`: the leader's record after it, `before`: ahead of it; `frozen`: under min ISR.
+    `view`: the leader's record after it; `frozen`: under min ISR.
     """
     h = attempt.by
     if h.kind == "isr_proposed" and view is not None:
@@ -47,8 +45,10 @@ def lines(
         yield from _committed(h, view)
     elif h.kind in _PLAIN:
         yield from _PLAIN[h.kind](h)
+    if reports(h):
+        yield _advanced(h, h)
     if view is not None and tried:
-        yield from _tried(attempt, view, frozen, before)
+        yield from _tried(attempt, view, frozen)
     if h.kind == "fetch":
         message = f"Recorded replica {h.replica} log end offset (LEO) position {h.leo} and log start offset 0."
         yield _of_partition(h, DEBUG, _thread(h), message)
@@ -72,13 +72,16 @@ def created(h: Happening) -> Line:
     return _of_state(h, f"Creating new partition {_name(h)} with topic id {h.topic_id}.")
 
 
-def _tried(attempt: Attempt, view: LeaderView, frozen: bool, before: LeaderView | None) -> Iterator[Line]:
+def _advanced(h: Happening, hw: Happening) -> Line:
+    message = f"High watermark updated from {_offset(hw.hw_before or 0)} to {_offset(hw.hw or 0)}"
+    return _of_partition(h, DEBUG, _thread(h), message)
+
+
+def _tried(attempt: Attempt, view: LeaderView, frozen: bool) -> Iterator[Line]:
     h = attempt.by
     thread = _thread(h)
     if attempt.hw is not None:
-        was = before.hw if before is not None and h.kind != "leader" else h.hw or 0
-        message = f"High watermark updated from {_offset(was)} to {_offset(attempt.hw.hw or 0)}"
-        yield _of_partition(h, DEBUG, thread, message)
+        yield _advanced(h, attempt.hw)
     elif frozen:
         message = f"Not increasing HWM because partition is under min ISR(ISR={_set(view.isr)}"
         yield _of_partition(h, TRACE, thread, message)
@@ -228,7 +231,7 @@ def _thread(h: Happening) -> str:
     """Who prints it. Handler 0 appends, the others answer fetches: what an append prints belongs to no fetch."""
     if h.kind == "append":
         return "data-plane-kafka-request-handler-0"
-    if h.kind in ("fetch", "isr_proposed"):
+    if h.kind in ("fetch", "isr_proposed", "hw"):
         follower = h.replica if h.replica is not None else (h.isr or (0,))[-1]
         return f"data-plane-kafka-request-handler-{1 + follower % _HANDLERS}"
     if h.kind == "isr" and h.detail == "alter_partition":

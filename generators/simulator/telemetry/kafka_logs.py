@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -25,6 +25,7 @@ from generators.simulator.telemetry.broker_lines import (
 )
 from generators.simulator.telemetry.broker_lines import INFO as INFO_LINE
 from generators.simulator.telemetry.controller_lines import ControllerLines
+from generators.simulator.telemetry.late import Late
 from generators.simulator.telemetry.leader_view import LeaderViews, Place
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.second_file import SERVER, STATE_CHANGE
@@ -76,6 +77,7 @@ class KafkaLogs:
         self._elections: dict[int, Happening] = {}
         """By controller: one that waits for the ISR that comes with it."""
         self._known: set[tuple[int, int, str | None, int]] = set()
+        self._late: Late[list[Line]] = Late(lambda: self._simulation)
         self._hw: dict[Place, int] = {}
         self._cut: Happening | None = None
         self._simulation: Simulation | None = None
@@ -95,6 +97,9 @@ class KafkaLogs:
             self._print(attempt)
         for controller in list(self._elections):
             self._flush_election(controller)
+        if self._simulation is not None:
+            for late, waiting in self._late.until(self._simulation.agenda.now):
+                self._write(late, waiting)
         self._files.close()
 
     def _print(self, attempt: Attempt) -> None:
@@ -102,7 +107,19 @@ class KafkaLogs:
         if h.source == CONTROLLER:
             self._print_controller(h)
             return
-        self._write(h, self._lines(attempt))
+        self._print_lines(h, list(self._lines(attempt)))
+
+    def _print_lines(self, h: Happening, printed: list[Line]) -> None:
+        """Now, or late; the line of a fetch whose thread stalls comes after the others."""
+        for late, waiting in self._late.before(h):
+            self._write(late, waiting)
+        if h.stall_us:
+            self._late.put(h, h.late_us + h.stall_us, printed[-1:], locked=False)
+            del printed[-1:]
+        if h.late_us:
+            self._late.put(h, h.late_us, printed, locked=True)
+        else:
+            self._write(h, printed)
 
     def _lines(self, attempt: Attempt) -> Iterator[Line]:
         h = attempt.by
@@ -113,14 +130,12 @@ class KafkaLogs:
         ):
             self._known.add(key)
             yield created(h)
-        before = self._views.of(h)
-        before = replace(before) if before is not None else None
         tried = self._views.learn(attempt)
         view = self._views.of(h)
         if is_follower_hw(h):
             yield from follower_hw(h, self._hw.get(place, -1), self._cut is not None and self._cut.at == h.at)
         frozen = view is not None and self._views.under_min_isr(h, view)
-        yield from lines(attempt, view, tried, frozen, before)
+        yield from lines(attempt, view, tried, frozen)
         self._cut = h if h.kind == "truncate" else None
         if h.hw is not None and h.kind in ("leader", "follower", "hw"):
             self._hw[place] = h.hw

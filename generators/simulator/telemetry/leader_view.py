@@ -8,7 +8,7 @@ from generators.simulator.cluster import rules
 from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.replica import Follower
 from generators.simulator.cluster.settings import MS, Settings
-from generators.simulator.telemetry.attempts import Attempt
+from generators.simulator.telemetry.attempts import Attempt, reports
 
 Place = tuple[int, str | None, int]
 """Broker, topic, partition."""
@@ -55,6 +55,8 @@ class LeaderViews:
         elif h.kind == "leader":
             self._start(h)
         view = self.of(h)
+        if view is not None and reports(h) and h.hw is not None:
+            view.hw = h.hw
         if not attempt.of_leader or view is None:
             return False
         tried = h.kind != "fetch" or self._fetched(view, h)

@@ -93,7 +93,9 @@ class _Printed:
         if h.kind == "hw" and not reports(h):
             before, self._hw[_place(h)] = self._hw.get(_place(h), -1), h.hw or 0
             return (h.hw or 0) < before
-        if h.kind in ("append", "fetch", "hw"):
+        if h.kind == "hw":
+            return self._lean  # one that nothing before it explains: its broker died before it printed the fetch
+        if h.kind in ("append", "fetch"):
             return False
         return self._lean or h.kind != "isr_proposed" or h.detail == "shrink"
 

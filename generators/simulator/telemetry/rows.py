@@ -14,6 +14,7 @@ from generators.brokerlogs.rows import EVENTS
 from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.telemetry.beats import Clocks, beat, clocks, ends_second
+from generators.simulator.telemetry.late import Late, ended
 from generators.simulator.telemetry.levels import FULL, INFO, telling
 from generators.simulator.telemetry.second_file import FILES, SecondFile
 from generators.simulator.telemetry.thinning import thinned
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
 _AT = attrgetter("at")
+_FOR_EVER = 1 << 62
 _FIELD = {name: k for k, name in enumerate(Happening._fields)}
 
 
@@ -36,6 +38,8 @@ class Source:
         self.told = 0
         """The largest `ts` told so far."""
         self.pending: list[Happening] = []
+        self.stalled: list[tuple[int, int, Happening]] = []
+        """Fetches whose own line is yet to come: when, by which process. Their rows are those of their first line."""
         self.numbering = Numbering()
         self._progress = Happening(0, 0, broker, kind, "progress")
 
@@ -43,6 +47,15 @@ class Source:
         self.pending.append(happening)
         if happening.ts > self.told:
             self.told = happening.ts
+
+    def take(self, now: int, simulation: Simulation | None) -> list[Happening]:
+        """What can be handed over: up to the first fetch of which nobody knows yet whether its line will come."""
+        never = [h for due, process, h in self.stalled if ended(simulation, h.broker, process, due)]
+        self.stalled = [s for s in self.stalled if s[0] > now and not any(s[2] is h for h in never)]
+        rows = [h for h in self.pending if not any(h is n for n in never)] if never else self.pending
+        open = next((k for k, h in enumerate(rows) if any(h is s[2] for s in self.stalled)), len(rows))
+        self.pending = rows[open:]
+        return rows[:open]
 
     def progress(self, at: int, ts: int) -> None:
         """Everything up to `ts` is told."""
@@ -66,6 +79,7 @@ class Telemetry:
         self._told = telling(level, settings)
         self._second = SecondFile(settings) if second_file else None
         self._fetch_every_us = fetch_every_ms * MS
+        self._late: Late[None] = Late(lambda: self._simulation)
         self._sources: dict[tuple[int, str], Source] = {}
         self._simulation: Simulation | None = None
 
@@ -81,10 +95,13 @@ class Telemetry:
 
     def drain(self) -> pa.Table:
         """The rows told since the last call, in order of true time, in bronze schema."""
+        return self._drain(self._now)
+
+    def _drain(self, now: int) -> pa.Table:
         self._settle()
         tables, moments = [], []
         for source in self._sources.values():
-            rows, source.pending = source.pending, []
+            rows = source.take(now, self._simulation)
             if self._fetch_every_us:
                 rows = thinned(sorted(rows, key=_AT), self._fetch_every_us)
             if rows:
@@ -98,16 +115,20 @@ class Telemetry:
     def close(self) -> pa.Table:
         """The last rows, with a progress row per source: up to now where it runs, else up to what it told last."""
         self._settle()
+        for late, _ in self._late.close(self._now):
+            self._source(late.broker, late.source).tell(late)
         running = self._clocks(clocks(self._simulation)) if self._simulation is not None else {}
         for key in running | dict.fromkeys(self._sources):
             source = self._source(*key)
             source.progress(self._now or source.told, max(running.get(key, 0), source.told))
-        return self.drain()
+        return self._drain(_FOR_EVER)
 
     def _settle(self) -> None:
         self._tell(self._told.settle())
         if self._second is not None:
             self._tell(self._second.settle())
+        for late, _ in self._late.until(self._now):
+            self._source(late.broker, late.source).tell(late)
 
     def _clocks(self, now: Clocks) -> Clocks:
         """Of every source: a broker's files have one clock."""
@@ -116,7 +137,19 @@ class Telemetry:
 
     def _tell(self, happenings: Iterable[Happening]) -> None:
         for happening in happenings:
-            self._source(happening.broker, happening.source).tell(happening)
+            for late, _ in self._late.before(happening):
+                self._source(late.broker, late.source).tell(late)
+            if happening.late_us:
+                self._late.put(happening, happening.late_us, None, locked=True)
+            else:
+                self._report(happening)
+
+    def _report(self, happening: Happening) -> None:
+        source = self._source(happening.broker, happening.source)
+        source.tell(happening)
+        if happening.stall_us and self._simulation is not None:
+            process = self._simulation.brokers[happening.broker].process
+            source.stalled.append((happening.at + happening.stall_us, process, happening))
 
     def _source(self, broker: int, kind: str) -> Source:
         key = (broker, kind)

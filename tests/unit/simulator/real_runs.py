@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from random_runs import OF_REAL_CLUSTERS, RECENT, again, run_of
+from random_runs import OF_CONTROLLERS, RECENT, again, run_of
 
 from generators.simulator.faults.chance import drawn
 from generators.simulator.faults.script import checked, parse
@@ -30,10 +30,13 @@ def real_run_of(seed: int) -> Simulate:
 def _several_controllers(random: Random, run: Simulate) -> Simulate:
     """Three, on nodes of their own or on the first brokers, that fail."""
     combined = run.brokers >= 3 and random.random() < 0.5
-    run = again(run, controllers=3, combined=combined)
+    return _with_fault(again(run, controllers=3, combined=combined), random, random.choice(OF_CONTROLLERS), (1.0, 4.0))
+
+
+def _with_fault(run: Simulate, random: Random, kind: str, rates: tuple[float, ...]) -> Simulate:
+    """The run with faults of one more kind."""
     settings = plan(run).settings
-    kind = random.choice(OF_REAL_CLUSTERS)
-    faults = drawn(settings, {kind: random.choice((1.0, 4.0))}, run.duration - 5, run.seed)
+    faults = drawn(settings, {kind: random.choice(rates)}, run.duration - 5, run.seed)
     script = checked([*map(parse, run.fault), *faults], settings)
     return again(run, fault=[fault.written() for fault in script])
 
@@ -42,8 +45,18 @@ def _second_file(random: Random, run: Simulate) -> Simulate:
     return again(run, second_file=True)
 
 
+def _threads(random: Random, run: Simulate) -> Simulate:
+    return again(run, thread_stalls=random.choice((0.0, 0.002, 0.02)), thread_overtakes=random.choice((0.0, 0.02, 0.2)))
+
+
+def _killed_between_lines(random: Random, run: Simulate) -> Simulate:
+    return _with_fault(run, random, "kill-between-lines", (2.0, 6.0))
+
+
 HABITS: dict[str, tuple[float, Habit]] = {
     "several controllers": (0.5, _several_controllers),
     "second file": (0.3, _second_file),
+    "threads": (0.3, _threads),
+    "killed between lines": (0.2, _killed_between_lines),
 }
 """With the share of runs that have each."""
