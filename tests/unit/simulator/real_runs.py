@@ -53,10 +53,16 @@ def _killed_between_lines(random: Random, run: Simulate) -> Simulate:
     return _with_fault(run, random, "kill-between-lines", (2.0, 6.0))
 
 
+def _reconfigured(random: Random, run: Simulate) -> Simulate:
+    """min.insync.replicas and unclean elections changed while the ISR may be too small."""
+    return _with_fault(run, random, "configure", (4.0, 12.0))
+
+
 HABITS: dict[str, tuple[float, Habit]] = {
     "several controllers": (0.5, _several_controllers),
     "second file": (0.3, _second_file),
     "threads": (0.3, _threads),
     "killed between lines": (0.2, _killed_between_lines),
+    "reconfigured": (0.3, _reconfigured),
 }
 """With the share of runs that have each."""
