@@ -148,6 +148,7 @@ class Simulate(_Section):
     flush_ms: Annotated[int, Field(ge=1)] = 60_000
     controller_ms: Annotated[int, Field(ge=1)] = 20
     metadata_ms: Annotated[int, Field(ge=1)] = 20
+    commits: Literal["fast", "loaded"] = "fast"
     thread_stalls: Annotated[float, Field(ge=0, le=1)] = 0.0
     thread_overtakes: Annotated[float, Field(ge=0, le=1)] = 0.0
     alter_partition_errors: Annotated[float, Field(ge=0, le=1)] = 0.0

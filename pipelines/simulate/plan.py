@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.clients import load
 from generators.simulator.clients.load import Load
-from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
+from generators.simulator.cluster.settings import LOADED, MS, Clock, Settings, Topic
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults
@@ -65,6 +65,7 @@ def plan(section: Simulate) -> Plan:
         fetch_max_records=section.fetch_max_records,
         flush_ms=section.flush_ms,
         controller_us=(MS, section.controller_ms * MS),
+        alter_us=LOADED if section.commits == "loaded" else {},
         metadata_us=(MS // 2, section.metadata_ms * MS),
         thread_stalls=section.thread_stalls,
         thread_overtakes=section.thread_overtakes,

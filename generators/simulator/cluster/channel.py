@@ -106,7 +106,13 @@ class Channel:
 
     def alter_partitions(self, broker: Broker, asked: _Asked) -> None:
         """A leader's ISR changes to the controller, and the answer back."""
-        self._cluster.agenda.after(self._to_controller_us(), self._alter, broker, broker.process, broker.epoch, asked)
+        self._cluster.agenda.after(self._alter_us(asked), self._alter, broker, broker.process, broker.epoch, asked)
+
+    def _alter_us(self, asked: _Asked) -> int:
+        """One request asks for several changes: it takes as long as the slowest kind."""
+        settings = self._cluster.settings
+        given = [settings.alter_us[p.detail] for _, p in asked if p.detail in settings.alter_us]
+        return self._cluster.network.between(max(given)) if given else self._to_controller_us()
 
     def _alter(self, broker: Broker, process: int, epoch: int | None, asked: _Asked) -> None:
         self._cluster.quorum.ask(lambda: self._alter_now(broker, process, epoch, asked))

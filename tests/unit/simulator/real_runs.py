@@ -58,11 +58,16 @@ def _reconfigured(random: Random, run: Simulate) -> Simulate:
     return _with_fault(run, random, "configure", (4.0, 12.0))
 
 
+def _slow_commits(random: Random, run: Simulate) -> Simulate:
+    return again(run, commits="loaded")
+
+
 HABITS: dict[str, tuple[float, Habit]] = {
     "several controllers": (0.5, _several_controllers),
     "second file": (0.3, _second_file),
     "threads": (0.3, _threads),
     "killed between lines": (0.2, _killed_between_lines),
     "reconfigured": (0.3, _reconfigured),
+    "slow commits": (0.3, _slow_commits),
 }
 """With the share of runs that have each."""
