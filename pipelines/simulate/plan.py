@@ -67,6 +67,7 @@ def plan(section: Simulate) -> Plan:
         controller_us=(MS, section.controller_ms * MS),
         alter_us=LOADED if section.commits == "loaded" else {},
         metadata_us=(MS // 2, section.metadata_ms * MS),
+        log_dirs=section.log_dirs,
         thread_stalls=section.thread_stalls,
         thread_overtakes=section.thread_overtakes,
         alter_partition_errors=section.alter_partition_errors,

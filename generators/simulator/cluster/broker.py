@@ -47,6 +47,10 @@ class Broker:
         self.replicas: dict[Key, Replica] = {}
         self.process = 0
         self.running = self.frozen = self.stopping = False
+        self.failed: set[int] = set()
+        """Log directories that have failed, until it starts again with others in their place."""
+        self._offline: dict[Key, str] = {}
+        """Replicas that are gone with them, and their topic ids."""
         self.dies_printing = False
         """It is to be killed between the line of the next HW and that of the fetch which moved it."""
         self.ends: dict[int, int] = {}
@@ -99,6 +103,8 @@ class Broker:
         self.process += 1
         self.running, self.frozen, self.stopping = True, False, False
         self.version = self.next_version
+        self.failed.clear()
+        self._offline.clear()
         self._forget()
         for replica in self.replicas.values():
             replica.load()
@@ -151,6 +157,26 @@ class Broker:
         for replica in self.replicas.values():
             replica.truncate(replica.flushed)
 
+    @property
+    def fullest(self) -> int | None:
+        """The log directory with most replicas, if another one that works would be left."""
+        working = [d for d in range(self.settings.log_dirs) if d not in self.failed]
+        return max(working, key=lambda d: (self._held(d), -d)) if len(working) > 1 else None
+
+    def _held(self, directory: int) -> int:
+        return sum(replica.directory == directory for replica in self.replicas.values())
+
+    def lose(self, directory: int) -> None:
+        """A log directory fails: what was in it is gone (ReplicaManager.handleLogDirFailure)."""
+        self.failed.add(directory)
+        gone = [replica for replica in self.replicas.values() if replica.directory == directory]
+        for replica in gone:
+            self.tell("offline", replica)
+            self.drop(replica.key)
+            self._offline[replica.key] = replica.topic_id
+        self.tell("broker_state", None, replica=self.id, broker_epoch=self.epoch, detail="log_dir_offline")
+        self.cluster.channel.directory_failed(self, [replica.key for replica in gone])
+
     # metadata
 
     def learn(self, id: int, registration: BrokerRegistration) -> None:
@@ -173,9 +199,13 @@ class Broker:
             if replica is not None and replica.topic_id == registration.topic_id:
                 self.drop(registration.key)
             return
+        if self._offline.get(registration.key) == registration.topic_id:
+            return
         if replica is None or replica.topic_id != registration.topic_id:
             self.drop(registration.key)
-            replica = Replica(registration.topic, registration.partition, registration.topic_id)
+            working = [d for d in range(self.settings.log_dirs) if d not in self.failed]
+            emptiest = min(working, key=lambda d: (self._held(d), d))
+            replica = Replica(registration.topic, registration.partition, registration.topic_id, directory=emptiest)
             self.replicas[registration.key] = replica
         if registration.partition_epoch > replica.partition_epoch:
             if replica.leading is not None:

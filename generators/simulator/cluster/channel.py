@@ -102,6 +102,20 @@ class Channel:
         if broker.process == process and not broker.running:
             self._cluster.controller.fence(broker.id)
 
+    # log directories
+
+    def directory_failed(self, broker: Broker, keys: list[tuple[str, int]]) -> None:
+        """A broker tells, with a heartbeat at once, that it has lost these replicas."""
+        self._cluster.network.send(self._ask_about_directory, broker, broker.process, keys)
+
+    def _ask_about_directory(self, broker: Broker, process: int, keys: list[tuple[str, int]]) -> None:
+        self._cluster.quorum.ask(lambda: self._directory_failed(broker, process, keys))
+
+    def _directory_failed(self, broker: Broker, process: int, keys: list[tuple[str, int]]) -> None:
+        if broker.process == process and broker.epoch is not None:
+            self._cluster.controller.directory_failed(broker.id, keys)
+            self._cluster.quorum.when_committed(lambda: None, lambda: self._ask_about_directory(broker, process, keys))
+
     # ISR changes
 
     def alter_partitions(self, broker: Broker, asked: _Asked) -> None:

@@ -40,6 +40,8 @@ class Controller:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.refusals = cluster.settings.alter_partition_errors
         """Share of ISR changes refused with a passing error."""
+        self._offline: set[tuple[int, Key]] = set()
+        """Brokers and the replicas that they have lost with a log directory."""
         self._offset = 0
         self.topics = 0
         """How many it has created so far."""
@@ -50,11 +52,12 @@ class Controller:
         made = Controller(self.cluster, log)
         made.partitions, made._offset, made.topics = dict(self.partitions), self._offset, self.topics
         made.brokers = {id: replace(known) for id, known in self.brokers.items()}
+        made._offline = set(self._offline)
         return made
 
     def restore(self, image: Image) -> None:
         """Another controller is active: it has what is committed, and waits a session for every broker."""
-        self.partitions, self.brokers = image.partitions, image.brokers
+        self.partitions, self.brokers, self._offline = image.partitions, image.brokers, image.offline
         for known in self.brokers.values():
             known.heard = self.cluster.agenda.now
 
@@ -67,6 +70,7 @@ class Controller:
             return None
         self._offset += 1
         self.brokers[id] = BrokerRegistration(self._offset, process, heard=self.cluster.agenda.now)
+        self._offline = {lost for lost in self._offline if lost[0] != id}
         self._tell_broker(id, "started")
         if known is not None and not clean and self._elr:
             self._unclean_shutdown(id)
@@ -80,7 +84,9 @@ class Controller:
         """With eligible leader replicas a broker that came back uncleanly is trusted with nothing it held before."""
         for registration in self._with(id):
             isr = [i for i in registration.isr if i != id]
-            self._change(registration, elections.elect(registration, isr, self.active, elr=True, distrusted=id))
+            self._change(
+                registration, elections.elect(registration, isr, self._serving(registration), elr=True, distrusted=id)
+            )
 
     def heartbeat(self, id: int, process: int) -> None:
         """A sign of life; a fenced broker that is heard again is unfenced."""
@@ -92,7 +98,8 @@ class Controller:
             known.fenced = False
             self._tell_broker(id, "unfenced")
             for registration in self._leaderless(id):
-                self._change(registration, elections.elect(registration, registration.isr, self.active, elr=self._elr))
+                after = elections.elect(registration, registration.isr, self._serving(registration), elr=self._elr)
+                self._change(registration, after)
 
     def check_sessions(self) -> None:
         """Fences whoever has not been heard of for a session."""
@@ -114,9 +121,21 @@ class Controller:
         for registration in self._with(id):
             self._reelect(registration, id)
 
+    def directory_failed(self, id: int, keys: list[Key]) -> None:
+        """These replicas of a broker are gone: it leads them no more (handleDirectoriesOffline)."""
+        self._offline |= {(id, key) for key in keys}
+        self._tell_broker(id, "log_dir_offline", keys)
+        for registration in self._with(id):
+            if registration.key in keys:
+                self._reelect(registration, id)
+
     def active(self, id: int) -> bool:
         known = self.brokers.get(id)
         return known is not None and known.active
+
+    def _serving(self, registration: Registration) -> Callable[[int], bool]:
+        """Who is active and has its replica of a partition."""
+        return lambda id: self.active(id) and (id, registration.key) not in self._offline
 
     def _with(self, id: int) -> list[Registration]:
         return [r for r in self.partitions.values() if id == r.leader or id in r.isr or id in r.eligible]
@@ -128,7 +147,8 @@ class Controller:
 
     def _reelect(self, registration: Registration, without: int) -> None:
         isr = [i for i in registration.isr if i != without]
-        self._change(self.partitions[registration.key], elections.elect(registration, isr, self.active, elr=self._elr))
+        after = elections.elect(registration, isr, self._serving(registration), elr=self._elr)
+        self._change(self.partitions[registration.key], after)
 
     def _change(self, before: Registration | None, after: Registration) -> None:
         """Puts a change on record."""
@@ -212,7 +232,7 @@ class Controller:
             return registration
         done = replace(registration, replicas=target, adding=(), removing=())
         isr = tuple(i for i in done.isr if i in target)
-        led = elections.elect(done, isr, self.active, elr=self._elr)
+        led = elections.elect(done, isr, self._serving(done), elr=self._elr)
         if registration.removing and led.leader_epoch == registration.leader_epoch:
             led = replace(led, leader_epoch=led.leader_epoch + 1)
         return replace(led, partition_epoch=registration.partition_epoch)
@@ -221,14 +241,15 @@ class Controller:
         """Preferred replicas lead again."""
         for registration in list(self.partitions.values()):
             if topic in (None, registration.topic) and partition in (None, registration.partition):
-                self._change(registration, elections.prefer(registration, self.active))
+                self._change(registration, elections.prefer(registration, self._serving(registration)))
 
     def elect_unclean(self, topic: str | None = None, partition: int | None = None, forced: bool = True) -> None:
         """Whoever is alive leads what nobody leads; only where that is allowed unless `forced`."""
         for registration in list(self.partitions.values()):
             chosen = topic in (None, registration.topic) and partition in (None, registration.partition)
             if chosen and registration.leader == NOBODY:
-                after = elections.elect(registration, registration.isr, self.active, elr=self._elr, unclean=forced)
+                active = self._serving(registration)
+                after = elections.elect(registration, registration.isr, active, elr=self._elr, unclean=forced)
                 self._change(registration, after)
 
     # what leaders ask for
@@ -275,12 +296,14 @@ class Controller:
 
     # telling
 
-    def _tell_broker(self, id: int, state: str) -> None:
+    def _tell_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
         known = replace(self.brokers[id])
         printed = {"replica": id, "broker_epoch": known.epoch, "detail": state}
 
         def put(image: Image) -> None:
             image.brokers[id] = replace(known)
+            kept = {one for one in image.offline if state != "started" or one[0] != id}
+            image.offline = kept | {(id, key) for key in lost}
 
         self._log.append(Record((("broker_state", printed),), put, _of_broker(id, known)))
 

@@ -19,7 +19,8 @@ class Happening(NamedTuple):
 
     `at` is true time, `ts` the clock of `broker`, both microseconds since 1970. `kind` and the fields after `partition`
     are those of bronze/replication_events; offsets and epochs are None where that broker does not know them. A
-    controller also has `role`: what `leader` and `detail` say it takes itself for, which only its log lines print.
+    controller also has `role`: what `leader` and `detail` say it takes itself for, which only its log lines print; and
+    a broker `offline`: a replica is gone with its log directory, which nobody prints.
     `late_us`: so much later it is printed, and `stall_us` after that the last of several lines (cluster.threads).
     """
 

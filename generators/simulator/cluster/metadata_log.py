@@ -20,6 +20,8 @@ class Image:
 
     partitions: dict[tuple[str, int], Registration] = field(default_factory=dict)
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
+    offline: set[tuple[int, tuple[str, int]]] = field(default_factory=set)
+    """Brokers and the replicas that they have lost with a log directory."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,6 +85,8 @@ class Settings:
     """Share of fetches whose lines come late by `late_us`, so that those of others may come first."""
     stall_us: tuple[int, int] = (100_000, 5_000_000)
     late_us: tuple[int, int] = (1_000, 30_000)
+    log_dirs: int = 1
+    """Log directories of a broker, each on a disk of its own (JBOD)."""
     retention: Retention | None = None
     """Deletes whole segments of what leaders have too much of; None: logs keep everything."""
     retention_check_ms: int = 300_000

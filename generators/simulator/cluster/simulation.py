@@ -204,6 +204,18 @@ class Simulation:
             raise ValueError(f"broker {id} is running: kill it before its disk is lost")
         self.brokers[id].replicas.clear()
 
+    def lose_log_dir(self, id: int) -> None:
+        """The fullest log directory of a broker fails; without another one it ends, and finds it empty later."""
+        broker = self.brokers[id]
+        directory = broker.fullest
+        if not broker.running:
+            return
+        if directory is not None:
+            broker.lose(directory)
+        else:
+            self._end(broker, clean=False)
+            broker.replicas.clear()
+
     def cut(self, a: int, b: int) -> None:
         """No fetch passes between two brokers; both still reach the controller."""
         self.network.cut(a, b)

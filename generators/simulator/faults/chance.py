@@ -121,6 +121,7 @@ DRAWS: dict[str, Draw] = {
     "stop": _broker("stop", 0.5, 30),
     "freeze": _broker("freeze", 0.5, 45),
     "lose-disk": _broker("lose-disk", 0.5, 30),
+    "lose-log-dir": _broker("lose-log-dir", 0.5, 30),
     "cut": _cut,
     "throttle": _throttle,
     "clock-jump": _clock_jump,

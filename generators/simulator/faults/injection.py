@@ -157,6 +157,11 @@ def _no_controller(fault: Fault) -> str:
     return "no controller is active then" if fault.on is None else f"controller {fault.on} is down or frozen then"
 
 
+def _replace_log_dir(simulation: Simulation, fault: Fault) -> None:
+    simulation.stop(fault.on)
+    simulation.restart(fault.on)
+
+
 def _create_topic(simulation: Simulation, fault: Fault) -> str | None:
     if any(topic == fault.on.name for topic, _ in simulation.controller.partitions):
         return f"there is a topic {fault.on.name} then"
@@ -215,6 +220,7 @@ _EFFECTS: Mapping[str, Effect] = {
     "freeze": _freeze,
     "thaw": _thaw,
     "lose-disk": _lose_disk,
+    "lose-log-dir": _if_up(lambda s, broker: s.lose_log_dir(broker)),
     "cut": _does(lambda s, f: s.cut(*f.on)),
     "heal": _does(lambda s, f: s.heal(*f.on)),
     "throttle": _does(lambda s, f: s.throttle(f.on, f.words["to"])),
@@ -241,6 +247,7 @@ _ENDS: Mapping[str, Effect] = {
     "power-off": _restart,
     "stop": _restart,
     "lose-disk": _restart,
+    "lose-log-dir": _does(_replace_log_dir),
     "freeze": _thaw,
     "cut": _does(lambda s, f: s.heal(*f.on)),
     "throttle": _does(lambda s, f: s.throttle(f.on, None)),

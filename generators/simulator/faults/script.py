@@ -43,6 +43,9 @@ SHAPES: dict[str, Shape] = {
     "freeze": Shape("broker", _FOR, "the process stands still (kill -STOP)"),
     "thaw": Shape("broker", {}, "a frozen one goes on"),
     "lose-disk": Shape("broker", _FOR, "the broker dies and its disk is empty; `for` as above"),
+    "lose-log-dir": Shape(
+        "broker", _FOR, "one of its log directories fails; after `for` it starts again with an empty one in its place"
+    ),
     "cut": Shape("link", _FOR, "nothing passes between two brokers"),
     "heal": Shape("link", {}, "it does again"),
     "throttle": Shape("broker", {"to": "records", **_FOR}, "its fetches take at most so many records per partition"),

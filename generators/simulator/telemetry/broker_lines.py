@@ -16,6 +16,8 @@ from generators.simulator.telemetry.leader_view import LeaderView
 TRACE, DEBUG, INFO, WARN = "TRACE", "DEBUG", "INFO", "WARN"
 _PARTITION = "kafka.cluster.Partition"
 STATE_LOGGER = "state.change.logger"
+STOCK_LOGGER = "kafka.server.ReplicaManager"
+"""One that only the stock files have."""
 _FETCHER = "kafka.server.ReplicaFetcherThread"
 _LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
 _ALTER = "kafka.server.DefaultAlterPartitionManager"
@@ -199,7 +201,18 @@ def _committed(h: Happening, view: LeaderView | None) -> Iterator[Line]:
     )
 
 
-_PLAIN = {"leader": _leader, "follower": _follower, "truncate": _truncate, "isr_rejected": _rejected}
+def _broker_state(h: Happening) -> Iterator[Line]:
+    message = (
+        f"[ReplicaManager broker={h.broker}] Stopping serving replicas in dir /var/lib/kafka/data with uuid "
+        "Some(AAAAAAAAAAAAAAAAAAAAAA) because the log directory has failed."
+    )
+    yield Line(WARN, "LogDirFailureHandler", STOCK_LOGGER, message)
+
+
+_PLAIN = {
+    "leader": _leader, "follower": _follower, "truncate": _truncate, "isr_rejected": _rejected,
+    "broker_state": _broker_state,
+}  # fmt: skip
 
 
 def is_follower_hw(h: Happening) -> bool:

@@ -8,7 +8,7 @@ from generators.simulator.cluster.happening import Happening
 from generators.simulator.telemetry.broker_lines import DEBUG, INFO, WARN, Line
 
 _PACKAGE = "org.apache.kafka.controller"
-_FENCED = {"fenced": (1, 0), "unfenced": (-1, 0), "controlled_shutdown": (0, 1)}
+_FENCED = {"fenced": (1, 0), "unfenced": (-1, 0), "controlled_shutdown": (0, 1), "log_dir_offline": (0, 0)}
 NOBODY = -1
 
 
@@ -24,6 +24,11 @@ class ControllerLines:
         self._min_isr: dict[str | None, int] = {}
         self._partitions: dict[tuple[str | None, int], dict[int, Happening]] = {}
         """By topic id, partition and partition epoch: what is made up and never committed is replaced there."""
+
+    def directories(self, h: Happening) -> Line:
+        """Some of a broker's log directories have failed."""
+        what = f"Directories [{_id(1)}] in broker {h.replica} marked offline, remaining directories: [{_id(2)}]"
+        return self._of_partitions(WARN, what)
 
     def broker(self, h: Happening) -> Line:
         """A broker registers, or its registration changes."""
@@ -45,9 +50,10 @@ class ControllerLines:
             record = f"UnregisterBrokerRecord({about}, brokerEpoch={h.broker_epoch})"
             return self._line("ClusterControlManager", INFO, f"Replayed {record}")
         fenced, stopping = _FENCED[h.detail or ""]
+        left = _id(2) if h.detail == "log_dir_offline" else ""
         record = (
             f"BrokerRegistrationChangeRecord({about}, brokerEpoch={h.broker_epoch}, fenced={fenced}, "
-            f"inControlledShutdown={stopping}, logDirs=[])"
+            f"inControlledShutdown={stopping}, logDirs=[{left}])"
         )
         what = f"Replayed BrokerRegistrationChangeRecord modifying the registration for broker {h.replica}: {record}"
         return self._line("ClusterControlManager", INFO, what)

@@ -15,6 +15,7 @@ from generators.simulator.telemetry.attempts import Attempt, Attempts
 from generators.simulator.telemetry.broker_lines import (
     DEBUG,
     STATE_LOGGER,
+    STOCK_LOGGER,
     TRACE,
     WARN,
     Line,
@@ -155,6 +156,8 @@ class KafkaLogs:
         elif h.kind == "isr":
             self._write(h, printing.partition(h))
         elif h.kind == "broker_state":
+            failed = h.detail == "log_dir_offline" and h.committed is False
+            self._write(h, [printing.directories(h)] if failed else [])
             self._write(h, [printing.broker(h)])
         elif h.kind == "config" and h.min_isr is not None:
             self._write(h, printing.topic(h))
@@ -184,6 +187,8 @@ class KafkaLogs:
                 self._file(h.broker, file).write(_stock(h.ts, line))
 
     def _shown(self, line: Line) -> bool:
+        if line.logger == STOCK_LOGGER:
+            return False
         if self._level == INFO:
             return line.level not in (TRACE, DEBUG)
         return self._level != LEAN or not any(words in line.message for words in LEAN_DENIES)

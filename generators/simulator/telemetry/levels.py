@@ -18,6 +18,12 @@ FULL, LEAN, INFO = 3, 2, 0
 LEVELS = {"full": FULL, "lean": LEAN, "info": INFO}
 
 
+_CONTROLLERS_OWN = ("role", "config")
+"""What a controller does not tell at level 3: brokers tell of settings themselves, when they go by them."""
+_BROKERS_OWN = ("offline", "broker_state")
+"""What a broker does not tell in this file."""
+
+
 class Told(Protocol):
     """A stream of happenings cut to what is told of them."""
 
@@ -38,8 +44,8 @@ def telling(level: int, settings: Settings) -> Told:
 
 class _Everything:
     def observe(self, happening: Happening) -> Iterator[Happening]:
-        if happening.source != CONTROLLER or happening.kind not in ("role", "config"):
-            yield happening  # brokers tell of settings themselves, when they go by them
+        if happening.kind not in (_CONTROLLERS_OWN if happening.source == CONTROLLER else _BROKERS_OWN):
+            yield happening
 
     def settle(self) -> Iterator[Happening]:
         yield from ()
@@ -85,7 +91,7 @@ class _Printed:
     def _shown(self, h: Happening) -> bool:
         if h.kind == "config" and h.source != CONTROLLER:
             return False  # brokers log no settings; the controller does
-        if h.source == CONTROLLER and h.kind == "role":
+        if h.kind == "role" or (h.source != CONTROLLER and h.kind in _BROKERS_OWN):
             return False
         if h.source == CONTROLLER:
             first = h.kind == "election" and not h.partition_epoch

@@ -25,6 +25,8 @@ class SecondFile:
     def observe(self, happening: Happening) -> Iterator[Happening]:
         if happening.source == REPLICATION or happening.kind == "broker_state":
             yield from self._rows(self._printed.observe(happening))
+        if happening.source == REPLICATION and happening.kind == "broker_state":
+            yield happening._replace(source=SERVER, broker_epoch=None)
 
     def settle(self) -> Iterator[Happening]:
         yield from self._rows(self._printed.settle())

@@ -8,6 +8,7 @@ _BY_STATE = {
     "fenced": "controller_fenced",
     "started": "controller_fenced",  # a new incarnation starts fenced, out of whatever the old one was in
     "controlled_shutdown": "controlled_shutdown",
+    "log_dir_offline": "log_dir_offline",
 }
 _BY_PROPOSAL = {"shrink": "lag", "expand": "caught_up"}
 

@@ -164,7 +164,7 @@ class Truth:
             return
         if h.kind == "leader":
             self._begin_term(partition, h, replica)
-        elif h.kind == "follower":
+        elif h.kind in ("follower", "offline"):
             self._end_terms(partition, h)
         elif h.kind == "truncate":
             in_sync = partition.isr is not None and h.broker in partition.isr

@@ -22,7 +22,7 @@ from pipelines.simulate.plan import Plan, plan
 LOSING = frozenset({"power-off", "lose-disk"})
 """Faults by which records that were written are gone."""
 OF_CONTROLLERS = ("freeze-controller", "isolate-controller", "kill-controller")
-OF_REAL_CLUSTERS = (*OF_CONTROLLERS, "kill-between-lines")
+OF_REAL_CLUSTERS = (*OF_CONTROLLERS, "kill-between-lines", "lose-log-dir")
 """Faults that `real_runs` draws, apart from the others: so those of a seed stay what they are."""
 KINDS = (*sorted(set(DRAWS) - set(OF_REAL_CLUSTERS)), "delete-records", "recreate-topic", "rolling-upgrade")
 RECENT = ("3.6", "3.9", "4.0", "4.1")

@@ -62,6 +62,10 @@ def _slow_commits(random: Random, run: Simulate) -> Simulate:
     return again(run, commits="loaded")
 
 
+def _failing_directories(random: Random, run: Simulate) -> Simulate:
+    return _with_fault(again(run, log_dirs=random.choice((1, 2, 3))), random, "lose-log-dir", (2.0, 6.0))
+
+
 HABITS: dict[str, tuple[float, Habit]] = {
     "several controllers": (0.5, _several_controllers),
     "second file": (0.3, _second_file),
@@ -69,5 +73,6 @@ HABITS: dict[str, tuple[float, Habit]] = {
     "killed between lines": (0.2, _killed_between_lines),
     "reconfigured": (0.3, _reconfigured),
     "slow commits": (0.3, _slow_commits),
+    "failing directories": (0.2, _failing_directories),
 }
 """With the share of runs that have each."""

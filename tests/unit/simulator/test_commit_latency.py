@@ -1,4 +1,4 @@
-"""ISR changes as slow as on a loaded machine, from proposal to commit: an expand 30 to 254 ms, a shrink 0.1 to 4.5 s."""
+"""ISR changes as slow as on a loaded machine: 30 to 254 ms for an expand to be committed, 0.1 to 4.5 s for a shrink."""
 
 from __future__ import annotations
 
