@@ -143,6 +143,7 @@ class Simulate(_Section):
     lag_max_messages: Annotated[int, Field(ge=1)] = 4_000
     session_timeout_ms: Annotated[int, Field(ge=1)] = 9_000
     clock_skew_ms: Annotated[int, Field(ge=0)] = 0
+    clock_offsets: dict[str, str] = {}
     clock_drift_ppm: Annotated[float, Field(ge=0)] = 0.0
     fetch_max_records: Annotated[int, Field(ge=1)] = 1000
     flush_ms: Annotated[int, Field(ge=1)] = 60_000

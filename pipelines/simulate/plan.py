@@ -127,15 +127,30 @@ def _controllers(section: Simulate) -> tuple[int, ...]:
 
 
 def _clocks(section: Simulate) -> dict[int, Clock]:
-    """Each broker's clock is wrong by up to `clock_skew_ms`, and goes wrong by `clock_drift_ppm`, either way."""
+    """Each broker's clock is wrong by up to `clock_skew_ms`, and goes wrong by `clock_drift_ppm`, either way.
+
+    Those of `clock_offsets` are wrong by that much more.
+    """
     most, drift = section.clock_skew_ms * MS, section.clock_drift_ppm
-    if not (most or drift):
-        return {}
     skews, drifts = Random(f"{section.seed}/clocks"), Random(f"{section.seed}/drifts")
-    return {
+    clocks = {
         id: Clock(skews.randint(-most, most), round(drifts.uniform(-drift, drift), 3))
-        for id in range(1, section.brokers + 1)
+        for id in (range(1, section.brokers + 1) if most or drift else ())
     }
+    for id, offset in _offsets(section).items():
+        known = clocks.get(id, Clock())
+        clocks[id] = Clock(known.skew_us + offset, known.drift_ppm)
+    return clocks
+
+
+def _offsets(section: Simulate) -> dict[int, int]:
+    nodes = (*range(1, section.brokers + 1), *_controllers(section))
+    found = {}
+    for name, offset in section.clock_offsets.items():
+        if not name.isdecimal() or int(name) not in nodes:
+            raise UsageError(f"clock_offsets: there is no broker {name}; {nearest(name, map(str, nodes))}")
+        found[int(name)] = spans.span(offset)
+    return found
 
 
 def _retention(section: Simulate) -> Retention | None:

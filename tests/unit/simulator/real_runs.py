@@ -66,6 +66,12 @@ def _failing_directories(random: Random, run: Simulate) -> Simulate:
     return _with_fault(again(run, log_dirs=random.choice((1, 2, 3))), random, "lose-log-dir", (2.0, 6.0))
 
 
+def _clock_offset(random: Random, run: Simulate) -> Simulate:
+    """One broker in a wrong zone, or without anybody to set its clock."""
+    wrong = random.choice(("-2h", "-1h", "-70s", "65s", "10m", "1h"))
+    return again(run, clock_offsets={str(random.randint(1, run.brokers)): wrong})
+
+
 HABITS: dict[str, tuple[float, Habit]] = {
     "several controllers": (0.5, _several_controllers),
     "second file": (0.3, _second_file),
@@ -74,5 +80,6 @@ HABITS: dict[str, tuple[float, Habit]] = {
     "reconfigured": (0.3, _reconfigured),
     "slow commits": (0.3, _slow_commits),
     "failing directories": (0.2, _failing_directories),
+    "clock offset": (0.1, _clock_offset),
 }
 """With the share of runs that have each."""

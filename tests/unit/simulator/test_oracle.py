@@ -61,7 +61,8 @@ def _seen(run: Simulate) -> Seen:
 
 def clocks_are_right(run: Simulate) -> bool:
     """Who may join an ISR is known only as closely as clocks agree: where they do not, telemetry is at fault."""
-    return not run.clock_skew_ms and not any("clock-jump" in line for line in run.fault)
+    constant = not run.clock_skew_ms and not run.clock_offsets
+    return constant and not any("clock-jump" in line for line in run.fault)
 
 
 def judged(seed: int, level: int, lost: float) -> str:
