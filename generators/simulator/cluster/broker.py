@@ -68,6 +68,8 @@ class Broker:
         self._unread: list[_Action] = []
         self._asked: list[tuple[Leading, Proposal]] = []
         self._asking = False
+        self._outstanding: dict[tuple[str, int], Proposal] = {}
+        """By topic id and partition: what the controller is yet to be asked for, or to answer."""
 
     @property
     def settings(self) -> Settings:
@@ -351,23 +353,34 @@ class Broker:
         known = peer is not None and broker_epoch is not None and peer.epoch > broker_epoch
         return known and not self.version.admits_ineligible
 
-    def propose(self, leading: Leading, proposal: Proposal, retry: bool = False) -> None:
-        """Queues an ISR for the controller; one request at a time (DefaultAlterPartitionManager)."""
+    def propose(self, leading: Leading, proposal: Proposal, retry: bool = False) -> bool:
+        """Queues an ISR for the controller; one request at a time, one change of a partition (AlterPartitionManager).
+
+        False if another change of that partition is outstanding: metadata has settled it for the leader, but the
+        controller has not answered yet.
+        """
+        place = proposal.topic_id, leading.replica.partition
+        if self.version.refuses_second_change and place in self._outstanding:
+            return False
+        self._outstanding[place] = proposal
         self._asked.append((leading, proposal))
         if not self._asking:
             self._asking = True
             self.later(50 * MS if retry else 0, self._ask)
+        return True
 
     def _ask(self) -> None:
         asked, self._asked = self._asked, []
-        current = [(leading, p) for leading, p in asked if leading.proposal is p]
-        self._asking = bool(current)
-        if current:
-            self.cluster.channel.alter_partitions(self, current)
+        if not self.version.refuses_second_change:
+            asked = [(leading, p) for leading, p in asked if leading.proposal is p]
+        self._asking = bool(asked)
+        if asked:
+            self.cluster.channel.alter_partitions(self, asked)
 
     def altered(self, answers: list[tuple[Leading, Proposal, str | None, Registration | None]]) -> None:
         self._asking = False
         for leading, proposal, error, registration in answers:
+            self._outstanding.pop((proposal.topic_id, leading.replica.partition), None)
             leading.answered(proposal, error, registration)
         if self._asked and not self._asking:
             self._asking = True

@@ -331,7 +331,13 @@ class Leading:
         replica = self.replica
         self.proposal = Proposal(replica.topic_id, isr, detail, self.epoch, replica.partition_epoch, members)
         self._tell("isr_proposed", isr=isr, detail=detail)
-        self.broker.propose(self, self.proposal)
+        self._submit(self.proposal)
+
+    def _submit(self, proposal: Proposal, retry: bool = False) -> None:
+        """Asks the controller; refused on the way (OPERATION_NOT_ATTEMPTED) it is tried again at the next check."""
+        if not self.broker.propose(self, proposal, retry):
+            self.proposal = None
+            self._tell("isr_rejected")
 
     def _known_epoch(self, id: int) -> int | None:
         return self.broker.epoch if id == self.broker.id else self.followers[id].broker_epoch
@@ -352,7 +358,7 @@ class Leading:
             self.proposal = None
             self._tell("isr_rejected")
         elif error not in PENDING:
-            self.broker.propose(self, proposal, retry=True)
+            self._submit(proposal, retry=True)
 
     def _tell(self, kind: str, **more: object) -> None:
         self.broker.tell(kind, self.replica, **{"isr": self.isr, **more})

@@ -133,7 +133,7 @@ def _truncate(h: Happening) -> Iterator[Line]:
 def _rejected(h: Happening) -> Iterator[Line]:
     state = f"CommittedPartitionState(isr={_set(h.isr or ())}, leaderRecoveryState={_RECOVERED})"
     message = (
-        f"Failed to alter partition to {state} since the controller rejected the request with INELIGIBLE_REPLICA. "
+        f"Failed to alter partition to {state} since the controller rejected the request with OPERATION_NOT_ATTEMPTED. "
         f"Partition state has been reset to the latest committed state {state}."
     )
     yield _of_partition(h, INFO, _channel(h), message)
