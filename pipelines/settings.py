@@ -150,6 +150,7 @@ class Simulate(_Section):
     controller_ms: Annotated[int, Field(ge=1)] = 20
     metadata_ms: Annotated[int, Field(ge=1)] = 20
     commits: Literal["fast", "loaded"] = "fast"
+    elr: Literal["default", "on", "off"] = "default"
     log_dirs: Annotated[int, Field(ge=1, le=100)] = 1
     thread_stalls: Annotated[float, Field(ge=0, le=1)] = 0.0
     thread_overtakes: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -67,6 +67,7 @@ def plan(section: Simulate) -> Plan:
         controller_us=(MS, section.controller_ms * MS),
         alter_us=LOADED if section.commits == "loaded" else {},
         metadata_us=(MS // 2, section.metadata_ms * MS),
+        elr=_elr(section),
         log_dirs=section.log_dirs,
         thread_stalls=section.thread_stalls,
         thread_overtakes=section.thread_overtakes,
@@ -110,6 +111,13 @@ def _version(name: str) -> str:
     if name not in VERSIONS:
         raise UsageError(f"version {name} has no rules here: {nearest_version(name)}, known are {', '.join(VERSIONS)}")
     return name
+
+
+def _elr(section: Simulate) -> bool | None:
+    if section.elr == "on" and not VERSIONS[section.version].has_elr:
+        known = ", ".join(name for name, version in VERSIONS.items() if version.has_elr)
+        raise UsageError(f"version {section.version} has no eligible leader replicas: elr is on, which {known} have")
+    return {"on": True, "off": False}.get(section.elr)
 
 
 def _controllers(section: Simulate) -> tuple[int, ...]:

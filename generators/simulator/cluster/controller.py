@@ -45,7 +45,8 @@ class Controller:
         self._offset = 0
         self.topics = 0
         """How many it has created so far."""
-        self._elr = cluster.settings.version.eligible_leader_replicas
+        settings = cluster.settings
+        self._elr = settings.version.eligible_leader_replicas if settings.elr is None else settings.elr
 
     def copy(self, log: Log) -> Controller:
         """One that goes on from here on its own."""
@@ -190,11 +191,19 @@ class Controller:
         """Settings of one topic, or of all; a new min ISR forgets the eligible replicas."""
         for key, known in list(self.partitions.items()):
             if topic in (None, known.topic):
-                now = known if min_isr is None else replace(known, min_isr=min_isr, eligible=())
+                now = known if min_isr is None else replace(self._without_elr(known), min_isr=min_isr)
                 self.partitions[key] = now if unclean is None else replace(now, unclean=unclean)
         for name, topic_id in {r.topic: r.topic_id for r in self.partitions.values()}.items():
             if topic in (None, name):
                 self._log.append(self._setting(name, topic_id, min_isr))
+
+    def _without_elr(self, known: Registration) -> Registration:
+        """CLEAR_ELR: a partition epoch where there was anything to forget, which brokers hear of before the setting."""
+        if not known.eligible and known.last_known is None:
+            return known
+        now = replace(known, eligible=(), last_known=None, partition_epoch=known.partition_epoch + 1)
+        self._log.append(Record((), _puts(now), _of_partition(now)))
+        return now
 
     def _setting(self, topic: str, topic_id: str, min_isr: int | None) -> Record:
         now = [r for r in self.partitions.values() if r.topic == topic]
@@ -202,10 +211,8 @@ class Controller:
         def put(image: Image) -> None:
             for registration in now:
                 known = image.partitions.get(registration.key, registration)
-                eligible = registration.eligible if min_isr is not None else known.eligible
-                image.partitions[registration.key] = replace(
-                    known, min_isr=registration.min_isr, unclean=registration.unclean, eligible=eligible
-                )
+                chosen = replace(known, min_isr=registration.min_isr, unclean=registration.unclean)
+                image.partitions[registration.key] = chosen
 
         if min_isr is None:
             return Record((), put)

@@ -85,6 +85,8 @@ class Settings:
     """Share of fetches whose lines come late by `late_us`, so that those of others may come first."""
     stall_us: tuple[int, int] = (100_000, 5_000_000)
     late_us: tuple[int, int] = (1_000, 30_000)
+    elr: bool | None = None
+    """Eligible leader replicas on or off (eligible.leader.replicas.version); None: as new clusters of the version."""
     log_dirs: int = 1
     """Log directories of a broker, each on a disk of its own (JBOD)."""
     retention: Retention | None = None

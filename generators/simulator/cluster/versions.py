@@ -22,6 +22,8 @@ class Version:
     """A leader asks for one ISR change of a partition at a time, and drops a second one (since 2.7, KIP-497)."""
     eligible_leader_replicas: bool = False
     """Who was in the ISR before it fell under min ISR may still lead (KIP-966; on by default in new 4.1 clusters)."""
+    has_elr: bool = False
+    """That can be switched on and off."""
 
 
 VERSIONS: dict[str, Version] = {
@@ -45,7 +47,7 @@ VERSIONS: dict[str, Version] = {
         Version("2.8", strict_min_isr=False, admits_ineligible=True),
         Version("3.6", strict_min_isr=False),
         Version("3.9"),
-        Version("4.0"),
-        Version("4.1", eligible_leader_replicas=True),
+        Version("4.0", has_elr=True),
+        Version("4.1", eligible_leader_replicas=True, has_elr=True),
     )
 }

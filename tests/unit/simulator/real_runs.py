@@ -7,6 +7,7 @@ from random import Random
 
 from random_runs import OF_CONTROLLERS, RECENT, again, run_of
 
+from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.chance import drawn
 from generators.simulator.faults.script import checked, parse
 from pipelines.settings import Simulate
@@ -72,6 +73,11 @@ def _clock_offset(random: Random, run: Simulate) -> Simulate:
     return again(run, clock_offsets={str(random.randint(1, run.brokers)): wrong})
 
 
+def _elr(random: Random, run: Simulate) -> Simulate:
+    """Eligible leader replicas, or none, where the version has the choice."""
+    return again(run, elr=random.choice(("on", "off"))) if VERSIONS[run.version].has_elr else run
+
+
 HABITS: dict[str, tuple[float, Habit]] = {
     "several controllers": (0.5, _several_controllers),
     "second file": (0.3, _second_file),
@@ -81,5 +87,6 @@ HABITS: dict[str, tuple[float, Habit]] = {
     "slow commits": (0.3, _slow_commits),
     "failing directories": (0.2, _failing_directories),
     "clock offset": (0.1, _clock_offset),
+    "eligible leader replicas": (0.5, _elr),
 }
 """With the share of runs that have each."""
