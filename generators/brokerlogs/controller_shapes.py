@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from generators.brokerlogs.controllerlog import BROKER, NO_CHANGE, TOPIC, ControllerLog, Registration
-from generators.brokerlogs.statelog import Line, numbers
+from generators.brokerlogs.statelog import Line, named, numbers, recovering
 from generators.brokerlogs.telling import Telling
 
 
@@ -18,10 +18,6 @@ def read(log: ControllerLog, line: Line, telling: Telling) -> bool:
             tell(log, line, match, telling)
             return True
     return line.message.startswith(_SILENT)
-
-
-def _state(text: str | None) -> bool | None:
-    return None if text is None else text in ("RECOVERING", "1")
 
 
 def _partition_change(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -36,8 +32,8 @@ def _partition_change(log: ControllerLog, line: Line, m: re.Match[str], telling:
         numbers(new["isr"]) if "isr" in new else None,
         numbers(new["replicas"]) if "replicas" in new else None,
     )
-    recovering = True if m[1] else _state(new.get("leaderRecoveryState"))
-    log.change(line, key, told, recovering, telling)
+    unclean = True if m[1] else recovering(new.get("leaderRecoveryState"))
+    log.change(line, key, told, unclean, telling)
 
 
 def _whole(text: str | None) -> int | None:
@@ -46,7 +42,7 @@ def _whole(text: str | None) -> int | None:
 
 def _replayed_change(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     """The same change as a record, without epochs: news only where no `partition change` line told it."""
-    said = dict(_RECORD_FIELD.findall(m[1]))
+    said = named(m[1])
     key = (said["topicId"], int(said["partitionId"]))
     log.topic(said["topicId"], m[2])
     if log.changed == key:
@@ -59,11 +55,11 @@ def _replayed_change(log: ControllerLog, line: Line, m: re.Match[str], telling: 
         replicas=None if said["replicas"] == "null" else numbers(said["replicas"]),
     )
     recovery = said.get("leaderRecoveryState", "-1")
-    log.change(line, key, told, None if recovery == "-1" else _state(recovery), telling)
+    log.change(line, key, told, None if recovery == "-1" else recovering(recovery), telling)
 
 
 def _replayed_partition(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    said = dict(_RECORD_FIELD.findall(m[4]))
+    said = named(m[4])
     log.topic(m[3], m[1])
     now = Registration(
         int(said["leader"]),
@@ -88,7 +84,7 @@ def _registration_changed(log: ControllerLog, line: Line, m: re.Match[str], tell
 
 
 def _fencing(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "fenced", int(m[2]), telling)
+    log.broker(line, int(m[1]), "fenced", _whole(m[2]), telling)
 
 
 def _stopping(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -108,21 +104,14 @@ def _configured(log: ControllerLog, line: Line, m: re.Match[str], telling: Telli
     log.setting(line, kind, m[2], m[3], m[4], telling)
 
 
-def _altered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    """The later wording of an altered ISR, which tells the epochs; the `partition change` line repeats it."""
-    topics = [topic_id for topic_id, topic in log.states.names.items() if topic == m[1]]
-    if topics:
-        told = Registration(isr=numbers(m[3]), partition_epoch=int(m[4]), leader_epoch=_whole(m[5]))
-        log.change(line, (topics[-1], int(m[2])), told, None, telling)
-
-
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
-_RECORD_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,\s)]+)")
 _Tell = Callable[[ControllerLog, Line, re.Match[str], Telling], None]
 _SHAPES: tuple[tuple[re.Pattern[str], _Tell], ...] = (
     (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
     (
-        re.compile(r"Replayed partition (?:assignment )?change PartitionChangeRecord\((.*)\) for topic (\S+)"),
+        re.compile(
+            r"Replayed partition (?:assignment )?change PartitionChangeRecord\((.*?)\) for topic (\S+?)(?:\. \(.*)?$"
+        ),
         _replayed_change,
     ),
     (
@@ -144,21 +133,17 @@ _SHAPES: tuple[tuple[re.Pattern[str], _Tell], ...] = (
     (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _unregistered),
     (re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"), _registered),
     (re.compile(r"The broker has been unfenced"), _unfenced),
-    (re.compile(r"Fencing broker (\d+) at epoch (\d+)"), _fencing),
-    (re.compile(r"Unfenced broker (\d+) has requested and been granted a controlled shutdown"), _stopping),
+    (re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _fencing),
+    (
+        re.compile(r"Unfenced broker (\d+) has requested and been granted (?:a controlled|an immediate) shutdown"),
+        _stopping,
+    ),
     (
         re.compile(
             r"Replayed ConfigRecord for ConfigResource\(type=(\w+), name='([^']*)'\) which set configuration "
             r"(\S+) to (\S+)"
         ),
         _configured,
-    ),
-    (
-        re.compile(
-            r"Node \d+ has altered ISR for (\S+)-(\d+)\. isr: \[[^\]]*\] -> \[([^\]]*)\].*?partitionEpoch: \d+ -> (\d+)"
-            r"(?:, leaderEpoch: (?:\d+ -> )?(\d+))?"
-        ),
-        _altered,
     ),
 )
 _SILENT = (
