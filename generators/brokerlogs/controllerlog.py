@@ -70,9 +70,12 @@ class ControllerLog:
         self.states.names[topic_id] = topic
 
     def register(self, line: Line, key: tuple[str, int], now: Registration, recovering: bool, telling: Telling) -> None:
-        """A new partition: its first election."""
+        """A new partition, or one from a snapshot: the first is elected its leader, the other had one before."""
         self.partitions[key] = now
-        self._tell("election", line, key, now, recovering, telling)
+        elected = now.partition_epoch == 0
+        self._tell(
+            "election" if elected else "isr", line, key, now, recovering, telling, None if elected else "controller"
+        )
 
     def change(
         self, line: Line, key: tuple[str, int], told: Registration, recovering: bool | None, telling: Telling

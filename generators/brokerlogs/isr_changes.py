@@ -132,7 +132,7 @@ ISR_CHANGES: dict[str, Shape] = {
         _altered,
     ),
     "Submitting": (
-        re.compile(r"Submitting ISR state change Pending(Shrink|Expand)Isr\(.*?sent\w*=(.*?), leaderRecoveryState="),
+        re.compile(r"Submitting ISR state change Pending(Shrink|Expand)Isr[(\[].*?sent\w*=(.*?), leaderRecoveryState="),
         _submitting,
     ),
     "Expanding": (re.compile(r"Expanding ISR from ([\d,]*) to ([\d,]+)"), _expanding),
@@ -146,7 +146,7 @@ ISR_CHANGES: dict[str, Shape] = {
     "Failed": (
         re.compile(
             r"Failed to alter partition to .*? rejected the request with (\w+)\. Partition state has been reset to the "
-            r"latest committed state \w+\(isr=(?:\w*\(|\[)([\d, ]*)"
+            r"latest committed state \w+[(\[]isr=(?:\w*\(|\[)([\d, ]*)"
         ),
         _rejected,
     ),

@@ -11,7 +11,10 @@ from generators.brokerlogs.telling import Telling
 
 NUMBERING = "%sn"
 """The sign of a start that is no line: line numbers begin anew."""
-_VERSION = "version"
+VERSION = "version"
+LONGEST_START_MS = 60_000
+"""A log that begins with a start shows a sign of it within this; what it shows longer before is of an earlier run."""
+_OF_LOGGERS_THAT_PRINT_STOPS = ("broker", "controller", "lifecycle", VERSION)
 _NONE = re.compile(r"(?!)")
 
 
@@ -22,27 +25,41 @@ class Lifecycle:
     A start shows several signs, one after the other: one that is shown again, or after a stop, is the next start.
     """
 
+    first: int = -1
+    """Time (ms) of the first line."""
     signs: list[str] = field(default_factory=list)
     """Of the start seen last."""
     stopped: bool = False
-    seen: bool = False
-    """Whether the source has ever shown a sign in a line: one that never does says nothing by showing no stop."""
-    killed: bool = False
-    """Whether what came before the start seen last ended without a stop."""
+    shows_stops: bool = False
+    """Whether the source has lines of a logger that prints stops: one that has none says nothing by showing none."""
+    end: int | None = None
+    """Time (ms) of the last line before the start seen last, where no stop came before it and that is not said yet."""
 
-    def start(self, sign: str) -> bool:
-        """Take note of a sign; whether it is that of another start than the one seen last."""
-        client = sign == _VERSION and any(other not in (_VERSION, NUMBERING) for other in self.signs)
+    def start(self, sign: str, pause: int) -> bool:
+        """Take note of a sign; whether it is that of another start than the one seen last.
+
+        `pause` is the time (ms) of the last line before the last silence, -1 where there was none.
+        """
+        self.shows_stops = self.shows_stops or sign in _OF_LOGGERS_THAT_PRINT_STOPS
+        client = sign == VERSION and any(other not in (VERSION, NUMBERING) for other in self.signs)
         if client or not (self.stopped or sign in self.signs or not self.signs or sign == NUMBERING):
             self.signs += [] if sign in self.signs else [sign]
             return False
-        self.killed = not self.stopped and (self.seen or sign != NUMBERING)
-        self.signs, self.stopped, self.seen = [sign], False, self.seen or sign != NUMBERING
+        known = bool(self.signs) or sign == NUMBERING or pause - self.first >= LONGEST_START_MS
+        self.end = pause if known and not self.stopped and pause >= 0 else None
+        self.signs, self.stopped = [sign], False
         return True
 
     def stop(self) -> None:
         """Take note of a line of a shutdown."""
-        self.stopped = self.seen = True
+        self.stopped = self.shows_stops = True
+
+    def killed(self) -> int | None:
+        """When the broker ended without a stop, told once."""
+        if not self.shows_stops:
+            return None
+        end, self.end = self.end, None
+        return end
 
 
 def sign_of(logger: str, message: str) -> str | None:
@@ -83,7 +100,7 @@ _STARTS = {
     "BrokerServer": ("broker", r"Transition from SHUTDOWN to STARTING"),
     "BrokerLifecycleManager": ("lifecycle", r"Incarnation \S+ of broker \d+ in cluster \S+ is now STARTING"),
     "QuorumController": ("quorum", r"Creating new QuorumController"),
-    "AppInfoParser": (_VERSION, r"Kafka version ?: "),
+    "AppInfoParser": (VERSION, r"Kafka version ?: "),
 }
 _STOPS = {
     "BrokerLifecycleManager": r"Beginning controlled shutdown|Transitioning from \w+ to SHUTTING_DOWN",

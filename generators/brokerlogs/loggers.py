@@ -30,6 +30,8 @@ _CLASSES = {
         ".BrokerLifecycleManager",
         ".LogDirFailureChannel",
         ".FeaturesPublisher",
+        ".Log4jControllerRegistration",
+        ".Log4jControllerRegistration$",
         ".AppInfoParser",
         ".BrokerServer",
         ".ControllerServer",
@@ -91,7 +93,7 @@ def simple(name: str) -> str:
 
 def tells_nothing(name: str) -> bool:
     """Whether lines of this logger are known to say nothing of replication; false where it is not known."""
-    outer, _, inner = name.partition("$")
+    outer, inner, _ = name.partition("$")
     package, _, of = outer.rpartition(".")
     if name.startswith(_SILENT_PACKAGES):
         return True

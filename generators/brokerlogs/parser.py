@@ -15,7 +15,7 @@ from generators.brokerlogs.known import Known
 from generators.brokerlogs.lifecycle import NUMBERING
 from generators.brokerlogs.lines import DUMPED, LINE, LONGEST, RARE, TRUNCATING
 from generators.brokerlogs.names import fill, hashes, table
-from generators.brokerlogs.pair import STATE, decide
+from generators.brokerlogs.pair import RESTART_MS, STATE, decide
 from generators.brokerlogs.rare import PREFIX, RareLines
 from generators.brokerlogs.report import ParseReport
 from generators.brokerlogs.rows import EVENTS
@@ -43,8 +43,8 @@ class Found(NamedTuple):
     logger: int
     level: int
     fetch: int
-    before: int
-    """Time (ms) of the line before it."""
+    pause: int
+    """Time (ms) of the last line before the last silence, -1 where there was none."""
 
 
 class SourceParser:
@@ -78,6 +78,7 @@ class SourceParser:
         self._taken: list[int] = []
         self._decided = np.array([(-1, 0, 0, 0, -1, -1)], STATE)
         self._source = np.array([(0, 0, 0, -1 if broker_id is None else broker_id)], SOURCE)
+        self._pause = -1
         self._loggers: list[str] = []
 
     @property
@@ -134,6 +135,7 @@ class SourceParser:
                 "rare": self._rare.dump(),
                 "waiting": self._waiting.decode("latin-1"),
                 "taken": self._taken,
+                "pause": self._pause,
                 "decided": pack(self._decided),
                 "source": pack(self._source),
             }
@@ -150,7 +152,7 @@ class SourceParser:
         parser._topic_ids.extend(held["topic_ids"])
         parser._rare.load(held["rare"])
         parser._waiting = held["waiting"].encode("latin-1")
-        parser._taken = held["taken"]
+        parser._taken, parser._pause = held["taken"], held["pause"]
         parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
         return parser
 
@@ -206,15 +208,15 @@ class SourceParser:
         breaks = (decisions["lost"][:stop] != 0) | (decisions["start"][:stop] != 0)
         alone = np.flatnonzero((decided["kind"] >= RARE) | breaks)
         opens = breaks[alone] | (decisions["fetch"][alone] >= 0)
-        last = np.where(alone > 0, decided["ts"][alone - 1], before) if len(alone) else alone
+        pauses = self._pauses(decided["ts"], before)[alone]
         columns = [decided[name][alone] for name in Found._fields[:6]] + [
             decisions[name][alone] for name in ("level", "fetch")
         ]
-        found = zip(*(column.tolist() for column in (*columns, last)), strict=True)
+        found = zip(*(column.tolist() for column in (*columns, pauses)), strict=True)
         at = 0
         for k, by_kernel, line in zip(alone.tolist(), opens.tolist(), map(Found._make, found), strict=True):
             if breaks[k]:
-                self._note_break(decisions[k], line.before)
+                self._note_break(decisions[k], line.pause)
             if k > at or by_kernel:
                 self._frequent(buf, lines, decisions, at, k + 1, telling)
             if line.kind >= RARE:
@@ -223,11 +225,20 @@ class SourceParser:
         self._frequent(buf, lines, decisions, at, stop, telling)
         return telling
 
-    def _note_break(self, decision: np.void, before: int) -> None:
+    def _pauses(self, ts: np.ndarray, before: int) -> np.ndarray:
+        """For each line the time of the last one before a silence in which a JVM may have started."""
+        if self._rare.lifecycle.first < 0 and len(ts):
+            self._rare.lifecycle.first = int(ts[0])
+        earlier = np.concatenate([[before], ts[:-1]])
+        pauses = np.maximum.accumulate(np.where((earlier >= 0) & (ts - earlier >= RESTART_MS), earlier, self._pause))
+        self._pause = int(pauses[-1]) if len(pauses) else self._pause
+        return pauses
+
+    def _note_break(self, decision: np.void, pause: int) -> None:
         if decision["lost"]:
             self._rare.missing()
         if decision["start"]:
-            self._rare.started(NUMBERING, before)
+            self._rare.started(NUMBERING, pause)
 
     def _frequent(
         self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, at: int, to: int, telling: Telling
@@ -250,7 +261,7 @@ class SourceParser:
             place = self._known.place(match["log"]) if match["log"] else place
             text = text[match.end() :]
         logger = self._loggers[found.logger]
-        if self._rare.starts(logger, text, found.before):
+        if self._rare.starts(logger, text, found.pause):
             self._source["capped"][0] = 0
         level = 0 if self._source["capped"][0] else found.level
         cut = found.fetch if found.kind == TRUNCATING else -1

@@ -88,19 +88,19 @@ class RareLines:
         unknown = read_record(self.controller, line, telling)
         return unknown is None or not self._worded_anew("kafka-dump-log", unknown, line, telling)
 
-    def starts(self, logger: str, message: str, before: int) -> bool:
+    def starts(self, logger: str, message: str, pause: int) -> bool:
         """Whether a line shows that the broker started; one of a stop is taken note of."""
         kind = simple(logger)
         if lifecycle.is_stop(kind, message):
             self.lifecycle.stop()
         sign = lifecycle.sign_of(kind, message)
-        return sign is not None and self.started(sign, before)
+        return sign is not None and self.started(sign, pause)
 
-    def started(self, sign: str, before: int) -> bool:
-        """Take note of a sign of a start; `before` is the time (ms) of the line before it."""
-        starts = self.lifecycle.start(sign)
-        if starts and self.lifecycle.killed and before >= 0:
-            self.killed.append(before)
+    def started(self, sign: str, pause: int) -> bool:
+        """Take note of a sign of a start; `pause` is the time (ms) of the last line before the last silence."""
+        starts = self.lifecycle.start(sign, pause)
+        if (end := self.lifecycle.killed()) is not None:
+            self.killed.append(end)
         return starts
 
     def missing(self) -> None:
