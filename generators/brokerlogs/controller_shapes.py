@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from generators.brokerlogs.controllerlog import BROKER, NO_CHANGE, TOPIC, ControllerLog, Registration
-from generators.brokerlogs.statelog import Line, numbers
+from generators.brokerlogs.controllerlog import (
+    BROKER,
+    NO_CHANGE,
+    TOPIC,
+    ControllerLog,
+    Registration,
+    RegistrationChange,
+)
+from generators.brokerlogs.statelog import Line, named, numbers, recovering
 from generators.brokerlogs.telling import Telling
 
 
 def read(log: ControllerLog, line: Line, telling: Telling) -> bool:
-    """Tell the rows of one line; whether it was understood."""
-    for pattern, tell in _SHAPES:
+    """Tell the rows of one line; whether a shape fits it."""
+    for pattern, tell in _SHAPES.get(line.message.partition(" ")[0], ()):
         match = pattern.match(line.message)
         if match:
             tell(log, line, match, telling)
             return True
-    return line.message.startswith(_SILENT)
-
-
-def _state(text: str | None) -> bool | None:
-    return None if text is None else text in ("RECOVERING", "1")
+    return False
 
 
 def _partition_change(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -35,18 +38,24 @@ def _partition_change(log: ControllerLog, line: Line, m: re.Match[str], telling:
         _whole(new.get("partitionEpoch")),
         numbers(new["isr"]) if "isr" in new else None,
         numbers(new["replicas"]) if "replicas" in new else None,
+        numbers(new["elr"]) if "elr" in new else None,
+        numbers(new["lastKnownElr"]) if "lastKnownElr" in new else None,
     )
-    recovering = True if m[1] else _state(new.get("leaderRecoveryState"))
-    log.change(line, key, told, recovering, telling)
+    unclean = True if m[1] else recovering(new.get("leaderRecoveryState"))
+    log.change(line, key, told, unclean, telling)
 
 
 def _whole(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
+def _list(text: str) -> list[int] | None:
+    return None if text == "null" else numbers(text)
+
+
 def _replayed_change(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     """The same change as a record, without epochs: news only where no `partition change` line told it."""
-    said = dict(_RECORD_FIELD.findall(m[1]))
+    said = named(m[1])
     key = (said["topicId"], int(said["partitionId"]))
     log.topic(said["topicId"], m[2])
     if log.changed == key:
@@ -55,15 +64,17 @@ def _replayed_change(log: ControllerLog, line: Line, m: re.Match[str], telling: 
     leader = int(said["leader"])
     told = Registration(
         leader=None if leader == NO_CHANGE else leader,
-        isr=None if said["isr"] == "null" else numbers(said["isr"]),
-        replicas=None if said["replicas"] == "null" else numbers(said["replicas"]),
+        isr=_list(said["isr"]),
+        replicas=_list(said["replicas"]),
+        elr=_list(said.get("eligibleLeaderReplicas", "null")),
+        last_known_elr=_list(said.get("lastKnownElr", "null")),
     )
     recovery = said.get("leaderRecoveryState", "-1")
-    log.change(line, key, told, None if recovery == "-1" else _state(recovery), telling)
+    log.change(line, key, told, None if recovery == "-1" else recovering(recovery), telling)
 
 
 def _replayed_partition(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    said = dict(_RECORD_FIELD.findall(m[4]))
+    said = named(m[4])
     log.topic(m[3], m[1])
     now = Registration(
         int(said["leader"]),
@@ -71,6 +82,8 @@ def _replayed_partition(log: ControllerLog, line: Line, m: re.Match[str], tellin
         int(said["partitionEpoch"]),
         numbers(said["isr"]),
         numbers(said["replicas"]),
+        numbers(said.get("elr", "")),
+        numbers(said.get("lastKnownElr", "")),
     )
     log.register(line, (m[3], int(m[2])), now, said.get("leaderRecoveryState") == "RECOVERING", telling)
 
@@ -81,14 +94,40 @@ def _replayed_topic(log: ControllerLog, line: Line, m: re.Match[str], telling: T
 
 def _registered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     log.broker(line, int(m[1]), "started", int(m[2]), telling)
+    rack = re.search(r"\brack='([^']*)'", line.message)
+    log.rack(line, int(m[1]), rack[1] if rack else None, telling)
+
+
+def _registers(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+    log.broker(line, int(m[1]), "started", int(m[2]), telling, itself=True)
 
 
 def _registration_changed(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.registration(line, int(m[1]), int(m[2]), int(m[3]), int(m[4] or 0), telling)
+    said = named(m[1])
+    change = RegistrationChange(
+        int(said.get("fenced", 0)), int(said.get("inControlledShutdown", 0)), said.get("logDirs", "[]") != "[]"
+    )
+    log.registration(line, int(said["brokerId"]), int(said["brokerEpoch"]), change, telling)
+
+
+def _directories(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+    log.broker(line, int(m[1]), "log_dir_offline", None, telling)
+
+
+def _cleared(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+    log.clear_elr(m[1] or "")
+
+
+def _version(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+    log.version(line, m[1], telling)
 
 
 def _fencing(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "fenced", int(m[2]), telling)
+    log.broker(line, int(m[1]), "fenced", _whole(m[2]), telling)
+
+
+def _unfencing(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+    log.broker(line, int(m[1]), "unfenced", int(m[2]), telling)
 
 
 def _stopping(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -96,7 +135,7 @@ def _stopping(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling
 
 
 def _unfenced(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, line.broker, "unfenced", None, telling)
+    log.broker(line, line.broker, "unfenced", None, telling, itself=True)
 
 
 def _unregistered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
@@ -108,76 +147,60 @@ def _configured(log: ControllerLog, line: Line, m: re.Match[str], telling: Telli
     log.setting(line, kind, m[2], m[3], m[4], telling)
 
 
-def _altered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    """The later wording of an altered ISR, which tells the epochs; the `partition change` line repeats it."""
-    topics = [topic_id for topic_id, topic in log.states.names.items() if topic == m[1]]
-    if topics:
-        told = Registration(isr=numbers(m[3]), partition_epoch=int(m[4]), leader_epoch=_whole(m[5]))
-        log.change(line, (topics[-1], int(m[2])), told, None, telling)
-
-
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
-_RECORD_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,\s)]+)")
 _Tell = Callable[[ControllerLog, Line, re.Match[str], Telling], None]
-_SHAPES: tuple[tuple[re.Pattern[str], _Tell], ...] = (
+_Shape = tuple[re.Pattern[str], _Tell]
+_CHANGED: tuple[_Shape, ...] = (
     (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
-    (
-        re.compile(r"Replayed partition (?:assignment )?change PartitionChangeRecord\((.*)\) for topic (\S+)"),
-        _replayed_change,
-    ),
-    (
-        re.compile(
-            r"Replayed PartitionRecord for (?:new|existing) partition (\S+)-(\d+) with topic ID (\S{22}) and "
-            r"PartitionRegistration\((.*)\)"
-        ),
-        _replayed_partition,
-    ),
-    (re.compile(r"Replayed TopicRecord for topic (\S+) with topic ID (\S{22})"), _replayed_topic),
-    (
-        re.compile(
-            r"Replayed BrokerRegistrationChangeRecord .*?\(brokerId=(\d+), brokerEpoch=(\d+), fenced=(-?\d+)"
-            r"(?:, inControlledShutdown=(-?\d+))?"
-        ),
-        _registration_changed,
-    ),
-    (re.compile(r"Replayed .*?RegisterBrokerRecord .*?\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
-    (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _unregistered),
-    (re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"), _registered),
-    (re.compile(r"The broker has been unfenced"), _unfenced),
-    (re.compile(r"Fencing broker (\d+) at epoch (\d+)"), _fencing),
-    (re.compile(r"Unfenced broker (\d+) has requested and been granted a controlled shutdown"), _stopping),
-    (
-        re.compile(
-            r"Replayed ConfigRecord for ConfigResource\(type=(\w+), name='([^']*)'\) which set configuration "
-            r"(\S+) to (\S+)"
-        ),
-        _configured,
-    ),
-    (
-        re.compile(
-            r"Node \d+ has altered ISR for (\S+)-(\d+)\. isr: \[[^\]]*\] -> \[([^\]]*)\].*?partitionEpoch: \d+ -> (\d+)"
-            r"(?:, leaderEpoch: (?:\d+ -> )?(\d+))?"
-        ),
-        _altered,
-    ),
 )
-_SILENT = (
-    "Node ",  # has altered ISR …: its `partition change` line follows
-    "No stale brokers",
-    "The request from broker",
-    "enterControlledShutdown",
-    "handleBroker",
-    "maybe",
-    "CreateTopics result",
-    "Removed ELRs",
-    "Replayed RegisterControllerRecord",
-    "Replayed ConfigRecord",
-    "Replayed RemoveTopicRecord",
-    "Broker ",
-    "The broker ",
-    "Incarnation ",
-    "Unable to register",
-    "Transitioning ",
-    "registrationTimeout",
-)
-"""Beginnings of lines that are understood to tell nothing."""
+_SHAPES: dict[str, tuple[_Shape, ...]] = {
+    "UNCLEAN": _CHANGED,
+    "partition": _CHANGED,
+    "Replayed": (
+        (
+            re.compile(
+                r"Replayed partition (?:assignment )?change PartitionChangeRecord\((.*?)\) for topic "
+                r"(\S+?)(?:\. \(.*)?$"
+            ),
+            _replayed_change,
+        ),
+        (
+            re.compile(
+                r"Replayed PartitionRecord for (?:new|existing) partition (\S+)-(\d+) with topic ID (\S{22}) and "
+                r"PartitionRegistration\((.*)\)"
+            ),
+            _replayed_partition,
+        ),
+        (re.compile(r"Replayed TopicRecord for topic (\S+) with topic ID (\S{22})"), _replayed_topic),
+        (
+            re.compile(r"Replayed BrokerRegistrationChangeRecord .*?: BrokerRegistrationChangeRecord(\(.*)"),
+            _registration_changed,
+        ),
+        (re.compile(r"Replayed .*?RegisterBrokerRecord .*?\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
+        (re.compile(r"Replayed FenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _fencing),
+        (re.compile(r"Replayed UnfenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _unfencing),
+        (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _unregistered),
+        (re.compile(r"Replayed a FeatureLevelRecord setting metadata\.version to (\S+)"), _version),
+        (
+            re.compile(
+                r"Replayed ConfigRecord for ConfigResource\(type=(\w+), name='([^']*)'\) which set configuration "
+                r"(\S+) to (\S+)"
+            ),
+            _configured,
+        ),
+    ),
+    "Successfully": ((re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"), _registers),),
+    "Directories": (
+        (re.compile(r"Directories .* in broker (\d+) marked offline, remaining directories: "), _directories),
+    ),
+    "Removed": ((re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),),
+    "The": ((re.compile(r"The broker has been unfenced"), _unfenced),),
+    "Fencing": ((re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _fencing),),
+    "Unfenced": (
+        (
+            re.compile(r"Unfenced broker (\d+) has requested and been granted (?:a controlled|an immediate) shutdown"),
+            _stopping,
+        ),
+    ),
+}
+"""By first word: the lines and what they tell."""

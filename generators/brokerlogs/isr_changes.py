@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from generators.brokerlogs.statelog import Line, Shape, StateLog, numbers
+from generators.brokerlogs.statelog import Line, Shape, StateLog, named, numbers, recovering
 from generators.brokerlogs.telling import Telling
 from generators.brokerlogs.terms import ID
 
@@ -22,19 +22,23 @@ def _isr(log: StateLog, line: Line, place: int, telling: Telling, detail: str, *
 
 
 def _skipped_change(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    place = log.known.place(m[2])
-    log.epochs(place, telling, m[3], int(m[5]), int(m[7]))
+    """Metadata that changes neither leader nor epoch; older metadata than the broker has changes nothing."""
+    if " is already at a newer partition epoch " in line.message:
+        return
+    place, said = log.known.place(m[2]), named(m[4])
+    log.epochs(place, telling, m[3], int(said["leaderEpoch"]), int(said["partitionEpoch"]))
     hw = re.search(r"Current high watermark (\d+)", line.message)
+    unclean = recovering(said.get("leaderRecoveryState"))
     _isr(
         log,
         line,
         place,
         telling,
         "metadata",
-        leader_id=int(m[4]),
-        isr=numbers(m[6]),
-        replicas=numbers(m[8]),
-        unclean=int(m[9]) if m[9] else None,
+        leader_id=int(said["leader"]),
+        isr=numbers(said["isr"]),
+        replicas=numbers(said["replicas"]),
+        unclean=None if unclean is None else int(unclean),
         hw=int(hw[1]) if hw and m[1] == "leader" else None,
     )
 
@@ -46,11 +50,13 @@ def _isr_updated(log: StateLog, line: Line, m: re.Match[str], telling: Telling) 
 
 
 def _altered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    if m[1] not in log.names or int(m[3]):
+    """The controller's answer: it names the topic up to Kafka 3.9, its id since; a refusal changes nothing."""
+    said = named(m[4])
+    if int(said["errorCode"]) or (m[1] and m[1] not in log.names):
         return
-    place = log.known.place(f"{log.names[m[1]]}-{m[2]}")
-    log.epochs(place, telling, m[1], int(m[5]), int(m[7]))
-    _isr(log, line, place, telling, "alter_partition", leader_id=int(m[4]), isr=numbers(m[6]))
+    place = log.known.place(f"{log.names[m[1]]}-{m[2]}" if m[1] else m[3])
+    log.epochs(place, telling, m[1], int(said["leaderEpoch"]), int(said["partitionEpoch"]))
+    _isr(log, line, place, telling, "alter_partition", leader_id=int(said["leaderId"]), isr=numbers(said["isr"]))
 
 
 def _propose(log: StateLog, line: Line, telling: Telling, detail: str, isr: list[int]) -> None:
@@ -109,10 +115,8 @@ ISR_CHANGES: dict[str, Shape] = {
         re.compile(
             r"Skipped the become-(leader|follower) state change for (\S+) with topic id "
             + ID
-            + r" and partition state "
-            r"\w+\(.*?\bleader=(-?\d+), leaderEpoch=(\d+), isr=\[([\d, ]*)\], partitionEpoch=(\d+), "
-            r"replicas=\[([\d, ]*)\]"
-            r"(?:.*?leaderRecoveryState=(\d))?"
+            + r"(?: and partition state LeaderAndIsrPartitionState|, partition registration PartitionRegistration)"
+            r"(\(.*)"
         ),
         _skipped_change,
     ),
@@ -122,14 +126,13 @@ ISR_CHANGES: dict[str, Shape] = {
     ),
     "Controller": (
         re.compile(
-            r"Controller successfully handled AlterPartition request for (\S{22}):(\d+): PartitionData\(.*?"
-            r"errorCode=(-?\d+), "
-            r"leaderId=(-?\d+), leaderEpoch=(\d+), isr=\[([\d, ]*)\].*?partitionEpoch=(\d+)"
+            r"Controller successfully handled AlterPartition request for (?:(\S{22}):(\d+)|(\S+-\d+)): "
+            r"PartitionData(\(.*)"
         ),
         _altered,
     ),
     "Submitting": (
-        re.compile(r"Submitting ISR state change Pending(Shrink|Expand)Isr\(.*?sent\w*=(.*?), leaderRecoveryState="),
+        re.compile(r"Submitting ISR state change Pending(Shrink|Expand)Isr[(\[].*?sent\w*=(.*?), leaderRecoveryState="),
         _submitting,
     ),
     "Expanding": (re.compile(r"Expanding ISR from ([\d,]*) to ([\d,]+)"), _expanding),
@@ -143,7 +146,7 @@ ISR_CHANGES: dict[str, Shape] = {
     "Failed": (
         re.compile(
             r"Failed to alter partition to .*? rejected the request with (\w+)\. Partition state has been reset to the "
-            r"latest committed state \w+\(isr=(?:\w*\(|\[)([\d, ]*)"
+            r"latest committed state \w+[(\[]isr=(?:\w*\(|\[)([\d, ]*)"
         ),
         _rejected,
     ),

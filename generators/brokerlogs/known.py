@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b85decode, b85encode
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from generators.brokerlogs.rows import UNKNOWN
+from generators.brokerlogs.snapshots import pack, unpack
 
 REPLICAS = 16
 """Replicas remembered per partition; beyond it the one told longest ago is forgotten, and told again."""
@@ -27,16 +27,6 @@ PLACE = np.dtype(
     align=True,
 )
 TOLD = np.dtype([("replica", "i4"), ("leo", "i8"), ("ts", "i8")], align=True)
-
-
-def pack(values: np.ndarray) -> str:
-    """The bytes of an array as text."""
-    return b85encode(np.ascontiguousarray(values).tobytes()).decode()
-
-
-def unpack(text: str, dtype: np.dtype) -> np.ndarray:
-    """The one-dimensional array that `pack` turned to text."""
-    return np.frombuffer(b85decode(text), dtype).copy()
 
 
 def split(name: str) -> tuple[str, int] | None:

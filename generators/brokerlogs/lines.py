@@ -22,6 +22,7 @@ LINE = np.dtype(
         ("logger", "i4"),
         ("place", "i4"),
         ("broker", "i4"),
+        ("members", "i4"),  # of the ISR that a line names, 0 where it names none
         ("replica", "i4"),  # of a follower's HW line: the leader
         ("count", "i4"),  # at most so many replicas are named by a SKIPPED line
         ("a", "i8"),

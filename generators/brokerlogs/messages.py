@@ -7,37 +7,23 @@ from typing import Any
 from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.lines import (
     ADVANCED,
-    ALTER,
     BROKEN,
     CREATING,
     FOLLOWER_HW,
-    IGNORED,
     LEADING,
     NOTED,
     PROPOSED,
     RARE,
     RECORDED,
-    REQUEST,
     SKIPPED,
     TRUNCATING,
     UNDER_MIN,
     UNIFIED,
 )
-from generators.brokerlogs.text import begins, ends_with, find, find_byte, integer, words
+from generators.brokerlogs.loggers import DIRECTORIES, FETCHER, LOG_LAYER, PARTITION, STATE
+from generators.brokerlogs.text import begins, find, find_byte, integer, words
+from generators.brokerlogs.torn import T_ADVANCED, T_RECORDED, T_SKIPPED, torn, two_lines
 
-PARTITION, STATE, FETCHER = 101, 102, 103
-"""Loggers whose messages have several shapes; every other logger stands for one."""
-_L_PARTITION = words("cluster.Partition")
-_L_STATE = words("state.change.logger")
-_L_ALTER = words("AlterPartitionManager")
-_L_FETCHER = words("ReplicaFetcherThread")
-_L_UNIFIED = words("UnifiedLog")
-_L_REQUEST = words("kafka.request.logger")
-_L_REPLICATION_CONTROL = words("ReplicationControlManager")
-_L_CLUSTER_CONTROL = words("ClusterControlManager")
-_L_CONFIGURATION_CONTROL = words("ConfigurationControlManager")
-_L_HEARTBEAT = words("BrokerHeartbeatManager")
-_L_LIFECYCLE = words("BrokerLifecycleManager")
 _M_PARTITION = words("[Partition ")
 _M_BROKER = words(" broker=")
 _M_RECORDED = words("Recorded replica ")
@@ -62,67 +48,67 @@ _M_FOLLOWER_HAS = words("Follower has replica log end offset")
 _M_TRUNCATING = words("Truncating partition ")
 _M_CREATING = words("Creating new partition ")
 _M_LEADER = words("Leader ")
+_M_SKIPPED_CHANGE = words("Skipped the become-")
+_M_FOR = words(" state change for ")
+_M_STARTS_ISR = words(", ISR [")
+_M_ISR = words("isr=[")
+_M_ISR_UPDATED = words("ISR updated to ")
+_M_NOT_UPDATED = words(" but did not update replica high watermark")
+_M_APPENDED = words("Appended message set")
+_M_SETTING = words("Setting high watermark ")
+_M_STOPPING = words("Stopping serving ")
+_M_PROCESSED = words("Processed ")
+_M_EXECUTING = words("Executing ")
+_M_COMPLETING = words("Completing ")
+_M_READ = words("Read-")
+_M_REPLAYING = words("Replaying ")
 
 
 @compiled
-def logger_class(buf: Array, pos: int, end: int) -> int:
-    """What a logger's name says of its messages: PARTITION, STATE, FETCHER, or their one shape."""
-    if ends_with(buf, pos, end, _L_PARTITION):
-        return PARTITION
-    if ends_with(buf, pos, end, _L_STATE):
-        return STATE
-    if ends_with(buf, pos, end, _L_ALTER):
-        return ALTER
-    if ends_with(buf, pos, end, _L_FETCHER):
-        return FETCHER
-    if ends_with(buf, pos, end, _L_UNIFIED):
-        return UNIFIED
-    if ends_with(buf, pos, end, _L_REQUEST):
-        return REQUEST
-    if (
-        ends_with(buf, pos, end, _L_REPLICATION_CONTROL)
-        or ends_with(buf, pos, end, _L_CLUSTER_CONTROL)
-        or ends_with(buf, pos, end, _L_CONFIGURATION_CONTROL)
-        or ends_with(buf, pos, end, _L_HEARTBEAT)
-        or ends_with(buf, pos, end, _L_LIFECYCLE)
-    ):
-        return RARE
-    return IGNORED
-
-
-@compiled
-def _recorded(buf: Array, pos: int, end: int, line: Any) -> int:
-    value, pos = integer(buf, pos + _M_RECORDED.size, end)
+def _recorded(buf: Array, start: int, end: int, line: Any) -> int:
+    value, pos = integer(buf, start + _M_RECORDED.size, end)
     if pos < 0 or not begins(buf, pos, end, _M_LEO):
-        return BROKEN
+        return torn(buf, start, end, T_RECORDED)
     line.replica = value
     line.a, pos = integer(buf, pos + _M_LEO.size, end)
     if pos < 0 or not begins(buf, pos, end, _M_LOG_START):
-        return BROKEN
+        return torn(buf, start, end, T_RECORDED)
     line.b, pos = integer(buf, pos + _M_LOG_START.size, end)
-    return RECORDED if pos == end - 1 and buf[pos] == 46 else BROKEN
+    return RECORDED if pos == end - 1 and buf[pos] == 46 else torn(buf, start, end, T_RECORDED)
 
 
 @compiled
-def _advanced(buf: Array, pos: int, end: int, line: Any) -> int:
-    line.a, pos = integer(buf, pos + _M_ADVANCED.size, end)
+def _advanced(buf: Array, start: int, end: int, line: Any) -> int:
+    line.a, pos = integer(buf, start + _M_ADVANCED.size, end)
+    pos = find(buf, pos, end, _M_TO) if pos >= 0 else -1
     if pos < 0 or buf[end - 1] != 41:
-        return BROKEN
-    pos = find(buf, pos, end, _M_TO)
-    if pos < 0:
-        return BROKEN
+        return torn(buf, start, end, T_ADVANCED)
     line.b, pos = integer(buf, pos, end)
-    return ADVANCED if 0 <= pos < end else BROKEN
+    return ADVANCED if 0 <= pos < end else torn(buf, start, end, T_ADVANCED)
 
 
 @compiled
-def _skipped(buf: Array, pos: int, end: int, line: Any) -> int:
-    pos = find(buf, pos, end, _M_LEOS)
-    if pos < 0 or (buf[end - 1] != 41 and buf[end - 1] != 93):
+def _skipped(buf: Array, start: int, end: int, line: Any) -> int:
+    pos = find(buf, start, end, _M_LEOS)
+    if pos < 0:
+        return torn(buf, start, end, T_SKIPPED)
+    if buf[end - 1] != 41 and buf[end - 1] != 93:
         return BROKEN
     line.a = pos
     line.count = (end - pos) // _SHORTEST_LEO + 1
     return SKIPPED
+
+
+@compiled
+def _members(buf: Array, pos: int, end: int) -> int:
+    """How many brokers the list at `pos` names, up to what is neither a number nor what parts two."""
+    if pos < 0 or pos >= end or not 48 <= buf[pos] <= 57:
+        return 0
+    count = 1
+    while pos < end and (48 <= buf[pos] <= 57 or buf[pos] == 44 or (buf[pos] == 32 and buf[pos - 1] == 44)):
+        count += buf[pos] == 44
+        pos += 1
+    return count
 
 
 @compiled
@@ -140,7 +126,25 @@ def _of_partition(buf: Array, pos: int, end: int, line: Any) -> int:
         return UNDER_MIN
     if begins(buf, pos, end, _M_SUBMITTING) or begins(buf, pos, end, _M_EXPANDING):
         return PROPOSED
+    if begins(buf, pos, end, _M_ISR_UPDATED):
+        line.members = _members(buf, pos + _M_ISR_UPDATED.size, end)
     return RARE
+
+
+@compiled
+def _of_state_change(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int, int]:
+    """(shape, start, end of the partition's name or -1) of a message of state.change.logger after its prefix."""
+    if begins(buf, pos, end, _M_CREATING):
+        return CREATING, -1, -1
+    if begins(buf, pos, end, _M_LEADER):
+        line.members = _members(buf, find(buf, pos, end, _M_STARTS_ISR), end)
+        name = pos + _M_LEADER.size
+        return LEADING, name, find_byte(buf, name, end, 32)
+    name = find(buf, pos, end, _M_FOR) if begins(buf, pos, end, _M_SKIPPED_CHANGE) else -1
+    if name < 0:
+        return RARE, -1, -1
+    line.members = _members(buf, find(buf, name, end, _M_ISR), end)
+    return RARE, name, find_byte(buf, name, end, 32)
 
 
 @compiled
@@ -149,7 +153,7 @@ def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int]:
     close = find_byte(buf, pos, end, 93)
     at = find(buf, pos, close, _M_REPLICA_ID)
     if at < 0:
-        return NOTED, -1
+        return RARE, -1
     line.broker, _ = integer(buf, at, close)
     at = find(buf, pos, close, _M_LEADER_ID)
     if at >= 0:
@@ -164,29 +168,43 @@ def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int]:
     line.a, at = integer(buf, pos + _M_RECEIVED.size, end)
     updated = find(buf, pos, end, _M_UPDATED)
     if updated < 0:
-        return NOTED, -1
+        return NOTED if find(buf, pos, end, _M_NOT_UPDATED) >= 0 else RARE, -1
     line.b, updated = integer(buf, updated, end)
     name = find(buf, updated, end, _M_FOR_PARTITION) if updated >= 0 else -1
     return (FOLLOWER_HW, name) if 0 <= name < end else (BROKEN, -1)
 
 
 @compiled
+def _of_few_shapes(buf: Array, kind: int, pos: int, end: int) -> int:
+    """Shape of a message, after its prefix, of a logger most of whose lines tell nothing."""
+    if kind == LOG_LAYER:
+        return NOTED if begins(buf, pos, end, _M_APPENDED) or begins(buf, pos, end, _M_SETTING) else UNIFIED
+    if kind == DIRECTORIES:
+        return RARE if begins(buf, pos, end, _M_STOPPING) else NOTED
+    frequent = begins(buf, pos, end, _M_PROCESSED) or begins(buf, pos, end, _M_EXECUTING)
+    frequent = frequent or begins(buf, pos, end, _M_COMPLETING) or begins(buf, pos, end, _M_READ)
+    return NOTED if frequent or begins(buf, pos, end, _M_REPLAYING) else RARE
+
+
+@compiled
 def shape(buf: Array, kind: int, end: int, line: Any) -> tuple[int, int, int]:
     """(shape, start, end of the partition's name or -1) of the message of a line, by the class of its logger."""
     message = line.message
-    if kind == STATE:
-        close = find_byte(buf, message, end, 93)
-        creating, leading = begins(buf, close + 2, end, _M_CREATING), begins(buf, close + 2, end, _M_LEADER)
-        return CREATING if creating else LEADING if leading else RARE, -1, -1
     if kind == FETCHER:
         found, name = _of_fetcher(buf, message, end, line)
         return found, name, end
+    if kind > PARTITION:
+        close = find_byte(buf, message, end, 93) if message < end and buf[message] == 91 else message - 2
+        if kind == STATE:
+            return _of_state_change(buf, close + 2, end, line)
+        return _of_few_shapes(buf, kind, close + 2, end), -1, -1
     if kind != PARTITION:
         return kind, -1, -1
     name = message + _M_PARTITION.size
     name_end = find_byte(buf, name, end, 32)
     if not begins(buf, message, end, _M_PARTITION) or not begins(buf, name_end, end, _M_BROKER):
-        return BROKEN, -1, -1
+        cut = find_byte(buf, message, end, 93) == end
+        return BROKEN if cut or two_lines(buf, message, end) else RARE, -1, -1
     line.broker, after = integer(buf, name_end + _M_BROKER.size, end)
     if after < 0 or after + 2 >= end:
         return BROKEN, -1, -1

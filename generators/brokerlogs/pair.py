@@ -39,9 +39,11 @@ RESTART_MS = 1000
 """A JVM needs longer than this to come back and number from 1 again; a displaced line is not so far from its like."""
 FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 
-DECISION = np.dtype([("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1")], align=True)
+DECISION = np.dtype(
+    [("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1"), ("start", "i1")], align=True
+)
 """Of a line: the RECORDED line whose fetch it opens (-1), that fetch's ADVANCED line (-1), line numbers lost before
-it, the level, and whether an earlier line of its fetch has told it."""
+it, the level, whether an earlier line of its fetch has told it, and whether line numbers begin anew with it."""
 STATE = np.dtype(
     [("level", "i1"), ("full", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")], align=True
 )
@@ -225,7 +227,7 @@ def decide(buf: Array, lines: Array, n: int, taken: Array, state: Any, forced: i
         greatest = state.number
         if line.number >= 0:
             if line.number <= greatest and line.ts - state.ts >= RESTART_MS:
-                greatest = 0
+                greatest, decision.start = 0, 1
             if greatest >= 0 and line.number > greatest + 1:
                 decision.lost = _lost_before(lines, n, i, greatest, last)
                 if decision.lost < 0:

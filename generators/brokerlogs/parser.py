@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
-from collections import Counter
 from datetime import UTC, datetime
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs import controller_shapes, shapes
-from generators.brokerlogs.controllerlog import ControllerLog, Registration
-from generators.brokerlogs.known import Known, pack, unpack
-from generators.brokerlogs.lines import (
-    DUMPED,
-    LINE,
-    LONGEST,
-    RARE,
-    TRUNCATING,
-)
-from generators.brokerlogs.metadata_records import read_record
+from generators.brokerlogs.controllerlog import METADATA_LOG
+from generators.brokerlogs.known import Known
+from generators.brokerlogs.lifecycle import NUMBERING
+from generators.brokerlogs.lines import DUMPED, LINE, LONGEST, RARE, TRUNCATING
 from generators.brokerlogs.names import fill, hashes, table
-from generators.brokerlogs.pair import STATE, decide
+from generators.brokerlogs.pair import RESTART_MS, STATE, decide
+from generators.brokerlogs.rare import PREFIX, RareLines
 from generators.brokerlogs.report import ParseReport
 from generators.brokerlogs.rows import EVENTS
 from generators.brokerlogs.scan import scan
-from generators.brokerlogs.statelog import Line, StateLog
+from generators.brokerlogs.snapshots import dump, load, pack, unpack
+from generators.brokerlogs.statelog import Line
 from generators.brokerlogs.tell import SOURCE, tell
 from generators.brokerlogs.telling import Telling
 
-VERSION = 1
-"""Of the snapshot."""
-_PREFIX = re.compile(
-    r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
-    r"|BrokerLifecycleManager id=(?P<b5>\d+)"
-    r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
-)
-_OF_CONTROLLER = re.compile(r"\.controller\.|BrokerLifecycleManager$")
+_KILLED = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: disable)"
+
+
+def _clock(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+class Found(NamedTuple):
+    """A line that is read alone, and what was decided of it."""
+
+    message: int
+    end: int
+    ts: int
+    kind: int
+    place: int
+    logger: int
+    level: int
+    fetch: int
+    pause: int
+    """Time (ms) of the last line before the last silence, -1 where there was none."""
 
 
 class SourceParser:
@@ -58,7 +63,6 @@ class SourceParser:
         self.cluster, self.source_id = cluster, source_id
         self.told = 0
         """Microseconds since 1970 up to which everything has been told."""
-        self.report = ParseReport()
         self._settings = {
             "broker_id": broker_id,
             "timezone": timezone,
@@ -69,13 +73,22 @@ class SourceParser:
         self._level = -1 if level is None else level
         self._known = Known(internal_topics)
         self._topic_ids: list[str] = []
-        self._states = StateLog(self._known)
-        self._controller = ControllerLog(self._states)
+        self._rare = RareLines(self._known, ParseReport())
         self._waiting = b""
         self._taken: list[int] = []
         self._decided = np.array([(-1, 0, 0, 0, -1, -1)], STATE)
-        self._source = np.array([(0, 0, -1 if broker_id is None else broker_id)], SOURCE)
+        self._source = np.array([(0, 0, 0, -1 if broker_id is None else broker_id)], SOURCE)
+        self._pause = -1
         self._loggers: list[str] = []
+
+    @property
+    def report(self) -> ParseReport:
+        """What became of the lines so far; that of another parser goes on here where it is set."""
+        return self._rare.report
+
+    @report.setter
+    def report(self, report: ParseReport) -> None:
+        self._rare.report = report
 
     def feed(self, data: bytes, *, last: bool = False) -> pa.Table:
         """Events decided so far, in file order, in the schema EVENTS.
@@ -99,51 +112,47 @@ class SourceParser:
         telling = Telling(1, self._known, self._topic_ids)
         telling.tell("lost", self.told // 1000, int(self._source["broker"][0]), self.report.level, detail=detail)
         self._known.tell_again()
+        self._rare.missing()
         self.report.lost += 1
         return pa.concat_tables([before, telling.table(self.cluster, self.source_id)])
 
+    def words(self) -> list[str]:
+        """What there is to say of ends of the broker that were no stops, each once."""
+        ends, self._rare.killed = self._rare.killed, []
+        return [f"{self.source_id} ends at {_clock(ms)} without a shutdown: {_KILLED}" for ms in ends]
+
     def snapshot(self) -> bytes:
         """All that is needed to go on, lines that wait included."""
-        held = {
-            "version": VERSION,
-            "cluster": self.cluster,
-            "source_id": self.source_id,
-            "settings": self._settings,
-            "told": self.told,
-            "report": vars(self.report),
-            "known": self._known.dump(),
-            "topic_ids": self._topic_ids,
-            "names": self._states.names,
-            "proposed": list(self._states.proposed.items()),
-            "partitions": [[*key, *vars(now).values()] for key, now in self._controller.partitions.items()],
-            "brokers": list(self._controller.brokers.items()),
-            "changed": self._controller.changed,
-            "waiting": self._waiting.decode("latin-1"),
-            "taken": self._taken,
-            "decided": pack(self._decided),
-            "source": pack(self._source),
-        }
-        return zlib.compress(json.dumps(held).encode(), 1)
+        return dump(
+            {
+                "cluster": self.cluster,
+                "source_id": self.source_id,
+                "settings": self._settings,
+                "told": self.told,
+                "report": vars(self.report),
+                "known": self._known.dump(),
+                "topic_ids": self._topic_ids,
+                "rare": self._rare.dump(),
+                "waiting": self._waiting.decode("latin-1"),
+                "taken": self._taken,
+                "pause": self._pause,
+                "decided": pack(self._decided),
+                "source": pack(self._source),
+            }
+        )
 
     @classmethod
     def restore(cls, blob: bytes) -> SourceParser:
-        """The parser that gave this snapshot."""
-        held = json.loads(zlib.decompress(blob))
-        if held["version"] != VERSION:
-            raise ValueError(f"snapshot of a log parser has version {held['version']}, this program reads {VERSION}")
+        """The parser that gave this snapshot, or that of the version before."""
+        held = load(blob)
         parser = cls(held["cluster"], held["source_id"], **held["settings"])
-        report = held["report"]
-        parser.report = ParseReport(**report | {"ignored": Counter(report["ignored"])})
+        vars(parser.report).update(held["report"])
         parser.told = held["told"]
         parser._known.load(held["known"])
         parser._topic_ids.extend(held["topic_ids"])
-        parser._states.names = held["names"]
-        parser._states.proposed = dict(held["proposed"])
-        parser._controller.partitions = {(t, p): Registration(*now) for t, p, *now in held["partitions"]}
-        parser._controller.brokers = dict(held["brokers"])
-        parser._controller.changed = tuple(held["changed"]) if held["changed"] else None
+        parser._rare.load(held["rare"])
         parser._waiting = held["waiting"].encode("latin-1")
-        parser._taken = held["taken"]
+        parser._taken, parser._pause = held["taken"], held["pause"]
         parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
         return parser
 
@@ -152,11 +161,12 @@ class SourceParser:
         ends = np.flatnonzero(buf == 10)
         lines, whole = self._scan(data, buf, ends), int(ends[-1]) + 1 if len(ends) else 0
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
+        before = int(self._decided["ts"][0])
         decisions, stop = decide(buf, lines, len(lines), taken, self._decided[0], self._level, last)
         rest = int(lines["start"][stop]) if stop < len(lines) else whole
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:] if stop < len(lines) else data[rest : rest + LONGEST + 1]
-        telling = self._tell(buf, lines, decisions, stop)
+        telling = self._tell(buf, lines, decisions, stop, before)
         self.report.count(lines[:stop], decisions[:stop], self._loggers)
         self.told = max(self.told, int(lines["ts"][:stop].max(initial=0)) * 1000)
         return telling.table(self.cluster, self.source_id) if telling.count else EVENTS.empty_table()
@@ -188,24 +198,47 @@ class SourceParser:
         shift = there.utcoffset()
         return int(shift.total_seconds() * 1000) if shift else 0
 
-    def _tell(self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, stop: int) -> Telling:
-        """Rows of the decided lines: the frequent ones by kernel, up to and including each rare one."""
+    def _tell(self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, stop: int, before: int) -> Telling:
+        """Rows of the decided lines: the frequent ones by kernel, up to and including each one that is read alone.
+
+        `before` is the time of the line before them.
+        """
         decided = lines[:stop]
         telling = Telling(2 * stop + 64, self._known, self._topic_ids)
-        rare = np.flatnonzero(decided["kind"] >= RARE)
-        alone = (decisions["lost"][rare] == 0) & (decisions["fetch"][rare] < 0)
-        columns = [decided[name][rare].tolist() for name in ("message", "end", "ts", "kind", "place", "logger")]
-        levels, fetches = decisions["level"][rare].tolist(), decisions["fetch"][rare].tolist()
+        breaks = (decisions["lost"][:stop] != 0) | (decisions["start"][:stop] != 0)
+        alone = np.flatnonzero((decided["kind"] >= RARE) | breaks)
+        opens = breaks[alone] | (decisions["fetch"][alone] >= 0)
+        pauses = self._pauses(decided["ts"], before)[alone]
+        columns = [decided[name][alone] for name in Found._fields[:6]] + [
+            decisions[name][alone] for name in ("level", "fetch")
+        ]
+        found = zip(*(column.tolist() for column in (*columns, pauses)), strict=True)
         at = 0
-        for k, no_more, level, fetch, *line in zip(
-            rare.tolist(), alone.tolist(), levels, fetches, *columns, strict=True
-        ):
-            if k > at or not no_more:
+        for k, by_kernel, line in zip(alone.tolist(), opens.tolist(), map(Found._make, found), strict=True):
+            if breaks[k]:
+                self._note_break(decisions[k], line.pause)
+            if k > at or by_kernel:
                 self._frequent(buf, lines, decisions, at, k + 1, telling)
-            self._rare(buf, level, fetch, telling, *line)
+            if line.kind >= RARE:
+                self._read_alone(buf, line, telling)
             at = k + 1
         self._frequent(buf, lines, decisions, at, stop, telling)
         return telling
+
+    def _pauses(self, ts: np.ndarray, before: int) -> np.ndarray:
+        """For each line the time of the last one before a silence in which a JVM may have started."""
+        if self._rare.lifecycle.first < 0 and len(ts):
+            self._rare.lifecycle.first = int(ts[0])
+        earlier = np.concatenate([[before], ts[:-1]])
+        pauses = np.maximum.accumulate(np.where((earlier >= 0) & (ts - earlier >= RESTART_MS), earlier, self._pause))
+        self._pause = int(pauses[-1]) if len(pauses) else self._pause
+        return pauses
+
+    def _note_break(self, decision: np.void, pause: int) -> None:
+        if decision["lost"]:
+            self._rare.missing()
+        if decision["start"]:
+            self._rare.started(NUMBERING, pause)
 
     def _frequent(
         self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, at: int, to: int, telling: Telling
@@ -216,39 +249,30 @@ class SourceParser:
             buf, lines, decisions, at, to, telling.rows, telling.count, known.state, known.told, source
         )
 
-    def _rare(
-        self,
-        buf: np.ndarray,
-        level: int,
-        decided: int,
-        telling: Telling,
-        start: int,
-        end: int,
-        ts: int,
-        kind: int,
-        place: int,
-        logger: int,
-    ) -> None:
-        text = buf[start:end].tobytes().decode("utf-8", "replace")
-        if kind == DUMPED:
-            if not read_record(self._controller, Line(ts, 0, -1, -1, text), telling):
-                self.report.not_understood("kafka-dump-log")
+    def _read_alone(self, buf: np.ndarray, found: Found, telling: Telling) -> None:
+        """Rows of a line that the kernel does not read."""
+        text, place = buf[found.message : found.end].tobytes().decode("utf-8", "replace"), found.place
+        if found.kind == DUMPED:
+            self._cap(self._rare.read_dumped(Line(found.ts, 0, METADATA_LOG, -1, text), telling))
             return
-        match = _PREFIX.match(text)
+        match = PREFIX.match(text)
         if match:
-            said = match["b1"] or match["b2"] or match["b3"] or match["b4"] or match["b5"]
-            if said:
-                self._source["broker"][0] = int(said)
-            if match["log"]:
-                place = self._known.place(match["log"])
+            self._learn_broker(match)
+            place = self._known.place(match["log"]) if match["log"] else place
             text = text[match.end() :]
-        broker, name = int(self._source["broker"][0]), self._loggers[logger]
-        line = Line(ts, level, broker, place, text, decided if kind == TRUNCATING else -1)
-        if broker < 0:
-            understood = False
-        elif _OF_CONTROLLER.search(name):
-            understood = controller_shapes.read(self._controller, line, telling)
-        else:
-            understood = shapes.read(self._states, line, telling)
+        logger = self._loggers[found.logger]
+        if self._rare.starts(logger, text, found.pause):
+            self._source["capped"][0] = 0
+        level = 0 if self._source["capped"][0] else found.level
+        cut = found.fetch if found.kind == TRUNCATING else -1
+        line = Line(found.ts, level, int(self._source["broker"][0]), place, text, cut)
+        self._cap(self._rare.read(logger, line, telling))
+
+    def _learn_broker(self, match: re.Match[str]) -> None:
+        if match.lastgroup and match.lastgroup != "log":
+            self._source["broker"][0] = int(match[match.lastgroup])
+
+    def _cap(self, understood: bool) -> None:
+        """From a line of evidence in words that are not known on the source tells no more than level 0."""
         if not understood:
-            self.report.not_understood(name)
+            self._source["capped"][0] = 1

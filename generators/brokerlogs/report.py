@@ -9,6 +9,9 @@ import numpy as np
 
 from generators.brokerlogs.compiled import Array
 from generators.brokerlogs.lines import BROKEN, CONTINUATION, DUMPED, IGNORED, REQUEST
+from generators.brokerlogs.loggers import tells_nothing
+
+LONGEST_EXAMPLE = 300
 
 
 @dataclass
@@ -18,7 +21,15 @@ class ParseReport:
     lines: int = 0
     understood: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
-    """Lines that were not understood, by logger."""
+    """Lines of loggers that are not known, by logger."""
+    aside: int = 0
+    """Lines of Kafka's loggers that are known to tell nothing of replication."""
+    nameless: int = 0
+    """Lines that came before any that names the broker."""
+    shapes: Counter[str] = field(default_factory=Counter)
+    """Lines of evidence that were not understood, by logger and shape."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """The first line of each shape."""
     continuation: int = 0
     """Lines without a header: stack traces and the like."""
     broken: int = 0
@@ -41,14 +52,17 @@ class ParseReport:
         self.requests += int(kinds[REQUEST])
         self.understood += int(kinds[REQUEST + 1 :].sum())
         for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
-            if count:
+            if count and tells_nothing(loggers[logger]):
+                self.aside += int(count)
+            elif count:
                 self.ignored[loggers[logger]] += int(count)
         if len(lines):
             self.has_sn = self.has_sn or bool((lines["number"] >= 0).any())
             self.lost += int(np.count_nonzero(decisions["lost"]))
             self.level = int(decisions["level"][-1])
 
-    def not_understood(self, logger: str) -> None:
+    def not_understood(self, shape: str, example: str) -> None:
         """A line taken for understood was not."""
-        self.ignored[logger] += 1
+        self.shapes[shape] += 1
+        self.examples.setdefault(shape, example[:LONGEST_EXAMPLE])
         self.understood -= 1

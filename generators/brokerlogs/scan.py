@@ -7,14 +7,15 @@ from typing import Any
 from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.heads import piped, stock, stock_time, without_header
 from generators.brokerlogs.lines import BROKEN, LONGEST
-from generators.brokerlogs.messages import logger_class, shape
+from generators.brokerlogs.loggers import logger_class
+from generators.brokerlogs.messages import shape
 from generators.brokerlogs.names import Table, hash_of, intern
 
 
 @compiled
 def _blank(line: Any, start: int, end: int) -> None:
     line.start, line.end, line.message = start, end, start
-    line.kind, line.stock, line.ts, line.number, line.count = BROKEN, 0, -1, -1, 0
+    line.kind, line.stock, line.ts, line.number, line.count, line.members = BROKEN, 0, -1, -1, 0, 0
     line.thread = line.logger = line.place = line.broker = line.replica = -1
 
 

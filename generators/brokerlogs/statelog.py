@@ -11,6 +11,7 @@ from generators.brokerlogs.known import Known
 from generators.brokerlogs.telling import Telling
 
 _NUMBER = re.compile(r"\d+")
+_FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|'[^']*'|[^,()\s]*)")
 
 
 @dataclass
@@ -75,6 +76,16 @@ class StateLog:
 def numbers(text: str) -> list[int]:
     """The broker ids in a printed set."""
     return [int(n) for n in _NUMBER.findall(text)]
+
+
+def named(text: str) -> dict[str, str]:
+    """The fields that a printed record names, whatever their order: versions of Kafka differ in it."""
+    return dict(_FIELD.findall(text))
+
+
+def recovering(state: str | None) -> bool | None:
+    """Whether a printed leader recovery state (a number up to Kafka 4.1, a name since) says RECOVERING."""
+    return None if state is None else state in ("RECOVERING", "1")
 
 
 Tell = Callable[[StateLog, Line, re.Match[str], Telling], None]

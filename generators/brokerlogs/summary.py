@@ -17,6 +17,9 @@ from pipelines.replication.row_rules import split
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
 
 
+MOST_SHAPES = 8
+_LEVEL_0 = "what they told is lost, and their logs are at level 0 from there on to the next start of the broker"
+_NAMELESS = "{:,} lines before any that names the broker, left out: put its server.properties beside the logs"
 _FOREIGN = "no line of it was understood: is it a broker's log, in a pattern that conf/ shows?"
 
 
@@ -34,7 +37,11 @@ class SourceSummary:
     level: int = 0
     has_sn: bool = False
     lost: int = 0
-    not_understood: Counter[str] = field(default_factory=Counter)
+    aside: int = 0
+    nameless: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
         """One line of words."""
@@ -78,12 +85,15 @@ class IngestSummary:
         rate = f"{self.lines_per_second:,.0f} lines/s"
         told = [f"{self.cluster}: {self.events:,} events of {self.line_count:,} lines in {self.seconds:.1f} s, {rate}"]
         told.extend(f"  {source.line()}" for source in self.sources)
-        told.extend(f"  {line}" for line in _not_understood(self.sources))
+        told.extend(f"  {line}" for line in (*_not_understood(self.sources), *_of_unknown_loggers(self.sources)))
+        told.extend(f"  {one.source_id}: {_NAMELESS.format(one.nameless)}" for one in self.sources if one.nameless)
         blind = [source.source_id for source in self.sources if source.lines and not source.has_sn]
         if blind:
             told.append(f"  no line numbers (%sn) in {_few(blind)}: losses before the reader cannot be seen there")
         told.extend(f"  {one.source_id}: lines are missing in {one.lost:,} places" for one in self.sources if one.lost)
-        told.extend(f"  {one.source_id}: {_FOREIGN}" for one in self.sources if one.lines and not one.understood)
+        told.extend(
+            f"  {one.source_id}: {_FOREIGN}" for one in self.sources if one.lines and not (one.understood or one.aside)
+        )
         told.extend(_broken(self.broken))
         told.extend(f"  {problem}" for problem in self.problems)
         return told
@@ -107,16 +117,31 @@ def count_lines(summary: SourceSummary, tail: Tail) -> None:
     before, report = tail.report_before, tail.parser.report
     summary.lines, summary.understood = report.lines - before.lines, report.understood - before.understood
     summary.has_sn, summary.lost = report.has_sn, report.lost - before.lost
-    summary.not_understood = report.ignored - before.ignored
+    summary.aside, summary.nameless = report.aside - before.aside, report.nameless - before.nameless
+    summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
+    summary.examples = report.examples
 
 
 def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:
-    loggers = sum((source.not_understood for source in sources), Counter[str]())
+    """Shapes of evidence in words that are not known, the most frequent first, each with a line that has it."""
+    shapes = sum((source.shapes for source in sources), Counter[str]())
+    if not shapes:
+        return []
+    examples = {shape: (source, source.examples.get(shape)) for source in reversed(sources) for shape in source.shapes}
+    told = [f"{shapes.total():,} lines of evidence not understood: {_LEVEL_0}"]
+    for shape, count in shapes.most_common(MOST_SHAPES):
+        source, example = examples[shape]
+        told.append(f"  {count:,} x {shape} ({source.source_id}: {example})")
+    return told + ([f"  and {len(shapes) - MOST_SHAPES} more shapes"] if len(shapes) > MOST_SHAPES else [])
+
+
+def _of_unknown_loggers(sources: Sequence[SourceSummary]) -> list[str]:
+    loggers = sum((source.unknown for source in sources), Counter[str]())
     if not loggers:
         return []
-    most = ", ".join(f"{name} {count:,}" for name, count in loggers.most_common(8))
-    more = f" and {len(loggers) - 8} more" if len(loggers) > 8 else ""
-    return [f"{loggers.total():,} lines not understood, by logger: {most}{more}"]
+    most = ", ".join(f"{name} {count:,}" for name, count in loggers.most_common(MOST_SHAPES))
+    more = f" and {len(loggers) - MOST_SHAPES} more" if len(loggers) > MOST_SHAPES else ""
+    return [f"{loggers.total():,} lines of loggers that are not known, left out: {most}{more}"]
 
 
 def _broken(by_rule: Counter[str]) -> list[str]:

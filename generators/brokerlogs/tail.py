@@ -138,10 +138,11 @@ class Tail:
 
     def _parse(self, data: bytes) -> pa.Table:
         self._flushed = False
-        if missing := self.reader.missing():
-            lost = self.parser.lost(f"an unknown number of lines: {missing}")
-            return pa.concat_tables([lost, self.parser.feed(data)])
-        return self.parser.feed(data)
+        missing = self.reader.missing()
+        lost = [self.parser.lost(f"an unknown number of lines: {missing}")] if missing else []
+        rows = pa.concat_tables([*lost, self.parser.feed(data)])
+        self.words.extend(self.parser.words())
+        return rows
 
     def _lost(self) -> int:
         """Wait a while for a rotation in the making, then take the files for another log."""
@@ -171,6 +172,7 @@ class Tail:
         """What the parser holds back for lines that might follow."""
         place, before = self.reader.place, self.parser.snapshot()
         self._keep(self.parser.flush(), place, before, whole=True)
+        self.words.extend(self.parser.words())
         self._flushed = True
 
     def _keep(self, rows: pa.Table, place: Place | None, before: bytes, *, whole: bool = False) -> None:

@@ -10,7 +10,7 @@ from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.known import REPLICAS
 from generators.brokerlogs.leos import OFFSET, REPLICA, leo_of
 from generators.brokerlogs.lines import ADVANCED, FOLLOWER_HW, PROPOSED, RECORDED, SKIPPED, UNDER_MIN
-from generators.brokerlogs.pair import FULL, LEAN
+from generators.brokerlogs.pair import FULL, INFO, LEAN
 from generators.brokerlogs.rows import APPEND, FETCH, HW, LOST, REPLICA_LEO, UNKNOWN
 from generators.brokerlogs.text import find, integer
 
@@ -19,8 +19,9 @@ RACE_MS = 150
 SILENCE_MS = 10_000
 """A follower's LEO that moves with no fetch printed for this long: fetches are not printed any more."""
 
-SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=True)
-"""Of the source: time of its last RECORDED line, whether those have stopped, its broker (-1 not known yet)."""
+SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("capped", "i1"), ("broker", "i4")], align=True)
+"""Of the source: time of its last RECORDED line, whether those have stopped, whether it is at level 0 for a line of
+evidence that was not understood, its broker (-1 not known yet)."""
 
 
 @compiled
@@ -138,9 +139,11 @@ def tell(
         line, decision = lines[i], decisions[i]
         if line.broker >= 0:
             source.broker = line.broker
+        if decision.start:
+            source.capped = 0
         if decision.lost != 0:
             row = rows[n]
-            row.ts, row.type, row.level = line.ts, LOST, decision.level
+            row.ts, row.type, row.level = line.ts, LOST, INFO if source.capped else decision.level
             row.unclean = row.committed = -1
             row.broker_id = source.broker
             row.leader_id = row.leader_epoch = row.partition_epoch = row.replica_id = UNKNOWN
@@ -159,6 +162,7 @@ def tell(
         if place < 0 or not state[place].wanted:
             continue
         level = LEAN if source.lean and decision.level == FULL else decision.level
+        level = INFO if source.capped else level
         leader_leo = leo_of(buf, line, line.broker) if kind == SKIPPED else UNKNOWN
         if decision.fetch >= 0 and (kind in (ADVANCED, SKIPPED, UNDER_MIN, PROPOSED)):
             n = _fetch(rows, n, lines[decision.fetch], line, level, state, told, leader_leo)

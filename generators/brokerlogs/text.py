@@ -40,6 +40,23 @@ def find(buf: Array, pos: int, end: int, words: Array) -> int:
 
 
 @compiled
+def is_cut(buf: Array, pos: int, end: int, shape: Array) -> bool:
+    """Whether buf[pos:end] ends within `shape`, in which a byte of 1 stands for a number."""
+    k = 0
+    while pos < end and k < shape.size:
+        if shape[k] != 1:
+            if buf[pos] != shape[k]:
+                return False
+            pos, k = pos + 1, k + 1
+            continue
+        _, after = integer(buf, pos, end)
+        if after < 0:
+            return bool(buf[pos] == 45 and pos + 1 == end)
+        pos, k = after, k + 1
+    return pos >= end and k < shape.size
+
+
+@compiled
 def find_byte(buf: Array, pos: int, end: int, byte: int) -> int:
     """Position of the first `byte` in buf[pos:end], `end` if there is none."""
     while pos < end and buf[pos] != byte:

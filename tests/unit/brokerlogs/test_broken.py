@@ -1,7 +1,7 @@
 """Lines that are not what they should be: counted, never fatal, and what is lost by them is said."""
 
 import pytest
-from log_lines import PARTITION, T0, advanced, leader, line, partition, plain, recorded, short, skipped
+from log_lines import T0, advanced, leader, line, plain, recorded, short, skipped
 
 from generators.brokerlogs.parser import SourceParser
 
@@ -53,11 +53,11 @@ def test_a_line_of_no_end_does_not_fill_the_memory(monkeypatch):
     assert parser.report.broken == 1
 
 
-def test_lines_that_are_not_understood_are_counted_by_logger():
-    unknown = line("Something else", "kafka.log.LogCleaner") * 2 + line(partition("Never heard of"))
-    parser, rows = read(unknown, recorded(2, 1))
-    assert dict(parser.report.ignored) == {"kafka.log.LogCleaner": 2, PARTITION: 1}
-    assert (parser.report.understood, len(rows)) == (1, 1)
+def test_lines_of_loggers_that_are_not_known_are_counted_by_logger():
+    unknown = line("Something else", "com.acme.Authorizer") * 2 + line("And", "kafka.server.NewManager")
+    parser, rows = read(unknown, line("Cleaned", "kafka.log.LogCleaner"), recorded(2, 1))
+    assert dict(parser.report.ignored) == {"com.acme.Authorizer": 2, "kafka.server.NewManager": 1}
+    assert (parser.report.understood, parser.report.aside, len(rows)) == (1, 1, 1)
 
 
 def test_the_request_log_is_left_aside():

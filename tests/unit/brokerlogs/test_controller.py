@@ -123,20 +123,6 @@ def test_a_new_partition_is_elected_its_first_leader():
             ],
             id="a replay is told again with its old epochs",
         ),
-        pytest.param(
-            [said("Node 1 has altered ISR for or.d-ers-1 to [3, 1, 2].")], [], id="told by the change line that follows"
-        ),
-        pytest.param(
-            [
-                said(NEW),
-                said(
-                    "Node 3 has altered ISR for or.d-ers-1. isr: [3, 1, 2] -> [3, 1], replicaSet: [3, 1, 2], "
-                    "partitionEpoch: 0 -> 1, leaderEpoch: 0"
-                ),
-            ],
-            [("election", 3, 0, 0, [3, 1, 2], False), ("isr", 3, 0, 1, [3, 1], None)],
-            id="the later wording of an altered ISR",
-        ),
     ],
 )
 def test_partition_changes(lines, expected):

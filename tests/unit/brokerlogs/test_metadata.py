@@ -111,11 +111,19 @@ def test_settings(resource, name, expected):
     assert short(told(("CONFIG_RECORD", data)), "topic", "min_isr") == expected
 
 
-def test_a_record_that_cannot_be_read_is_counted():
+@pytest.mark.parametrize(
+    ("records", "of"),
+    [
+        (dump(TOPIC, NEW).replace(b'"isr":[1,2],', b""), "PARTITION_RECORD"),
+        (dump(TOPIC, ("NEXT_YEARS_RECORD", {})), "NEXT_YEARS_RECORD"),
+        (dump(("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 999})), "FEATURE_LEVEL_RECORD"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_said_to_be_lost(records, of):
     parser = SourceParser("c", "s")
-    data = dump(TOPIC, NEW).replace(b'"isr":[1,2],', b"")
-    assert parser.feed(data, last=True).num_rows == 0
-    assert parser.report.ignored == {"kafka-dump-log": 1}
+    (row,) = plain(parser.feed(records, last=True))
+    assert (row["event_type"], row["detail"], row["partition"]) == ("lost", f"not understood: {of}", -1)
+    assert parser.report.shapes == {f"kafka-dump-log: {of}": 1}
 
 
 @pytest.mark.parametrize("scenario", traces.scenarios())

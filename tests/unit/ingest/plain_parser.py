@@ -37,6 +37,9 @@ class PlainParser:
         ]
         return pa.Table.from_pylist(rows, schema=EVENTS)
 
+    def words(self) -> list[str]:
+        return []
+
     def snapshot(self) -> bytes:
         return json.dumps([self.source_id, self.told, self.rest.decode()]).encode()
 

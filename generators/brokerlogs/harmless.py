@@ -1,0 +1,186 @@
+"""Lines of the loggers that carry evidence which are known to tell nothing that is not told otherwise.
+
+As Kafka's own sources word them (3.9.1, 4.1.1 and 4.4.0), `{}` for what they fill in: whatever is not here, and is
+read by no shape, may be evidence that is worded anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PARTITION = """
+No checkpointed highwatermark is found for partition {}
+Log loaded for partition {} with initial high watermark {}
+Future UnifiedLog already exists.
+Current log directory {} is same as requested log dir {}
+The future log dir {} of {} is different from the requested log dir {}
+Ignoring failed ISR update to {} since we have already updated state to {}
+Failed to alter partition to {} since the controller doesn't know about this topic
+Failed to alter partition to {} since the leader epoch is old.
+Failed to alter partition to {} because the partition epoch is invalid.
+Failed to alter partition to {} because the request is invalid.
+The alter partition request successfully updated the partition state to {} but this replica got removed
+Failed to update ISR to {} due to unexpected {}. Retrying.
+Ignoring new ISR {} since we have a stale leader epoch {}
+Ignoring new ISR {} since we have a newer version {}
+Unexpected offset in append to {}. First offset {} is less than log start offset {}
+Leader {} failed to record follower {}'s position {}
+The replica state of replica ID:[{}] doesn't exist in the leader node.
+Skipping creation of log because there are potentially offline log directories
+"""
+_STATE_CHANGE = """
+Transitioning {} partition(s) to local leaders.
+Transitioning {} partition(s) to local followers.
+Started fetchers as part of become-follower for {} partitions
+Stopped fetchers as part of become-follower for {} partitions
+Stopped fetchers as part of become-follower request from controller {}
+Stopped fetchers as part of controlled shutdown for {} partitions
+Stopped fetchers as part of LeaderAndIsr request {}
+Deleting {} partition(s).
+Unable to delete replica {} because {}
+Expected partition {} with topic id {} to exist, but it was missing. Creating...
+Unable to bring up new local leader {} because it resides in an offline log directory.
+Unable to start fetching {}
+Skipped the become-leader state change for {} with topic id {} due to a storage error {}
+Skipped the become-leader state change with correlation id {}
+Skipped the become-follower state change with correlation id {}
+Skipped the adding-fetcher step of the become-follower state change {}
+Skipped the update topic ID step of the become-follower state change {}
+Applying metadata delta
+A ZooKeeper client exception has occurred
+While handling full LeaderAndIsr request from KRaft {}
+Topic ID in memory: {} does not match the topic ID for partition {}
+Updating log for {} to assign topic ID {}
+Updating PartitionFetchState for {} to remove log topic ID {}
+Handling {} request correlationId {}
+Received {} request
+Received LeaderAndIsrRequest with correlation id {}
+Ignoring LeaderAndIsr request from {}
+Ignoring StopReplica request {}
+Finished LeaderAndIsr request in {}
+Completed LeaderAndIsr request correlationId {}
+Error while processing LeaderAndIsr request {}
+Add {} partitions and deleted {} partitions from metadata cache
+"""
+_ALTER_PARTITION = """
+Sending AlterPartition to controller {}
+Received AlterPartition response {}
+Received an unexpected topic {} in the alter partition response
+Broker had a stale broker epoch {}
+Broker is not authorized to send AlterPartition to controller
+Controller returned an invalid leader recovery state {}
+Controller returned an unexpected top-level error when handling AlterPartition request
+Partition {} was sent but not included in the response
+Encountered unexpected timeout when sending AlterPartition to the controller
+Failed to enqueue ISR change state {}
+Attempting to clear AlterPartition in-flight flag when no apparent request is in-flight
+"""
+_REPLICATION_CONTROL = """
+Node {} has altered ISR for {}-{}
+No stale brokers found.
+CreateTopics result(s): {}
+Validate-only CreateTopics result(s): {}
+Topic creation of {} partitions not allowed because quota is violated.
+Topic deletion of {} partitions not allowed because quota is violated.
+Partition creation of {} partitions not allowed because quota is violated.
+Unknown server error validating Create Topic
+Replayed RemoveTopicRecord for topic {} with ID {}
+Starting deletion of topic with ID {}
+Unexpected deleteTopics error for {}
+DeleteTopics result(s): {}
+Deleting topic {} with ID {} and {} partitions
+Checked for a partition change quota on topic {} with ID {}
+Rejecting AlterPartition request {}
+AlterPartition request from node {} for {}-{} completed the ongoing partition reassignment
+handleBroker{}: changing {}
+enterControlledShutdown[{}]: changing {}
+handleDirectoriesOffline[{}]: changing {}
+offline-dir-assignment: changing {}
+Directories {} in broker {} marked cordoned
+processExpiredBrokerHeartbeat: controller event queue overloaded.
+Removing heartbeat tracker entry for {}
+Skipping unknown imbalanced topic {}
+Skipping unknown imbalanced partition {}
+Triggering unclean leader election for offline partition {}
+Cannot trigger unclean leader election for offline partition {}
+Unexpected createPartitions error for {}
+Unable to alter partition reassignment for {}
+Successfully altered {} out of {} partition reassignment(s).
+AssignReplicasToDirsRequest from broker {} references {}
+Broker {} assigned partition {}:{} to {} dir {}
+{}-{} has overlapping ISR={} and ELR={}
+"""
+_CLUSTER_CONTROL = """
+No previous registration found for broker {}
+Registering a new incarnation of broker {}
+Amending registration of broker {}
+Ignoring no-op registration change for {}
+Broker {} registered with version range {}
+Replayed RegisterControllerRecord {}
+Replayed UnregisterControllerRecord{}
+"""
+_CONFIGURATION_CONTROL = """
+Replayed ConfigRecord for {} which set configuration {} to {}
+Skipping unsupported config {} for resource {} during replay
+Unknown server error validating Alter Configs
+Generating cluster-level min.insync.replicas of {}
+Removing broker-level min.insync.replicas for brokers: {}
+"""
+_HEARTBEATS = """
+Updated the controlled shutdown offset for broker {} to {}
+Fenced broker {} has requested and been granted an immediate shutdown.
+Unfenced broker {} has requested and been granted fencing
+The request from broker {} to unfence has been granted because {}
+The request from broker {} to unfence cannot yet be granted because {}
+The request from broker {} to shut down has been granted since {}
+The request from broker {} to shut down can not yet be granted because {}
+Broker {} is in controlled shutdown state, but can not shut down because {}
+"""
+_QUORUM = """
+{}: event failed with {}
+{}: event unable to start processing because of {}
+Performing controller activation.
+"""
+_FETCHER = """
+Handling errors in {} for partitions {}
+Failed to truncate {} at offset {}
+Unexpected error occurred during truncation for {} at offset {}
+Truncate fully and reset fetch offset for partition {}
+Based on {} leader epoch, leader replied with {}
+Leader or replica is on protocol version where leader epoch is not considered in the OffsetsForLeaderEpoch response.
+"""
+_LOG_LAYER = """
+Setting high watermark {}
+"""
+_LIFECYCLE = """
+Beginning controlled shutdown.
+Skipping controlled shutdown because we are in state {}
+Attempted to enter pending controlled shutdown state, but we are already in that state.
+The controller has asked us to exit controlled shutdown.
+Transitioning from {} to {}
+Sending broker registration {}
+Unable to register {}
+Shutting down because we were unable to register with the controller quorum.
+The broker is SHUTTING_DOWN. Ignoring heartbeat response.
+"""
+
+
+def _pattern(shapes: str) -> re.Pattern[str]:
+    each = (re.escape(shape).replace(r"\{\}", ".*?") for shape in shapes.strip().splitlines())
+    return re.compile("|".join(each), re.DOTALL)
+
+
+HARMLESS: dict[str, re.Pattern[str]] = {
+    "Partition": _pattern(_PARTITION),
+    "state.change.logger": _pattern(_STATE_CHANGE),
+    "AlterPartitionManager": _pattern(_ALTER_PARTITION),
+    "ReplicationControlManager": _pattern(_REPLICATION_CONTROL),
+    "ClusterControlManager": _pattern(_CLUSTER_CONTROL),
+    "ConfigurationControlManager": _pattern(_CONFIGURATION_CONTROL),
+    "BrokerHeartbeatManager": _pattern(_HEARTBEATS),
+    "QuorumController": _pattern(_QUORUM),
+    "ReplicaFetcherThread": _pattern(_FETCHER),
+    "UnifiedLog": _pattern(_LOG_LAYER),
+    "BrokerLifecycleManager": _pattern(_LIFECYCLE),
+}
+"""By the class of the logger."""

@@ -1,0 +1,134 @@
+"""What versions of Kafka word differently, on recordings of Kafka 3.9.1 and 4.4.0."""
+
+import pytest
+from log_lines import ALTER, CONTROLLER, ID, STATE, events, leader, line, partition, short
+from recorded import isr_changes, rows
+
+REGISTRATION = (
+    "replicas=[1, 2, 3], directories=[AAAAAAAAAAAAAAAAAAAAAQ, AAAAAAAAAAAAAAAAAAAAAQ, AAAAAAAAAAAAAAAAAAAAAQ], "
+    "isr=[1, 3], removingReplicas=[], addingReplicas=[], elr=[2], lastKnownElr=[], leader=1, "
+    "leaderRecoveryState={state}, leaderEpoch=5, partitionEpoch=9"
+)
+SKIPPED = (
+    "[Broker id=1] Skipped the become-{role} state change for orders-1 with topic id Some(" + ID + "), partition "
+    "registration PartitionRegistration(" + REGISTRATION + ") and isNew=false since "
+)
+HEARTBEAT = "org.apache.kafka.controller.BrokerHeartbeatManager"
+
+
+def of_controller(message, logger=CONTROLLER):
+    return line(f"[QuorumController id=2] {message}", logger)
+
+
+@pytest.mark.parametrize(("role", "hw"), [("leader", 919), ("follower", None)])
+@pytest.mark.parametrize(("state", "unclean"), [("RECOVERED", False), ("RECOVERING", True)])
+def test_kafka_4_4_prints_a_registration_where_others_print_a_leader_and_isr(role, hw, state, unclean):
+    why = f"it is already the {role} with leader epoch 5. Current high watermark 919, ISR [1,3]."
+    (row,) = events(line(SKIPPED.format(role=role, state=state) + why, STATE))
+    assert (row["event_type"], row["detail"], row.get("hw"), row["unclean"]) == ("isr", "metadata", hw, unclean)
+    assert (row["leader_id"], row["leader_epoch"], row["partition_epoch"]) == (1, 5, 9)
+    assert (row["isr"], row["replicas"], row["topic_id"]) == ([1, 3], [1, 2, 3], ID)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "the leader is already at a newer partition epoch 10.",
+        "the follower is already at a newer partition epoch 10.",
+    ],
+)
+def test_older_metadata_than_the_broker_has_is_no_isr_change(why):
+    stale = line(SKIPPED.format(role="leader", state="RECOVERED") + why, STATE)
+    assert [kind for kind, *_ in short(events(leader(), stale))] == ["leader"]
+
+
+def test_kafka_4_4_tells_epochs_behind_the_topic_of_a_replayed_change():
+    new = of_controller(
+        f"Replayed PartitionRecord for new partition a.-1 with topic ID {ID} and PartitionRegistration("
+        + REGISTRATION.format(state="RECOVERED")
+        + ")."
+    )
+    record = (
+        f"Replayed partition change PartitionChangeRecord(partitionId=1, topicId={ID}, isr=[1], leader=-2, "
+        "replicas=null, removingReplicas=null, addingReplicas=null, leaderRecoveryState=-1, directories=null, "
+        "eligibleLeaderReplicas=null, lastKnownElr=null) for topic a."
+    )
+    older = events(new, of_controller(record))
+    later = events(
+        new, of_controller(f"{record}. (isr: [1, 3] -> [1], replicaSet: [1, 3] -> [1, 3], partitionEpoch: 10)")
+    )
+    assert older == later
+    assert short(later, "topic", "partition_epoch", "isr")[1:] == [("isr", "a.", 10, [1])]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Node 1 has altered ISR for orders-1 to [3, 1, 2].",
+        "Node 1 has altered ISR for orders-1. isr: [3] -> [3, 1], replicaSet: [3, 1] -> [3, 1], partitionEpoch: 0 -> 1",
+    ],
+)
+def test_an_altered_isr_is_told_by_the_change_that_the_controller_replays(words):
+    assert events(of_controller(words)) == []
+
+
+def test_kafka_3_9_names_the_topic_in_an_answer():
+    handled = line(
+        "Controller successfully handled AlterPartition request for or.d-ers-1: PartitionData(partitionIndex=1, "
+        "errorCode=0, leaderId=1, leaderEpoch=2, isr=[3, 1], leaderRecoveryState=0, partitionEpoch=4)",
+        ALTER,
+    )
+    (row,) = events(handled, broker_id=1)
+    assert (row["event_type"], row["topic"], row["partition"], row["isr"]) == ("isr", "or.d-ers", 1, [3, 1])
+    assert (row["leader_epoch"], row["partition_epoch"], row["detail"]) == (2, 4, "alter_partition")
+
+
+def test_a_refused_answer_is_no_isr():
+    refused = line(
+        "Controller successfully handled AlterPartition request for orders-1: PartitionData(partitionIndex=1, "
+        "errorCode=74, leaderId=1, leaderEpoch=2, isr=[3, 1], leaderRecoveryState=0, partitionEpoch=4)",
+        ALTER,
+    )
+    assert events(refused, broker_id=1) == []
+
+
+def test_kafka_3_9_fences_without_an_epoch_and_kafka_4_with_one():
+    told = "because its session has timed out."
+    rows = events(of_controller(f"Fencing broker 3 {told}"), of_controller(f"Fencing broker 3 at epoch 8 {told}"))
+    assert short(rows, "replica_id", "detail", "broker_epoch") == [
+        ("broker_state", 3, "fenced", None),
+        ("broker_state", 3, "fenced", 8),
+    ]
+
+
+@pytest.mark.parametrize("shutdown", ["a controlled shutdown", "an immediate shutdown"])
+def test_a_broker_that_leads_nothing_is_let_go_at_once(shutdown):
+    words = f"Unfenced broker 3 has requested and been granted {shutdown}."
+    assert short(events(of_controller(words, HEARTBEAT)), "replica_id", "detail") == [
+        ("broker_state", 3, "controlled_shutdown")
+    ]
+
+
+def test_kafka_4_4_brokers_tell_every_isr_change_until_they_are_stopped():
+    """What is changed while a broker stops comes to the others in one piece: they print the last of it."""
+    dump = rows("unclean_election_44", "metadata.dump.gz")
+    stopping = min(row["ts"] for row in dump if row["detail"] == "controlled_shutdown")
+    brokers = isr_changes(rows("unclean_election_44", "broker-*/replication.log.gz"))
+    assert isr_changes([row for row in dump if row["ts"] < stopping]) <= brokers
+    assert brokers <= isr_changes(dump)
+    assert isr_changes(rows("unclean_election_44", "broker-*/controller.log.gz")) == isr_changes(dump)
+
+
+def test_kafka_3_9_brokers_and_controllers_tell_the_same_isr_changes():
+    told = rows("stock39_lean", "broker-*/replication.log.gz")
+    controller = isr_changes([row for row in told if row["detail"] == "controller" or row["event_type"] == "election"])
+    brokers = isr_changes([row for row in told if row["detail"] != "controller" and row["event_type"] != "election"])
+    assert brokers
+    assert brokers <= controller
+    answers = {(row["topic"], row["partition_epoch"]) for row in told if row["detail"] == "alter_partition"}
+    assert {topic for topic, _ in answers} == {"clicks", "orders"}
+
+
+def test_an_old_and_a_new_shape_of_the_hw_lines_are_one():
+    under = "Not increasing HWM because partition is under min ISR(ISR=Set(1)"
+    assert events(line(partition(under))) == events(line(partition(f"{under})"))) == []
