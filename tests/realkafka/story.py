@@ -1,0 +1,239 @@
+"""The run: three faults under load with hwmark beside them, and everything it takes to judge what hwmark said."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, TopicMetadata
+
+from realkafka.beside import Beside, Row
+from realkafka.cluster import BROKERS, Broker, Cluster
+from realkafka.jars import jars
+from realkafka.journal import Journal
+from realkafka.load import Log, Place, Producers, Reader, Topic, read_back
+from realkafka.metadata_log import MetadataLog, dump
+from realkafka.processes import wait_until
+from realkafka.segments import log_end
+from realkafka.versions import Version
+from realkafka.watch import Fault, wait_for
+from schemas import hw_regressions, isr_changes
+
+LAG_MS, SESSION_MS = 4_000, 10_000
+"""The lag rule acts first (at most 1.5 times the lag after a follower's last word), fencing after it."""
+
+SETTINGS = {
+    "replica.lag.time.max.ms": LAG_MS,
+    "broker.session.timeout.ms": SESSION_MS,
+    "min.insync.replicas": 2,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "share.coordinator.state.topic.replication.factor": 3,
+    "share.coordinator.state.topic.min.isr": 2,
+}
+ORDERS, CLICKS = Topic("orders", 3, 20), Topic("clicks", 2, 20)
+TOPICS = [ORDERS, CLICKS]
+
+CHANGED_WITHIN_S = 60
+SEEN_WITHIN_S = 60
+"""How long a row and an alert are waited for; what has not come by then is missing."""
+CALM_S = 5
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Who is what: the frozen broker is not the active controller, `alone` leads clicks and `stale` follows it."""
+
+    frozen: int
+    stale: int
+    alone: int
+
+
+@dataclass
+class Story:
+    """What happened, from the clients' side and the metadata log's, and where hwmark's answer is."""
+
+    kafka: Version
+    folder: Path
+    cluster: Cluster
+    beside: Beside
+    faults: list[Fault] = field(default_factory=list)
+    final: dict[Place, Log] = field(default_factory=dict)
+    log_ends: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    """Of clicks: the log end of the stale replica, and of the leader that was alone, both dead."""
+    logged_while_stopping: str = ""
+    """What a broker wrote into replication.log after SIGTERM, with the others still there."""
+    statuses: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.producers = Producers(self.cluster.bootstrap, TOPICS)
+        self.reader: Reader | None = None
+        self._client = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
+
+    @property
+    def metadata(self) -> MetadataLog:
+        return MetadataLog(self.folder / "metadata.txt")
+
+    def play(self) -> None:
+        """All of it, from the first broker's start to hwmark's last word."""
+        began = time.monotonic()
+        self.cluster.start()
+        self.cluster.wait_until_up()
+        self.beside.ingest()
+        self.beside.run()
+        roles = self._load()
+        self._freeze(roles.frozen)
+        self._lose(roles)
+        self._settle()
+        self.seconds = time.monotonic() - began
+
+    def close(self) -> None:
+        """End what still runs, whatever happened."""
+        self.producers.stop()
+        if self.reader:
+            self.reader.stop()
+        self.statuses |= self.beside.stop()
+        self.cluster.stop_all()
+
+    def _load(self) -> Roles:
+        active = _active_controller(self.cluster.brokers[1])
+        frozen = next(node for node in reversed(BROKERS) if node != active)
+        stale, alone = (node for node in BROKERS if node != frozen)
+        self.cluster.journal.note("roles", frozen=frozen, stale=stale, alone=alone, active_controller=active)
+        around = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+        self.cluster.create_topic(ORDERS.name, around[: ORDERS.partitions])
+        pairs = [[alone, stale]] * CLICKS.partitions
+        self.cluster.create_topic(CLICKS.name, pairs, min_insync_replicas="1", unclean_leader_election_enable="true")
+        self.reader = Reader(self.cluster.bootstrap, TOPICS)
+        self.reader.start()
+        self.producers.start()
+        wait_until(lambda: self.beside.rows("silver/partition_hw"), SEEN_WITHIN_S, "a first reconstructed HW")
+        time.sleep(CALM_S)
+        return Roles(frozen, stale, alone)
+
+    def _freeze(self, frozen: int) -> None:
+        """A follower stands still for longer than the lag, and comes back."""
+        at_ms = self.cluster.freeze(frozen)
+        fault = Fault(
+            f"broker {frozen} frozen: out of the ISR", at_ms, isr_changes.TABLE.path,
+            _removes(frozen, at_ms), _alert("out_of_sync", at_ms),
+        )  # fmt: skip
+        self._wait("the ISR without the frozen broker", ORDERS, lambda isr: frozen not in isr)
+        self.cluster.thaw(frozen)
+        self._see(fault)
+        self._wait("the ISR with it again", ORDERS, lambda isr: frozen in isr)
+        time.sleep(CALM_S)
+
+    def _lose(self, roles: Roles) -> None:
+        """A follower dies, its leader goes on alone and dies, and the stale follower is elected."""
+        at_ms = self.cluster.kill(roles.stale)
+        fault = Fault(
+            f"broker {roles.stale} killed: out of the ISR", at_ms, isr_changes.TABLE.path,
+            _removes(roles.stale, at_ms), _alert("out_of_sync", at_ms),
+        )  # fmt: skip
+        self._wait("the leader of clicks alone in its ISR", CLICKS, lambda isr: isr == [roles.alone])
+        self._see(fault)
+        at_ms = self.cluster.kill(roles.alone)
+        fault = Fault(
+            f"broker {roles.alone} killed, {roles.stale} elected: loss", at_ms, hw_regressions.TABLE.path,
+            lambda row: row["severity"] == "critical", _alert("loss", at_ms),
+        )  # fmt: skip
+        ends = [self.cluster.brokers[node].data for node in (roles.stale, roles.alone)]
+        self.log_ends = {place: (log_end(ends[0], place), log_end(ends[1], place)) for place in CLICKS.places()}
+        self.cluster.start(roles.stale)
+        self._wait("the stale broker leads clicks", CLICKS, lambda isr: isr == [roles.stale])
+        self._see(fault)
+        self.cluster.start(roles.alone)
+        self._wait("the old leader follows", CLICKS, lambda isr: roles.alone in isr)
+        self._wait("all in sync", ORDERS, lambda isr: len(isr) == len(BROKERS))
+        time.sleep(CALM_S)
+
+    def _settle(self) -> None:
+        """Stop the load, read everything back, stop the brokers one after the other, and let hwmark come to its end."""
+        self.producers.stop()
+        self.final = read_back(self.cluster.bootstrap, TOPICS)
+        assert self.reader is not None
+        self.reader.stop()
+        log = self.cluster.brokers[BROKERS[0]].logs / "replication.log"
+        before = log.stat().st_size
+        self.cluster.stop(BROKERS[0])
+        self.logged_while_stopping = log.read_bytes()[before:].decode()
+        self.cluster.stop_all()
+        self.statuses = self.beside.stop()
+        dump(self.cluster, self.folder / "metadata.txt")
+        self._write_down()
+        self.beside.hwmark("run", "--once", "--drain")
+        self.beside.hwmark("check")
+        for what in ("regressions", "isr", "alerts", "health"):
+            self.beside.hwmark("show", what)
+        elected = [e.ts_ms for e in self.metadata.elections if e.unclean and e.place[0] == CLICKS.name]
+        self.faults[-1].elected_ms = min(elected, default=None)
+
+    def _see(self, fault: Fault) -> None:
+        wait_for(fault, self.beside, SEEN_WITHIN_S)
+        self.faults.append(fault)
+
+    def _wait(self, what: str, topic: Topic, wanted: Callable[[list[int]], bool]) -> None:
+        """Wait until the ISR of every partition of a topic is as wanted, as the brokers that live know it."""
+
+        def reached() -> bool:
+            partitions = self._described(topic).partitions.values()
+            return len(partitions) == topic.partitions and all(
+                wanted(p.isrs) and p.leader in p.isrs for p in partitions
+            )
+
+        wait_until(reached, CHANGED_WITHIN_S, what, every_s=0.5)
+
+    def _described(self, topic: Topic) -> TopicMetadata:
+        try:
+            return self._client.list_topics(topic.name, timeout=3).topics[topic.name]
+        except KafkaException:
+            return TopicMetadata()
+
+    def _write_down(self) -> None:
+        """What the clients know, beside the logs."""
+        assert self.reader is not None
+        places = {
+            f"{place[0]}-{place[1]}": {
+                "sent": self.producers.sent[place],
+                "acknowledged": sorted((offset, value.decode()) for offset, value in self.producers.acked[place]),
+                "shown": sorted((offset, value.decode()) for offset, value in self.reader.shown[place]),
+                "read_back": sorted((offset, value.decode()) for offset, value in log.items()),
+            }
+            for place, log in self.final.items()
+        }
+        (self.folder / "clients.json").write_text(json.dumps({"refused": self.producers.refused, "partitions": places}))
+
+
+def run(kafka: Version, folder: Path) -> Story:
+    """Play the whole story in a folder of its own; whatever happens, nothing is left running."""
+    journal = Journal(folder)
+    cluster = Cluster(folder, kafka, jars(kafka), journal, SETTINGS)
+    story = Story(kafka, folder, cluster, Beside(folder, cluster.log_directories))
+    try:
+        story.play()
+    finally:
+        story.close()
+    return story
+
+
+def _active_controller(broker: Broker) -> int:
+    """Who leads the quorum, as a node has it on disk."""
+    state = json.loads((broker.data / "__cluster_metadata-0" / "quorum-state").read_text())
+    return int(state["leaderId"])
+
+
+def _removes(broker: int, since_ms: int) -> Callable[[Row], bool]:
+    return lambda row: broker in (row["removed"] or ()) and row["ts"].timestamp() * 1000 >= since_ms
+
+
+def _alert(rule: str, since_ms: int) -> Callable[[Row], bool]:
+    return lambda row: (
+        row["rule"] == rule and row["state"] == "firing" and row["last_ts"].timestamp() * 1000 >= since_ms
+    )
