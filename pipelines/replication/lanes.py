@@ -108,6 +108,9 @@ HEARD = shape(key=0, ts=NULL, topic_id=-1, broker=NULL32)
 APART = shape(key=0, ts=NULL, ahead=0)
 """By how much a broker's clock is ahead of the controller's since `ts`; the key is partition << 32 | broker."""
 
+LINES_READ = shape(key=0, ts=NULL, source=-1)
+"""A rare line lately read from a source: what its copies in other files have in common as a hash, see copied_lines."""
+
 RECENT = shape(lane=-1, ts=NULL, hw=NULL)
 """What a lane has told of its HW ahead of what is decided."""
 

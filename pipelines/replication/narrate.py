@@ -16,6 +16,7 @@ from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.present import Present
+from pipelines.replication.progress import NoProgress
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Outcome, behind_holes, not_read
 from pipelines.replication.state import OrderKey, State
@@ -203,27 +204,38 @@ def _led_by_deposed(state: State, context: Surroundings) -> set[int]:
 def _settle(history: PartitionHistory, upto: int, context: Surroundings) -> int | None:
     """Decides everything due before `upto`, each in its place among the HWs that deposed leaders told by then; the
     earliest time at which something waits then."""
-    due = history.due()
+    due, seen = history.due(), None
     while True:
         rise = _next_rise(history, upto, context)
-        if rise is not None and (due is None or rise[-1] <= due):
-            history.zombie_rise(*rise)
-            due = history.due()
+        if rise is not None and (due is None or rise.ts <= due):
+            if rise == seen:
+                place = (history.cluster, history.topic, history.partition)
+                raise NoProgress.at(place, f"epoch {rise.term.epoch}", f"HW {rise.hw} at {rise.ts} us")
+            history.zombie_rise(rise.term, rise.hw, rise.ts)
+            due, seen = history.due(), rise
         elif due is not None and due < upto:
             due = history.settle(due + 1, context)
         else:
             return due
 
 
-def _next_rise(history: PartitionHistory, upto: int, context: Surroundings) -> tuple[int, int, int, int] | None:
-    """The first HW by which a deposed leader has committed more than its term was judged by: (broker, term start, HW,
-    ts)."""
+class Rise(NamedTuple):
+    """A deposed leader's HW above what its term was judged by."""
+
+    ts: int
+    broker_id: int
+    hw: int
+    term: Term
+
+
+def _next_rise(history: PartitionHistory, upto: int, context: Surroundings) -> Rise | None:
+    """The first HW by which a deposed leader has committed more than its term was judged by."""
     found = []
     for term in history.outlived():
         if rise := context.rise(term, upto):
             hw, ts = rise
-            found.append((term.broker_id, term.start or 0, hw, ts))
-    return min(found, key=lambda rise: (rise[-1], rise)) if found else None
+            found.append(Rise(ts, term.broker_id, hw, term))
+    return min(found, key=lambda rise: (rise.ts, rise.broker_id, rise.term.start or 0, rise.hw), default=None)
 
 
 def _depose(context: Surroundings, history: PartitionHistory, upto: int) -> None:

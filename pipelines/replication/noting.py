@@ -27,7 +27,7 @@ _QUEUED = (*EVENT_COLUMNS, "source_epoch", "seq")
 
 def learn_assignments(state: State, batch: Batch) -> None:
     """Notes which replicas are assigned, where a row names them."""
-    c, of = batch.columns, np.flatnonzero(batch.accepted.dropped[batch.rare] == 0)
+    c, of = batch.columns, np.flatnonzero(batch.accepted.counts(batch.rare))
     if not len(of):
         return
     at, size = c.replicas_from[of].astype(np.int64), _lengths(c.replicas_from, of)
@@ -48,7 +48,7 @@ def _partitions(state: State, batch: Batch, rows: I64) -> I64:
 def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     """Queues the rare rows that were read, and what the kernel found, per partition; a start that is all there is to
     tell of its partition stays a row: see `begin`."""
-    read = (outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)
+    read = (outcome.consumed[batch.rare] == 1) & batch.accepted.counts(batch.rare)
     of_rare = np.flatnonzero(read)
     ahead: list[tuple[int, dict[str, Any]]] = []
     ahead += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]

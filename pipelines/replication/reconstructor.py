@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipelines.replication import broadcast, row_rules, snapshot
 from pipelines.replication.clocks import compare_clocks
 from pipelines.replication.columns import I64, rows_of, with_dictionaries
+from pipelines.replication.copied_lines import mark_copies, remember_lines
 from pipelines.replication.facts import EMPTY, Facts
 from pipelines.replication.health import health
 from pipelines.replication.hw_course import keep_recent
@@ -94,11 +95,13 @@ class Reconstructor:
             gaps += state.sources.holes(cluster, everything=final)
         batch = read(state, partitioned, lambda: self._overdue(final))
         lost, reasons = settle_twins(batch)
+        mark_copies(state, batch)
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
         compare_clocks(state, batch, self.rules)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
         outcome = run(state, self.rules, batch, self._bounds(final), final)
+        remember_lines(state, batch, outcome.consumed, self.rules)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
         context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)

@@ -151,8 +151,8 @@ def run(
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
     a = batch.accepted
-    if not a.whole:
-        flag(a.lines[: a.bounds[-1]], a.dropped, a.gap_before)
+    if not a.whole or a.copied.any():
+        flag(a.lines[: a.bounds[-1]], a.dropped | a.copied, a.gap_before)
     lanes, start, end, used = lane_rows(state, a)
     lines = a.lines[:used]
     lanes, start, end = _idle_too(state, bounds, lanes, start, end)
@@ -233,7 +233,7 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
     read = np.concatenate(at) if at else np.empty(0, dtype=np.int64)
     rows = a.lines[read, PACKED.row]
     consumed[rows] = 1
-    counted: I64 = read[a.dropped[rows] == 0]
+    counted: I64 = read[a.counts(rows)]
     np.add.at(stats.events, (a.lines[counted, PACKED.what] >> 16) & STAT, 1)
     return counted
 
@@ -252,13 +252,24 @@ def _idle_too(state: State, bounds: Bounds, lanes: I32, start: I64, end: I64) ->
 
 
 def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64) -> I32:
-    """The source that speaks for each lane: that of its last row."""
-    some = end > start
-    home = state.lanes["home"]
-    last = batch.accepted.lines[end[some] - 1, PACKED.row]
-    home[lanes[some]] = state.series["source"][batch.series[last]]
+    """The source that speaks for each lane: that of its last row that counts."""
+    a, home, last = batch.accepted, state.lanes["home"], end - 1
+    if a.copied.any():
+        last = _last_counting(a.lines, start, last)
+    some = last >= start
+    home[lanes[some]] = state.series["source"][batch.series[a.lines[last[some], PACKED.row]]]
     homes: I32 = home[lanes]
     return homes
+
+
+@compiled
+def _last_counting(P: Records, start: I64, last: I64) -> I64:
+    """The last line of each lane that is no repeat and no copy, start - 1 where there is none."""
+    found = last.copy()
+    for k in range(len(found)):
+        while found[k] >= start[k] and P[found[k], PACKED.what] & 0x100:
+            found[k] -= 1
+    return found
 
 
 def _run_all(

@@ -21,6 +21,7 @@ from pipelines.replication.lanes import (
     HEARD,
     HW_ROWS,
     LANES,
+    LINES_READ,
     PARTITIONS,
     RECENT,
     RECORDED,
@@ -87,6 +88,8 @@ class State:
     heard: Arrays = field(default_factory=lambda: Arrays(HEARD))
     apart: Arrays = field(default_factory=lambda: Arrays(APART))
     """By (key, ts): brokers whose clocks are, or were, apart from the controller's."""
+    lines_read: Arrays = field(default_factory=lambda: Arrays(LINES_READ))
+    """Rare lines read lately, by which copies of them in other files are known."""
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""
     notes: dict[int, list[tuple[OrderKey, Note]]] = field(default_factory=dict)

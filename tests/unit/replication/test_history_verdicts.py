@@ -278,7 +278,7 @@ def test_what_a_deposed_leader_still_committed_counts_for_its_term():
     around = Around({(1, 0): seen(250, fetchers=frozenset({2}))})
     history = told([leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 250, 250, (2,))], around)
     assert history.take_regressions() == []
-    history.zombie_rise(1, 0, 260, 6_000_000)
+    history.zombie_rise(history.terms.terms[0], 260, 6_000_000)
     history.settle(1 << 61, around)
     assert [brief(r) for r in history.take_regressions()] == [("committed_loss", "critical", "bounded", 250, 260)]
 
