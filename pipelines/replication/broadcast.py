@@ -14,6 +14,7 @@ from pipelines.replication.buckets import owner
 from pipelines.replication.columns import I64, rows_of, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
+from pipelines.replication.isr_history import RETRACTED
 from pipelines.replication.lines import PACKED
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Standing
@@ -256,10 +257,13 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
 
 
 def count_changes(state: State, changes: list[Any], regressions: list[Any], minutes: Minutes) -> None:
-    """ISR changes by cause and regressions by class; a revision takes back what it replaces."""
+    """ISR changes by cause and regressions by class; what is retracted counts no more."""
     for row in changes:
-        if row["change"] != "replace" and row["revision"] == 1:
-            minutes.add(row["cluster"], row["leader_id"], row["ts"], f"{row['change']}:{row['cause']}")
+        retracted = row["change"] == RETRACTED
+        change = row.get("was") if retracted else row["change"]
+        if change in ("shrink", "expand") and (retracted or row["news"]):
+            name = f"{change}:{row['cause']}"
+            minutes.add(row["cluster"], row["leader_id"], row["ts"], name, -1 if retracted else 1)
     for row in regressions:
         if row["revision"] == 1:
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")

@@ -43,6 +43,7 @@ class Surroundings:
     """Lane columns as they were ahead of this micro-batch."""
     outcome: Outcome
     race_window_us: int = 0
+    grace_us: int = 0
     partition: int = -1
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:

@@ -16,7 +16,7 @@ from pipelines.replication.state_codec import Fixed
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
     "broker_epoch", "leo", "leader_leo", "hw", "log_start", "isr", "replicas", "unclean", "topic_id", "detail",
-    "min_isr",
+    "min_isr", "controller_epoch", "committed",
 )  # fmt: skip
 """The columns of an event that a note has."""
 
@@ -56,10 +56,13 @@ class Note:
     before: int | None = None
     min_isr: int | None = None
     foretold: bool | None = None
+    controller_epoch: int | None = None
+    committed: bool | None = None
 
 
-_SAID = itemgetter(*EVENT_COLUMNS[:-1])
+_SAID = itemgetter(*EVENT_COLUMNS[: EVENT_COLUMNS.index("min_isr")])
 """The values of a note's fields up to `detail`, in their order."""
+_OF_CONTROLLER = itemgetter("controller_epoch", "committed")
 
 
 def told(events: pa.Table) -> list[dict[str, Any]]:
@@ -90,7 +93,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def note_of(event: dict[str, Any], **found: Any) -> Note:
     """The note of an event row as `told` gives it; `found` is what the kernel knows of it."""
     row = event | found if found else event
-    values: list[Any] = [*_SAID(row), row.get("before"), row["min_isr"], row.get("foretold")]
+    values: list[Any] = [*_SAID(row), row.get("before"), row["min_isr"], row.get("foretold"), *_OF_CONTROLLER(row)]
     return Note(*values)
 
 
@@ -118,6 +121,7 @@ class Context(Protocol):
     """What a history asks its surroundings; every answer is a function of the rows up to `as_of` only."""
 
     race_window_us: int
+    grace_us: int
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         """What is known of the term that `broker_id` began at `start_ts`."""

@@ -104,7 +104,8 @@ class Reconstructor:
         remember_lines(state, batch, outcome.consumed, self.rules)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
-        context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)
+        spans = self.rules.race_window_ms * 1000, self.rules.reorder_grace_ms * 1000
+        context = Surroundings(state, self.rules, before, outcome, *spans)
         changes, regressions = self._narrate(context, minutes, batch, final)
         broadcast.say_gaps(state, talk, batch, outcome)
         broadcast.say_late(state, talk, batch, waited, settled, told_before)

@@ -45,6 +45,12 @@ class Verdict(Fixed, frozen=True):
         }
 
 
+def loss_not_excluded(term: Term, previous: Term | None, before: Mark, missing: list[str]) -> Verdict:
+    """Nothing shows a loss as this term began, and nothing excludes one: `missing` would."""
+    evidence = {**_evidence(term, before), "missing": missing}
+    return Verdict("loss_not_excluded", "unproven", evidence, previous, before.offset, term.hw, term.offset)
+
+
 def mark_at_start(term: Term, before: Mark) -> int | None:
     """Hmax as this term begins: what it lost counts no more."""
     known = before.offset if before.offset is not None else term.hw
@@ -136,6 +142,7 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     covered = after.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)
     leos = [leo for leo in (seen.leader_leo if seen.complete else None, term.returned) if leo is not None]
     after.exact, after.leo = seen.complete and covered, max(leos, default=None)
+    after.bound = seen.leader_leo if after.exact else None
     if seen.hmax is not None and (after.offset is None or seen.hmax > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = seen.hmax, "telemetry", term.epoch, term.broker_id
     if term.stored is not None and (after.offset is None or term.stored > after.offset):
