@@ -18,7 +18,7 @@ from schemas import replication_events
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "real"
-EVALUATED_EVERY_S = 1.0
+EVALUATED_EVERY_S = 2.0
 ENDED_WITHIN_S = 120
 
 # As shipped, but a replica out of sync and an offline partition wake somebody up after a second.
@@ -52,7 +52,7 @@ class Beside:
         wait_until(lambda: self._lives("ingest") and DeltaTable.is_deltatable(str(events)), 120, "events in the lake")
 
     def run(self) -> None:
-        """Begin to reconstruct every five seconds, and to evaluate the alert rules every second."""
+        """Begin to reconstruct every five seconds, and to evaluate the alert rules every two seconds."""
         self._start("run", "run", "--interval", "5s")
         self._alerts.start()
 

@@ -13,17 +13,20 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from realkafka import stock_logging
+from realkafka.jars import jars
 from realkafka.journal import Journal
 from realkafka.ports import free_ports
 from realkafka.processes import end, start, wait_until
 from realkafka.versions import Version
 
 BROKERS = (1, 2, 3)
+SNIPPETS = {1: "yaml", 2: "xml", 3: "yaml"}
+"""Which of hwmark's files for log4j2 a broker has, so that both are run."""
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 JVM = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 UP_WITHIN_S = 120
-STOPPED_WITHIN_S = 30
+STOPPED_WITHIN_S = 15
 
 
 @dataclass
@@ -58,20 +61,17 @@ class Broker:
 class Cluster:
     """The brokers, and the faults that can be done to them."""
 
-    def __init__(
-        self, folder: Path, kafka: Version, jars: Path, journal: Journal, settings: Mapping[str, object],
-        snippet: str = "yaml",
-    ) -> None:  # fmt: skip
+    def __init__(self, folder: Path, kafka: Version, journal: Journal, settings: Mapping[str, object]) -> None:
         ports = free_ports(2 * len(BROKERS))
-        self.kafka, self.jars, self.journal = kafka, jars, journal
+        self.kafka, self.journal, self.jars = kafka, journal, jars(kafka.broker)
         self.brokers = {node: Broker(node, folder / f"broker-{node}", ports.pop(), ports.pop()) for node in BROKERS}
         for broker in self.brokers.values():
             broker.logs.mkdir(parents=True)
             broker.properties.write_text(self._properties(broker, settings))
             shutil.copy(broker.properties, broker.logs)  # beside the logs: no line of them says the lag
-            broker.logging = stock_logging.configure(kafka, broker.folder, snippet)
+            broker.logging = stock_logging.configure(kafka, broker.folder, SNIPPETS[broker.node_id])
         for broker in self.brokers.values():
-            self.java(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(broker.properties)])
+            self.java(self.jars, ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(broker.properties)])
 
     @property
     def bootstrap(self) -> str:
@@ -81,9 +81,14 @@ class Cluster:
     def log_directories(self) -> list[Path]:
         return [broker.logs for broker in self.brokers.values()]
 
-    def java(self, arguments: list[str]) -> str:
+    def dump(self, *files: Path) -> str:
+        """What Kafka's tool prints of segments of the metadata log."""
+        arguments = [self.kafka.dump_tool, "--cluster-metadata-decoder", "--files", ",".join(map(str, files))]
+        return self.java(jars(self.kafka.tools), arguments)
+
+    def java(self, jars: Path, arguments: list[str]) -> str:
         """What a tool of Kafka's prints. Raises RuntimeError with its last words when it fails."""
-        done = subprocess.run([*JVM, "-Xmx256m", "-cp", f"{self.jars}/*", *arguments], capture_output=True, text=True)
+        done = subprocess.run([*JVM, "-Xmx256m", "-cp", f"{jars}/*", *arguments], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{arguments[0]} failed: {(done.stdout + done.stderr)[-2000:]}")
         return done.stdout
@@ -139,24 +144,18 @@ class Cluster:
         """SIGCONT; returns when, in epoch milliseconds."""
         return self._signal(node, "thaw", signal.SIGCONT)
 
-    def stop(self, node: int) -> int:
-        """A controlled shutdown (SIGTERM), to its end; returns when it began, in epoch milliseconds."""
-        when = self._signal(node, "stop", signal.SIGTERM)
+    def stop(self, node: int) -> None:
+        """A controlled shutdown (SIGTERM), to its end; without a quorum it has none, and the broker is killed."""
+        self._signal(node, "stop", signal.SIGTERM)
         process = self.brokers[node].process
         assert process is not None
         status = end(process, STOPPED_WITHIN_S)
         self.journal.note("stopped", broker=node, status=status)
-        return when
 
     def stop_all(self) -> None:
-        """Stop whatever still runs, all at once, as a machine that is switched off does."""
-        running = [broker for broker in self.brokers.values() if broker.running]
-        for broker in running:
-            self._signal(broker.node_id, "stop", signal.SIGTERM)
-        for broker in running:
-            assert broker.process is not None
-            status = end(broker.process, STOPPED_WITHIN_S)
-            self.journal.note("stopped", broker=broker.node_id, status=status)
+        """Stop whatever still runs, one after the other."""
+        for node in [node for node, broker in self.brokers.items() if broker.running]:
+            self.stop(node)
 
     def _signal(self, node: int, action: str, number: signal.Signals) -> int:
         process = self.brokers[node].process

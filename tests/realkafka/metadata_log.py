@@ -12,7 +12,7 @@ from realkafka.cluster import Cluster
 from realkafka.load import Place
 
 RECORD = re.compile(r"CreateTime: (\d+) .*? payload: (\{.*\})$")
-NO_LEADER = -1
+ELR = ("eligibleLeaderReplicas", "lastKnownElr")
 
 
 class Isr(NamedTuple):
@@ -37,8 +37,7 @@ def dump(cluster: Cluster, out: Path) -> Path:
     """Print the longest metadata log of the stopped cluster into a file."""
     logs = [sorted(broker.data.glob("__cluster_metadata-0/*.log")) for broker in cluster.brokers.values()]
     longest = max(logs, key=lambda files: sum(file.stat().st_size for file in files))
-    files = ",".join(map(str, longest))
-    out.write_text(cluster.java([cluster.kafka.dump_tool, "--cluster-metadata-decoder", "--files", files]))
+    out.write_text(cluster.dump(*longest))
     return out
 
 
@@ -48,6 +47,8 @@ class MetadataLog:
     def __init__(self, path: Path) -> None:
         self.isrs: list[Isr] = []
         self.elections: list[Election] = []
+        self.removals: list[tuple[int, int]] = []
+        """When a broker was taken out of an ISR, and which."""
         self._topics: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], dict[str, Any]] = {}
         for ts_ms, record in _records(path):
@@ -61,14 +62,21 @@ class MetadataLog:
         elif kind == "PARTITION_CHANGE_RECORD":
             self._change(ts_ms, data)
         elif kind == "CLEAR_ELR_RECORD":
-            # It counts as a partition epoch where there was something to clear; the faults here never write one.
-            raise NotImplementedError(f"a CLEAR_ELR_RECORD at {ts_ms}: partition epochs would be off")
+            self._clear_elr(data["topicName"])
+
+    def _clear_elr(self, topic: str) -> None:
+        """A partition epoch where there was an ELR or a last known one to clear; an empty name means all topics."""
+        for (topic_id, _), state in self._partitions.items():
+            if topic in ("", self._topics[topic_id]) and any(state.get(key) for key in ELR):
+                state["partitionEpoch"] += 1
+                state |= {key: [] for key in ELR}
 
     def _change(self, ts_ms: int, data: dict[str, Any]) -> None:
         state = self._partitions[data["topicId"], data["partitionId"]]
         before = set(state["isr"])
         state["partitionEpoch"] += 1
-        state |= {key: value for key, value in data.items() if key in ("isr", "leader", "leaderRecoveryState")}
+        state |= {key: value for key, value in data.items() if key in ("isr", *ELR)}
+        self.removals += [(ts_ms, broker) for broker in before - set(state["isr"])]
         place = self._topics[data["topicId"]], data["partitionId"]
         if set(state["isr"]) != before:
             self.isrs.append(Isr(*place, state["partitionEpoch"], tuple(sorted(state["isr"]))))
@@ -80,5 +88,7 @@ class MetadataLog:
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open() as lines:
         for line in lines:
+            if "skipping" in line:
+                raise ValueError(f"the tool does not know a record of {path}: {line.strip()}")
             if found := RECORD.search(line.rstrip()):
                 yield int(found[1]), json.loads(found[2])

@@ -51,7 +51,7 @@ LOG4J2_CLEANERS = tuple(
 LOG4J1_CLEANERS = (Logger("kafka.log.LogCleaner", "INFO", "Cleaner"),)
 
 
-def configure(kafka: Version, folder: Path, snippet: str = "yaml") -> list[str]:
+def configure(kafka: Version, folder: Path, snippet: str) -> list[str]:
     """Put the shipped configuration and hwmark's into `folder`; returns the JVM's flags that name them.
 
     `snippet`: which of hwmark's files for log4j2 is merged, `yaml` or `xml`.

@@ -104,10 +104,14 @@ def claims(story: Story) -> list[Row]:
     return [row for row in regressions(story) if row["proof"] == "unproven" or row["class"] == "loss_not_excluded"]
 
 
-def unfelt(story: Story) -> list[Place]:
-    """Partitions of clicks that lost nothing: then the run has shown nothing."""
-    gone = lost(story)
-    return [place for place in CLICKS.places() if place not in gone]
+def without_effect(story: Story) -> list[str]:
+    """Faults that changed nothing: then the run has shown nothing."""
+    gone, removals = lost(story), story.metadata.removals
+    quiet = [f"no loss in {_name(place)}" for place in CLICKS.places() if place not in gone]
+    shrunk = {broker for at_ms, broker in removals if at_ms >= story.faults[0].at_ms}
+    return quiet + [
+        f"broker {node} never left an ISR" for node in (story.roles.frozen, story.roles.stale) if node not in shrunk
+    ]
 
 
 def report(story: Story) -> list[str]:

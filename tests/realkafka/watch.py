@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from realkafka.beside import Beside, Row
 from schemas import alerts
 
-EVERY_S = 0.25
+EVERY_S = 0.5
 
 
 @dataclass
