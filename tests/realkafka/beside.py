@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from pipelines.alerting.evaluate import evaluate
@@ -76,9 +76,13 @@ class Beside:
         """Every row of a table as it is now; none where it was not written yet."""
         uri = str(self.lake / path)
         try:
-            return DeltaTable(uri).to_pyarrow_table().to_pylist() if DeltaTable.is_deltatable(uri) else []
+            if not DeltaTable.is_deltatable(uri):
+                return []
+            found: Any = QueryBuilder().register("t", DeltaTable(uri)).execute("SELECT * FROM t").read_all()
         except DeltaError:
             return []
+        columns = {name: found.column(name).to_pylist() for name in found.column_names}
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
     def _start(self, name: str, *arguments: str) -> None:
         self._processes[name] = start(self._command(*arguments), self.folder / f"{name}.txt")

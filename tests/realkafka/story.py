@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
-from realkafka.beside import Beside, Row
+from realkafka.beside import Beside
 from realkafka.cluster import BROKERS, Broker, Cluster
 from realkafka.journal import Journal
 from realkafka.load import Log, Place, Producers, Reader, Topic, read_back
@@ -19,8 +19,7 @@ from realkafka.metadata_log import MetadataLog, dump
 from realkafka.processes import wait_until
 from realkafka.segments import log_end
 from realkafka.versions import Version
-from realkafka.watch import Fault, wait_for
-from schemas import hw_regressions, isr_changes
+from realkafka.watch import Evidence, Fault, Lost, Removed, Watch
 
 LAG_MS, SESSION_MS = 4_000, 12_000
 """The lag rule acts first (at most 1.5 times the lag after a follower's last word), fencing after it."""
@@ -127,39 +126,29 @@ class Story:
 
     def _freeze(self, frozen: int) -> None:
         """A follower stands still for longer than the lag, and comes back."""
-        at_ms = self.cluster.freeze(frozen)
-        fault = Fault(
-            f"broker {frozen} frozen: out of the ISR", at_ms, isr_changes.TABLE.path,
-            _removes(frozen, at_ms), _alert("out_of_sync", at_ms),
-        )  # fmt: skip
+        watch = self._watch(f"broker {frozen} frozen: out of the ISR", self.cluster.freeze(frozen), Removed(frozen))
         # By the clock: a client that happens to ask the frozen broker for the ISR hangs with it.
         time.sleep(FROZEN_S)
         self.cluster.thaw(frozen)
-        self._see(fault)
+        watch.wait()
         self._wait("the ISR with it again", ORDERS, lambda isr: frozen in isr)
         time.sleep(CALM_S)
 
     def _lose(self, roles: Roles) -> None:
         """A follower dies, its leader goes on alone and dies, and the stale follower is elected."""
-        at_ms = self.cluster.kill(roles.stale)
-        fault = Fault(
-            f"broker {roles.stale} killed: out of the ISR", at_ms, isr_changes.TABLE.path,
-            _removes(roles.stale, at_ms), _alert("out_of_sync", at_ms),
-        )  # fmt: skip
-        self._wait("the leader of clicks alone in its ISR", CLICKS, lambda isr: isr == [roles.alone])
-        self._see(fault)
-        at_ms = self.cluster.kill(roles.alone)
-        fault = Fault(
-            f"broker {roles.alone} killed, {roles.stale} elected: loss", at_ms, hw_regressions.TABLE.path,
-            lambda row: row["severity"] == "critical", _alert("loss", at_ms),
-        )  # fmt: skip
-        ends = [self.cluster.brokers[node].data for node in (roles.stale, roles.alone)]
+        stale, alone = roles.stale, roles.alone
+        watch = self._watch(f"broker {stale} killed: out of the ISR", self.cluster.kill(stale), Removed(stale))
+        self._wait("the leader of clicks alone in its ISR", CLICKS, lambda isr: isr == [alone])
+        watch.wait()
+        time.sleep(CALM_S)
+        watch = self._watch(f"broker {alone} killed, {stale} elected: loss", self.cluster.kill(alone), Lost())
+        ends = [self.cluster.brokers[node].data for node in (stale, alone)]
         self.log_ends = {place: (log_end(ends[0], place), log_end(ends[1], place)) for place in CLICKS.places()}
-        self.cluster.start(roles.stale)
-        self._wait("the stale broker leads clicks", CLICKS, lambda isr: isr == [roles.stale])
-        self._see(fault)
-        self.cluster.start(roles.alone)
-        self._wait("the old leader follows", CLICKS, lambda isr: roles.alone in isr)
+        self.cluster.start(stale)
+        self._wait("the stale broker leads clicks", CLICKS, lambda isr: isr == [stale])
+        watch.wait()
+        self.cluster.start(alone)
+        self._wait("the old leader follows", CLICKS, lambda isr: alone in isr)
         self._wait("all in sync", ORDERS, lambda isr: len(isr) == len(BROKERS))
         time.sleep(CALM_S)
 
@@ -185,9 +174,9 @@ class Story:
         elected = [e.ts_ms for e in self.metadata.elections if e.unclean and e.place[0] == CLICKS.name]
         self.faults[-1].elected_ms = min(elected, default=None)
 
-    def _see(self, fault: Fault) -> None:
-        wait_for(fault, self.beside, SEEN_WITHIN_S)
-        self.faults.append(fault)
+    def _watch(self, name: str, at_ms: int, evidence: Evidence) -> Watch:
+        self.faults.append(Fault(name, at_ms, evidence))
+        return Watch(self.faults[-1], self.beside, SEEN_WITHIN_S)
 
     def _wait(self, what: str, topic: Topic, wanted: Callable[[list[int]], bool]) -> None:
         """Wait until the ISR of every partition of a topic is as wanted, as the brokers that live know it."""
@@ -237,13 +226,3 @@ def _active_controller(broker: Broker) -> int:
     """Who leads the quorum, as a node has it on disk."""
     state = json.loads((broker.data / "__cluster_metadata-0" / "quorum-state").read_text())
     return int(state["leaderId"])
-
-
-def _removes(broker: int, since_ms: int) -> Callable[[Row], bool]:
-    return lambda row: broker in (row["removed"] or ()) and row["ts"].timestamp() * 1000 >= since_ms
-
-
-def _alert(rule: str, since_ms: int) -> Callable[[Row], bool]:
-    return lambda row: (
-        row["rule"] == rule and row["state"] == "firing" and row["last_ts"].timestamp() * 1000 >= since_ms
-    )
