@@ -168,9 +168,7 @@ class Story:
         dump(self.cluster, self.folder / "metadata.txt")
         self._write_down()
         self.beside.hwmark("run", "--once", "--drain")
-        self.beside.hwmark("check")
-        for what in ("regressions", "isr", "alerts", "health"):
-            self.beside.hwmark("show", what)
+        self.beside.hwmark("show", "regressions")
         elected = [e.ts_ms for e in self.metadata.elections if e.unclean and e.place[0] == CLICKS.name]
         self.faults[-1].elected_ms = min(elected, default=None)
 
