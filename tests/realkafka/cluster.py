@@ -26,7 +26,7 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 JVM = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 UP_WITHIN_S = 120
-STOPPED_WITHIN_S = 15
+STOPPED_WITHIN_S = 30
 
 
 @dataclass
@@ -48,6 +48,12 @@ class Broker:
     @property
     def data(self) -> Path:
         return self.folder / "data"
+
+    def replication_log(self) -> str:
+        """Everything that hwmark's file made the broker log, the rotated files first, oldest first."""
+        rotated = list(self.logs.glob("replication.log.*"))
+        oldest_first = sorted(rotated, key=lambda file: file.stat().st_mtime_ns)
+        return "".join(file.read_text() for file in [*oldest_first, self.logs / "replication.log"])
 
     @property
     def properties(self) -> Path:
@@ -144,18 +150,18 @@ class Cluster:
         """SIGCONT; returns when, in epoch milliseconds."""
         return self._signal(node, "thaw", signal.SIGCONT)
 
-    def stop(self, node: int) -> None:
+    def stop(self, node: int, within_s: float = STOPPED_WITHIN_S) -> None:
         """A controlled shutdown (SIGTERM), to its end; without a quorum it has none, and the broker is killed."""
         self._signal(node, "stop", signal.SIGTERM)
         process = self.brokers[node].process
         assert process is not None
-        status = end(process, STOPPED_WITHIN_S)
+        status = end(process, within_s)
         self.journal.note("stopped", broker=node, status=status)
 
     def stop_all(self) -> None:
-        """Stop whatever still runs, one after the other."""
+        """End whatever still runs."""
         for node in [node for node, broker in self.brokers.items() if broker.running]:
-            self.stop(node)
+            self.stop(node, within_s=5)
 
     def _signal(self, node: int, action: str, number: signal.Signals) -> int:
         process = self.brokers[node].process

@@ -7,7 +7,7 @@ into which file, by which appender, at which level.
 from __future__ import annotations
 
 import json
-import shutil
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,17 +60,25 @@ def configure(kafka: Version, folder: Path, snippet: str) -> list[str]:
 
 
 def _configure_log4j1(folder: Path) -> list[str]:
-    ours = (CONF / "log4j1-hwmark.properties").read_text()
     merged = folder / "log4j.properties"
-    merged.write_text(shipped_log4j1() + ours)
+    merged.write_text(shipped_log4j1() + _ours("log4j1-hwmark.properties"))
     return [f"-Dlog4j.configuration=file:{merged}"]
 
 
 def _configure_log4j2(folder: Path, snippet: str) -> list[str]:
     shipped = folder / "log4j2.yaml"
     shipped.write_text(json.dumps(shipped_log4j2(), indent=2))
-    ours = Path(shutil.copy(CONF / f"log4j2-hwmark.{snippet}", folder))
+    ours = folder / f"log4j2-hwmark.{snippet}"
+    ours.write_text(_ours(ours.name))
     return [f"-Dlog4j2.configurationFile={shipped},{ours}"]
+
+
+def _ours(name: str) -> str:
+    """A file of conf/, with smaller files, so that they rotate while the run lasts."""
+    text, changed = re.subn(r'(size: "|size="|MaxFileSize=)100 ?MB', r"\g<1>1MB", (CONF / name).read_text())
+    if changed != 1:
+        raise ValueError(f"conf/{name} names the size of its files {changed} times, not once")
+    return text
 
 
 def shipped_log4j2() -> dict[str, Any]:

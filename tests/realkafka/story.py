@@ -159,10 +159,9 @@ class Story:
         assert self.reader is not None
         self.reader.stop()
         for node in BROKERS[:2]:  # the last one has no quorum to ask
-            log = self.cluster.brokers[node].logs / "replication.log"
-            before = log.stat().st_size
+            before = len(self.cluster.brokers[node].replication_log())
             self.cluster.stop(node)
-            self.logged_while_stopping[node] = log.read_bytes()[before:].decode()
+            self.logged_while_stopping[node] = self.cluster.brokers[node].replication_log()[before:]
         self.cluster.stop_all()
         self.statuses = self.beside.stop()
         dump(self.cluster, self.folder / "metadata.txt")

@@ -40,6 +40,6 @@ def test_a_controlled_shutdown_is_logged_to_its_end(story: Story) -> None:
 
 def test_the_version_and_the_active_controller_are_in_replication_log(story: Story) -> None:
     """The rules of a version, and which controller's lines are committed, are known from our file alone."""
-    logs = [(directory / "replication.log").read_text() for directory in story.cluster.log_directories]
+    logs = [broker.replication_log() for broker in story.cluster.brokers.values()]
     assert all(f"Kafka version: {story.kafka.kafka}" in log for log in logs)
     assert any("Becoming the active controller at epoch" in log for log in logs)
