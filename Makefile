@@ -19,6 +19,8 @@ demo: $(READY) ## the whole job on recorded logs of a real Kafka and a simulated
 test: $(READY) ## all tests
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -m spark
+	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
+	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
 	@$(BIN)/pytest -s tests/realkafka --kafka=$(VERSION)
