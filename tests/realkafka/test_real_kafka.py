@@ -24,6 +24,10 @@ def test_no_report_of_a_broker_disagrees(story: Story) -> None:
     assert verdicts.disagreements(story) == []
 
 
+def test_no_telemetry_is_missing_though_files_rotate(story: Story) -> None:
+    assert verdicts.gaps(story) == []
+
+
 def test_every_fault_had_its_row_and_its_alert_while_the_cluster_went_on(story: Story) -> None:
     assert [fault.name for fault in story.faults if None in (fault.row_ms, fault.alert_ms)] == []
 

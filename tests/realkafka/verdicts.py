@@ -9,7 +9,7 @@ from realkafka.beside import Row
 from realkafka.load import Place
 from realkafka.metadata_log import Isr
 from realkafka.story import CLICKS, TOPICS, Story
-from schemas import hw_regressions, isr_changes, partition_hw
+from schemas import hw_regressions, isr_changes, partition_hw, telemetry_gaps
 
 
 class Lost(NamedTuple):
@@ -97,6 +97,11 @@ def wrong_isr_changes(story: Story) -> list[str]:
 def disagreements(story: Story) -> list[Row]:
     """Reports that the reconstruction cannot explain."""
     return [row for row in story.beside.rows(partition_hw.TABLE.path) if row["agreement"] == "disagree"]
+
+
+def gaps(story: Story) -> list[Row]:
+    """Telemetry that hwmark misses; nothing was lost on its way here."""
+    return [row for row in story.beside.rows(telemetry_gaps.TABLE.path) if row["kind"] == "gap"]
 
 
 def claims(story: Story) -> list[Row]:
