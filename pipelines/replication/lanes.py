@@ -70,9 +70,9 @@ LANES = shape(
     cut_off_ts=NULL,
     cut_off_until=NULL,
 )
-"""`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report has
-linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may be the
-last word of a broker that was killed."""
+"""`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report
+has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may be
+the last word of a broker that was killed."""
 
 
 REPLICAS = shape(
@@ -108,8 +108,8 @@ HW_ROWS = shape(
     before=NULL,
     awaited=NULL,
 )
-"""A row of silver/partition_hw to be. `before`: of a report the HW before it, as the broker printed it; of an open report
-`holding` has its links, see reports, and `awaited` is a computed HW beside it whose own report is missing."""
+"""A row of silver/partition_hw to be. `before`: of a report the HW before it, as the broker printed it; of an open
+report `holding` has its links, see reports, and `awaited` is a computed HW beside it whose own report is missing."""
 
 
 RECORDED = shape(key=0, ts=NULL, topic_id=-1)
