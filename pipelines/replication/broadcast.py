@@ -118,6 +118,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         told_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
         state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
     elif row["event_type"] == "config":
+        if row["min_isr"] is None and row["lag_max_ms"] is None:
+            return
         topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
         topic_id = -1 if row["topic_id"] is None else state.topic_ids.number(row["topic_id"])
         state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)

@@ -27,7 +27,7 @@ from pipelines.simulate.plan import plan
 
 FULL, LEAN, INFO = 3, 2, 0
 LEVELS = (FULL, LEAN, INFO)
-SECONDS = 60
+SECONDS = 600
 """What has not ended by then goes round in circles: so few events take less than one."""
 
 
