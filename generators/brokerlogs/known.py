@@ -18,6 +18,8 @@ PLACE = np.dtype(
         ("wanted", "i1"),
         ("again", "i1"),  # after a gap: the leader's LEO is to be told even if unchanged
         ("unclean", "i1"),  # marked as RECOVERING, until the next leader line
+        ("members", "i2"),  # of the ISR as a line named it last, 0 where none did
+        ("changed", "i8"),  # when that was
         ("leader_epoch", "i4"),
         ("partition_epoch", "i4"),
         ("topic_id", "i4"),

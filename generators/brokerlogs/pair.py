@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from generators.brokerlogs.compiled import Array, compiled
-from generators.brokerlogs.leos import leo_of
+from generators.brokerlogs.fetches import fetch_nearby, fetch_of_thread, follower, next_of_thread
 from generators.brokerlogs.lines import (
     ADVANCED,
-    ALTER,
     BROKEN,
     CREATING,
     LEADING,
-    NOTED,
     PROPOSED,
     RECORDED,
     SKIPPED,
@@ -27,10 +25,6 @@ from generators.brokerlogs.lines import (
     UNIFIED,
 )
 
-FETCH_MS = 500
-"""Log time that one fetch's lines may be apart (66 ms were seen)."""
-STOCK_MS, STOCK_LINES = 100, 64
-"""The same for the stock pattern, which names no thread."""
 LEVEL_MS, REOPEN_MS = 10_000, 1000
 """Log time in which a source shows its level, and for which that answer is not asked for again."""
 HOLE_LINES, HOLE_MS = 1000, 5000
@@ -51,101 +45,6 @@ STATE = np.dtype(
 was asked for, the greatest `%sn` so far (-1 none) and the time of the last line (-1)."""
 UNREADABLE = -1
 """In place of a number of lost lines: a broken one, in a log that numbers none."""
-
-
-@compiled
-def _next_of_thread(lines: Array, n: int) -> Array:
-    following = np.full(n, -1, np.int32)
-    threads = 0
-    for i in range(n):
-        threads = max(threads, lines[i].thread + 1)
-    last = np.full(threads, -1, np.int32)
-    for i in range(n - 1, -1, -1):
-        thread = lines[i].thread
-        if thread >= 0:
-            following[i] = last[thread]
-            last[thread] = i
-    return following
-
-
-@compiled
-def _passed(lines: Array, start: int, stop: int, limit: int) -> bool:
-    """Whether a line of [start, stop) has a time above `limit`."""
-    for i in range(start, stop):  # noqa: SIM110  (a generator cannot be compiled)
-        if lines[i].ts > limit:
-            return True
-    return False
-
-
-@compiled
-def _follower(lines: Array, following: Array, n: int, i: int, kind: int, last: bool) -> int:
-    """The next line of i's thread if it has that shape and comes in time: (line, -1 for none or -2 for undecided)."""
-    j = following[i]
-    limit = lines[i].ts + FETCH_MS
-    if j < 0:
-        return -1 if last or _passed(lines, i + 1, n, limit) else -2
-    if lines[j].kind != kind or _passed(lines, i + 1, j + 1, limit):
-        return -1
-    return int(j)
-
-
-@compiled
-def _same_fetch(buf: Array, lines: Array, hw: int, skipped: int, recorded: int) -> bool:
-    """Whether a RECORDED line fits what the attempt to raise the HW printed: a fetch at or above the HW it
-    moved, or the very LEO that the attempt saw (an append prints LEOs too)."""
-    line = lines[recorded]
-    if skipped >= 0:
-        return bool(leo_of(buf, lines[skipped], line.replica) == line.a)
-    return bool(hw < 0 or line.a >= lines[hw].b)
-
-
-@compiled
-def _fetch_of_thread(buf: Array, lines: Array, following: Array, n: int, i: int, last: bool) -> tuple[int, int]:
-    """(RECORDED line, ADVANCED line) of the fetch that line i opens.
-
-    A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it completed
-    (of any partition), what it recorded.
-    """
-    place, limit = lines[i].place, lines[i].ts + FETCH_MS
-    hw = i if lines[i].kind == ADVANCED else -1
-    skipped = i if lines[i].kind == SKIPPED else -1
-    tried = lines[i].kind != PROPOSED
-    j = following[i]
-    while True:
-        if j < 0:
-            return (-1 if last or _passed(lines, i + 1, n, limit) else -2), -1
-        kind = lines[j].kind
-        same = lines[j].place == place
-        if kind == RECORDED:
-            fits = same and _same_fetch(buf, lines, hw, skipped, j) and not _passed(lines, i + 1, j + 1, limit)
-            return (j, hw) if fits else (-1, -1)
-        if kind == NOTED:
-            j = following[j]
-            continue
-        if tried or not (kind == ALTER or (same and (kind in (ADVANCED, SKIPPED, UNDER_MIN)))):
-            return -1, -1
-        tried = kind != ALTER
-        hw = j if kind == ADVANCED else hw
-        skipped = j if kind == SKIPPED else skipped
-        j = following[j]
-
-
-@compiled
-def _fetch_nearby(buf: Array, lines: Array, decisions: Array, n: int, i: int, last: bool) -> tuple[int, int]:
-    """The same without threads: the next fetch of the partition at or above the HW, as well as can be told."""
-    hw = i if lines[i].kind == ADVANCED else -1
-    skipped = i if lines[i].kind == SKIPPED else -1
-    for j in range(i + 1, min(n, i + 1 + STOCK_LINES)):
-        if lines[j].ts > lines[i].ts + STOCK_MS:
-            return -1, -1
-        if lines[j].place != lines[i].place:
-            continue
-        kind = lines[j].kind
-        if kind == RECORDED and not decisions[j].taken and _same_fetch(buf, lines, hw, skipped, j):
-            return j, hw
-        if kind in (ADVANCED, SKIPPED, PROPOSED):
-            return -1, -1
-    return (-1 if last or i + STOCK_LINES < n else -2), -1
 
 
 @compiled
@@ -184,15 +83,17 @@ def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int
 
 
 @compiled
-def decide(buf: Array, lines: Array, n: int, taken: Array, state: Any, forced: int, last: bool) -> tuple[Array, int]:
-    """Decisions for a prefix of the lines: (decisions, length of the prefix). `state` moves on to its end.
+def decide(
+    buf: Array, lines: Array, n: int, taken: Array, places: Array, state: Any, forced: int, last: bool
+) -> tuple[Array, int]:
+    """Decisions for a prefix of the lines: (decisions, length of the prefix). `state` and `places` move on to its end.
 
     `taken` are the lines that a decision of an earlier call already took.
     """
     decisions = np.zeros(n, DECISION)
     for j in taken:
         decisions[j].taken = 1
-    following = _next_of_thread(lines, n)
+    following = next_of_thread(lines, n)
     for i in range(n):
         line, decision = lines[i], decisions[i]
         kind = line.kind
@@ -217,11 +118,11 @@ def decide(buf: Array, lines: Array, n: int, taken: Array, state: Any, forced: i
             level = forced
         opens = (telling or kind == PROPOSED) and level == FULL and not decision.taken
         if opens and line.thread >= 0:
-            decision.fetch, decision.hw = _fetch_of_thread(buf, lines, following, n, i, last)
+            decision.fetch, decision.hw = fetch_of_thread(buf, lines, following, n, i, places, last)
         elif opens:
-            decision.fetch, decision.hw = _fetch_nearby(buf, lines, decisions, n, i, last)
+            decision.fetch, decision.hw = fetch_nearby(buf, lines, decisions, n, i, last)
         elif kind == TRUNCATING and line.thread >= 0:
-            decision.fetch = _follower(lines, following, n, i, UNIFIED, last)
+            decision.fetch = follower(lines, following, n, i, UNIFIED, last)
         if decision.fetch == -2:
             return decisions, i
         greatest = state.number
@@ -239,6 +140,8 @@ def decide(buf: Array, lines: Array, n: int, taken: Array, state: Any, forced: i
             decisions[decision.fetch].taken = 1
             if decision.hw >= 0 and decision.hw != i:
                 decisions[decision.hw].taken = 1
+        if line.members > 0 and line.place >= 0:
+            places[line.place].members, places[line.place].changed = line.members, line.ts
         decision.level = max(level, INFO)
         state.level, state.opened, state.number = level, opened, greatest
         if kind == RECORDED:

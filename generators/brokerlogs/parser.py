@@ -162,7 +162,7 @@ class SourceParser:
         lines, whole = self._scan(data, buf, ends), int(ends[-1]) + 1 if len(ends) else 0
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
         before = int(self._decided["ts"][0])
-        decisions, stop = decide(buf, lines, len(lines), taken, self._decided[0], self._level, last)
+        decisions, stop = decide(buf, lines, len(lines), taken, self._known.state, self._decided[0], self._level, last)
         rest = int(lines["start"][stop]) if stop < len(lines) else whole
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:] if stop < len(lines) else data[rest : rest + LONGEST + 1]

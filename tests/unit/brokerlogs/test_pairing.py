@@ -1,6 +1,9 @@
 """Which line of a fetch belongs to which: by thread where the pattern names it, by nearness where it does not."""
 
-from log_lines import PARTITION, advanced, events, leader, line, partition, recorded, short, skipped
+import pytest
+from log_lines import PARTITION, STATE, advanced, events, leader, line, partition, plain, recorded, short, skipped
+
+from generators.brokerlogs.parser import SourceParser
 
 
 def rows(*lines, **settings):
@@ -50,9 +53,80 @@ def test_a_fetch_below_the_hw_did_not_move_it():
     assert [kind for kind, *_ in rows(advanced(0, 5, ms=10), recorded(2, 4, ms=11))] == ["hw", "fetch"]
 
 
-def test_a_fetch_more_than_half_a_second_later_is_another():
-    assert [kind for kind, *_ in rows(advanced(0, 5, ms=10), recorded(2, 5, ms=511))] == ["hw", "fetch"]
-    assert [kind for kind, *_ in rows(advanced(0, 5, ms=10), recorded(2, 5, ms=510))] == ["fetch", "hw"]
+def kinds(*lines, isr="1,2,3"):
+    """Of lines after the start of a leader with this ISR."""
+    first = [leader(thread="metadata", isr=isr), recorded(3, 0, name="orders-9", thread="z", ms=5)]
+    return [kind for kind, *_ in short(events(*first, *lines)[2:])]
+
+
+ALONE, TWO = (partition(f"ISR updated to {isr}  and version updated to 4") for isr in ("1", "1,2"))
+
+
+@pytest.mark.parametrize(
+    ("isr", "before", "longest"),
+    [
+        pytest.param("1,2,3", [], 5000, id="only a fetch can move the HW"),
+        pytest.param("1", [], 500, id="the leader is alone in its ISR"),
+        pytest.param("1,2,3", [line(ALONE, ms=20)], 500, id="since"),
+        pytest.param("1", [line(TWO, ms=20)], 5000, id="no more"),
+        pytest.param(
+            "1,2,3",
+            [line(TWO, ms=9_600)],
+            500,
+            id="the ISR moves it",
+        ),
+    ],
+)
+def test_a_thread_may_stand_still_between_a_hw_and_its_fetch(isr, before, longest):
+    told = ["isr"] * len(before)
+    for wait, expected in [(longest, ["fetch", "hw"]), (longest + 1, ["hw", "fetch"])]:
+        pair = [advanced(0, 5, ms=10_000), recorded(2, 5, ms=10_000 + wait)]
+        assert kinds(*before, *pair, isr=isr) == told + expected
+
+
+def test_without_a_line_of_the_isr_it_may_not():
+    assert [kind for kind, *_ in short(events(advanced(0, 5, ms=10), recorded(2, 5, ms=511)))] == ["hw", "fetch"]
+
+
+def test_leos_and_proposals_wait_no_longer_for_their_fetch():
+    assert kinds(skipped({2: 5, 1: 6}, ms=10_000), recorded(2, 5, ms=10_501))[-1] == "fetch"
+    assert kinds(skipped({2: 5, 1: 6}, ms=10_000), recorded(2, 5, ms=10_500))[0] == "fetch"
+
+
+def test_the_isr_is_that_of_the_partition_and_of_metadata_too():
+    changed = (
+        "[Broker id=1] Skipped the become-leader state change for orders-1 with topic id Some(8x30CauwR6S1Ou0qiySY3A) "
+        "and partition state LeaderAndIsrPartitionState(leader=1, leaderEpoch=0, isr=[1], partitionEpoch=1, "
+        "replicas=[1, 2]) since it is already the leader with leader epoch 0."
+    )
+    other = leader(thread="metadata", name="orders-2", isr="1,2,3", ms=30)
+    pair = [advanced(0, 5, ms=10_000), recorded(2, 5, ms=10_501)]
+    assert kinds(line(changed, STATE, ms=20), other, *pair)[-2:] == ["hw", "fetch"]
+
+
+def test_the_reader_waits_for_a_stall_only_where_there_may_be_one():
+    """Until when, in log time of other threads, nothing behind a HW line is given out."""
+
+    def given_out(isr, *more):
+        parser = SourceParser("c", "s")
+        parser.feed((leader(thread="metadata", isr=isr) + recorded(2, 0, ms=500) + "".join(more)).encode())
+        parser.feed(advanced(0, 5, ms=10_000).encode())
+        for waited in range(100, 9_000, 100):
+            other = recorded(3, 9, name="orders-2", thread="b", ms=10_000 + waited)
+            if parser.feed(other.encode()).num_rows:
+                return waited
+        return None
+
+    assert given_out("1,2,3") == 5100
+    assert given_out("1") == 600
+    assert given_out("1,2,3", line(TWO, ms=9_900)) == 600
+
+
+def test_a_pause_of_the_whole_broker_delays_nothing():
+    parser = SourceParser("c", "s")
+    parser.feed((leader(thread="metadata") + recorded(2, 0, ms=500) + advanced(0, 5, ms=10_000)).encode())
+    after = recorded(3, 9, name="orders-2", thread="b", ms=11_600) + recorded(2, 5, ms=11_601)
+    assert [kind for kind, *_ in short(plain(parser.feed(after.encode())))] == ["fetch", "hw", "fetch"]
 
 
 def test_a_fetch_that_makes_a_replica_eligible_precedes_the_proposal_it_triggers():
