@@ -166,7 +166,8 @@ class Leading:
         for follower in self.followers.values():
             if follower.leo < shortest:
                 synced = follower.id in maximal
-                caught_up = not synced and self._is_caught_up(follower, now)
+                joins = not synced and self.broker.version.waits_for_joiners
+                caught_up = joins and self._is_caught_up(follower, now)
                 if rules.counts(synced, caught_up, caught_up and admits(follower)):
                     shortest = follower.leo
         return shortest

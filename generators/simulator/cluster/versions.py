@@ -18,6 +18,8 @@ class Version:
     """The HW stands still under min ISR (since 3.7)."""
     admits_ineligible: bool = False
     """Fenced brokers and old incarnations may join an ISR (before 3.5, KIP-841 and KIP-903)."""
+    waits_for_joiners: bool = True
+    """The HW waits for a caught-up replica outside the ISR too (since 0.10.2, KAFKA-4485), not for the ISR alone."""
     refuses_second_change: bool = True
     """A leader asks for one ISR change of a partition at a time, and drops a second one (since 2.7, KIP-497)."""
     eligible_leader_replicas: bool = False
@@ -36,6 +38,7 @@ VERSIONS: dict[str, Version] = {
             strict_min_isr=False,
             admits_ineligible=True,
             refuses_second_change=False,
+            waits_for_joiners=False,
         ),
         Version(
             "0.10",
@@ -43,6 +46,7 @@ VERSIONS: dict[str, Version] = {
             strict_min_isr=False,
             admits_ineligible=True,
             refuses_second_change=False,
+            waits_for_joiners=False,
         ),
         Version("2.8", strict_min_isr=False, admits_ineligible=True),
         Version("3.6", strict_min_isr=False),
