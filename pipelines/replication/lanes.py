@@ -71,8 +71,8 @@ LANES = shape(
     cut_off_until=NULL,
 )
 """`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report
-has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may be
-the last word of a broker that was killed."""
+has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may
+be the last word of a broker that was killed."""
 
 
 REPLICAS = shape(

@@ -1,6 +1,6 @@
 """Recordings of clusters that nobody here had chosen: every range, every ISR change, no false alarm, no disagreement.
 
-`TRUTH.md` in each folder says what happened and how it is known: from what clients had acknowledged and could read back.
+`TRUTH.md` in each folder says what happened and how it is known: from what clients saw acknowledged and read back.
 """
 
 import functools
