@@ -53,8 +53,8 @@ class Broker:
         """Replicas that are gone with them, and their topic ids."""
         self.dies_printing = False
         """It is to be killed between the line of the next HW and that of the fetch which moved it."""
-        self.ends: dict[int, int] = {}
-        """By process: when it ended."""
+        self.kills: dict[int, int] = {}
+        """By process: when it was killed; one that is shut down first prints what it has begun."""
         self.clean = True
         """The last process flushed and checkpointed before it ended (.kafka_cleanshutdown)."""
         self._forget()
@@ -115,7 +115,8 @@ class Broker:
     def end(self) -> None:
         """The process is gone; what it had in memory too."""
         self.running = self.frozen = self.dies_printing = False
-        self.ends[self.process] = self.now
+        if not self.clean:
+            self.kills[self.process] = self.now
         for fetcher in self.fetchers.values():
             fetcher.session.wake_all()
         for replica in self.replicas.values():

@@ -63,7 +63,7 @@ class Late(Generic[T]):
 
     def _printed(self, waiting: _Waiting) -> Iterator[tuple[Happening, T]]:
         h = waiting.happening
-        if not ended(self._simulation(), h.broker, waiting.process, waiting.due):
+        if not killed(self._simulation(), h.broker, waiting.process, waiting.due):
             by = waiting.due - h.at
             yield h._replace(at=h.at + by, ts=h.ts + by), waiting.item  # type: ignore[misc]
 
@@ -72,9 +72,9 @@ class Late(Generic[T]):
         return simulation.brokers[broker].process if simulation is not None else 0
 
 
-def ended(simulation: Simulation | None, broker: int, process: int, before: int) -> bool:
-    """Whether a process of a broker had ended before a moment."""
-    end = simulation.brokers[broker].ends.get(process) if simulation is not None else None
+def killed(simulation: Simulation | None, broker: int, process: int, before: int) -> bool:
+    """Whether a process of a broker had been killed before a moment."""
+    end = simulation.brokers[broker].kills.get(process) if simulation is not None else None
     return end is not None and end < before
 
 

@@ -14,7 +14,7 @@ from generators.brokerlogs.rows import EVENTS
 from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.telemetry.beats import Clocks, beat, clocks, ends_second
-from generators.simulator.telemetry.late import Late, ended
+from generators.simulator.telemetry.late import Late, killed
 from generators.simulator.telemetry.levels import FULL, INFO, telling
 from generators.simulator.telemetry.second_file import FILES, SecondFile
 from generators.simulator.telemetry.thinning import thinned
@@ -50,7 +50,7 @@ class Source:
 
     def take(self, now: int, simulation: Simulation | None) -> list[Happening]:
         """What can be handed over: up to the first fetch of which nobody knows yet whether its line will come."""
-        never = [h for due, process, h in self.stalled if ended(simulation, h.broker, process, due)]
+        never = [h for due, process, h in self.stalled if killed(simulation, h.broker, process, due)]
         self.stalled = [s for s in self.stalled if s[0] > now and not any(s[2] is h for h in never)]
         rows = [h for h in self.pending if not any(h is n for n in never)] if never else self.pending
         open = next((k for k, h in enumerate(rows) if any(h is s[2] for s in self.stalled)), len(rows))

@@ -6,11 +6,16 @@ from __future__ import annotations
 import signal
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.replication import Facts
+from generators.simulator.cluster.settings import Settings, Topic
+from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import rules_of
+from pipelines.replication import Facts, replay
 
 Row = dict[str, Any]
 LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")
@@ -111,9 +116,34 @@ def _words(rows: list[Row]) -> str:
     return "\n           ".join(said) or "nothing"
 
 
+def shown(found: list[Finding], most: int = 3) -> Iterator[str]:
+    """The first few of each kind in each partition, and how many more there are."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        alike.setdefault((one.kind, one.partition), []).append(one)
+    for (kind, partition), several in alike.items():
+        yield from map(str, several[:most])
+        if len(several) > most:
+            yield f"{kind} in {partition}: {len(several) - most} more"
+
+
+@cache
+def compiled() -> None:
+    """What takes long the first time on a new machine is done without anybody waiting for it."""
+    settings = Settings(topics=(Topic("orders"),))
+    telemetry = Telemetry(settings)
+    simulation = Simulation(settings, [telemetry])
+    simulation.start()
+    simulation.produce("orders", 0, 5)
+    simulation.kill(3)
+    simulation.run(12)
+    replay(telemetry.close(), rules_of(settings))
+
+
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
     """Raises TimeoutError if what is done in it does not end."""
+    compiled()
 
     def late(*_: object) -> None:
         raise TimeoutError(f"no end after {seconds} s")

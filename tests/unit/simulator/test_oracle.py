@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from heard import Heard
-from oracle import findings, within
+from oracle import findings, shown, within
 from random_runs import again, begin, command, seeds
 from real_runs import EVENTS, real_run_of
 
@@ -76,7 +76,7 @@ def judged(seed: int, level: int, lost: float) -> str:
     except Exception as error:
         return f"{head}: {type(error).__name__}: {error}\n{command(one.run)}"
     found = findings(facts, one.truth, one.unheard)
-    return "\n".join([head, *map(str, found), command(one.run)]) if found else ""
+    return "\n".join([head, *shown(found), command(one.run)]) if found else ""
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -161,6 +161,19 @@ def test_a_broker_that_is_killed_in_a_stall_never_prints_the_fetch_that_moved_it
     assert recorded == []
 
 
+def test_one_that_is_shut_down_in_a_stall_prints_it_first() -> None:
+    settings = replace(CALM, thread_stalls=1.0, stall_us=(3 * SECOND, 3 * SECOND))
+    telemetry = Telemetry(settings)
+    simulation = begun(settings, telemetry)
+    simulation.run(4)
+    simulation.stop(1)
+    simulation.run(5)
+    found = rows(telemetry.close(), "fetch", "hw")
+    last = max(k for k, row in enumerate(found) if row["event_type"] == "hw")
+    assert not simulation.brokers[1].running
+    assert (found[last - 1]["event_type"], found[last - 1]["ts"]) == ("fetch", found[last]["ts"])
+
+
 @pytest.mark.parametrize("level", [3, 2])
 def test_a_kill_between_two_lines_leaves_a_hw_that_was_true_and_no_fetch_that_moved_it(level, tmp_path) -> None:
     telemetry, logs, truth = Telemetry(CALM, level), KafkaLogs(CALM, tmp_path, level), Truth(CALM)
