@@ -76,15 +76,11 @@ def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane:
     if not seldom(((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 == 0):
         return True
     at = place_of(width, lane, slot)
-    if R[at, SLOT.leo] < 0:
+    if R[at, SLOT.leo] < 0 or S.max_messages >= 0:  # before KAFKA-4485 the ISR alone counted
         return False
-    if S.max_messages >= 0:
-        within = L[lane, LANE.leader_leo] - R[at, SLOT.leo] <= S.max_messages
-        caught_up = within and now - R[at, SLOT.last_fetch] <= L[lane, LANE.lag_max]
-    elif R[at, SLOT.caught_up] == NULL:
+    if R[at, SLOT.caught_up] == NULL:
         return False
-    else:
-        caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
+    caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
     return bool(caught_up and eligible(L, R, T, S, lane, at, now))
 
 

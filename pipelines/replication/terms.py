@@ -17,7 +17,8 @@ class Term(Kept):
     `stored`: largest HW of it that a broker told when it next started; `stored_by`: whose, or `alone`;
     `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was judged to be over, as
     of `seen_at`; `over`: its leader does nothing in it any more; `excluded`: it is known to have
-    begun with all that was committed before.
+    begun with all that was committed before; `stored_behind_gap`: telemetry of who told `stored` is missing before that,
+    which may be of a later term.
     """
 
     epoch: int
@@ -45,6 +46,7 @@ class Term(Kept):
     revision: int = 0
     told: str | None = None
     excluded: bool = False
+    stored_behind_gap: bool = False
 
     def known(self, as_of: int, context: Context) -> TermSeen:
         """What is known of it: frozen once it is over, else as of now."""
@@ -75,6 +77,8 @@ class Standing(Kept):
     led: bool
     anchor: tuple[int, int] | None = None  # (epoch, ordinal)
     cut: bool = False  # since then it cut its log
+    ts: int = 0
+    gap: bool = False  # since then telemetry of it is missing
 
     def same(self, note: Note) -> bool:
         """Whether the broker starts again with the log and the HW of its last start."""
@@ -108,6 +112,7 @@ class Mark(Kept):
     broker_id: int | None = None
     leo: int | None = None
     bound: int | None = None
+    behind_gap: bool = False
 
 
 class Terms(Kept):

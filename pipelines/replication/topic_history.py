@@ -118,7 +118,7 @@ class TopicHistory(Kept):
         if not self.terms.too_late(note.leader_epoch or 0):
             term = self.terms.begin(note, self._due(), self.present.topic_id)
             key = (term.epoch, term.ordinal)
-            self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
+            self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key, ts=note.ts)
             self._pay(note.ts, context)
         self._isr(note if note.leader_id == note.broker_id else with_other(note, leader_id=note.broker_id), context)
 
@@ -139,7 +139,7 @@ class TopicHistory(Kept):
         standing = self.terms.standings.get(note.broker_id)
         if standing is not None and standing.epoch == epoch:
             self.terms.restarted[note.broker_id] = note.ts
-        self.terms.standings[note.broker_id] = Standing(epoch, note.leo, note.hw, False, part)
+        self.terms.standings[note.broker_id] = Standing(epoch, note.leo, note.hw, False, part, ts=note.ts)
         self.present.take(note)
 
     def _credit(self, note: Note, context: Context) -> tuple[int, int] | None:
@@ -205,6 +205,8 @@ class TopicHistory(Kept):
     def _gap(self, note: Note) -> None:
         """Telemetry of a broker is missing: of the term it leads, while it has told of no later one."""
         standing = self.terms.standings.get(note.broker_id)
+        if standing is not None:
+            standing.gap = True
         term = self.terms.at(standing.anchor) if standing and standing.led else None
         if term is not None:
             term.held = True

@@ -80,7 +80,7 @@ def _verdict(
         return None
     start = _least(term.offset, floor)
     if start is not None and mark.offset is not None and start < mark.offset:
-        missing = [*_missing(term, previous, floor), *_misread(previous)]
+        missing = [*_missing(term, previous, floor), *_misread(previous), *_behind_gap(mark)]
         return _loss(terms, term, previous, mark, start, missing, since)
     if term.unclean and floor is None and not (mark.exact and mark.offset == 0):
         evidence = {**_evidence(term, mark), "missing": _missing(term, previous, floor)}
@@ -125,6 +125,11 @@ def _misread(previous: Term) -> list[str]:
     return [f"lines of broker {previous.broker_id} that were not understood"] if unread else []
 
 
+def _behind_gap(mark: Mark) -> list[str]:
+    """What is missing ahead of the start that told of this HW: it may be that of a later term."""
+    return [f"telemetry of {mark.by.removeprefix('stored by ')} without a gap"] if mark.behind_gap else []
+
+
 def _past(terms: Terms, term: Term, previous: Term) -> bool:
     """The leader before has told that it knows of this term, so nothing more of its own is to come."""
     standing = terms.standings.get(previous.broker_id)
@@ -145,6 +150,7 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     """
     start = _least(term.offset, floor)
     after = Mark(mark.offset, mark.exact and start is not None, mark.by, mark.epoch, mark.broker_id)
+    after.behind_gap = mark.behind_gap
     if start is not None and mark.offset is not None and start < mark.offset:
         after = Mark(start, True, "loss", term.epoch, term.broker_id)
     covered = after.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)
@@ -153,12 +159,14 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     after.bound = seen.leader_leo if after.exact else None
     if seen.hmax is not None and (after.offset is None or seen.hmax > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = seen.hmax, "telemetry", term.epoch, term.broker_id
+        after.behind_gap = False
     if seen.cut_off is not None and (after.offset is None or seen.cut_off > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = seen.cut_off, CUT_OFF, term.epoch, term.broker_id
         after.exact = after.exact and term.stored is not None and term.stored >= seen.cut_off  # a second witness
         after.bound, after.leo = None, max(seen.cut_off, after.leo or 0)
     if term.stored is not None and (after.offset is None or term.stored > after.offset):
         after.offset, after.by, after.exact = term.stored, term.stored_by or "stored", False
+        after.behind_gap = term.stored_behind_gap
         after.epoch, after.broker_id = term.epoch, term.broker_id
     return after
 

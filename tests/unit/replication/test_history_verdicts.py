@@ -267,6 +267,23 @@ def test_a_gap_of_the_leader_before_leaves_a_bound():
     assert [brief(r) for r in regressions(story, around)] == [("committed_loss", "critical", "bounded", 250, 300)]
 
 
+def test_a_stored_hw_behind_a_gap_of_its_broker_proves_nothing():
+    """Broker 3 may have followed in a later term by then, of which nothing is known: its HW may be of that."""
+    around = Around({(1, 0): seen(level=0, fetchers=frozenset({2, 3})), (2, 5000): seen(level=0)})
+    gap = Note(8_000_000, "gap", 3)
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2, 3)),
+        follower(10, 3, 0, 0, 0, 1),
+        leader(5000, 2, 1, 20, 20, (2, 3)),
+        follower(9000, 3, 2, 100, 100, 2),
+    ]
+    whole = [r for r in regressions(story, around) if r["class"] == "committed_loss"]
+    assert [brief(r) for r in whole] == [("committed_loss", "critical", "bounded", 20, 100)]
+    (row,) = [r for r in regressions([*story[:3], gap, *story[3:]], around) if r["class"] == "committed_loss"]
+    assert (row["severity"], row["proof"]) == ("warning", "unproven")
+    assert json.loads(row["evidence"])["missing"] == ["telemetry of broker 3 without a gap"]
+
+
 def test_unproven_when_no_topic_id_tells_the_topic_from_another():
     around = Around({(1, 0): seen(300)})
     story = [leader(0, 1, 0, 0, 0, (1, 2), topic_id=None), leader(5000, 2, 1, 250, 250, (1, 2), topic_id=None)]
