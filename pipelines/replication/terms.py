@@ -16,9 +16,9 @@ class Term(Kept):
 
     `stored`: largest HW of it that a broker told when it next started; `stored_by`: whose, or `alone`;
     `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was judged to be over, as
-    of `seen_at`; `over`: its leader does nothing in it any more; `excluded`: it is known to have begun with all that was
-    committed before; `stored_behind_gap`: telemetry of who told `stored` is missing before that: it may be of a later
-    term.
+    of `seen_at`; `over`: its leader does nothing in it any more; `excluded`: it is known to have begun with all that
+    was committed before; `stored_behind_gap`: telemetry of who told `stored` is missing before that, so it may be of a
+    later term.
     """
 
     epoch: int
