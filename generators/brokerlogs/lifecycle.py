@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from generators.brokerlogs.pair import RESTART_MS
 from generators.brokerlogs.statelog import Line
 from generators.brokerlogs.telling import Telling
 
@@ -27,6 +30,8 @@ class Lifecycle:
 
     first: int = -1
     """Time (ms) of the first line."""
+    pause: int = -1
+    """Time (ms) of the last line before the last silence, -1 where there was none."""
     signs: list[str] = field(default_factory=list)
     """Of the start seen last."""
     stopped: bool = False
@@ -36,10 +41,7 @@ class Lifecycle:
     """Time (ms) of the last line before the start seen last, where no stop came before it and that is not said yet."""
 
     def start(self, sign: str, pause: int) -> bool:
-        """Take note of a sign; whether it is that of another start than the one seen last.
-
-        `pause` is the time (ms) of the last line before the last silence, -1 where there was none.
-        """
+        """Take note of a sign behind a `pause`; whether it is that of another start than the one seen last."""
         self.shows_stops = self.shows_stops or sign in _OF_LOGGERS_THAT_PRINT_STOPS
         client = sign == VERSION and any(other not in (VERSION, NUMBERING) for other in self.signs)
         if client or not (self.stopped or sign in self.signs or not self.signs or sign == NUMBERING):
@@ -49,6 +51,19 @@ class Lifecycle:
         self.end = pause if known and not self.stopped and pause >= 0 else None
         self.signs, self.stopped = [sign], False
         return True
+
+    def pauses(self, ts: np.ndarray, before: int) -> np.ndarray:
+        """For each line the time of the last one before a silence in which a JVM may have started, -1 for none.
+
+        `before` is the time of the line before the first.
+        """
+        if self.first < 0 and len(ts):
+            self.first = int(ts[0])
+        earlier = np.concatenate([[before], ts[:-1]])
+        silent = (earlier >= 0) & (ts - earlier >= RESTART_MS)
+        pauses: np.ndarray = np.maximum.accumulate(np.where(silent, earlier, self.pause))
+        self.pause = int(pauses[-1]) if len(pauses) else self.pause
+        return pauses
 
     def stop(self) -> None:
         """Take note of a line of a shutdown."""
