@@ -1,10 +1,12 @@
 # Everything starts from Python 3.11 or later (PYTHON=python3.12 names one) and a JDK 17 or later.
 PYTHON ?= python3
+# Of Kafka, for test-kafka: 3.9, 4.1 or 4.4.
+VERSION ?= 4.1
 BIN := .venv/bin
 READY := .venv/ready
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench bench-full lock clean
+.PHONY: help setup demo test test-kafka lint format bench bench-full lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -15,8 +17,13 @@ demo: $(READY) ## the whole job on recorded logs of a real Kafka and a simulated
 	@$(BIN)/hwmark demo
 
 test: $(READY) ## all tests
-	@$(BIN)/pytest -n 2 --dist loadfile -m "not spark"
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -m spark
+	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
+	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
+
+test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
+	@$(BIN)/pytest -s tests/realkafka --kafka=$(VERSION)
 
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .

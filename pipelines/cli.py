@@ -6,6 +6,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,8 +20,9 @@ from pipelines.errors import UsageError
 if TYPE_CHECKING:
     from pipelines.settings import Settings
 
-FAILED, WRONG, FIRING = 1, 2, 3
-"""Exit statuses beside 0, done: failed; wrong usage or configuration; done, and alerts are firing."""
+FAILED, WRONG, FIRING, UNMET, HELD = 1, 2, 3, 4, 75
+"""Exit statuses beside 0, done: failed; wrong usage or configuration; done, and alerts are firing; done, and
+expectations failed; another process holds the role."""
 
 _DEBUG = "hwmark.debug"
 
@@ -38,12 +40,20 @@ class Commands(TyperGroup):
                 traceback.print_exc()
             else:
                 typer.echo(f"hwmark: {_one_line(error)}", err=True)
-            raise typer.Exit(WRONG if isinstance(error, UsageError) else FAILED) from error
+            raise typer.Exit(_status(error)) from error
+
+
+def _status(error: Exception) -> int:
+    from generators.lock import RoleHeld
+
+    if isinstance(error, UsageError):
+        return WRONG
+    return HELD if isinstance(error, RoleHeld) else FAILED
 
 
 def _one_line(error: Exception) -> str:
     words = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, UsageError | ValueError | FileNotFoundError):
+    if isinstance(error, UsageError | ValueError | FileNotFoundError) or _status(error) == HELD:
         return words
     return f"{type(error).__name__}: {words[:500]} (--debug shows the trace)"
 
@@ -57,7 +67,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Where every Kafka partition's high watermark really is, who holds it back, and what was lost.",
     epilog="Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 done and alerts are firing "
-    "(with --fail-on-alert). `hwmark COMMAND --help` has examples.",
+    "(with --fail-on-alert), 4 done and expectations failed (with --fail-on-check; with both, 3 where an alert fires), "
+    "75 another process holds the role. `hwmark COMMAND --help` has examples.",
 )
 ingest_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bring telemetry into a lake.")
 app.add_typer(ingest_app, name="ingest")
@@ -77,11 +88,15 @@ Lake = Annotated[
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Instead of conf/hwmark.toml.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_remember_debug, help="Show the trace of an error.")]
 FailOnAlert = Annotated[bool, typer.Option("--fail-on-alert", help="Exit with 3 when an alert is firing.")]
+FailOnCheck = Annotated[
+    bool, typer.Option("--fail-on-check", help="Exit with 4 when an expectation failed, and no alert says 3.")
+]
 
 
 class What(StrEnum):
     """What `hwmark show` can show."""
 
+    verdict = "verdict"
     hw = "hw"
     isr = "isr"
     sync = "sync"
@@ -218,7 +233,7 @@ def run(
       hwmark run --lake lake --once --rebuild     after changing a rule
     """
     from pipelines import jobs
-    from pipelines.console import batch_line, progress, run_line
+    from pipelines.console import batch_line, progress, run_line, slow_line
 
     if drain and not once:
         raise UsageError("--drain closes what is there and needs --once")
@@ -226,49 +241,72 @@ def run(
         raise UsageError(f"--once stops at the end of the data: leave out --interval {interval}")
     if fail_on_alert and not once:
         raise UsageError("--fail-on-alert needs --once: a job that goes on has no exit status")
-    settings = _settings(config, lake={"path": lake}, run={"interval": interval, "buckets": buckets, "master": master})
+    settings = jobs.existing_lake(
+        _settings(config, lake={"path": lake}, run={"interval": interval, "buckets": buckets, "master": master})
+    )
     with progress("run") as say:
         summary = jobs.reconstruct(
-            settings, lambda batch: say(batch_line(batch)), once=once, drain=drain, rebuild=rebuild
+            settings,
+            lambda batch: say(batch_line(batch)),
+            lambda batch: say(slow_line(batch)),
+            once=once,
+            drain=drain,
+            rebuild=rebuild,
         )
     typer.echo(run_line(summary))
-    if fail_on_alert:
-        _alerts(settings, fail_on_alert)
+    if fail_on_alert and _alerts(settings, _now()):
+        raise typer.Exit(FIRING)
+
+
+def _now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)
 
 
 @app.command()
 def check(
     lake: Lake = None,
     fail_on_alert: FailOnAlert = False,
+    fail_on_check: FailOnCheck = False,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Judge what is new in a lake (quality suites), then evaluate the alert rules.
+    """Say what is known of each cluster, judge what is new in a lake (quality suites), then evaluate the alert rules.
 
     \b
     Examples:
       hwmark check --lake lake
       hwmark check --lake lake --fail-on-alert || page-somebody
+      hwmark check --lake lake --fail-on-alert --fail-on-check
     """
     from pipelines import jobs
 
-    settings = _settings(config, lake={"path": lake})
-    typer.echo("\n".join(jobs.judge(settings).lines()))
-    _alerts(settings, fail_on_alert)
+    settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
+    now = _now()
+    for line in jobs.verdicts(settings, now):
+        typer.echo(str(line))
+    summary = jobs.judge(settings, now)
+    typer.echo("\n".join(summary.lines()))
+    firing = _alerts(settings, now)
+    if summary.failed and not fail_on_check:
+        typer.echo("Expectations failed: --fail-on-check makes that exit status 4.")
+    if fail_on_alert and firing:
+        raise typer.Exit(FIRING)
+    if fail_on_check and summary.failed:
+        raise typer.Exit(UNMET)
 
 
-def _alerts(settings: Settings, fail_on_alert: bool) -> None:
-    """Evaluates and prints the alerts; exits with FIRING where asked to."""
+def _alerts(settings: Settings, now: datetime) -> bool:
+    """Evaluates and prints the alerts; whether one is firing."""
     from pipelines import jobs
     from pipelines.console import alert_line
 
-    states = jobs.alerts(settings)
+    states = jobs.alerts(settings, now)
     for state in states:
         typer.echo(alert_line(state))
     if not states:
         typer.echo("No alert is firing.")
-    if fail_on_alert and any(state.firing for state in states):
-        raise typer.Exit(FIRING)
+    return any(state.firing for state in states)
 
 
 @app.command()
@@ -299,9 +337,10 @@ def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> 
     Examples:
       hwmark maintain --lake lake                 from cron, once a day
     """
+    from pipelines import jobs
     from pipelines.maintain import maintain as run_maintenance
 
-    settings = _settings(config, lake={"path": lake})
+    settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     keep = settings.maintain
     for line in run_maintenance(
         settings.lake.path,
@@ -449,31 +488,38 @@ def show(
     lake: Lake = None,
     topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic.")] = None,
     partition: Annotated[int | None, typer.Option(metavar="P", help="Only this partition.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="15m, 2h, 3d or an ISO time (UTC).")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="15m, 2h, 3d before the cluster's present, an ISO time (UTC), or all."),
+    ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many rows, the newest.")] = 30,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Look into a lake without Spark: newest last, the latest revision only, times in UTC.
+    """Look into a lake without Spark: what is known of each cluster, then rows, newest last, the latest revision only.
+
+    History is told of the last 24 hours of each cluster, unless --since says otherwise. Times are in UTC.
 
     \b
     Examples:
+      hwmark show verdict --lake lake
       hwmark show health --lake lake
       hwmark show regressions --lake lake
       hwmark show hw --topic orders --partition 3 --since 15m
       hwmark show isr --since 2026-11-21T09:20:00 --format json
     """
-    from datetime import UTC, datetime
-
-    from pipelines import look
+    from pipelines import jobs, look
     from pipelines import show as shown
+    from pipelines.since import since_of
 
-    place = _settings(config, lake={"path": lake}).lake
-    after = look.moment(since, datetime.now(UTC)) if since else None
-    wanted = look.Filter(cluster, topic, partition, after)
-    typer.echo(shown.show(look.Lake(place.path, place.storage_options), what.value, wanted, limit, format.value))
+    asked = since_of(since) if since else None
+    settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
+    limits = jobs.limits(settings, asked if since else jobs.DAY)
+    wanted = look.Filter(cluster, topic, partition)
+    question = shown.Question(what.value, wanted, limits, asked, limit, format.value)
+    typer.echo(shown.show(look.Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
-    from pipelines.streaming.follow import Batch, RunSummary
+    from pipelines.streaming.follow import Batch, InFlight, RunSummary
 
 Say = Callable[[str], None]
 
@@ -42,6 +42,13 @@ def batch_line(batch: Batch) -> str:
     """One finished micro-batch: its size, its rate, and how far behind bronze the job then was."""
     behind = f"{batch.versions_behind} commits of bronze behind" if batch.versions_behind else "level with bronze"
     return f"batch {batch.batch_id}: {batch.events:,} events, {batch.events_per_second:,.0f} events/s, {behind}"
+
+
+def slow_line(batch: InFlight) -> str:
+    """How far a batch is that takes many times its interval: what it reads, for how long, at which step."""
+    events = "" if batch.events is None else f" of {batch.events:,} events"
+    tasks = f"; {batch.tasks_done} of {batch.tasks} tasks of stage {batch.stage} done" if batch.tasks else ""
+    return f"batch {batch.batch_id}{events} takes {batch.seconds:.0f} s so far: {batch.message}{tasks}"
 
 
 def run_line(summary: RunSummary) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators import traces
-from pipelines import jobs, sentences
+from pipelines import jobs
 from pipelines.console import alert_line, batch_line, run_line
 from pipelines.errors import UsageError
-from pipelines.look import Filter, Lake, Row, rows, tally
+from pipelines.look import Filter, Lake, Row, tally
 from pipelines.settings import Simulate
+from pipelines.verdict import words
 
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.settings import Settings
+    from pipelines.verdict import Line
 
 Echo = Callable[[str], None]
 
@@ -62,8 +65,10 @@ def demo(settings: Settings, echo: Echo) -> None:
     echo("\n2. A simulated Kafka beside them: hwmark simulate")
     clusters.append(_simulate(settings, echo))
     alerts = _work(settings, echo)
+    known = jobs.verdicts(settings, datetime.now(UTC))
     for cluster in clusters:
-        echo("\n" + "\n".join(_summary(Lake(root), cluster, alerts)))
+        mine = [line for line in known if line.cluster == cluster]
+        echo("\n" + "\n".join(_summary(Lake(root), cluster, mine, alerts)))
     echo("\n" + "\n".join(_next(root)))
 
 
@@ -113,24 +118,17 @@ def _short_lived(settings: Settings) -> Settings:
     return settings.model_copy(update={"run": settings.run.model_copy(update={"spark_conf": conf})})
 
 
-def _summary(lake: Lake, cluster: str, alerts: Sequence[AlertState]) -> list[str]:
+def _summary(lake: Lake, cluster: str, known: Sequence[Line], alerts: Sequence[AlertState]) -> list[str]:
     """What became of one cluster."""
     wanted = Filter(cluster=cluster)
-    partitions = sum(row["rows"] for row in tally(lake, "health", wanted, "cluster"))
-    losses, _ = rows(lake, "serious", wanted, 100)
     mine = sum(state.firing and state.labels.get("cluster") == cluster for state in alerts)
     return [
         f"{cluster}: {STORIES.get(cluster, 'a recorded scenario')}",
-        f"   {sentences.count(partitions, 'partition')}, {_agreement(tally(lake, 'hw', wanted, 'agreement'))}",
+        f"   {_agreement(tally(lake, 'hw', wanted, 'agreement'))}",
         f"   ISR changes: {_causes(tally(lake, 'isr', wanted, 'change, cause'))}",
-        *(f"   {sentences.regression(row)}" for row in sorted(losses, key=_when)),
-        *(["   nothing that was committed is lost"] if not losses else []),
-        f"   {sentences.count(mine, 'alert')} firing",
+        *(f"   {line}" for line in known),
+        f"   {words.count(mine, 'alert')} firing",
     ]
-
-
-def _when(loss: Row) -> tuple[Any, ...]:
-    return loss["ts"], loss["topic"], loss["partition"]
 
 
 def _agreement(found: Sequence[Row]) -> str:
@@ -144,9 +142,13 @@ def _agreement(found: Sequence[Row]) -> str:
 
 
 def _causes(found: Sequence[Row]) -> str:
-    """`24 shrink (controlled shutdown), 12 expand (caught up)`."""
-    ordered = sorted(found, key=lambda row: (-row["rows"], row["change"], row["cause"]))
-    return ", ".join(f"{row['rows']:,} {row['change']} ({row['cause'].replace('_', ' ')})" for row in ordered) or "none"
+    """`24 shrink (controlled shutdown), 12 expand (caught up)`; what was taken back is no change."""
+    changes = [row for row in found if row["change"] != "retracted"]
+    ordered = sorted(changes, key=lambda row: (-row["rows"], row["change"], row["cause"]))
+    said = [f"{row['rows']:,} {row['change']} ({row['cause'].replace('_', ' ')})" for row in ordered]
+    if taken_back := sum(row["rows"] for row in found) - sum(row["rows"] for row in changes):
+        said.append(f"{taken_back:,} retracted")
+    return ", ".join(said) or "none"
 
 
 def _next(root: str) -> list[str]:

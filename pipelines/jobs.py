@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pipelines.known import require_lake
 from pipelines.setup import jars_dir
 
 if TYPE_CHECKING:
@@ -13,7 +15,12 @@ if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
-    from pipelines.streaming.follow import Batch, RunSummary
+    from pipelines.since import Since
+    from pipelines.streaming.follow import Batch, InFlight, RunSummary
+    from pipelines.verdict import Limits, Line
+
+DAY = timedelta(days=1)
+"""How far back of each cluster's present its history is told, unless asked otherwise."""
 
 
 def spark_session(settings: Settings) -> SparkSession:
@@ -30,8 +37,20 @@ def spark_session(settings: Settings) -> SparkSession:
     )
 
 
+def existing_lake(settings: Settings) -> Settings:
+    """The settings, where their lake exists. Raises UsageError: only who writes events creates a lake."""
+    require_lake(settings.lake.path, settings.lake.storage_options)
+    return settings
+
+
 def reconstruct(
-    settings: Settings, on_batch: Callable[[Batch], None], *, once: bool, drain: bool = False, rebuild: bool = False
+    settings: Settings,
+    on_batch: Callable[[Batch], None],
+    on_slow: Callable[[InFlight], None] | None = None,
+    *,
+    once: bool,
+    drain: bool = False,
+    rebuild: bool = False,
 ) -> RunSummary:
     """The streaming job: to the end of the data, or on and on."""
     from pipelines.streaming.job import run
@@ -55,15 +74,17 @@ def reconstruct(
         spark_conf=chosen.spark_conf,
         log_file=chosen.log_file or None,
         on_batch=on_batch,
+        on_slow=on_slow,
     )
 
 
-def judge(settings: Settings) -> CheckSummary:
-    """The quality suites over what is new; Spark is started only when something is."""
+def judge(settings: Settings, now: datetime | None = None) -> CheckSummary:
+    """The quality suites over what is new at `now` of the wall clock; Spark is started only when something is."""
     from pipelines.quality.check import check
 
     return check(
         settings.lake.path,
+        now=now,
         spark=lambda: spark_session(settings),
         quarantine_share=settings.check.quarantine_share,
         stale_after_s=settings.check.stale_after_s,
@@ -71,12 +92,35 @@ def judge(settings: Settings) -> CheckSummary:
     )
 
 
-def alerts(settings: Settings) -> Sequence[AlertState]:
-    """What fires, and what this evaluation resolved."""
+def limits(settings: Settings, since: Since = DAY) -> Limits:
+    """When sources are silent and the job is behind, as the alert rules have it, and since when history is told."""
+    from pipelines.alerting.rules import load
+    from pipelines.streaming.checkpoint import interval
+    from pipelines.verdict import Limits
+
+    rules = load(settings.alerts.rules_file or None)
+    every = max(settings.run.interval, interval(settings.lake.path, settings.lake.storage_options) or 0)
+    return Limits(rules.stale_source.stale_after_s, rules.job_behind.limit_s(every), since, rules.history.bronze_s)
+
+
+def verdicts(settings: Settings, now: datetime) -> list[Line]:
+    """What is known of every cluster of the lake, the worst first; `now` is the wall clock."""
+    from pipelines.look import Filter, Lake
+    from pipelines.verdict import lines, verdict
+    from pipelines.verdict.collect import survey
+
+    place, told = Lake(settings.lake.path, settings.lake.storage_options), limits(settings)
+    return lines(verdict(record, told, now) for record in survey(place, Filter(), told.since, told, now).records)
+
+
+def alerts(settings: Settings, now: datetime | None = None) -> Sequence[AlertState]:
+    """What fires, and what this evaluation resolved; `now` is the wall clock."""
     from pipelines.alerting.evaluate import evaluate
 
     return evaluate(
         settings.lake.path,
         rules_file=settings.alerts.rules_file or None,
+        now=now,
+        interval_s=settings.run.interval,
         storage_options=settings.lake.storage_options,
     )

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
-from pipelines.errors import UsageError, nearest
-from schemas import alerts, hw_regressions, isr_changes, partition_health, partition_hw, replica_sync
+from schemas import alerts, cluster_minute, hw_regressions, isr_changes, partition_health, partition_hw, replica_sync
 from schemas.declaration import Table
 
 Row = dict[str, Any]
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-STALLED_MS = 10_000
-"""A HW that stands below the leader's log end for longer is worth a word."""
-
-_TROUBLE = f"offline OR under_min_isr OR under_replicated OR cardinality(out_of_sync) > 0 OR stalled_ms > {STALLED_MS}"
 
 
 @dataclass(frozen=True)
@@ -54,11 +45,6 @@ _REGRESSIONS = View(
     first="CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, ts DESC",
     latest="PARTITION BY cluster, regression_id ORDER BY revision DESC",
 )
-_HEALTH = View(
-    partition_health.TABLE,
-    "last_event_ts",
-    first=f"CASE WHEN {_TROUBLE} THEN 0 ELSE 1 END, cluster DESC, topic DESC, partition DESC",
-)
 
 VIEWS = {
     "hw": View(partition_hw.TABLE, "ts", first="ts DESC"),
@@ -67,12 +53,13 @@ VIEWS = {
         "ts",
         first="ts DESC",
         latest="PARTITION BY cluster, topic, topic_id, partition, coalesce(partition_epoch, -1), "
-        "CASE WHEN partition_epoch IS NULL THEN ts END ORDER BY revision DESC",
-        only="cardinality(removed) > 0 OR cardinality(added) > 0",
+        "CASE WHEN partition_epoch IS NULL THEN ts END ORDER BY revision DESC, change = 'retracted'",
+        only="cardinality(removed) > 0 OR cardinality(added) > 0 OR change = 'retracted'",
     ),
     "sync": View(replica_sync.TABLE, "ts", first="ts DESC"),
     "regressions": _REGRESSIONS,
     "serious": replace(_REGRESSIONS, only="severity <> 'info'"),
+    "harmless": replace(_REGRESSIONS, only="severity = 'info' AND class <> 'loss_not_excluded'"),
     "alerts": View(
         alerts.TABLE,
         "last_ts",
@@ -80,37 +67,36 @@ VIEWS = {
         latest="PARTITION BY alert_id ORDER BY last_ts DESC, state DESC",
         written_by="check",
     ),
-    "health": _HEALTH,
-    "trouble": replace(_HEALTH, only=_TROUBLE),
+    "health": View(partition_health.TABLE, "last_event_ts", first="cluster DESC, topic DESC, partition DESC"),
 }
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows; None means all."""
+    """Which rows; None means all. `since` is a moment, or one for each cluster."""
 
     cluster: str | None = None
     topic: str | None = None
     partition: int | None = None
-    since: datetime | None = None
+    since: datetime | Mapping[str, datetime] | None = None
 
     def where(self, view: View) -> str:
         """The filter as SQL over the view's table."""
-        parts = [f"{view.place('cluster')} = {_text(self.cluster)}"] if self.cluster is not None else []
+        parts = [f"{view.place('cluster')} = {text(self.cluster)}"] if self.cluster is not None else []
         parts += self._of_alerts() if view.table is alerts.TABLE else self._of_partitions()
         if self.since is not None:
-            parts.append(f"{view.time} >= timestamp '{self.since.astimezone(UTC).isoformat()}'")
+            parts.append(after(self.since, view.time, view.place("cluster")))
         return " AND ".join(parts) or "true"
 
     def _of_partitions(self) -> list[str]:
-        topic = [f"topic = {_text(self.topic)}"] if self.topic is not None else []
+        topic = [f"topic = {text(self.topic)}"] if self.topic is not None else []
         return topic + ([f"partition = {self.partition}"] if self.partition is not None else [])
 
     def _of_alerts(self) -> list[str]:
         """An alert is about several partitions and topics, and may name too many to list: then it may be about any."""
         parts = []
         if self.topic is not None:
-            parts.append(f"(labels['topic'] = {_text(self.topic)} OR {_among('topics', f', {self.topic},')})")
+            parts.append(f"(labels['topic'] = {text(self.topic)} OR {_among('topics', f', {self.topic},')})")
         if self.partition is not None:
             name = f"-{self.partition}," if self.topic is None else f", {self.topic}-{self.partition},"
             parts.append(_among("partitions", name))
@@ -136,49 +122,45 @@ class Lake:
         return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def moment(text: str, now: datetime) -> datetime:
-    """The moment meant by `15m`, `2h`, `3d` (before `now`) or an ISO time (UTC unless it says otherwise)."""
-    if match := re.fullmatch(r"(\d+)([smhd])", text):
-        return now - timedelta(**{_UNITS[match[2]]: int(match[1])})
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--since {text} is no time; say 15m, 2h, 3d or 2026-11-21T09:20:00") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+def after(since: datetime | Mapping[str, datetime], time: str, cluster: str) -> str:
+    """SQL: whether `time` is not before a moment, or before that of its cluster, where it has one."""
+    if isinstance(since, datetime):
+        return f"{time} >= {instant(since)}"
+    if not since:
+        return "true"
+    each = [f"({cluster} = {text(name)} AND {time} >= {instant(ts)})" for name, ts in since.items()]
+    others = f"{cluster} NOT IN ({', '.join(map(text, since))})"
+    return f"({' OR '.join([*each, others])})"
+
+
+def presents(lake: Lake) -> dict[str, datetime]:
+    """Up to when (event time) the reconstruction of each cluster has come."""
+    found: dict[str, datetime] = {}
+    for table, column in ((partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute")):
+        if opened := lake.open(table):
+            for row in lake.query(opened, f"SELECT cluster, max({column}) AS ts FROM t GROUP BY cluster"):
+                if row["ts"] is not None:
+                    found[row["cluster"]] = max(row["ts"], found.get(row["cluster"], row["ts"]))
+    return found
+
+
+def beginnings(lake: Lake) -> dict[str, datetime]:
+    """The first minute (event time) in which each cluster reported anything."""
+    minutes = lake.open(cluster_minute.TABLE)
+    found = lake.query(minutes, "SELECT cluster, min(minute) AS ts FROM t GROUP BY cluster") if minutes else []
+    return {row["cluster"]: row["ts"] for row in found}
 
 
 def rows(lake: Lake, name: str, wanted: Filter, limit: int) -> tuple[list[Row], int]:
-    """At most `limit` rows of a view, the weightiest and newest, in ascending order; and how many match in all.
-
-    Raises UsageError for a lake without that table, or a cluster or topic it does not know.
-    """
+    """At most `limit` rows of a view, the weightiest and newest, in ascending order; and how many match in all."""
     view = VIEWS[name]
     table = lake.open(view.table)
     if table is None:
-        _refuse_unwritten(lake, view)
         return [], 0
     numbered = f"SELECT *, count(*) OVER () AS matching FROM ({view.select(wanted)})"
     found = lake.query(table, f"{numbered} ORDER BY {view.first} LIMIT {limit}")
-    if not found:
-        _refuse_unknown(lake, table, view, wanted)
-        return [], 0
-    total = found[0]["matching"]
+    total = found[0]["matching"] if found else 0
     return [{k: v for k, v in row.items() if k != "matching"} for row in reversed(found)], total
-
-
-def clusters(lake: Lake, wanted: Filter) -> list[Row]:
-    """One row per cluster: partitions, those in trouble by kind, and when it was last heard of."""
-    counts = ", ".join(
-        f"count(*) FILTER (WHERE {name}) AS {name}" for name in ("under_replicated", "under_min_isr", "offline")
-    )
-    return _grouped(lake, "health", wanted, "cluster", f"count(*) AS partitions, max(last_event_ts) AS heard, {counts}")
-
-
-def findings(lake: Lake, wanted: Filter) -> list[Row]:
-    """One row per cluster, severity and class of HW regressions: how many, in how many partitions, offsets lost."""
-    places = "count(DISTINCT concat(topic, '-', partition)) AS partitions"
-    sums = f"count(*) AS findings, {places}, coalesce(sum(lost_records), 0) AS lost_records"
-    return _grouped(lake, "regressions", wanted, "cluster, severity, class", sums)
 
 
 def tally(lake: Lake, name: str, wanted: Filter, key: str) -> list[Row]:
@@ -203,32 +185,14 @@ def _grouped(lake: Lake, name: str, wanted: Filter, key: str, values: str) -> li
 def _among(label: str, name: str) -> str:
     """SQL: whether `name`, with the commas around it, is in a label that lists names, or may be among `N more`."""
     listed = f"labels['{label}']"
-    return f"(strpos(concat(', ', {listed}, ','), {_text(name)}) > 0 OR {listed} LIKE '% more')"
+    return f"(strpos(concat(', ', {listed}, ','), {text(name)}) > 0 OR {listed} LIKE '% more')"
 
 
-def _text(value: str) -> str:
+def text(value: str) -> str:
+    """A string in SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def _refuse_unwritten(lake: Lake, view: View) -> None:
-    """An absent table is empty where its writer has been, and a mistake where not."""
-    from schemas import quality_results
-
-    witness = quality_results.TABLE if view.written_by == "check" else partition_health.TABLE
-    if view.table is witness or lake.open(witness) is None:
-        raise UsageError(
-            f"there is no {view.table.path} in {lake.path} yet; `hwmark {view.written_by} --lake {lake.path}` writes it"
-        )
-
-
-def _refuse_unknown(lake: Lake, table: DeltaTable, view: View, wanted: Filter) -> None:
-    """Names the nearest cluster or topic where the one asked for is unknown to the lake."""
-    health = lake.open(partition_health.TABLE)
-    source, place = (health, VIEWS["health"]) if health else (table, view)
-    for name in ("cluster", "topic"):
-        asked = getattr(wanted, name)
-        if asked is None:
-            continue
-        known = [row["name"] for row in lake.query(source, f"SELECT DISTINCT {place.place(name)} AS name FROM t")]
-        if asked not in known:
-            raise UsageError(f"{lake.path} knows no {name} {asked}; {nearest(asked, [k for k in known if k])}")
+def instant(ts: datetime) -> str:
+    """A moment in SQL."""
+    return f"timestamp '{ts.astimezone(UTC).isoformat()}'"

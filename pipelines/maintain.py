@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from generators.lock import hold
 from pipelines.streaming.bronze_log import last_version_read
-from pipelines.streaming.identity import FOLDER, RECORD
+from pipelines.streaming.checkpoint import committed_offset
 from pipelines.streaming.tables import Lake
 from schemas import tables
 from schemas.encoding import writer_properties
@@ -60,24 +59,8 @@ def maintain(
 
 def version_read(lake: Lake) -> int | None:
     """The last version of bronze that the job has read for good, None before its first batch."""
-    files = lake.files()
-    try:
-        with files.open_input_stream(RECORD) as stream:
-            folder = f"{FOLDER}/{json.loads(stream.read())['query_id']}"
-        last = max(_numbers(files, f"{folder}/commits"))
-        with files.open_input_stream(f"{folder}/offsets/{last}") as stream:
-            offset = json.loads(stream.read().decode().splitlines()[-1])
-    except (FileNotFoundError, ValueError):
-        return None
-    return last_version_read(offset)
-
-
-def _numbers(files: Any, folder: str) -> Iterator[int]:
-    from pyarrow.fs import FileSelector
-
-    for entry in files.get_file_info(FileSelector(folder)):
-        if entry.base_name.isdigit():
-            yield int(entry.base_name)
+    offset = committed_offset(lake.root, lake.storage_options)
+    return None if offset is None else last_version_read(offset)
 
 
 def _keep_up(

@@ -39,7 +39,7 @@ def heading(column: str) -> str:
 
 
 def _cell(row: Row, column: str) -> str:
-    value = f"{row['topic']}-{row['partition']}" if column == "topic_partition" else row[column]
+    value = _value(row, column)
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -47,6 +47,14 @@ def _cell(row: Row, column: str) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _value(row: Row, column: str) -> Any:
+    if column == "topic_partition":
+        return f"{row['topic']}-{row['partition']}"
+    if column == "cluster" and "labels" in row:  # an alert says in its labels what it is about
+        return dict(row["labels"] or ()).get("cluster")
+    return row[column]
 
 
 def _field(value: Any) -> Any:

@@ -142,22 +142,31 @@ class Simulate(_Section):
     partitions: Annotated[int, Field(ge=1)] = 6
     duration: Seconds = 60.0
     version: str = "4.1"
+    controllers: Annotated[int, Field(ge=1, le=9)] = 1
+    combined: bool = False
     load: list[str] = ["steady:100"]
     faults: str = ""
     fault: list[str] = []
     rates: dict[str, float] = {}
     spoil: dict[str, float] = {}
     level: Literal[3, 2, 0] = 3
+    second_file: bool = False
     fetch_every_ms: Annotated[int, Field(ge=0)] = 0
     lag_max_ms: Annotated[int, Field(ge=1)] = 30_000
     lag_max_messages: Annotated[int, Field(ge=1)] = 4_000
     session_timeout_ms: Annotated[int, Field(ge=1)] = 9_000
     clock_skew_ms: Annotated[int, Field(ge=0)] = 0
+    clock_offsets: dict[str, str] = {}
     clock_drift_ppm: Annotated[float, Field(ge=0)] = 0.0
     fetch_max_records: Annotated[int, Field(ge=1)] = 1000
     flush_ms: Annotated[int, Field(ge=1)] = 60_000
     controller_ms: Annotated[int, Field(ge=1)] = 20
     metadata_ms: Annotated[int, Field(ge=1)] = 20
+    commits: Literal["fast", "loaded"] = "fast"
+    elr: Literal["default", "on", "off"] = "default"
+    log_dirs: Annotated[int, Field(ge=1, le=100)] = 1
+    thread_stalls: Annotated[float, Field(ge=0, le=1)] = 0.0
+    thread_overtakes: Annotated[float, Field(ge=0, le=1)] = 0.0
     alter_partition_errors: Annotated[float, Field(ge=0, le=1)] = 0.0
     retention_bytes: Annotated[int, Field(ge=0)] = 0
     segment_bytes: Annotated[int, Field(ge=1)] = 1 << 30

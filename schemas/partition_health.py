@@ -1,6 +1,7 @@
 """`gold/partition_health`: the present state of one partition."""
 
 from schemas.declaration import Column, Table
+from schemas.keys import LEVEL
 
 TABLE = Table(
     "gold/partition_health",
@@ -26,6 +27,7 @@ TABLE = Table(
         Column("lag_records", "bigint", "largest lag of a replica"),
         Column("stalled_ms", "bigint", "milliseconds for which the HW has stood below the leader's LEO"),
         Column("last_event_ts", "timestamp", "last telemetry about it"),
+        LEVEL,
     ),
 )
 ARROW = TABLE.arrow()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,8 @@ class Condition:
     """One item, what is wrong with it and since when; conditions of one cause become one alert.
 
     `fires` is when it may be told, `seen` when it was last seen, `last` its end or, while `open`, the
-    present. A state is seen until its end; a happening is seen once and stays told until `last`.
+    present. A state is seen until its end; a happening is seen once and stays told until `last`. Conditions of
+    different `kin` are never one incident.
     """
 
     rule: str
@@ -33,6 +34,7 @@ class Condition:
     last: int
     open: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
+    kin: str = ""
 
 
 class Ask(Protocol):
@@ -60,11 +62,3 @@ def microseconds(time: datetime) -> int:
 def partition(row: Mapping[str, Any]) -> str:
     """`orders-0`, as Kafka writes it."""
     return f"{row['topic']}-{row['partition']}"
-
-
-def brokers(ids: Iterable[int]) -> str:
-    """`broker 3`, `brokers 2, 3`, or `unknown brokers`."""
-    known = sorted(set(ids))
-    if not known:
-        return "unknown brokers"
-    return f"broker{'s' if len(known) > 1 else ''} {', '.join(map(str, known))}"

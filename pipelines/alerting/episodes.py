@@ -1,21 +1,28 @@
-"""Conditions of one cause put together: one alert for a broker gone, not one for each partition."""
+"""Conditions of one incident put together: one alert for a broker gone, or for a power failure, not one a partition."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
 from pipelines.alerting.conditions import SECOND, Condition
 from pipelines.alerting.state import AlertState, alert_id
-from pipelines.alerting.words import labels, summary
+from pipelines.alerting.words import labels, subject, summary
+
+Episode = list[Condition]
 
 
-def states(conditions: Iterable[Condition], severities: dict[str, str]) -> list[AlertState]:
-    """One state for each episode of each alert, in order of time."""
+def states(
+    conditions: Iterable[Condition], severities: Mapping[str, str], group_s: Mapping[str, int]
+) -> list[AlertState]:
+    """One state for each episode of each alert, in order of time.
+
+    `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident.
+    """
     alerts = sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item))
     episodes = [e for _, same in groupby(alerts, _key) for e in _episodes(same)]
-    found = [_state(episode, severities[episode[0].rule]) for episode in episodes]
+    found = [_state(episode, severities[episode[0].rule]) for episode in _incidents(episodes, group_s)]
     return sorted(found, key=lambda s: (s.first_ts, s.rule, s.labels["cluster"], s.subject))
 
 
@@ -23,9 +30,9 @@ def _key(condition: Condition) -> tuple[str, str, str, str]:
     return condition.rule, condition.cluster, condition.cause, condition.subject
 
 
-def _episodes(conditions: Iterable[Condition]) -> Iterator[list[Condition]]:
+def _episodes(conditions: Iterable[Condition]) -> Iterator[Episode]:
     """Runs of conditions, sorted by `fires`, that overlap in time."""
-    episode: list[Condition] = []
+    episode: Episode = []
     for condition in conditions:
         if episode and not any(c.open for c in episode) and condition.fires > max(c.last for c in episode):
             yield episode
@@ -35,11 +42,34 @@ def _episodes(conditions: Iterable[Condition]) -> Iterator[list[Condition]]:
         yield episode
 
 
+def _incidents(episodes: Iterable[Episode], group_s: Mapping[str, int]) -> Iterator[Episode]:
+    """Episodes of one rule and cluster that begin close to each other, whatever they are about, as one."""
+    ordered = sorted(episodes, key=lambda e: (_kin(e), _begun(e), _key(e[0])))
+    for (rule, *_), same in groupby(ordered, _kin):
+        incident: Episode = []
+        last, apart = 0, group_s[rule] * SECOND
+        for episode in same:
+            if incident and not (apart and _begun(episode) - last <= apart):
+                yield incident
+                incident = []
+            last = _begun(episode)
+            incident = incident + episode
+        yield incident
+
+
+def _kin(episode: Episode) -> tuple[str, str, str]:
+    return episode[0].rule, episode[0].cluster, episode[0].kin
+
+
+def _begun(episode: Episode) -> int:
+    return min(condition.first for condition in episode)
+
+
 def _state(episode: Sequence[Condition], severity: str) -> AlertState:
     head, firing = episode[0], any(c.open for c in episode)
     told = [c for c in episode if c.open or c.seen < c.last] if firing else episode
     return AlertState(
-        alert_id(*_key(head)), head.rule, severity, "firing" if firing else "resolved", head.subject,
+        alert_id(*_key(head)), head.rule, severity, "firing" if firing else "resolved", subject(told),
         _time(head.first), _time(max(c.seen for c in told)), summary(told), labels(told),
     )  # fmt: skip
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from generators.data_file import CONFIGURATION
 from generators.files import StorageOptions
 from generators.lock import hold
-from pipelines.alerting.alerts import alert_states
-from pipelines.alerting.outbox import latest, news, since
+from pipelines.alerting.alerts import alert_states, group_s
+from pipelines.alerting.outbox import continued, latest, news, since
 from pipelines.alerting.reading import evidence, read
 from pipelines.alerting.rules import load
 from pipelines.alerting.state import AlertState, from_arrow, to_arrow
@@ -25,18 +25,20 @@ def evaluate(
     *,
     rules_file: str | Path | None = None,
     now: datetime | None = None,
+    interval_s: float = 0,
     storage_options: StorageOptions | None = None,
 ) -> list[AlertState]:
     """Every alert that fires, and those that this evaluation resolved; appends the new states to `ops/alerts`.
 
-    `now` is the wall clock (aware), for the freshness of sources. With nothing new it writes nothing.
+    `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
+    `interval_s` seconds, or as it says itself. With nothing new it writes nothing.
     Raises UsageError for bad rules, RoleHeld while another process checks the lake.
     """
     rules = load(rules_file)
     with hold(lake, "check", storage_options) as held:
         stored = from_arrow(read(lake, alerts.TABLE, alerts.ARROW, None, storage_options))
-        found = evidence(lake, rules, since(stored), storage_options)
-        present = alert_states(found, rules, now or datetime.now(UTC))
+        found = evidence(lake, rules, since(stored), interval_s, storage_options)
+        present = continued(alert_states(found, rules, now or datetime.now(UTC)), stored, group_s(rules))
         rows = news(present, stored)
         held.check()
         _append(lake, rows, storage_options)

@@ -19,7 +19,7 @@ def _columns(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
 REGRESSIONS = _columns(
     hw_regressions.ARROW,
     (*PLACE, "ts", "leader_id", "regression_id", "class", "severity", "leader_id_before", "hw_before", "hw_after",
-     "lost_from", "lost_to", "lost_records", "proof", "revision"),
+     "lost_from", "lost_to", "lost_records", "evidence", "proof", "revision"),
 )  # fmt: skip
 MIN_ISR = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "kind", "isr", "frozen"))
 DISAGREEMENTS = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "hw", "reported_hw"))
@@ -38,11 +38,15 @@ CLOSED = pa.schema([("cluster", pa.string()), ("closed", pa.timestamp("us", tz="
 """When a drain closed a cluster, each time."""
 CLOCK = pa.schema([("cluster", pa.string()), ("clock", pa.timestamp("us", tz="UTC"))])
 """The present of each cluster in event time, as far as the reconstruction has come."""
+BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz="UTC")), ("judged_once", pa.bool_()),
+                     ("limit_s", pa.float64())])  # fmt: skip
+"""What the job has yet to read of each cluster: since when (wall clock), whether any of it was ever reconstructed, and
+after how long it is behind."""
 
 SCHEMAS = {
     "regressions": REGRESSIONS, "min_isr": MIN_ISR, "disagreements": DISAGREEMENTS, "sync": SYNC, "gaps": GAPS,
     "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "told": TOLD, "closed": CLOSED,
-    "clock": CLOCK,
+    "clock": CLOCK, "backlog": BACKLOG,
 }  # fmt: skip
 
 
@@ -61,6 +65,7 @@ class Evidence:
     told: pa.Table
     closed: pa.Table
     clock: pa.Table
+    backlog: pa.Table
 
     @staticmethod
     def of(**tables: pa.Table) -> Evidence:

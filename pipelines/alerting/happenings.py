@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pipelines.alerting.conditions import SECOND, Ask, Condition, partition
 from pipelines.alerting.rules import GapRule, HappeningRule, LossRule
-
-LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")
+from pipelines.verdict.losses import LOSSES, NOT_EXCLUDED
 
 _LOSSES = """
 WITH verdicts AS (
   SELECT * FROM regressions
   QUALIFY row_number() OVER (PARTITION BY regression_id ORDER BY revision DESC NULLS LAST) = 1)
 SELECT verdicts.*, clock FROM verdicts LEFT JOIN clock USING (cluster)
-WHERE severity = $severity AND list_contains($losses, "class")
-ORDER BY cluster, "class", leader_id, leader_id_before, ts, topic, partition
+WHERE severity = $severity AND list_contains($classes, "class")
+ORDER BY cluster, ts, topic, partition
 """
 _DISAGREEMENTS = "SELECT d.*, clock FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
 _GAPS = """
@@ -26,27 +26,14 @@ SELECT g.*, clock FROM gaps AS g LEFT JOIN clock USING (cluster) WHERE list_cont
 
 
 def losses(name: str, rule: LossRule, severity: str, ask: Ask) -> Iterator[Condition]:
-    """The last verdicts of that severity; falls of one class and leader close to each other share a subject."""
-    chain, last, start = None, 0, 0
-    for row in ask(_LOSSES, severity=severity, losses=list(LOSSES)):
-        key = (row["cluster"], row["class"], row["leader_id"], row["leader_id_before"])
-        if key != chain or row["ts"] - last > rule.group_s * SECOND:
-            chain, start = key, row["ts"]
+    """The last verdicts of that severity; those of one cluster close to each other are one incident."""
+    cluster, last, start = None, 0, 0
+    for row in ask(_LOSSES, severity=severity, classes=[*LOSSES, NOT_EXCLUDED]):
+        if row["cluster"] != cluster or row["ts"] - last > rule.group_s * SECOND:
+            cluster, start = row["cluster"], row["ts"]
         last = row["ts"]
-        subject = f"{_what(row)} at {datetime.fromtimestamp(start / SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        yield _happening(name, rule, row, row["class"], subject, partition(row))
-
-
-def _what(row: Mapping[str, Any]) -> str:
-    leader, before = row["leader_id"], row["leader_id_before"]
-    who = "an unknown broker" if leader is None else f"broker {leader}"
-    after = "" if before is None or before == leader else f" after broker {before}"
-    words = {
-        "unclean_loss": f"unclean election of {who}{after}",
-        "committed_loss": f"term of {who}{after} from a log that ends below the HW",
-        "hw_moved_back": f"HW moved back under {who}",
-    }
-    return words[row["class"]]
+        subject = f"incident at {datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        yield _happening(name, rule, row, "loss", subject, partition(row))
 
 
 def disagreements(name: str, rule: HappeningRule, ask: Ask) -> Iterator[Condition]:
@@ -59,7 +46,7 @@ def disagreements(name: str, rule: HappeningRule, ask: Ask) -> Iterator[Conditio
 def gaps(name: str, rule: GapRule, ask: Ask) -> Iterator[Condition]:
     """Missing or misdated telemetry, by source and kind."""
     for row in ask(_GAPS, kinds=list(rule.kinds)):
-        yield _happening(name, rule, row, row["kind"], row["source_id"], row["source_id"])
+        yield replace(_happening(name, rule, row, row["kind"], row["source_id"], row["source_id"]), kin=row["kind"])
 
 
 def _happening(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.alerting.conditions import SECOND, Ask, Condition, brokers, partition
+from pipelines.alerting.conditions import SECOND, Ask, Condition, partition
 from pipelines.alerting.restarts import Restarts, firing_time, quiet_for
+from pipelines.verdict.words import brokers
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
 # not, and a spell lasts from a wrong mark to the next right one. Nothing tells that a topic was deleted: a
@@ -104,5 +105,5 @@ def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:
     return Condition(
         rule, row["cluster"], cause, cause, partition(row), row["first"], fires, row["last"], row["last"],
         row["open"],
-        {"reason": row["reason"]},
+        {"reason": row["reason"], "missing": row["missing"] or ()},
     )  # fmt: skip

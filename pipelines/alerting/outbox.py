@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pipelines.alerting.state import AlertState
+
+_ENDS = {"stale_source": "heard again, or closed", "job_behind": "judged again"}
 
 
 def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertState]:
@@ -15,6 +17,32 @@ def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertStat
     for state in sorted(stored, key=lambda s: (s.last_ts, not s.firing)):
         found[state.episode] = state
     return found
+
+
+def continued(
+    present: Iterable[AlertState], stored: Iterable[AlertState], group_s: Mapping[str, int]
+) -> list[AlertState]:
+    """The states under the names that they were first told by, so that an incident stays one alert.
+
+    Its beginning may be known better now: an earlier fall was decided later, a source was heard again of several that
+    are silent. `group_s` is, by rule, how far apart what belongs together may begin.
+    """
+    known, found = latest(stored), []
+    states = list(present)
+    left = [s for s in known.values() if s.firing and s.episode not in {state.episode for state in states}]
+    for state in states:
+        if state.episode not in known and (before := next((s for s in left if _goes_on(s, state, group_s)), None)):
+            left.remove(before)
+            state = replace(state, alert_id=before.alert_id, subject=before.subject, first_ts=before.first_ts)
+        found.append(state)
+    return found
+
+
+def _goes_on(before: AlertState, now: AlertState, group_s: Mapping[str, int]) -> bool:
+    if (before.rule, before.labels.get("cluster")) != (now.rule, now.labels.get("cluster")):
+        return False
+    close = abs(now.first_ts - before.first_ts) <= timedelta(seconds=group_s.get(now.rule, 0))
+    return before.alert_id == now.alert_id or (group_s.get(now.rule, 0) > 0 and close)
 
 
 def news(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[AlertState]:
@@ -37,7 +65,7 @@ def news(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[Al
 
 
 def _withdrawn(state: AlertState) -> AlertState:
-    why = "heard again, or closed" if state.rule == "stale_source" else "found no more"
+    why = _ENDS.get(state.rule, "found no more")
     return replace(state, state="resolved", summary=f"{state.summary} ({why})")
 
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipelines.alerting.evidence import CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
-from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
+from pipelines.alerting.rules import AlertRules, JobBehindRule
+from pipelines.streaming.checkpoint import interval
+from pipelines.streaming.unread import bronze_of
+from pipelines.verdict.sources import DRAIN
 from schemas import (
     cluster_minute,
     hw_regressions,
@@ -42,9 +45,16 @@ def read(
 
 
 def evidence(
-    lake: str, rules: AlertRules, since: Mapping[str, datetime], storage_options: StorageOptions | None = None
+    lake: str,
+    rules: AlertRules,
+    since: Mapping[str, datetime],
+    interval_s: float = 0,
+    storage_options: StorageOptions | None = None,
 ) -> Evidence:
-    """What the alert rules need of a lake: the history before each cluster's present, and back to `since`."""
+    """What the alert rules need of a lake: the history before each cluster's present, and back to `since`.
+
+    `interval_s`: how often the job takes what is new, where it has not recorded that itself.
+    """
     restart = timedelta(seconds=rules.controlled_restart.limit_s)
     health = read(lake, partition_health.TABLE, SCHEMAS["health"], None, storage_options)
     clock = _clock(health, read(lake, cluster_minute.TABLE, _MINUTE, None, storage_options))
@@ -71,7 +81,21 @@ def evidence(
         told=told,
         closed=closed,
         clock=clock,
+        backlog=backlog(lake, clock, rules.job_behind, interval_s, storage_options),
     )
+
+
+def backlog(
+    lake: str, clock: pa.Table, rule: JobBehindRule, interval_s: float, storage_options: StorageOptions | None = None
+) -> pa.Table:
+    """BACKLOG: the clusters of which the job has yet to read something."""
+    known = set(clock["cluster"].to_pylist())
+    limit_s = rule.limit_s(max(interval_s, interval(lake, storage_options) or 0))
+    rows = [
+        {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in known, "limit_s": limit_s}
+        for cluster, unread in sorted((bronze_of(lake, storage_options).backlogs or {}).items())
+    ]
+    return pa.Table.from_pylist(rows, schema=BACKLOG)
 
 
 def sources(
@@ -90,8 +114,6 @@ def sources(
     return told.rename_columns(TOLD.names).cast(TOLD), closed.rename_columns(CLOSED.names).cast(CLOSED)
 
 
-DRAIN = "hwmark/drain"
-"""The source whose `closed` rows say that a cluster's telemetry is complete."""
 _MINUTE = pa.schema([cluster_minute.ARROW.field("cluster"), cluster_minute.ARROW.field("minute")])
 _PROGRESS = pa.schema(
     [replication_events.ARROW.field(n) for n in ("cluster", "source_id", "broker_id", "ts", "detail")]

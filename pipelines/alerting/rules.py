@@ -25,24 +25,31 @@ class Rule:
 
 @dataclass(frozen=True)
 class LastingRule(Rule):
-    """Fires when a state has lasted for `for_s` seconds of event time."""
+    """Fires when a state has lasted for `for_s` seconds of event time.
+
+    States of the same brokers are one alert, and states that begin up to `group_s` seconds apart, 0: they are not.
+    """
 
     for_s: int = 300
+    group_s: int = 60
 
 
 @dataclass(frozen=True)
 class HappeningRule(Rule):
-    """Fires at once, and ends when nothing of the kind came for `resolve_after_s` seconds of event time."""
+    """Fires at once, and ends when nothing of the kind came for `resolve_after_s` seconds of event time.
+
+    What begins up to `group_s` seconds apart is one alert.
+    """
 
     resolve_after_s: int = 3_600
+    group_s: int = 60
 
 
 @dataclass(frozen=True)
 class LossRule(HappeningRule):
-    """A loss pages on its own: only falls up to `group_s` seconds apart are one alert."""
+    """A loss pages on its own: only falls up to `group_s` seconds apart are one alert, and no others."""
 
     resolve_after_s: int = 86_400
-    group_s: int = 60
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,19 @@ class StaleRule(Rule):
     """Fires when a source has told nothing for `stale_after_s` seconds of the wall clock."""
 
     stale_after_s: int = 300
+
+
+@dataclass(frozen=True)
+class JobBehindRule(Rule):
+    """Fires when `run` has not read a commit of bronze for `after_s` seconds of the wall clock, or for so many of its
+    intervals, whichever is longer; and at once for a cluster of which nothing was ever reconstructed."""
+
+    after_s: int = 300
+    intervals: int = 3
+
+    def limit_s(self, interval_s: float) -> float:
+        """Seconds after which a job that takes what is new so often is behind."""
+        return max(self.after_s, self.intervals * interval_s)
 
 
 @dataclass(frozen=True)
@@ -81,12 +101,14 @@ class AlertRules:
 
     loss: LossRule = field(default_factory=lambda: LossRule(severity="critical"))
     unproven_loss: LossRule = field(default_factory=LossRule)
+    loss_not_excluded: LossRule = field(default_factory=lambda: LossRule(severity="info"))
     offline: LastingRule = field(default_factory=lambda: LastingRule(severity="critical"))
     under_min_isr: LastingRule = field(default_factory=lambda: LastingRule(severity="critical"))
-    out_of_sync: LastingRule = field(default_factory=lambda: LastingRule(for_s=600))
+    out_of_sync: LastingRule = field(default_factory=lambda: LastingRule(for_s=600, group_s=0))
     disagreement: HappeningRule = field(default_factory=HappeningRule)
     gap: GapRule = field(default_factory=GapRule)
     stale_source: StaleRule = field(default_factory=StaleRule)
+    job_behind: JobBehindRule = field(default_factory=lambda: JobBehindRule(severity="critical"))
     controlled_restart: ControlledRestart = field(default_factory=ControlledRestart)
     history: History = field(default_factory=History)
 
@@ -135,17 +157,18 @@ def _value(key: str, value: Any, default: Any, place: str) -> Any:
         return tuple(value)
     if key.endswith("_s") and (type(value) is not int or value < 0):
         raise UsageError(f"{place} is {value!r}; it must be a whole number of seconds, 0 or more")
+    if key == "intervals" and (type(value) is not int or value < 1):
+        raise UsageError(f"{place} is {value!r}; it must be a whole number, 1 or more")
     return value
 
 
 def _checked(rules: AlertRules, name: str) -> AlertRules:
     durations = (
         getattr(section, key)
-        for section in (rules.loss, rules.unproven_loss, rules.disagreement, rules.gap, rules.offline,
-                        rules.under_min_isr, rules.out_of_sync)
+        for section in (getattr(rules, one.name) for one in fields(rules))
         for key in ("for_s", "resolve_after_s")
         if hasattr(section, key)
-    )  # fmt: skip
+    )
     if rules.history.silver_s <= (longest := max(durations)):
         raise UsageError(f"{name}: history.silver_s is {rules.history.silver_s}; it must exceed every rule ({longest})")
     return rules

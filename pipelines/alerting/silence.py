@@ -23,12 +23,11 @@ def sources(ask: Ask, now: int) -> list[dict[str, Any]]:
 
 
 def silent_sources(name: str, stale_after_s: int, ask: Ask, restarts: Restarts, now: int) -> Iterator[Condition]:
-    """Open sources that told nothing for longer, by the writer's host, unless their broker is being restarted."""
+    """Open sources that told nothing for longer, by cluster, unless their broker is being restarted."""
     for row in sources(ask, now):
         quiet = quiet_for(restarts, row["cluster"], [row["broker_id"]])
         if row["closed"] or row["silent"] <= stale_after_s * SECOND or any(s.start <= now < s.end for s in quiet):
             continue
-        host = row["source_id"].partition("/")[0]
-        told = row["told"]
+        cluster, told = row["cluster"], row["told"]
         fires = told + stale_after_s * SECOND
-        yield Condition(name, row["cluster"], "silent", host, row["source_id"], told, fires, told, now, True)
+        yield Condition(name, cluster, "silent", cluster, row["source_id"], told, fires, told, now, True, row)

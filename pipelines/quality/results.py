@@ -52,7 +52,9 @@ class CheckSummary:
             + (f"  e.g. {r.sample}" if r.sample else "")
             for r in self.results
         ]
-        return [*lines, f"{len(self.results)} expectations, {len(self.failed)} failed"]
+        names = ", ".join(f"{r.table} {r.expectation}" for r in self.failed)
+        which = f": {names}" if names else ""
+        return [*lines, f"{len(self.results)} expectations, {len(self.failed)} failed{which}"]
 
     def to_arrow(self) -> pa.Table:
         """Rows in the schema of `ops/quality_results`."""

@@ -21,9 +21,9 @@ class Accepted(NamedTuple):
     """Lines in series order: those of series[k] stand at bounds[k] to bounds[k + 1] and may be read up to end[k].
 
     `lines` has room to spare behind them. next_seq and last_ts are those of the series ahead of the micro-batch;
-    latest is its largest time where every row is read and counts, else NULL. `dropped` marks repeats, by row; twins are
-    pairs (kept, other) with one number; holes are (row, first missing, last missing) that have been waited for long
-    enough.
+    latest is its largest time where every row is read and counts, else NULL. By row `dropped` marks repeats,
+    `copied` those whose line counts in another file of the broker; twins are pairs (kept, other) with one number; holes
+    are (row, first missing, last missing) that have been waited for long enough.
     """
 
     lines: Records
@@ -34,9 +34,15 @@ class Accepted(NamedTuple):
     last_ts: I64
     latest: I64
     dropped: I8
+    copied: I8
     gap_before: I8
     twins: I64
     holes: I64
+
+    def counts(self, rows: I64) -> npt.NDArray[np.bool_]:
+        """Which of these rows are neither repeats nor copies."""
+        counts: npt.NDArray[np.bool_] = (self.dropped[rows] | self.copied[rows]) == 0
+        return counts
 
     @property
     def start(self) -> I64:

@@ -14,6 +14,7 @@ from pipelines.replication.buckets import owner
 from pipelines.replication.columns import I64, rows_of, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
+from pipelines.replication.isr_history import RETRACTED
 from pipelines.replication.lines import PACKED
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Standing
@@ -25,6 +26,10 @@ from pipelines.replication.writers import Written
 
 if TYPE_CHECKING:
     from pipelines.replication.reconstructor import Reconstructor
+
+
+NOT_UNDERSTOOD = "not understood: "
+"""How the detail of a `lost` row begins where the lines are there, in a shape that the reader does not know."""
 
 
 @dataclass
@@ -113,6 +118,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         told_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
         state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
     elif row["event_type"] == "config":
+        if row["min_isr"] is None and row["lag_max_ms"] is None:
+            return
         topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
         topic_id = -1 if row["topic_id"] is None else state.topic_ids.number(row["topic_id"])
         state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)
@@ -120,7 +127,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         key = (state.source_names.number(row["cluster"], row["source_id"], row["source_epoch"]), row["source_seq"])
         if key not in state.told_lost:
             state.told_lost.add(key)
-            state.hold(cluster, row["broker_id"], ts)
+            misread = (row["detail"] or "").startswith(NOT_UNDERSTOOD)
+            (state.misread if misread else state.hold)(cluster, row["broker_id"], ts)
             talk.source_rows.append(
                 _gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "gap", row["detail"])
             )
@@ -256,10 +264,13 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
 
 
 def count_changes(state: State, changes: list[Any], regressions: list[Any], minutes: Minutes) -> None:
-    """ISR changes by cause and regressions by class; a revision takes back what it replaces."""
+    """ISR changes by cause and regressions by class; what is retracted counts no more."""
     for row in changes:
-        if row["change"] != "replace" and row["revision"] == 1:
-            minutes.add(row["cluster"], row["leader_id"], row["ts"], f"{row['change']}:{row['cause']}")
+        retracted = row["change"] == RETRACTED
+        change = row.get("was") if retracted else row["change"]
+        if change in ("shrink", "expand") and (retracted or row["news"]):
+            name = f"{change}:{row['cause']}"
+            minutes.add(row["cluster"], row["leader_id"], row["ts"], name, -1 if retracted else 1)
     for row in regressions:
         if row["revision"] == 1:
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")

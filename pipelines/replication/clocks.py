@@ -24,7 +24,7 @@ _BY_BROKER = [CODE[name] for name in ("leader", "follower", "isr")]
 def compare_clocks(state: State, batch: Batch, rules: Rules) -> None:
     """Takes in what controllers and brokers tell of partition epochs."""
     c = batch.columns
-    rows = np.flatnonzero((batch.accepted.dropped[batch.rare] == 0) & (c.partition_epoch >= 0))
+    rows = np.flatnonzero(batch.accepted.counts(batch.rare) & (c.partition_epoch >= 0))
     if not len(rows):
         return
     grace, race = rules.reorder_grace_ms * 1000, rules.race_window_ms * 1000

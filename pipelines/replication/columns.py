@@ -42,6 +42,7 @@ class Columns(NamedTuple):
     leader_id: I32
     leader_epoch: I32
     partition_epoch: I32
+    replica_id: I32
     leo: I64
     hw: I64
     min_isr: I32
@@ -56,7 +57,7 @@ class Columns(NamedTuple):
 
 
 _WIDE = ("ts", "leo", "hw")
-_NARROW = ("leader_id", "leader_epoch", "partition_epoch", "min_isr", "lag_max_ms", "level")
+_NARROW = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "min_isr", "lag_max_ms", "level")
 LATER = tuple(
     replication_events.ARROW.field(name)
     for name in ("repeats", "hw_before", "controller_epoch", "committed", "ts_error_ms")

@@ -6,7 +6,7 @@ from pipelines.replication.arrays import Records
 from pipelines.replication.columns import BY_CONTROLLER, BY_METADATA, NULL, NULL32, Columns
 from pipelines.replication.compiled import kernel
 from pipelines.replication.high_watermark import put_hw, try_advance
-from pipelines.replication.lanes import FREEZE, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
+from pipelines.replication.lanes import FREEZE, NEVER, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.machine import (
     FORETOLD,
     LANE,
@@ -25,7 +25,7 @@ from pipelines.replication.told_by_others import compare_clocks, recorded_at, se
 
 
 @kernel
-def weigh_isr(L: Records, S: Settings, lane: int, O: Records, o: int, now: int) -> int:
+def weigh_isr(L: Records, R: Records, S: Settings, width: int, lane: int, O: Records, o: int, now: int) -> int:
     """Under min ISR: the committed ISR is smaller than min(min.insync.replicas, replicas) (rule 1.3)."""
     size = popcount(L[lane, LANE.isr])
     effective = min(L[lane, LANE.min_isr], max(L[lane, LANE.assigned_count], 1))
@@ -33,9 +33,22 @@ def weigh_isr(L: Records, S: Settings, lane: int, O: Records, o: int, now: int) 
     if under == L[lane, LANE.frozen]:
         return o
     L[lane, LANE.frozen] = under
+    if under and S.strict == 1 and lean(L, lane):
+        forget_times(L, R, width, lane)
     if S.strict == 1:
         return put_hw(L, O, o, lane, now, FREEZE if under else THAW, NULL, 0, UNREPORTED, S)
     return o
+
+
+@kernel
+def forget_times(L: Records, R: Records, width: int, lane: int) -> None:
+    """Under min ISR a leader prints no LEOs: where they alone tell of followers, silence is not the followers'."""
+    for k in range(L[lane, LANE.slots]):
+        at = lane * width + k
+        if R[at, SLOT.id] != L[lane, LANE.broker]:
+            R[at, SLOT.caught_up] = NULL
+            R[at, SLOT.due] = NEVER
+    renew_deadline(L, R, width, lane)
 
 
 @kernel
@@ -88,8 +101,8 @@ def on_isr(
     set_isr(L, lane, isr)
     if popcount(isr) < L[lane, LANE.assigned_count]:
         compare_clocks(L, T, S, lane, now)
-    settle_config(L, T, S, lane, now, False)
-    o = weigh_isr(L, S, lane, O, o, now)
+    settle_config(L, T, S, lane, now, False, C.isr_from_whom[i] != BY_METADATA)
+    o = weigh_isr(L, R, S, width, lane, O, o, now)
     return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN), y
 
 

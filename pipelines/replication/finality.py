@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pipelines.replication.arrays import Records
-from pipelines.replication.columns import I64, NULL
-from pipelines.replication.compiled import kernel
-from pipelines.replication.lanes import ADVANCE, DISAGREE, IDLE, NEVER, ONLY_WITNESS, OPEN, UNREPORTED
-from pipelines.replication.machine import LANE, MATCHED, ROW, Settings, copy_row
+from pipelines.replication.columns import NULL
+from pipelines.replication.compiled import kernel, seldom
+from pipelines.replication.lanes import ADVANCE, DISAGREE, IDLE, NEVER, OPEN, REPORT, UNREPORTED
+from pipelines.replication.machine import HELD, LANE, LEFT, MATCHED, ROW, Settings, copy_row
+from pipelines.replication.reports import judge_report
 
 
 @kernel
@@ -18,20 +19,23 @@ def hold(L: Records, lane: int) -> None:
 
 
 @kernel
-def pass_holds(L: Records, lane: int, holds: I64, pending: int, end: int, now: int) -> int:
+def pass_holds(L: Records, lane: int, holds: Records, pending: int, end: int, now: int) -> int:
     """Applies the holds that came up to `now`, each once; returns the first that is still to come."""
-    while pending < end and holds[pending] <= now:
-        if holds[pending] > L[lane, LANE.held_at]:
+    while pending < end and holds[pending, HELD.ts] <= now:
+        if holds[pending, HELD.ts] > L[lane, LANE.held_at]:
             hold(L, lane)
-            L[lane, LANE.held_at] = holds[pending]
+            L[lane, LANE.held_at] = holds[pending, HELD.ts]
+            if holds[pending, HELD.unread]:
+                L[lane, LANE.level] = 0  # nobody knows what this source still tells
         pending += 1
     return pending
 
 
 @kernel
 def finish_rows(
-    S: Settings, told: int, final: bool, O: Records, first: int, o: int, F: Records, f: int, K: Records, k: int
-) -> tuple[int, int]:
+    L: Records, lane: int, S: Settings, told: int, final: bool, O: Records, first: int, o: int, F: Records, f: int,
+    K: Records, k: int,
+) -> tuple[int, int]:  # fmt: skip
     """Splits a lane's rows into final ones (to F) and ones that a later report may still match (to K)."""
     settled, at, since = told - S.race, first, NEVER
     while at < o and (final or O[at, ROW.ts] <= settled):
@@ -46,13 +50,18 @@ def finish_rows(
                 continue
             if later == o and not final and settled < since + S.resolution:
                 break
+        if seldom(O[at, ROW.kind] == REPORT and O[at, ROW.agreement] >= OPEN and O[at, ROW.agreement] != MATCHED):
+            O[at, ROW.agreement] = judge_report(L, lane, S, O, o, at, final)
+            if O[at, ROW.agreement] == LEFT:
+                copy_row(O, at, K, k)
+                k += 1
+                at += 1
+                continue
+            O[at, ROW.holding] = 0
         if O[at, ROW.agreement] != MATCHED:
             copy_row(O, at, F, f)
             if F[f, ROW.agreement] == OPEN:
-                cut_off = final and O[at, ROW.ts] > settled
-                F[f, ROW.agreement] = (
-                    UNREPORTED if F[f, ROW.kind] == ADVANCE else (ONLY_WITNESS if cut_off else DISAGREE)
-                )
+                F[f, ROW.agreement] = UNREPORTED
             f += 1
         at += 1
     while at < o:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from pipelines.replication.state import State
 from schemas import partition_health
 
 LANE, SLOT = LANES.at, REPLICAS.at
+
+Members = tuple[list[int] | None, list[int] | None, list[int] | None, list[int]]
+"""ISR, assigned replicas, those of them outside the ISR, and nobody."""
 
 
 def health(state: State, told: Any) -> pa.Table:
@@ -43,7 +47,9 @@ def health(state: State, told: Any) -> pa.Table:
     leader = np.where(p["leader_id"] != NULL32, p["leader_id"], col("broker", NULL32))
     offline = leader == -1
     masks = _replica_masks(state, lane)
-    absent = _absent_members(state, np.flatnonzero(~led))
+    with_isr = led & (col("isr_known", 0) == 1)
+    absent = _absent_members(state, np.flatnonzero(~with_isr))
+    unled = {partition: found for partition, found in absent.items() if not led[partition]}
     made = {
         "cluster": _named(topic, [str(t[0]) for t in state.topics.all]),
         "topic": _named(topic, [str(t[1]) for t in state.topics.all]),
@@ -57,17 +63,17 @@ def health(state: State, told: Any) -> pa.Table:
         "ar": _lists(state, assigned, of, absent, 1),
         "isr": _lists(state, isr, of, absent, 0),
         "osr": _lists(state, assigned & ~isr, of, absent, 2),
-        "out_of_sync": _lists(state, masks[0], of, absent, 3),
-        "holding_replicas": _lists(state, np.where(leo > hw, masks[1], 0), of, absent, 3),
-        "under_replicated": pa.array(np.where(led, sizes[0] < sizes[1], True)),
-        "under_min_isr": pa.array(np.where(led, col("frozen", 0) == 1, offline)),
-        "offline": pa.array(offline),
+        "out_of_sync": _lists(state, masks[0], of, unled, 3),
+        "holding_replicas": _lists(state, np.where(leo > hw, masks[1], 0), of, unled, 3),
+        "under_replicated": _under_replicated(sizes[0] < sizes[1], absent),
+        "under_min_isr": pa.array(np.where(with_isr, col("frozen", 0) == 1, offline), mask=~with_isr & ~offline),
+        "offline": pa.array(offline, mask=leader == NULL32),
         "lag_records": pa.array(masks[2], mask=~led),
         "stalled_ms": pa.array(
             np.where(stalled == NULL, 0, (now - stalled) // 1000), mask=(~led) | (now == NULL)
         ),
         "last_event_ts": times(_last_told(state)),
-        "level": pa.array(col("level", 0).astype(np.int32)),
+        "level": ints(col("level", NULL32, known)),
     }  # fmt: skip
     schema = partition_health.ARROW
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
@@ -124,17 +130,29 @@ def _weigh(lane: I64, L: Records, R: Records, width: int, masks: Records) -> Non
                     masks[2, partition] = max(masks[2, partition], end - max(R[at, SLOT.leo], 0))
 
 
-def _absent_members(state: State, partitions: Any) -> dict[int, tuple[list[int], list[int], list[int], list[int]]]:
-    """(ISR, assigned, OSR, nobody) of partitions that no lane leads, as their history has it."""
-    found: dict[int, tuple[list[int], list[int], list[int], list[int]]] = {}
+def _under_replicated(led: Any, absent: Mapping[int, Members]) -> pa.Array:
+    """Whether fewer are in sync than assigned: `led`, where a lane knows its ISR; else by the history, if it does."""
+    if not absent:
+        return pa.array(led)
+    values = led.tolist()
+    for partition, (isr, assigned, *_) in absent.items():
+        values[partition] = None if isr is None or assigned is None else len(isr) < len(assigned)
+    return pa.array(values, pa.bool_())
+
+
+def _absent_members(state: State, partitions: Any) -> dict[int, Members]:
+    """The members of partitions of which no lane knows the ISR, as their history has them; None where it does not."""
+    found: dict[int, Members] = {}
     for partition in partitions:
         present = state.history(int(partition)).present
-        isr, assigned = sorted(present.isr or ()), sorted(present.replicas or ())
-        found[int(partition)] = (isr, assigned, [r for r in assigned if r not in isr], [])
+        isr = None if present.isr is None else sorted(present.isr)
+        assigned = None if present.replicas is None else sorted(present.replicas)
+        osr = None if isr is None or assigned is None else [r for r in assigned if r not in isr]
+        found[int(partition)] = (isr, assigned, osr, [])
     return found
 
 
-def _lists(state: State, masks: Any, lanes: Any, absent: dict[int, Any], which: int) -> pa.Array:
+def _lists(state: State, masks: Any, lanes: Any, absent: Mapping[int, Members], which: int) -> pa.Array:
     if not state.lanes.count:
         return pa.array([absent[k][which] for k in range(len(masks))], pa.list_(pa.int32()))
     made = members(state, masks.astype(np.int64), lanes.astype(np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL
-from pipelines.replication.compiled import hot, seldom
+from pipelines.replication.compiled import hot, kernel, seldom
 from pipelines.replication.lanes import ADVANCE, IDLE, OPEN, RACE, REPORT, TERM_START
 from pipelines.replication.machine import LANE, MATCHED, ROW, SLOT, Settings, Stats, Timeline, bucket_of, place_of
 from pipelines.replication.told_by_others import eligible
@@ -36,6 +36,7 @@ def put_hw(
     O[o, ROW.leader_epoch] = L[lane, LANE.leader_epoch]
     O[o, ROW.topic_id] = L[lane, LANE.topic_id]
     O[o, ROW.level] = L[lane, LANE.level]
+    O[o, ROW.before] = O[o, ROW.awaited] = NULL
     return o + 1
 
 
@@ -62,21 +63,24 @@ def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, ra
     return -1
 
 
+@kernel
+def note_gap(L: Records, lane: int, before: int) -> None:
+    """A report that begins above every report so far leaves a gap: its thread has overtaken another one."""
+    if L[lane, LANE.agreed] != NULL and before > L[lane, LANE.agreed]:
+        L[lane, LANE.gap_low], L[lane, LANE.gap_high] = L[lane, LANE.agreed], before
+
+
 @hot
 def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, slot: int, now: int) -> bool:
     """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
     if not seldom(((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 == 0):
         return True
     at = place_of(width, lane, slot)
-    if R[at, SLOT.leo] < 0:
+    if R[at, SLOT.leo] < 0 or S.max_messages >= 0:  # before KAFKA-4485 the ISR alone counted
         return False
-    if S.max_messages >= 0:
-        within = L[lane, LANE.leader_leo] - R[at, SLOT.leo] <= S.max_messages
-        caught_up = within and now - R[at, SLOT.last_fetch] <= L[lane, LANE.lag_max]
-    elif R[at, SLOT.caught_up] == NULL:
+    if R[at, SLOT.caught_up] == NULL:
         return False
-    else:
-        caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
+    caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
     return bool(caught_up and eligible(L, R, T, S, lane, at, now))
 
 
@@ -124,8 +128,11 @@ def try_advance(
         open_report = last_open(O, o, first, REPORT, low, now, S.race)
         if seldom(open_report >= 0):
             O[open_report, ROW.agreement] = MATCHED
-            agreement, reported = RACE, low
+            o = put_hw(L, O, o, lane, now, ADVANCE, low, holding, RACE, S)
+            O[o - 1, ROW.before] = O[open_report, ROW.before]
+            note_gap(L, lane, O[open_report, ROW.before])
             L[lane, LANE.agreed] = max(L[lane, LANE.agreed], low)
+            return o
     else:
         reported = low
     return put_hw(L, O, o, lane, now, ADVANCE, reported, holding, agreement, S)

@@ -12,6 +12,7 @@ from pipelines.replication.identity import UNTOLD_US, TopicIdentity
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note, TermSeen
 from pipelines.replication.present import Present
+from pipelines.replication.progress import NoProgress
 from pipelines.replication.state_codec import Kept
 from pipelines.replication.terms import Term, Terms
 from pipelines.replication.topic_history import EVER, TopicHistory
@@ -19,6 +20,8 @@ from pipelines.replication.topic_history import EVER, TopicHistory
 __all__ = ["Context", "Note", "PartitionHistory", "Present", "TermSeen"]
 
 VERSION = 4
+DECIDED_AGAIN = 16
+"""So often a decision may leave another one that is not due later: a topic that is adopted brings its rows along."""
 
 
 class PartitionHistory(Kept):
@@ -68,8 +71,15 @@ class PartitionHistory(Kept):
 
     def settle(self, upto: int, context: Context) -> int | None:
         """Decides everything due before `upto`; the earliest time at which something waits then."""
+        decided, again = -1, 0
         while (due := self.due()) is not None and due < upto:
+            again = again + 1 if due <= decided else 0
+            if again > DECIDED_AGAIN:
+                newest = self.terms.terms[-1].epoch if self.terms.terms else None
+                place = (self.cluster, self.topic, self.partition)
+                raise NoProgress.at(place, f"epoch {newest}", f"what falls due at {due} us")
             self._decide(due, context)
+            decided = max(due, decided)
         return due
 
     def due(self) -> int | None:
@@ -87,15 +97,11 @@ class PartitionHistory(Kept):
                 if term.seen is not None and term.start is not None and not term.over:
                     yield term
 
-    def zombie_rise(self, broker_id: int, term_start_ts: int, hw: int, ts: int) -> None:
-        """A deposed leader's HW rose after its term was over."""
+    def zombie_rise(self, term: Term, hw: int, ts: int) -> None:
+        """A deposed leader's HW rose after this term of its was over."""
         self.now = max(self.now, ts)
         for topic in self.topics:
-            folded = topic.terms.folded_term
-            term = topic.terms.last_led(broker_id, term_start_ts)
-            if term is None and folded is not None and (folded.broker_id, folded.start) == (broker_id, term_start_ts):
-                term = folded
-            if term is not None:
+            if term is topic.terms.folded_term or any(term is t for t in topic.terms.terms):
                 topic.rise(term, hw, ts)
 
     def take_isr_changes(self) -> list[dict[str, Any]]:

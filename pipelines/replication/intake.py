@@ -308,7 +308,10 @@ def _accept(state: State, cut: list[Piece], numbers: _Numbers, overdue: I64, hol
     end, latest, twins, holes = accept(
         P, series, packing.bounds, numbers.groups.data, packing.in_order, S, overdue, hole, dropped, gap_before
     )
-    return Accepted(P, series, packing.bounds, end, next_seq, last_ts, latest, dropped, gap_before, twins, holes)
+    copied = np.zeros(rows, dtype=np.int8)
+    return Accepted(
+        P, series, packing.bounds, end, next_seq, last_ts, latest, dropped, copied, gap_before, twins, holes
+    )
 
 
 def _told_twice(state: State, packing: Packing) -> int:

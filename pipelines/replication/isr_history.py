@@ -7,10 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 from msgspec import field
-from msgspec.json import Encoder
+from msgspec.json import Decoder, Encoder
 
+from pipelines.replication.commitment import BROKER, CONTROLLER_ONLY, provisional, stronger, witness_of
 from pipelines.replication.notes import Context, Note
 from pipelines.replication.state_codec import Fixed, Kept
+from pipelines.replication.timeline import LOG_DIR_OFFLINE
 
 KEPT_COMMITS = 16
 KEPT_PROPOSALS = 8
@@ -21,7 +23,8 @@ SPELL_US = 60_000_000
 STARTED_US = 10_000_000
 APART_US = 10_000_000
 """No two clocks are taken to be further apart."""
-_encoder = Encoder()
+RETRACTED = "retracted"
+_encoder, _decoder = Encoder(), Decoder()
 NAMED = {
     "controlled_shutdown": "controlled_shutdown",
     "fenced": "controller_fenced",
@@ -47,6 +50,10 @@ class Commit(Kept):
     replay: bool = False  # told by controllers alone, and only since the topic was deleted
     revision: int = 0
     told: str | None = None
+    witness: str | None = None  # the strongest one, see commitment
+    controller_epoch: int | None = None
+    retracts: str | None = None  # the row of a change of this partition epoch that was never committed
+    retracts_ts: int = 0
 
 
 class Proposal(Fixed, frozen=True):
@@ -86,9 +93,15 @@ class IsrHistory(Kept):
         if commit is None:
             commit = self._insert(note, due)
             commit.replay = self.deleted
+        elif _contradicts(commit, note):
+            if not _prevails(note, commit):
+                return
+            commit = self._replace(commit, note, due)
         replayed, news = commit.replay, _merge(commit, note, *under)
         if (news and commit.told is not None) or replayed > commit.replay:
             commit.due = due
+        elif commit.due:
+            commit.due = min(commit.due, due)
 
     def _is_old(self, note: Note) -> bool:
         """Below the floor; but of two leaders with clocks apart the one that began first may be read last."""
@@ -98,6 +111,19 @@ class IsrHistory(Kept):
         if began and len(self.commits) < KEPT_COMMITS:
             self.floor = _epoch(note)
         return _epoch(note) < self.floor
+
+    def proves(self, note: Note) -> bool:
+        """Whether the ISR that this row reports is known to be committed in its partition epoch."""
+        return any(c.witness != CONTROLLER_ONLY and set(c.isr) == set(note.isr or ()) for c in self._at_epoch(note))
+
+    def refutes(self, note: Note) -> bool:
+        """Whether another ISR than the one that this row reports is known to be committed in its partition epoch."""
+        return any(c.witness != CONTROLLER_ONLY and set(c.isr) != set(note.isr or ()) for c in self._at_epoch(note))
+
+    def _at_epoch(self, note: Note) -> list[Commit]:
+        if note.partition_epoch is None or note.isr is None:
+            return []
+        return [c for c in self.commits if c.partition_epoch == note.partition_epoch]
 
     def known_alone(self, leader_epoch: int, leader_id: int) -> bool:
         """Whether the ISR under a leader epoch ended as that of its leader alone, and the leader told so itself."""
@@ -117,6 +143,17 @@ class IsrHistory(Kept):
         """The ISR at a partition epoch; None when not known."""
         epochs = [c for c in self.commits if c.partition_epoch is not None and c.partition_epoch <= partition_epoch]
         return frozenset(epochs[-1].isr) if epochs else None
+
+    def before_epoch(self, leader_epoch: int) -> Commit | None:
+        """The last commit ahead of this leader epoch that is known to be one."""
+        known = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]
+        return next((c for c in reversed(known) if c.witness != CONTROLLER_ONLY), None)
+
+    def member_since(self, replica: int, leader_epoch: int) -> int:
+        """When a replica was let into the ISR last, ahead of this leader epoch; 0 where it always was in it."""
+        before = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]
+        joined = (after.ts for ago, after in pairwise(before) if replica in set(after.isr) - set(ago.isr))
+        return max(joined, default=0)
 
     def added_under(self, leader_epoch: int) -> frozenset[int]:
         """Replicas that joined while this epoch's leader led: it lets in only whom it saw fetching."""
@@ -162,14 +199,18 @@ class IsrHistory(Kept):
         return rows
 
     def _tell(self, before: Commit, after: Commit, as_of: int, context: Context) -> list[dict[str, Any]]:
+        rows = _retracted(after)
         if after.told is None and (after.replay or set(before.isr) == set(after.isr)):
-            return []
+            return rows
         row = self._row(before, after, as_of, context)
-        content = _encoder.encode(row).decode()
+        content = _encoder.encode(row | _doubt(after)).decode()
         if content == after.told:
-            return []
+            return rows
+        if row["change"] == RETRACTED and after.told is not None:
+            row["was"] = _decoder.decode(after.told)["change"]
+        row["news"] = after.told is None
         after.told, after.revision = content, after.revision + 1
-        return [{**row, "ts": after.ts, "revision": after.revision}]
+        return [*rows, {**row, "ts": after.ts, "revision": after.revision, "witness": after.witness}]
 
     def _row(self, before: Commit, after: Commit, as_of: int, context: Context) -> dict[str, Any]:
         removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
@@ -182,7 +223,7 @@ class IsrHistory(Kept):
             "leader_id": after.leader_id,
             "leader_epoch": after.leader_epoch,
             "partition_epoch": after.partition_epoch,
-            "change": "expand" if added and not removed else "shrink" if removed and not added else "replace",
+            "change": _change(removed, added),
             "isr_before": list(before.isr),
             "isr_after": list(after.isr),
             "removed": sorted(removed),
@@ -252,11 +293,63 @@ class IsrHistory(Kept):
             self.floor = epoch
         return commit
 
+    def _replace(self, commit: Commit, note: Note, due: int) -> Commit:
+        """Puts what was committed in the place of a change that was not; what was written of that is retracted."""
+        at = self.commits.index(commit)
+        made = Commit(
+            note.partition_epoch, note.isr or (), min([note.ts, *(c.ts for c in self.commits[at + 1 :])]), due
+        )
+        made.revision, made.retracts, made.retracts_ts = commit.revision, commit.told, commit.ts
+        if commit.told is None:
+            made.retracts, made.retracts_ts = commit.retracts, commit.retracts_ts
+        self.commits[at] = made
+        for later in self.commits[at + 1 : at + 2]:
+            later.due = due
+        return made
+
     def _trim(self) -> None:
         while len(self.commits) > KEPT_COMMITS and not self.commits[1].due:
             gone = self.commits.pop(0)
             self.commits[0].min_isr = gone.min_isr if self.commits[0].min_isr is None else self.commits[0].min_isr
             self.floor = max(self.floor or 0, self.commits[0].partition_epoch or 0)
+
+
+def _contradicts(commit: Commit, note: Note) -> bool:
+    """Whether a row names another ISR for the partition epoch of a commit."""
+    same_epoch = note.partition_epoch is not None and note.partition_epoch == commit.partition_epoch
+    return same_epoch and set(note.isr or ()) != set(commit.isr)
+
+
+def _prevails(note: Note, commit: Commit) -> bool:
+    """Whether a row that contradicts a commit is to be believed: it is committed, or a later controller wrote it."""
+    if commit.witness != CONTROLLER_ONLY:
+        return False
+    return not provisional(note) or _controller_epoch(note) > _controller_epoch(commit)
+
+
+def _controller_epoch(of: Note | Commit) -> int:
+    return -1 if of.controller_epoch is None else of.controller_epoch
+
+
+def _retracted(commit: Commit) -> list[dict[str, Any]]:
+    """The row that takes back what was written of this partition epoch before, once."""
+    if commit.retracts is None:
+        return []
+    row, commit.retracts, commit.revision = _decoder.decode(commit.retracts), None, commit.revision + 1
+    back = {"change": RETRACTED, "removed": [], "added": [], "was": row["change"], "witness": CONTROLLER_ONLY}
+    return [{**row, **back, "ts": commit.retracts_ts, "revision": commit.revision}]
+
+
+def _doubt(commit: Commit) -> dict[str, str]:
+    """What a row's text holds of its witness: whether one is known at all. Another one is no news."""
+    return {"witness": CONTROLLER_ONLY} if commit.witness == CONTROLLER_ONLY else {}
+
+
+def _change(removed: set[int], added: set[int]) -> str:
+    """The word for a change; a later revision that removes and adds nobody takes back what an earlier one said."""
+    if not removed and not added:
+        return RETRACTED
+    return "replace" if removed and added else "expand" if added else "shrink"
 
 
 def cause(
@@ -273,6 +366,8 @@ def cause(
     named = sorted(filter(None, (_named(r, joined.get(r, -1), ts, until, context) for r in sorted(removed))))
     if named:
         return named[0]
+    if any(_lost_a_log_dir(r, joined.get(r, -1), ts, until, context) for r in removed):
+        return LOG_DIR_OFFLINE
     if proposed or after.by_response or (added and not removed):
         # an ISR grows inside a leader epoch only because its leader asked: no controller adds a replica itself
         return "caught_up" if added else "lag"
@@ -309,6 +404,12 @@ def _named(broker_id: int, since: int, ts: int, until: int, context: Context) ->
     return NAMED[spell[0][1]] if spell and ts - spell[-1][0] <= SPELL_US else None
 
 
+def _lost_a_log_dir(broker_id: int, since: int, ts: int, until: int, context: Context) -> bool:
+    """Whether a log directory of this broker failed since it was let in, by the time of the change."""
+    failed = [at for at, detail, _ in context.broker_states(broker_id, until) if detail == LOG_DIR_OFFLINE]
+    return any(since <= at and ts - at <= SPELL_US for at in failed)
+
+
 def _epoch(note: Note) -> int:
     return note.partition_epoch if note.partition_epoch is not None else 1 << 60
 
@@ -332,6 +433,10 @@ def _merge(commit: Commit, note: Note, leader_id: int | None, leader_epoch: int 
     commit.foretold = note.foretold if commit.foretold is None else commit.foretold
     if note.event_type == "leader" and commit.min_isr is None:
         commit.min_isr = note.min_isr
+    known = BROKER if commit.witness is None and commit.told is not None else commit.witness  # of earlier versions
+    commit.witness = stronger(known, witness_of(note, commit.leader_id))
+    if _controller_epoch(note) > _controller_epoch(commit):
+        commit.controller_epoch = note.controller_epoch
     return old != _told(commit)
 
 
@@ -339,5 +444,5 @@ def _told(commit: Commit) -> tuple[object, ...]:
     """What witnesses add to a commit."""
     return (
         commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response,
-        commit.controller_ts, commit.min_isr, commit.foretold,
+        commit.controller_ts, commit.min_isr, commit.foretold, commit.witness == CONTROLLER_ONLY,
     )  # fmt: skip

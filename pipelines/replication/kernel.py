@@ -58,9 +58,15 @@ from pipelines.replication.machine import (
 )
 from pipelines.replication.only_witness import contradicted, take_back
 from pipelines.replication.replica_states import fetched, follow_hw, judge, leo_grew, pass_deadlines
-from pipelines.replication.reports import on_report, own_report
+from pipelines.replication.reports import close_reports, on_report, own_report, pass_cut_off, reports_wait
 from pipelines.replication.slots import give_slot, give_slots, mask_of, slot_of
-from pipelines.replication.told_by_others import beyond, compare_clocks, settle_config
+from pipelines.replication.told_by_others import (
+    beyond,
+    compare_clocks,
+    same_incarnation,
+    settle_config,
+    started_since,
+)
 
 
 @hot
@@ -74,6 +80,8 @@ def on_leo(
     if kind == FETCH and seldom(R[at, SLOT.epoch] == NULL or (L[lane, LANE.isr] >> slot) & 1 == 0):
         R[at, SLOT.epoch] = max(P[j, PACKED.more], -1)  # a member of the ISR cannot be another one than joined it
     false_witness = seldom(L[lane, LANE.witness] != NULL) and contradicted(L, lane, slot, leo, now, S)
+    if seldom(false_witness) and started_since(L, T, lane, R[at, SLOT.id], L[lane, LANE.witness_ts], now):
+        false_witness = False  # its log is shorter than it was when the report was true
     if seldom(false_witness):
         o, y = take_back(L, R, S, width, lane, leo, now, O, o, first, Y, y, M, j)
     y = leo_grew(L, R, width, lane, max(leader_leo, leo), now, S, Y, y)
@@ -103,7 +111,7 @@ def on_leo(
 
 @kernel
 def run_lanes(
-    J: Records, holds: I64, P: Records, leader_rows: I64, assigned_from: I64, assigned_ids: I32,
+    J: Records, holds: Records, P: Records, leader_rows: I64, assigned_from: I64, assigned_ids: I32,
     C: Columns, L: Records, R: Records, width: int, T: Timeline, S: Settings, A: Stats, M: Marks,
     carry: Records, carry_from: I64, O: Records, F: Records, K: Records, Y: Records, E: Records,
     at: I64,
@@ -158,6 +166,10 @@ def run_lanes(
             waits = L[lane, LANE.state] != LEADING or kind == LEADER
             waits = waits or popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count]
             waits = waits or (kind == ISR and shrinks_below_assigned(L, lane, C, i))
+            if seldom(kind == FOLLOWER):
+                waits = waits or reports_wait(O, 0, o)
+            if seldom(L[lane, LANE.witness] != NULL and (kind == FETCH or kind == REPLICA_LEO)):
+                waits = waits or contradicted(L, lane, slot, P[j, PACKED.leo], now, S)
             if seldom(waits) and clock + beyond(L, S, lane) > J[job, JOB.everybody]:
                 alone = kind == LEADER and begins_whole(L, lane, C, i, leader_rows, assigned_from)
                 if not alone or clock > J[job, JOB.heard]:
@@ -170,6 +182,13 @@ def run_lanes(
                 hold(L, lane)
             if seldom(pending < J[job, JOB.holds_to]):
                 pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
+            if seldom(kind == LEADER or kind == FOLLOWER):
+                if not same_incarnation(L, T, lane, clock):
+                    close_reports(L, S, O, 0, o, lane)
+                else:
+                    pass_cut_off(L, lane, clock, S, M, j)
+            elif kind >= 0:
+                pass_cut_off(L, lane, clock, S, M, j)
             L[lane, LANE.last_ts] = clock
             A.events[stat] += fetches_of(what)
             if seldom(kind < 0):
@@ -180,8 +199,9 @@ def run_lanes(
                 y = pass_deadlines(L, R, width, lane, passed, S, Y, y)
                 if seldom(waits) and kind != LEADER:
                     compare_clocks(L, T, S, lane, clock)
-                    settle_config(L, T, S, lane, now, False)
-                    o = weigh_isr(L, S, lane, O, o, now)
+                    attempts = kind == FETCH or kind == APPEND or kind == HW or kind == REPLICA_LEO
+                    settle_config(L, T, S, lane, now, False, attempts)
+                    o = weigh_isr(L, R, S, width, lane, O, o, now)
             if seldom(kind == LEADER):
                 assigned = mask_of(L, R, width, lane, C.replicas_ids, C.replicas_from[i], C.replicas_from[i + 1])
                 if assigned == 0:
@@ -222,7 +242,10 @@ def run_lanes(
                         M, P, j,
                     )  # fmt: skip
             elif kind == HW:
-                o, y = on_report(L, R, T, S, A, width, lane, P[j, PACKED.more], now, stat, O, o, 0, Y, y, M, P, j)
+                o, y = on_report(
+                    L, R, T, S, A, width, lane, P[j, PACKED.more], P[j, PACKED.leader_leo], now, stat, O, o, 0, Y, y,
+                    M, P, j,
+                )  # fmt: skip
             elif seldom(kind == ISR):
                 o, y = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0, Y, y)
             elif seldom(kind == PROPOSED):
@@ -243,7 +266,7 @@ def run_lanes(
         if L[lane, LANE.state] != IDLE:
             y = pass_deadlines(L, R, width, lane, bound, S, Y, y)
         before = k
-        f, k = finish_rows(S, bound, J[job, JOB.final] == 1, O, 0, o, F, f, K, k)
+        f, k = finish_rows(L, lane, S, bound, J[job, JOB.final] == 1, O, 0, o, F, f, K, k)
         L[lane, LANE.carried] = k - before
         job += 1
     at[0], at[1], at[2], at[3], at[4] = job, f, k, y, e

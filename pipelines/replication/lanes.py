@@ -63,7 +63,16 @@ LANES = shape(
     asked_ts=NULL,
     carried=0,
     slots=0,
+    reports_open=0,
+    gap_low=NULL,
+    gap_high=NULL,
+    cut_off=NULL,
+    cut_off_ts=NULL,
+    cut_off_until=NULL,
 )
+"""`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report
+has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may
+be the last word of a broker that was killed."""
 
 
 REPLICAS = shape(
@@ -96,7 +105,11 @@ HW_ROWS = shape(
     leader_epoch=NULL32,
     topic_id=-1,
     level=0,
+    before=NULL,
+    awaited=NULL,
 )
+"""A row of silver/partition_hw to be. `before`: of a report the HW before it, as the broker printed it; of an open
+report `holding` has its links, see reports, and `awaited` is a computed HW beside it whose own report is missing."""
 
 
 RECORDED = shape(key=0, ts=NULL, topic_id=-1)
@@ -107,6 +120,9 @@ HEARD = shape(key=0, ts=NULL, topic_id=-1, broker=NULL32)
 
 APART = shape(key=0, ts=NULL, ahead=0)
 """By how much a broker's clock is ahead of the controller's since `ts`; the key is partition << 32 | broker."""
+
+LINES_READ = shape(key=0, ts=NULL, source=-1)
+"""A rare line lately read from a source: what its copies in other files have in common as a hash, see copied_lines."""
 
 RECENT = shape(lane=-1, ts=NULL, hw=NULL)
 """What a lane has told of its HW ahead of what is decided."""
@@ -144,6 +160,9 @@ TERMS = shape(
     hw=NULL,
     leader_leo=NULL,
     fetchers=0,
+    cut_off=NULL,
+    cut_off_ts=NULL,
+    cut_off_until=NULL,
 )
 
 

@@ -30,10 +30,21 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
     E[e, TERM.hw] = L[lane, LANE.hw]
     E[e, TERM.leader_leo] = L[lane, LANE.leader_leo]
     E[e, TERM.fetchers] = fetchers
+    E[e, TERM.cut_off] = L[lane, LANE.cut_off]
+    E[e, TERM.cut_off_ts] = L[lane, LANE.cut_off_ts]
+    E[e, TERM.cut_off_until] = L[lane, LANE.cut_off_until]
     L[lane, LANE.frozen] = 0
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.state] = IDLE
     return e + 1
+
+
+@kernel
+def forget_reports(L: Records, lane: int) -> None:
+    """A new term: its reports are a chain of their own."""
+    L[lane, LANE.reports_open] = 0
+    L[lane, LANE.gap_low] = L[lane, LANE.gap_high] = NULL
+    L[lane, LANE.cut_off] = L[lane, LANE.cut_off_ts] = L[lane, LANE.cut_off_until] = NULL
 
 
 @kernel
@@ -67,17 +78,18 @@ def start_term(
     L[lane, LANE.low_reports] = 0
     L[lane, LANE.held] = 0
     L[lane, LANE.witness] = NULL
+    forget_reports(L, lane)
     L[lane, LANE.append_ts] = NULL
     L[lane, LANE.stalled_since] = now if C.hw[i] < C.leo[i] else NULL
     L[lane, LANE.told_min_isr] = C.min_isr[i]
     L[lane, LANE.assigned] = assigned | (1 << slot_of(L, R, width, lane, L[lane, LANE.broker]))
-    settle_config(L, T, S, lane, now, True)
+    settle_config(L, T, S, lane, now, True, True)
     if C.lag_max_ms[i] != NULL32:
         L[lane, LANE.lag_max] = C.lag_max_ms[i] * MS
     set_isr(L, lane, mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1]))
     y = reset_replicas(L, R, width, lane, led_before, assigned, now, S, Y, y)
     o = put_hw(L, O, o, lane, C.ts[i], TERM_START, NULL, 0, UNREPORTED, S)
-    o = weigh_isr(L, S, lane, O, o, now)
+    o = weigh_isr(L, R, S, width, lane, O, o, now)
     o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
     return o, y, e
 
@@ -107,6 +119,7 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, P: Records, lane: int,
     L[lane, LANE.agreed] = NULL
     L[lane, LANE.low_reports] = 0
     L[lane, LANE.witness] = NULL
+    forget_reports(L, lane)
     L[lane, LANE.isr_known] = 0
     L[lane, LANE.isr] = 0
     L[lane, LANE.joining] = 0
@@ -115,4 +128,4 @@ def begin_midflight(L: Records, T: Timeline, S: Settings, P: Records, lane: int,
     L[lane, LANE.learnt] = NULL
     L[lane, LANE.held] = 0
     L[lane, LANE.told_min_isr] = NULL32
-    settle_config(L, T, S, lane, now, True)
+    settle_config(L, T, S, lane, now, True, True)

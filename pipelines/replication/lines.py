@@ -21,8 +21,8 @@ LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
 PACKED = LINE.at
 """In the order in which `pack` writes them. `what` is repeats << 44 | statistics row << 16 | level << 10 | hole before
 << 9 | dropped << 8 | event type, `who` leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the
-HW of an `hw` row, whose `leo` is the leader id, the broker epoch of a `fetch`, and of a rare row its place among
-them."""
+HW of an `hw` row, whose `leo` is the leader id and whose `leader_leo` the HW before, the broker epoch of a `fetch`, and
+of a rare row its place among them."""
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
 SERIAL = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
@@ -73,6 +73,8 @@ class Fields(NamedTuple):
     hw_told: Bits
     broker_epoch: I64
     broker_epoch_told: Bits
+    hw_before: I64
+    hw_before_told: Bits
     repeats: I32
     repeats_told: Bits
     """Without a value where no row of the piece has one."""
@@ -91,6 +93,7 @@ class Fields(NamedTuple):
             leader_leo=piece.wide("leader_leo"), leader_leo_told=piece.valid("leader_leo"),
             hw=piece.wide("hw"), hw_told=piece.valid("hw"),
             broker_epoch=piece.wide("broker_epoch"), broker_epoch_told=piece.valid("broker_epoch"),
+            hw_before=piece.wide("hw_before"), hw_before_told=piece.valid("hw_before"),
             repeats=piece.narrow("repeats"), repeats_told=piece.valid("repeats")[: len(piece) if some else 0],
         )  # fmt: skip
 
@@ -155,6 +158,7 @@ def pack(
         if k == _HW:
             offset = F.leader[i] if (F.leader_told[byte] >> bit) & 1 else NULL32
             more = F.hw[i] if (F.hw_told[byte] >> bit) & 1 else NULL
+            leader_leo = F.hw_before[i] if (F.hw_before_told[byte] >> bit) & 1 else NULL
         elif RARE[k]:
             more = rare
             rare += 1
@@ -164,7 +168,8 @@ def pack(
         if repeated and k == _FETCH and (F.repeats_told[byte] >> bit) & 1:
             what |= np.int64(min(max(F.repeats[i], 0), MOST_REPEATS)) << 44
         whose = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
-        leader_leo = leader_leo if (F.leader_leo_told[byte] >> bit) & 1 else NULL
+        if k != _HW:
+            leader_leo = leader_leo if (F.leader_leo_told[byte] >> bit) & 1 else NULL
         write_line(P, j, F.ts[i], F.seq[i], what, whose, offset, leader_leo, more, first + i)
     return rare, spoiled
 

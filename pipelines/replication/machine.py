@@ -19,8 +19,9 @@ PROPOSED, ISR, REJECTED, REPLICA_LEO = (CODE[n] for n in ("isr_proposed", "isr",
 
 ELECTION, TRUNCATE = CODE["election"], CODE["truncate"]
 
-MATCHED = 6
-"""A report that found its reconstructed value: its row is dropped."""
+MATCHED, LEFT = 6, 7
+"""A report that found its reconstructed value: its row is dropped. One that matches nothing, and waits for a later row
+of the same incarnation of its broker: if none comes, the broker may have been killed right behind it."""
 
 MS = 1000
 
@@ -61,7 +62,10 @@ JOBS = shape(lane=0, start=0, end=0, told=0, everybody=0, heard=0, ceiling=0, ho
 """A lane to run with its rows order[start:end]; told, everybody, heard and ceiling bound what may be decided;
 holds[holds_from:holds_to] are the times at which telemetry of its source went missing."""
 
-Marks = npt.NDArray[np.int8]
+HOLDS = shape(ts=NULL, unread=0)
+"""When telemetry of a broker went missing; `unread`: lines are there, in a shape that was not understood."""
+
+Marks = npt.NDArray[np.uint8]
 
 
 class Stats(NamedTuple):
@@ -74,17 +78,20 @@ class Stats(NamedTuple):
     bounds_records: I64
 
 
-CONSUMED, FORETOLD, NOT_FORETOLD, MOVED_BACK, OF_FOLLOWER, BEGAN_MIDFLIGHT, TAKEN_BACK = 1, 2, 4, 8, 16, 32, 64
+CONSUMED, FORETOLD, NOT_FORETOLD, MOVED_BACK, OF_FOLLOWER, BEGAN_MIDFLIGHT, TAKEN_BACK, NOT_CUT_OFF = (
+    1, 2, 4, 8, 16, 32, 64, 128,
+)  # fmt: skip
 """Marks that the run leaves at each position: read; an ISR commit that the lag rule foretold, or did not; the
 second successive low report (its line then holds, as `leader_leo`, the report that it lies below); an HW that a
-broker tells as a follower; the first row of a broker seen leading whose start was not told; a LEO that shows the
-report false against which others were low."""
+broker tells as a follower; the first row of a broker seen leading whose start was not told; a row that shows the
+report false against which others were low; one that shows that a report above every computed HW was not cut off by a
+kill, but is wrong."""
 
 LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, TERMS.at
 
 _COLUMNS = len(HW_ROWS.defaults)
 
-BROKER, CONFIG, RECORD, JOB = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at
+BROKER, CONFIG, RECORD, JOB, HELD = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at, HOLDS.at
 
 
 @hot

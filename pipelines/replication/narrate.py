@@ -16,6 +16,7 @@ from pipelines.replication.intake import Batch
 from pipelines.replication.lanes import IDLE, NEVER
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.present import Present
+from pipelines.replication.progress import NoProgress
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Outcome, behind_holes, not_read
 from pipelines.replication.state import OrderKey, State
@@ -42,13 +43,18 @@ class Surroundings:
     """Lane columns as they were ahead of this micro-batch."""
     outcome: Outcome
     race_window_us: int = 0
+    grace_us: int = 0
     partition: int = -1
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         lane = self.state.lane_of(self.partition, broker_id)
-        seen = TermSeen() if lane < 0 else self._seen(lane, start_ts, as_of)
+        seen = TermSeen() if lane < 0 else self._seen(lane, start_ts, as_of).as_of(as_of)
         missing = self.state.holds.get((self._cluster(), broker_id), ())
-        return replace(seen, held=any(start_ts <= ts <= as_of for ts in missing)) if missing else seen
+        if not missing:
+            return seen
+        misread = self.state.unread.get((self._cluster(), broker_id), ())
+        held, unread = (any(start_ts <= ts <= as_of for ts in times) for times in (missing, misread))
+        return replace(seen, held=held, unread=unread, level=0 if unread else seen.level)
 
     def _seen(self, lane: int, start_ts: int, as_of: int) -> TermSeen:
         ended = self.state.ended.get((lane, start_ts))
@@ -102,6 +108,7 @@ class Surroundings:
             leader_leo=_known(lanes["leader_leo"][lane]),
             fetchers=frozenset(int(r) for r in ids[fetched]),
             level=int(lanes["level"][lane]),
+            **_cut_off({name: lanes[name][lane] for name in CUT_OFF}),
         )
 
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
@@ -117,6 +124,14 @@ class Surroundings:
         return self.state.clusters.number(self.state.topics.all[self._topic()][0])
 
 
+CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
+
+
+def _cut_off(told: dict[str, int]) -> dict[str, Any]:
+    """The fields of TermSeen of a report that may be cut off, none where there is no such report."""
+    return {} if told["cut_off"] == NULL else {name: int(value) for name, value in told.items()}
+
+
 def _known(value: int) -> int | None:
     return None if value == NULL else int(value)
 
@@ -130,6 +145,7 @@ def keep_ended(state: State, outcome: Outcome) -> None:
         fetchers = frozenset(int(ids[lane * width + s]) for s in range(width) if (int(e["fetchers"][k]) >> s) & 1)
         seen = TermSeen(
             _known(e["hw"][k]), _known(e["leader_leo"][k]), fetchers, False, int(state.lanes["level"][lane]),
+            **_cut_off({name: e[name][k] for name in CUT_OFF}),
         )  # fmt: skip
         state.ended[lane, int(e["start"][k])] = (int(e["end"][k]), seen)
 
@@ -203,27 +219,38 @@ def _led_by_deposed(state: State, context: Surroundings) -> set[int]:
 def _settle(history: PartitionHistory, upto: int, context: Surroundings) -> int | None:
     """Decides everything due before `upto`, each in its place among the HWs that deposed leaders told by then; the
     earliest time at which something waits then."""
-    due = history.due()
+    due, seen = history.due(), None
     while True:
         rise = _next_rise(history, upto, context)
-        if rise is not None and (due is None or rise[-1] <= due):
-            history.zombie_rise(*rise)
-            due = history.due()
+        if rise is not None and (due is None or rise.ts <= due):
+            if rise == seen:
+                place = (history.cluster, history.topic, history.partition)
+                raise NoProgress.at(place, f"epoch {rise.term.epoch}", f"HW {rise.hw} at {rise.ts} us")
+            history.zombie_rise(rise.term, rise.hw, rise.ts)
+            due, seen = history.due(), rise
         elif due is not None and due < upto:
             due = history.settle(due + 1, context)
         else:
             return due
 
 
-def _next_rise(history: PartitionHistory, upto: int, context: Surroundings) -> tuple[int, int, int, int] | None:
-    """The first HW by which a deposed leader has committed more than its term was judged by: (broker, term start, HW,
-    ts)."""
+class Rise(NamedTuple):
+    """A deposed leader's HW above what its term was judged by."""
+
+    ts: int
+    broker_id: int
+    hw: int
+    term: Term
+
+
+def _next_rise(history: PartitionHistory, upto: int, context: Surroundings) -> Rise | None:
+    """The first HW by which a deposed leader has committed more than its term was judged by."""
     found = []
     for term in history.outlived():
         if rise := context.rise(term, upto):
             hw, ts = rise
-            found.append((term.broker_id, term.start or 0, hw, ts))
-    return min(found, key=lambda rise: (rise[-1], rise)) if found else None
+            found.append(Rise(ts, term.broker_id, hw, term))
+    return min(found, key=lambda rise: (rise.ts, rise.broker_id, rise.term.start or 0, rise.hw), default=None)
 
 
 def _depose(context: Surroundings, history: PartitionHistory, upto: int) -> None:

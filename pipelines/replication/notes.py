@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from pipelines.replication.columns import NULL, NULL32, lists, narrow, wide
 from pipelines.replication.state_codec import Fixed
@@ -16,7 +17,7 @@ from pipelines.replication.state_codec import Fixed
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
     "broker_epoch", "leo", "leader_leo", "hw", "log_start", "isr", "replicas", "unclean", "topic_id", "detail",
-    "min_isr",
+    "min_isr", "controller_epoch", "committed",
 )  # fmt: skip
 """The columns of an event that a note has."""
 
@@ -28,8 +29,9 @@ class Note:
 
     `ts` in microseconds. event_type is leader, follower, election, isr, isr_proposed, isr_rejected, truncate,
     hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back, with `taken_back`
-    one whose earlier report above them was false), lost, gap, or midflight: the telemetry of `broker_id` begins, or
-    begins again, in the middle of a term that it leads.
+    one whose earlier report above them was false, with `not_cut_off` one that went on after a report above every
+    computed HW), lost, gap, or midflight: the telemetry of `broker_id` begins, or begins again, in the middle of a
+    term that it leads.
     `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it; `foretold`
     whether the lag rule held for every replica that a leader's `isr` removes, before it was committed.
     """
@@ -56,10 +58,13 @@ class Note:
     before: int | None = None
     min_isr: int | None = None
     foretold: bool | None = None
+    controller_epoch: int | None = None
+    committed: bool | None = None
 
 
-_SAID = itemgetter(*EVENT_COLUMNS[:-1])
+_SAID = itemgetter(*EVENT_COLUMNS[: EVENT_COLUMNS.index("min_isr")])
 """The values of a note's fields up to `detail`, in their order."""
+_OF_CONTROLLER = itemgetter("controller_epoch", "committed")
 
 
 def told(events: pa.Table) -> list[dict[str, Any]]:
@@ -90,7 +95,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def note_of(event: dict[str, Any], **found: Any) -> Note:
     """The note of an event row as `told` gives it; `found` is what the kernel knows of it."""
     row = event | found if found else event
-    values: list[Any] = [*_SAID(row), row.get("before"), row["min_isr"], row.get("foretold")]
+    values: list[Any] = [*_SAID(row), row.get("before"), row["min_isr"], row.get("foretold"), *_OF_CONTROLLER(row)]
     return Note(*values)
 
 
@@ -98,8 +103,10 @@ class TermSeen(Fixed, frozen=True):
     """What the kernel knows of one term as of a time.
 
     `hmax`: largest HW reconstructed or reported in it; `fetchers`: replicas that fetched from this leader in it;
-    `held`: its source has a gap in it;
-    `level`: the telemetry level of that source in it.
+    `held`: its source has a gap in it; `unread`: lines of it were not understood;
+    `level`: the telemetry level of that source in it;
+    `cut_off`: a report above hmax that nothing else shows, with no later row of that broker's incarnation: it may have
+    been killed right behind it, at `cut_off_ts`; `cut_off_until`: when a later row came after all.
     """
 
     hmax: int | None = None
@@ -107,17 +114,30 @@ class TermSeen(Fixed, frozen=True):
     fetchers: frozenset[int] = frozenset()
     held: bool = False
     level: int = 0
+    unread: bool = False
+    cut_off: int | None = None
+    cut_off_ts: int = 0
+    cut_off_until: int = 0
 
     @property
     def complete(self) -> bool:
         """Every HW of the term was told: DEBUG lines of the partition, and none of them missing."""
         return self.level >= 2 and not self.held and self.hmax is not None
 
+    def as_of(self, as_of: int) -> TermSeen:
+        """The same without a cut-off report that was not one, or not yet, or that a computed HW has reached."""
+        if self.cut_off is None:
+            return self
+        open_then = self.cut_off_ts <= as_of < self.cut_off_until
+        above = self.hmax is None or self.cut_off > self.hmax
+        return self if open_then and above else replace(self, cut_off=None)
+
 
 class Context(Protocol):
     """What a history asks its surroundings; every answer is a function of the rows up to `as_of` only."""
 
     race_window_us: int
+    grace_us: int
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         """What is known of the term that `broker_id` began at `start_ts`."""

@@ -13,7 +13,7 @@ from pipelines.replication.acceptance import falls
 from pipelines.replication.columns import CODE, I32, I64, NULL32, narrow, rows_of, wide
 from pipelines.replication.facts import table
 from pipelines.replication.intake import Batch, encode
-from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_FORETOLD, TAKEN_BACK
+from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_CUT_OFF, NOT_FORETOLD, TAKEN_BACK
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings
 from pipelines.replication.notes import EVENT_COLUMNS, Note, note_of, told
@@ -27,7 +27,7 @@ _QUEUED = (*EVENT_COLUMNS, "source_epoch", "seq")
 
 def learn_assignments(state: State, batch: Batch) -> None:
     """Notes which replicas are assigned, where a row names them."""
-    c, of = batch.columns, np.flatnonzero(batch.accepted.dropped[batch.rare] == 0)
+    c, of = batch.columns, np.flatnonzero(batch.accepted.counts(batch.rare))
     if not len(of):
         return
     at, size = c.replicas_from[of].astype(np.int64), _lengths(c.replicas_from, of)
@@ -48,7 +48,7 @@ def _partitions(state: State, batch: Batch, rows: I64) -> I64:
 def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     """Queues the rare rows that were read, and what the kernel found, per partition; a start that is all there is to
     tell of its partition stays a row: see `begin`."""
-    read = (outcome.consumed[batch.rare] == 1) & (batch.accepted.dropped[batch.rare] == 0)
+    read = (outcome.consumed[batch.rare] == 1) & batch.accepted.counts(batch.rare)
     of_rare = np.flatnonzero(read)
     ahead: list[tuple[int, dict[str, Any]]] = []
     ahead += [(int(r), {"event_type": "midflight"}) for r in outcome.marked(BEGAN_MIDFLIGHT)]
@@ -57,6 +57,7 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     after += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
     after += [(int(r), {"detail": "reports_back", "before": int(b)}) for r, b in zip(*outcome.backs, strict=True)]
     after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
+    after += [(int(r), {"event_type": "hw", "detail": "not_cut_off"}) for r in outcome.marked(NOT_CUT_OFF)]
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
     alone = _alone(state, batch, of_rare, found)
     _keep_starts(state, batch, of_rare[alone])

@@ -22,6 +22,19 @@ def believe(L: Records, R: Records, S: Settings, A: Stats, width: int, lane: int
 
 
 @kernel
+def chain_refutes(L: Records, lane: int, hw: int, before: int) -> bool:
+    """Whether a report shows the one that was believed last false: it begins below it. One that begins at it confirms
+    it, and one that fills a gap before it was only printed late."""
+    if before == NULL:
+        return False
+    if before == L[lane, LANE.witness]:
+        L[lane, LANE.witness] = NULL
+        return False
+    late = L[lane, LANE.gap_low] != NULL and L[lane, LANE.gap_low] <= before and hw <= L[lane, LANE.gap_high]
+    return bool(before < L[lane, LANE.witness] and before < hw and hw != L[lane, LANE.witness] and not late)
+
+
+@kernel
 def contradicted(L: Records, lane: int, slot: int, leo: int, now: int, S: Settings) -> bool:
     """Whether a LEO lies below a level-2 report that told of every LEO of the maximal ISR, and no race explains it."""
     if L[lane, LANE.witness] == NULL or leo >= L[lane, LANE.witness] or leo < 0:

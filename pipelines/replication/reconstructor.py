@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipelines.replication import broadcast, row_rules, snapshot
 from pipelines.replication.clocks import compare_clocks
 from pipelines.replication.columns import I64, rows_of, with_dictionaries
+from pipelines.replication.copied_lines import mark_copies, remember_lines
 from pipelines.replication.facts import EMPTY, Facts
 from pipelines.replication.health import health
 from pipelines.replication.hw_course import keep_recent
@@ -94,14 +95,17 @@ class Reconstructor:
             gaps += state.sources.holes(cluster, everything=final)
         batch = read(state, partitioned, lambda: self._overdue(final))
         lost, reasons = settle_twins(batch)
+        mark_copies(state, batch)
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
         compare_clocks(state, batch, self.rules)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
         outcome = run(state, self.rules, batch, self._bounds(final), final)
+        remember_lines(state, batch, outcome.consumed, self.rules)
         self._wait(batch, outcome)
         keep_ended(state, outcome)
-        context = Surroundings(state, self.rules, before, outcome, self.rules.race_window_ms * 1000)
+        spans = self.rules.race_window_ms * 1000, self.rules.reorder_grace_ms * 1000
+        context = Surroundings(state, self.rules, before, outcome, *spans)
         changes, regressions = self._narrate(context, minutes, batch, final)
         broadcast.say_gaps(state, talk, batch, outcome)
         broadcast.say_late(state, talk, batch, waited, settled, told_before)
@@ -202,7 +206,9 @@ class Reconstructor:
             cluster = state.lanes["cluster"]
             state.ended = {k: v for k, v in state.ended.items() if v[0] >= frontier[int(cluster[k[0]])] - grace}
         oldest = min(frontier.values(), default=-1) - 60 * self.rules.reorder_grace_ms * 1000
-        state.holds = {k: kept for k, v in state.holds.items() if (kept := [t for t in v if t > oldest])}
+        for name in ("holds", "unread"):
+            times = getattr(state, name).items()
+            setattr(state, name, {k: kept for k, v in times if (kept := [t for t in v if t > oldest])})
 
     def _replica_hw(self, batch: Batch, outcome: Outcome) -> pa.Table:
         computed = replica_hw(self.state, outcome.sync)

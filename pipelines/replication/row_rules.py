@@ -38,7 +38,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 """Event types, and the columns that each cannot do without."""
 
 DETAILS = {
-    "broker_state": ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered"),
+    "broker_state": ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered", "log_dir_offline"),
     "isr": ("alter_partition", "metadata", "controller"),
     "isr_proposed": ("shrink", "expand"),
 }
@@ -282,7 +282,7 @@ def _outside(column: str, least: Any = None, most: Any = None) -> Callable[[_Row
 
 
 def _missing_config(rows: _Rows) -> Mask | None:
-    return rows.mask(rows.of("config") & rows.null("min_isr") & rows.null("lag_max_ms"))
+    return rows.mask(rows.of("config") & rows.null("min_isr") & rows.null("lag_max_ms") & rows.null("detail"))
 
 
 def _unknown_detail(event_type: str) -> Callable[[_Rows], Mask | None]:
@@ -372,7 +372,7 @@ ROW_RULES: tuple[RowRule, ...] = (
         RowRule(f"missing_{column}", ("event_type",), _lacks(column))
         for column in sorted({c for needs in REQUIRED.values() for c in needs})
     ),
-    RowRule("missing_config", ("min_isr", "lag_max_ms"), _missing_config),
+    RowRule("missing_config", ("min_isr", "lag_max_ms", "detail"), _missing_config),
     *(RowRule(f"unknown_detail_of_{t}", ("detail",), _unknown_detail(t)) for t in DETAILS),
     *(RowRule(f"{column}_below_{least}", (column,), _outside(column, least)) for column, least in _LEAST.items()),
     RowRule("replica_id_below_0", ("replica_id",), _outside("replica_id", 0)),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.replication.acceptance import Accepted, read_on
-from pipelines.replication.arrays import Arrays, Records
+from pipelines.replication.arrays import Arrays, Records, records
 from pipelines.replication.columns import CODE, I8, I32, I64
 from pipelines.replication.compiled import compiled
 from pipelines.replication.hw_rows import BLOCK, HwRows
@@ -24,6 +24,7 @@ from pipelines.replication.lines import PACKED, flag
 from pipelines.replication.machine import (
     CONSUMED,
     ENDED_FULL,
+    HOLDS,
     HW_FULL,
     JOBS,
     KEEP_FULL,
@@ -136,14 +137,14 @@ def _merged(state: State, accepted: Accepted, series: I64) -> Records:
     return merged
 
 
-def holds_of(state: State, lanes: I32) -> tuple[I64, I64]:
-    """(bounds, times): when telemetry went missing of the broker of each of these lanes."""
+def holds_of(state: State, lanes: I32) -> tuple[I64, Records]:
+    """(bounds, HOLDS): when telemetry went missing of the broker of each of these lanes."""
     if not state.holds:
-        return np.zeros(len(lanes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    brokers = zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True)
-    lists = [state.holds.get(key, []) for key in brokers]
+        return np.zeros(len(lanes) + 1, dtype=np.int64), records(HOLDS, 0)
+    brokers = list(zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True))
+    lists = [[(ts, int(ts in state.unread.get(key, ()))) for ts in state.holds.get(key, ())] for key in brokers]
     bounds = np.cumsum([0, *(len(h) for h in lists)], dtype=np.int64)
-    return bounds, np.array([t for h in lists for t in h], dtype=np.int64)
+    return bounds, np.array([hold for h in lists for hold in h], dtype=np.int64).reshape(-1, len(HOLDS.defaults))
 
 
 def run(
@@ -151,8 +152,8 @@ def run(
 ) -> Outcome:  # fmt: skip
     """Reads what may be read; `final` makes everything told so far final."""
     a = batch.accepted
-    if not a.whole:
-        flag(a.lines[: a.bounds[-1]], a.dropped, a.gap_before)
+    if not a.whole or a.copied.any():
+        flag(a.lines[: a.bounds[-1]], a.dropped | a.copied, a.gap_before)
     lanes, start, end, used = lane_rows(state, a)
     lines = a.lines[:used]
     lanes, start, end = _idle_too(state, bounds, lanes, start, end)
@@ -164,7 +165,7 @@ def run(
         np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
-    stats, marks = stats_of(batch), np.zeros(used, dtype=np.int8)
+    stats, marks = stats_of(batch), np.zeros(used, dtype=np.uint8)
     hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, lines, stats, marks)
     consumed = (batch.series >= 0).view(np.int8)
     whole = a.all_read and np.count_nonzero(marks) == (end - start).sum()
@@ -233,7 +234,7 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
     read = np.concatenate(at) if at else np.empty(0, dtype=np.int64)
     rows = a.lines[read, PACKED.row]
     consumed[rows] = 1
-    counted: I64 = read[a.dropped[rows] == 0]
+    counted: I64 = read[a.counts(rows)]
     np.add.at(stats.events, (a.lines[counted, PACKED.what] >> 16) & STAT, 1)
     return counted
 
@@ -252,17 +253,28 @@ def _idle_too(state: State, bounds: Bounds, lanes: I32, start: I64, end: I64) ->
 
 
 def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64) -> I32:
-    """The source that speaks for each lane: that of its last row."""
-    some = end > start
-    home = state.lanes["home"]
-    last = batch.accepted.lines[end[some] - 1, PACKED.row]
-    home[lanes[some]] = state.series["source"][batch.series[last]]
+    """The source that speaks for each lane: that of its last row that counts."""
+    a, home, last = batch.accepted, state.lanes["home"], end - 1
+    if a.copied.any():
+        last = _last_counting(a.lines, start, last)
+    some = last >= start
+    home[lanes[some]] = state.series["source"][batch.series[a.lines[last[some], PACKED.row]]]
     homes: I32 = home[lanes]
     return homes
 
 
+@compiled
+def _last_counting(P: Records, start: I64, last: I64) -> I64:
+    """The last line of each lane that is no repeat and no copy, start - 1 where there is none."""
+    found = last.copy()
+    for k in range(len(found)):
+        while found[k] >= start[k] and P[found[k], PACKED.what] & 0x100:
+            found[k] -= 1
+    return found
+
+
 def _run_all(
-    state: State, rules: Rules, batch: Batch, jobs: Records, holds: I64, packed: Records, stats: Stats, marks: Marks
+    state: State, rules: Rules, batch: Batch, jobs: Records, holds: Records, packed: Records, stats: Stats, marks: Marks
 ) -> tuple[HwRows, dict[str, Any], dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
     longest = int(np.max(jobs[:, JOBS.at.end] - jobs[:, JOBS.at.start], initial=0))

@@ -15,7 +15,18 @@ from pipelines.replication.arrays import Arrays
 from pipelines.replication.columns import whole
 from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
-from pipelines.replication.lanes import APART, HEARD, HW_ROWS, LANES, PARTITIONS, RECENT, RECORDED, REPLICAS, SERIES
+from pipelines.replication.lanes import (
+    APART,
+    HEARD,
+    HW_ROWS,
+    LANES,
+    LINES_READ,
+    PARTITIONS,
+    RECENT,
+    RECORDED,
+    REPLICAS,
+    SERIES,
+)
 from pipelines.replication.notes import Note, TermSeen
 from pipelines.replication.packed import Packed
 from pipelines.replication.rules import Rules
@@ -26,8 +37,10 @@ MAGIC, VERSION = b"hwmark-state", 7
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,
-    "recorded": RECORDED, "heard": HEARD, "apart": APART,
+    "recorded": RECORDED, "heard": HEARD, "apart": APART, "lines_read": LINES_READ,
 }  # fmt: skip
+_LATER = frozenset({"lines_read"})
+"""Arrays that blobs of earlier versions lack."""
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
 _FIELDS = tuple(field.name for field in fields(Note))
@@ -82,6 +95,7 @@ class Rest(Struct):
     told_lost: list[tuple[int, int]]
     holds: list[tuple[int, int, list[int]]]
     assigned: list[tuple[int, list[assignments.Told]]]
+    unread: list[tuple[int, int, list[int]]] = []
 
 
 _encoder, _decoder = Encoder(), Decoder(Rest)
@@ -99,6 +113,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         due=list(state.due.items()), gaps=list(state.gaps.items()), told_lost=sorted(state.told_lost),
         holds=[(*k, v) for k, v in state.holds.items()],
         assigned=list(state.assigned.several.items()),
+        unread=[(*k, v) for k, v in state.unread.items()],
     )  # fmt: skip
 
 
@@ -133,6 +148,8 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     sources.settled = rest.settled
     state = State(sources)
     for name, shape in _ARRAYS.items():
+        if name not in tables and name in _LATER:
+            continue
         setattr(state, name, Arrays.from_table(shape, tables[name], rest.width if name == "replicas" else 1))
     for name in _KEYS:
         setattr(state, name, Keys(tables[name]["key"].to_numpy()))
@@ -147,6 +164,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}
     state.due, state.gaps, state.told_lost = dict(rest.due), dict(rest.gaps), set(rest.told_lost)
     state.holds = {(c, b): times for c, b, times in rest.holds}
+    state.unread = {(c, b): times for c, b, times in rest.unread}
     state.assigned = assignments.Assignments(tables["assigned"], dict(rest.assigned))
     state.first_terms = FirstTerms(tables["first_terms"])
     return state

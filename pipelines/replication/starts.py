@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
-from pipelines.replication.terms import Mark, Owed, Term, Terms
+from pipelines.replication.terms import Mark, Owed, Standing, Term, Terms
 
 
 def credit(
@@ -32,15 +32,25 @@ def credit(
         if alone(terms, term, isr, replicas, note.ts, context):
             told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
     if told is not None:
-        _store(terms, part, note.broker_id, told, by)
+        _store(terms, part, note.broker_id, told, by, _behind_gap(standing, note, context))
     return part
 
 
-def _store(terms: Terms, part: tuple[int, int] | None, broker_id: int, hw: int, by: str) -> None:
+def _behind_gap(standing: Standing | None, note: Note, context: Context) -> bool:
+    """Whether telemetry of a broker is missing between its last start and this one: it may have led or followed in
+    another term by then, whose HW this is."""
+    if standing is None:
+        return False
+    return standing.gap or context.term(note.broker_id, standing.ts, note.ts).held
+
+
+def _store(
+    terms: Terms, part: tuple[int, int] | None, broker_id: int, hw: int, by: str, behind_gap: bool = False
+) -> None:
     """Counts a HW for a term, or for those that are folded away."""
     term, folded = terms.at(part), terms.folded_term
     if term is not None and hw > (-1 if term.stored is None else term.stored):
-        term.stored, term.stored_by = hw, by
+        term.stored, term.stored_by, term.stored_behind_gap = hw, by, behind_gap
     if term is None and folded is not None and terms.since.get(broker_id, 0) is None:
         terms.base = raised(terms.base, hw, by, folded)
 

@@ -21,6 +21,7 @@ from pipelines.replication.lanes import (
     HEARD,
     HW_ROWS,
     LANES,
+    LINES_READ,
     PARTITIONS,
     RECENT,
     RECORDED,
@@ -87,6 +88,8 @@ class State:
     heard: Arrays = field(default_factory=lambda: Arrays(HEARD))
     apart: Arrays = field(default_factory=lambda: Arrays(APART))
     """By (key, ts): brokers whose clocks are, or were, apart from the controller's."""
+    lines_read: Arrays = field(default_factory=lambda: Arrays(LINES_READ))
+    """Rare lines read lately, by which copies of them in other files are known."""
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""
     notes: dict[int, list[tuple[OrderKey, Note]]] = field(default_factory=dict)
@@ -102,6 +105,8 @@ class State:
     """Series with numbers declared lost: what comes of them later is late, not a repeat."""
     holds: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """(cluster, broker) -> times at which telemetry of it went missing, until every lane has passed them."""
+    unread: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """Those of `holds` at which lines of it were there, and not understood."""
     told_lost: set[tuple[int, int]] = field(default_factory=set)
     assigned: Assignments = field(default_factory=Assignments)
     starting: pa.Table = field(default_factory=STARTING.empty_table)
@@ -118,6 +123,13 @@ class State:
     def hold(self, cluster: int, broker: int, ts: int) -> None:
         """From `ts` on telemetry of a broker is missing."""
         times = self.holds.setdefault((cluster, broker), [])
+        if ts not in times:
+            insort(times, ts)
+
+    def misread(self, cluster: int, broker: int, ts: int) -> None:
+        """From `ts` on lines of a broker are not understood: what they report is missing."""
+        self.hold(cluster, broker, ts)
+        times = self.unread.setdefault((cluster, broker), [])
         if ts not in times:
             insort(times, ts)
 

@@ -16,7 +16,9 @@ class Term(Kept):
 
     `stored`: largest HW of it that a broker told when it next started; `stored_by`: whose, or `alone`;
     `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was judged to be over, as
-    of `seen_at`; `over`: its leader does nothing in it any more.
+    of `seen_at`; `over`: its leader does nothing in it any more; `excluded`: it is known to have begun with all that
+    was committed before; `stored_behind_gap`: telemetry of who told `stored` is missing before that, so it may be of a
+    later term.
     """
 
     epoch: int
@@ -43,6 +45,8 @@ class Term(Kept):
     over: bool = False
     revision: int = 0
     told: str | None = None
+    excluded: bool = False
+    stored_behind_gap: bool = False
 
     def known(self, as_of: int, context: Context) -> TermSeen:
         """What is known of it: frozen once it is over, else as of now."""
@@ -51,9 +55,10 @@ class Term(Kept):
         if self.start is None:
             return TermSeen()
         seen = context.term(self.broker_id, self.start, max(as_of, self.start))
-        if seen.held >= self.held and seen.level >= self.level:
+        level = seen.level if seen.unread else max(seen.level, self.level)
+        if seen.held >= self.held and seen.level >= level:
             return seen
-        return replace(seen, held=seen.held or self.held, level=max(seen.level, self.level))
+        return replace(seen, held=seen.held or self.held, level=level)
 
     def freeze(self, as_of: int, context: Context) -> None:
         if self.seen is None:
@@ -72,6 +77,8 @@ class Standing(Kept):
     led: bool
     anchor: tuple[int, int] | None = None  # (epoch, ordinal)
     cut: bool = False  # since then it cut its log
+    ts: int = 0
+    gap: bool = False  # since then telemetry of it is missing
 
     def same(self, note: Note) -> bool:
         """Whether the broker starts again with the log and the HW of its last start."""
@@ -95,7 +102,7 @@ class Owed(Kept):
 class Mark(Kept):
     """The largest HW known since the last loss, and how well: `exact` when nothing above it can have been committed.
 
-    `leo`: the largest LEO of those terms where known, above which nothing can be lost.
+    `leo`: the largest LEO of those terms where known, above which nothing can be lost; `bound`: at or above every HW.
     """
 
     offset: int | None = None
@@ -104,6 +111,8 @@ class Mark(Kept):
     epoch: int | None = None
     broker_id: int | None = None
     leo: int | None = None
+    bound: int | None = None
+    behind_gap: bool = False
 
 
 class Terms(Kept):
@@ -116,6 +125,8 @@ class Terms(Kept):
     # of brokers whose last term is folded away: the start offset of the first term after it, None while not folded
     since: dict[int, int | None] = field(default_factory=dict)
     owed: list[Owed] = field(default_factory=list)
+    # when a broker last started again as a follower in the leader epoch that it was in
+    restarted: dict[int, int] = field(default_factory=dict)
 
     def begin(self, note: Note, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one an election has announced."""
@@ -157,6 +168,12 @@ class Terms(Kept):
     def elected(self, epoch: int) -> Term | None:
         """The first term of an epoch, which an election began; later ones are resumptions."""
         return next((t for t in self.terms if t.epoch == epoch), None)
+
+    def started_before(self, term: Term) -> int:
+        """When the term before this one began, 0 where none is known."""
+        place = self.terms.index(term)
+        before = self.terms[place - 1] if place else self.folded_term
+        return 0 if before is None else before.ts
 
     def at(self, key: tuple[int, int] | None) -> Term | None:
         return next((t for t in self.terms if (t.epoch, t.ordinal) == key), None)

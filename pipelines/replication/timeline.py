@@ -22,6 +22,7 @@ Told = tuple[int, str, int | None, str, int, int]
 Config = tuple[int, int | None, int | None, int]
 """(ts, min ISR, lag max in ms, number of the topic id or -1)"""
 CLUSTER_WIDE = -1
+LOG_DIR_OFFLINE = "log_dir_offline"
 REPLAY_US = 10_000_000
 """A controller that starts again tells old states anew, in one go from the registration of their broker on."""
 
@@ -90,6 +91,8 @@ class Timeline:
             states = self._all_states((c, b))
             started = {epoch: ts for ts, detail, epoch in states if detail == "started" and epoch is not None}
             for ts, detail, epoch in states:
+                if detail == LOG_DIR_OFFLINE:  # the broker goes on serving what lies in its other directories
+                    continue
                 since = started.get(-1 if epoch is None else epoch, NULL)
                 key = (c << 32) | (b & 0xFFFFFFFF)
                 brokers.append((key, ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since))

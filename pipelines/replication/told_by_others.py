@@ -120,8 +120,13 @@ def configured(T: Timeline, cluster: int, topic: int, topic_id: int, ts: int) ->
 
 
 @kernel
-def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_too: bool) -> None:
-    """min ISR: topic config, else what the leader told, else cluster config, else the rule; lag likewise."""
+def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_too: bool, lower: bool) -> None:
+    """min ISR: topic config, else what the leader told, else cluster config, else the rule; lag likewise.
+
+    Not `lower`: a smaller min ISR does not count yet. A broker applies the changes of topics ahead of those of configs,
+    so the attempt that comes with metadata still has the old one (BrokerMetadataPublisher.onMetadataUpdate).
+    """
+    known = L[lane, LANE.min_isr]
     topic_min, topic_lag = configured(T, L[lane, LANE.cluster], L[lane, LANE.topic], L[lane, LANE.topic_id], ts)
     cluster_min, cluster_lag = configured(T, L[lane, LANE.cluster], -1, -1, ts)
     if topic_min != NULL32:
@@ -132,8 +137,28 @@ def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_
         L[lane, LANE.min_isr] = cluster_min
     else:
         L[lane, LANE.min_isr] = S.min_isr
+    if not lower and known != NULL32:
+        L[lane, LANE.min_isr] = max(known, L[lane, LANE.min_isr])
     if lag_too:
         L[lane, LANE.lag_max] = topic_lag if topic_lag != NULL else (cluster_lag if cluster_lag != NULL else S.lag_max)
+
+
+@kernel
+def same_incarnation(L: Records, T: Timeline, lane: int, now: int) -> bool:
+    """Whether this broker is known not to have started again since it began to lead."""
+    at = state_of(L, T, lane, L[lane, LANE.broker], now)
+    if at < 0 or T.brokers[at, BROKER.started] == NULL:
+        return False
+    return bool(T.brokers[at, BROKER.started] + L[lane, LANE.ahead] <= L[lane, LANE.term_start])
+
+
+@kernel
+def started_since(L: Records, T: Timeline, lane: int, broker: int, since: int, now: int) -> bool:
+    """Whether another broker has started again since then, as far as the controller told: its log may be shorter."""
+    at = state_of(L, T, lane, broker, now)
+    if at < 0 or T.brokers[at, BROKER.started] == NULL:
+        return False
+    return bool(T.brokers[at, BROKER.started] + L[lane, LANE.ahead] > since)
 
 
 @kernel

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
+from pipelines.replication.commitment import provisional
+from pipelines.replication.exclusion import missing_to_exclude_loss
 from pipelines.replication.findings import Place, regression
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
@@ -16,12 +18,12 @@ from pipelines.replication.notes import Context, Note
 from pipelines.replication.present import Present
 from pipelines.replication.starts import credit, pay, raised
 from pipelines.replication.state_codec import Kept
-from pipelines.replication.terms import KEPT_TERMS, Standing, Term, Terms
+from pipelines.replication.terms import KEPT_TERMS, Mark, Standing, Term, Terms
 from pipelines.replication.truncations import Back, Cut, cut_of, judge_cut, moved_back, still_grave
-from pipelines.replication.verdicts import Verdict, judge
+from pipelines.replication.verdicts import CRITICAL, Verdict, judge, loss_not_excluded
 
 EVER = 1 << 62
-KEPT_BACKS = 8
+KEPT_BACKS = KEPT_DOUBTED = 8
 
 
 class TopicHistory(Kept):
@@ -48,6 +50,8 @@ class TopicHistory(Kept):
     """When a deleted topic is told of no more."""
     changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
+    doubted: list[tuple[int, Note]] = field(default_factory=list)
+    """What a controller alone reports of the present state, and when it counts unless somebody says otherwise."""
 
     def apply(self, note: Note, context: Context) -> None:
         """Takes in one note."""
@@ -66,7 +70,7 @@ class TopicHistory(Kept):
         elif note.event_type in ("lost", "gap"):
             self._gap(note)
         else:
-            self._isr(note)
+            self._isr(note, context)
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
@@ -75,6 +79,7 @@ class TopicHistory(Kept):
             waiting.append(isr)
         if self.judge_again is not None:
             waiting.append(self.judge_again)
+        waiting += [due for due, _ in self.doubted]
         if self.cuts or self.backs or self.terms.owed:
             waiting += [c.due for c in self.cuts] + [o.due for o in self.terms.owed]
             waiting += [b.due for b in self.backs if not b.told]
@@ -113,9 +118,9 @@ class TopicHistory(Kept):
         if not self.terms.too_late(note.leader_epoch or 0):
             term = self.terms.begin(note, self._due(), self.present.topic_id)
             key = (term.epoch, term.ordinal)
-            self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key)
+            self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key, ts=note.ts)
             self._pay(note.ts, context)
-        self._isr(note if note.leader_id == note.broker_id else with_other(note, leader_id=note.broker_id))
+        self._isr(note if note.leader_id == note.broker_id else with_other(note, leader_id=note.broker_id), context)
 
     def _midflight(self, note: Note) -> None:
         """A broker leads and its start was not told: what it commits counts for the term after it all the same."""
@@ -131,7 +136,10 @@ class TopicHistory(Kept):
         self._lowered(note, context)
         part = self._credit(note, context)
         epoch = note.leader_epoch if note.leader_epoch is not None else self.present.leader_epoch or 0
-        self.terms.standings[note.broker_id] = Standing(epoch, note.leo, note.hw, False, part)
+        standing = self.terms.standings.get(note.broker_id)
+        if standing is not None and standing.epoch == epoch:
+            self.terms.restarted[note.broker_id] = note.ts
+        self.terms.standings[note.broker_id] = Standing(epoch, note.leo, note.hw, False, part, ts=note.ts)
         self.present.take(note)
 
     def _credit(self, note: Note, context: Context) -> tuple[int, int] | None:
@@ -163,6 +171,8 @@ class TopicHistory(Kept):
         replica = note.replica_id if note.replica_id is not None else note.broker_id
         if note.detail in ("reports_back", "taken_back"):
             return self._reports_back(note, context)
+        if note.detail == "not_cut_off":
+            return self._not_cut_off(note)
         standing = self.terms.standings.get(replica)
         self._lower(note, note.before if note.before is not None else standing.hw if standing else None)
         if standing is not None:
@@ -185,28 +195,74 @@ class TopicHistory(Kept):
             if last.told:
                 self._tell_back(last, term, context, withdrawn=True)
 
+    def _not_cut_off(self, note: Note) -> None:
+        """A leader went on after a report that nothing else shows: it was wrong, and counts for its term no more."""
+        for term in self.terms.terms:
+            if term.broker_id == note.broker_id and term.seen is not None and term.seen.cut_off is not None:
+                term.seen = replace(term.seen, cut_off=None)
+                self.judge_again = self._due()
+
     def _gap(self, note: Note) -> None:
         """Telemetry of a broker is missing: of the term it leads, while it has told of no later one."""
         standing = self.terms.standings.get(note.broker_id)
+        if standing is not None:
+            standing.gap = True
         term = self.terms.at(standing.anchor) if standing and standing.led else None
         if term is not None:
             term.held = True
             term.seen = replace(term.seen, held=True) if term.seen else None
             self.judge_again = self._due()
 
-    def _isr(self, note: Note) -> None:
+    def _isr(self, note: Note, context: Context) -> None:
         """leader, election, isr, isr_proposed and isr_rejected: who is, or asks to be, in sync."""
         if note.event_type == "isr_proposed":
             return self.isr.propose(note)
         if note.event_type == "isr_rejected":
             return self.isr.reject(note)
-        if note.event_type == "election":
-            self._elected(note)
-        self.present.take(note)
+        due = self._due()
+        if provisional(note) and not self._confirmed(note):
+            due = max(due, note.ts + context.grace_us)
+            self.doubted = [*self.doubted[1 - KEPT_DOUBTED :], (due, note)]
+        else:
+            self._take(note)
         newest = note.partition_epoch is None or note.partition_epoch == self.present.partition_epoch
         leader, now = (note.leader_id, note.leader_epoch), (self.present.leader_id, self.present.leader_epoch)
         same = all(told in (None, present) for told, present in zip(leader, now, strict=True))
-        return self.isr.witness(note, self._due(), now if newest and same else leader)
+        self.isr.witness(note, due, now if newest and same else leader)
+        if self.doubted and not provisional(note):
+            self._settle_doubted()
+        return None
+
+    def _take(self, note: Note) -> None:
+        """What a row reports of an election, and of the present state."""
+        if note.event_type == "election":
+            self._elected(note)
+        self.present.take(note)
+
+    def _confirmed(self, note: Note) -> bool:
+        """Whether what a controller alone reports is committed: its ISR is, or the leader that it names has begun."""
+        if note.partition_epoch is not None and note.isr is not None:
+            return self.isr.proves(note)
+        term = self.terms.elected(note.leader_epoch) if note.leader_epoch is not None else None
+        return term is not None and term.start is not None and term.broker_id == note.leader_id
+
+    def _settle_doubted(self) -> None:
+        """What controllers alone had reported is taken once it is known to be committed, dropped if it never was."""
+        confirmed = [note for _, note in self.doubted if self._confirmed(note)]
+        self.doubted = [
+            (due, note) for due, note in self.doubted if note not in confirmed and not self.isr.refutes(note)
+        ]
+        for note in confirmed:
+            self._take(note)
+
+    def _believe_doubted(self, at: int) -> None:
+        """Takes what a controller alone has reported, when nobody has said otherwise in time: it proves no loss."""
+        ripe = [note for due, note in self.doubted if due <= at]
+        self.doubted = [(due, note) for due, note in self.doubted if due > at]
+        for note in ripe:
+            known = self.present.partition_epoch
+            if note.partition_epoch is None or known is None or note.partition_epoch > known:
+                self._take(note)
 
     def _elected(self, note: Note) -> None:
         """An unclean election marks its term, and announces it while its leader has not told of it."""
@@ -223,6 +279,8 @@ class TopicHistory(Kept):
 
     def decide(self, at: int, as_of: int, context: Context) -> None:
         """Takes every decision due by `at`, from what is known as of `as_of`."""
+        if self.doubted:
+            self._believe_doubted(at)
         for row in self.isr.decide(at, as_of, context):
             place = self._place(row["leader_id"], row["leader_epoch"], self._level(row["leader_epoch"]))
             self.changes.append({**place.columns(), **row})
@@ -260,11 +318,26 @@ class TopicHistory(Kept):
                 for over in self.terms.terms[:outlived]:
                     over.freeze(as_of, context)
         verdicts, marks = judge(self.terms, as_of, context)
-        for term, verdict in zip(self.terms.terms, verdicts, strict=True):
+        before = [self.terms.base, *marks]
+        for term, verdict, mark in zip(self.terms.terms, verdicts, before, strict=False):
             if not term.due:
-                self._tell_term(term, verdict)
+                self._tell_term(term, self._unless_excluded(term, verdict, mark, as_of, context))
         while len(self.terms.terms) > KEPT_TERMS and not any(t.due for t in self.terms.terms[:2]):
             self.terms.fold(marks.pop(0), as_of, context)
+
+    def _unless_excluded(
+        self, term: Term, verdict: Verdict | None, before: Mark, as_of: int, context: Context
+    ) -> Verdict | None:
+        """The verdict, or that a loss is not excluded, where there is none: every start but the first one is judged."""
+        if term.excluded or (verdict is not None and verdict.cls in CRITICAL):
+            return verdict
+        place = self.terms.terms.index(term)
+        earlier = [*([self.terms.folded_term] if self.terms.folded_term else []), *self.terms.terms[:place]]
+        if all(t.offset is None for t in earlier):
+            return verdict
+        missing = missing_to_exclude_loss(self.terms, term, before, self.isr, as_of, context)
+        term.excluded = not missing
+        return loss_not_excluded(term, earlier[-1], before, missing) if missing else verdict
 
     def _first_term_only(self) -> bool:
         """The first term ever told has nothing before it to be measured against: most partitions at a start."""

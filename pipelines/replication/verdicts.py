@@ -9,6 +9,7 @@ from pipelines.replication.notes import Context, TermSeen
 from pipelines.replication.state_codec import Fixed
 from pipelines.replication.terms import Mark, Term, Terms
 
+CUT_OFF = "a report that nothing else shows, the last one of its broker"
 CRITICAL = frozenset({"unclean_loss", "committed_loss", "hw_moved_back"})
 
 
@@ -45,6 +46,12 @@ class Verdict(Fixed, frozen=True):
         }
 
 
+def loss_not_excluded(term: Term, previous: Term | None, before: Mark, missing: list[str]) -> Verdict:
+    """Nothing shows a loss as this term began, and nothing excludes one: `missing` would."""
+    evidence = {**_evidence(term, before), "missing": missing}
+    return Verdict("loss_not_excluded", "unproven", evidence, previous, before.offset, term.hw, term.offset)
+
+
 def mark_at_start(term: Term, before: Mark) -> int | None:
     """Hmax as this term begins: what it lost counts no more."""
     known = before.offset if before.offset is not None else term.hw
@@ -73,7 +80,8 @@ def _verdict(
         return None
     start = _least(term.offset, floor)
     if start is not None and mark.offset is not None and start < mark.offset:
-        return _loss(terms, term, previous, mark, start, _missing(term, previous, floor), since)
+        missing = [*_missing(term, previous, floor), *_misread(previous), *_behind_gap(mark)]
+        return _loss(terms, term, previous, mark, start, missing, since)
     if term.unclean and floor is None and not (mark.exact and mark.offset == 0):
         evidence = {**_evidence(term, mark), "missing": _missing(term, previous, floor)}
         return Verdict("unclean_loss", "unproven", evidence, previous, mark.offset, term.hw, term.offset)
@@ -94,7 +102,7 @@ def _loss(
         proof, evidence["missing"] = "unproven", missing
     elif proof == "bounded":
         evidence["bound"] = "at_least"
-        if mark.leo is not None and mark.leo > lost_to:
+        if mark.leo is not None and (mark.leo > lost_to or mark.by == CUT_OFF):
             evidence["at_most"] = [start, mark.leo]
     cls = "unclean_loss" if term.unclean else "committed_loss"
     return Verdict(cls, proof, evidence, previous, mark.offset, term.hw, term.offset, start, lost_to)
@@ -109,6 +117,17 @@ def _missing(term: Term, previous: Term, floor: int | None) -> list[str]:
         f"telemetry of broker {term.broker_id} without a gap": not term.gap_at_start,
     }
     return [name for name, there in wanted.items() if not there]
+
+
+def _misread(previous: Term) -> list[str]:
+    """What the term before may have reported in lines that were not understood."""
+    unread = previous.seen is not None and previous.seen.unread
+    return [f"lines of broker {previous.broker_id} that were not understood"] if unread else []
+
+
+def _behind_gap(mark: Mark) -> list[str]:
+    """What is missing ahead of the start that told of this HW: it may be that of a later term."""
+    return [f"telemetry of {mark.by.removeprefix('stored by ')} without a gap"] if mark.behind_gap else []
 
 
 def _past(terms: Terms, term: Term, previous: Term) -> bool:
@@ -131,15 +150,23 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     """
     start = _least(term.offset, floor)
     after = Mark(mark.offset, mark.exact and start is not None, mark.by, mark.epoch, mark.broker_id)
+    after.behind_gap = mark.behind_gap
     if start is not None and mark.offset is not None and start < mark.offset:
         after = Mark(start, True, "loss", term.epoch, term.broker_id)
     covered = after.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)
     leos = [leo for leo in (seen.leader_leo if seen.complete else None, term.returned) if leo is not None]
     after.exact, after.leo = seen.complete and covered, max(leos, default=None)
+    after.bound = seen.leader_leo if after.exact else None
     if seen.hmax is not None and (after.offset is None or seen.hmax > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = seen.hmax, "telemetry", term.epoch, term.broker_id
+        after.behind_gap = False
+    if seen.cut_off is not None and (after.offset is None or seen.cut_off > after.offset):
+        after.offset, after.by, after.epoch, after.broker_id = seen.cut_off, CUT_OFF, term.epoch, term.broker_id
+        after.exact = after.exact and term.stored is not None and term.stored >= seen.cut_off  # a second witness
+        after.bound, after.leo = None, max(seen.cut_off, after.leo or 0)
     if term.stored is not None and (after.offset is None or term.stored > after.offset):
         after.offset, after.by, after.exact = term.stored, term.stored_by or "stored", False
+        after.behind_gap = term.stored_behind_gap
         after.epoch, after.broker_id = term.epoch, term.broker_id
     return after
 

@@ -113,6 +113,9 @@ def _is_fleet(planned: Plan, way: Way) -> bool:
     producers = any(load.producers for load in planned.loads)
     asked = {
         "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil, "--load with producers": producers,
+        "[simulate] controllers": len(planned.settings.controllers) > 1, "[simulate] second_file": planned.second_file,
+        "[simulate] thread_stalls": planned.settings.thread_stalls,
+        "[simulate] thread_overtakes": planned.settings.thread_overtakes,
     }  # fmt: skip
     for flag in [flag for flag, value in asked.items() if value] if fleet else []:
         many = f"{planned.partitions:,} partitions are simulated as a fleet"
@@ -124,10 +127,11 @@ def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
     from pipelines.simulate import run, sinks
 
     if way.out is not None:
-        return run.run(planned, sinks.LogFiles(way.out), say)
+        return run.run(planned, sinks.LogFiles(way.out, planned.second_file), say)
     cluster, seed = planned.settings.cluster, planned.settings.seed
-    place = settings.lake.path, cluster, settings.lake.storage_options, planned.fetch_every_ms
-    with hold(settings.lake.path, f"ingest:simulate/{cluster}", settings.lake.storage_options):
+    lake = settings.lake
+    place = lake.path, cluster, lake.storage_options, planned.fetch_every_ms, planned.second_file
+    with hold(lake.path, f"ingest:simulate/{cluster}", lake.storage_options):
         sink = sinks.SpoiledLake(planned.spoil, seed, *place) if planned.spoil else sinks.Lake(*place)
         return run.run(planned, sink, say)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.clients import load
 from generators.simulator.clients.load import Load
-from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
+from generators.simulator.cluster.settings import LOADED, MS, Clock, Settings, Topic
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pipelines.settings import Simulate
 
 REPLICAS = 3
+CONTROLLER = 3000
+"""The id of the first controller that is no broker."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Plan:
     """What happens to its telemetry on the way; None: nothing."""
     fetch_every_ms: int = 0
     """How often a fetch that changes nothing is told; 0: every one is."""
+    second_file: bool = False
+    """Whether brokers write their stock files too."""
 
     @property
     def partitions(self) -> int:
@@ -53,6 +57,7 @@ def plan(section: Simulate) -> Plan:
         brokers=tuple(range(1, section.brokers + 1)),
         topics=_topics(section),
         version=VERSIONS[_version(section.version)],
+        controllers=_controllers(section),
         clocks=_clocks(section),
         lag_max_ms=section.lag_max_ms,
         lag_max_messages=section.lag_max_messages,
@@ -60,7 +65,12 @@ def plan(section: Simulate) -> Plan:
         fetch_max_records=section.fetch_max_records,
         flush_ms=section.flush_ms,
         controller_us=(MS, section.controller_ms * MS),
+        alter_us=LOADED if section.commits == "loaded" else {},
         metadata_us=(MS // 2, section.metadata_ms * MS),
+        elr=_elr(section),
+        log_dirs=section.log_dirs,
+        thread_stalls=section.thread_stalls,
+        thread_overtakes=section.thread_overtakes,
         alter_partition_errors=section.alter_partition_errors,
         retention=_retention(section),
         retention_check_ms=section.retention_check_ms,
@@ -69,7 +79,16 @@ def plan(section: Simulate) -> Plan:
     loads = tuple(load.parse(text) for text in section.load)
     _check_loads(loads, settings, wrong)
     every = _fetch_every(section)
-    return Plan(settings, loads, tuple(wrong), section.duration, section.level, _spoil(section.spoil), every)
+    return Plan(
+        settings,
+        loads,
+        tuple(wrong),
+        section.duration,
+        section.level,
+        _spoil(section.spoil),
+        every,
+        section.second_file,
+    )
 
 
 def _topics(section: Simulate) -> tuple[Topic, ...]:
@@ -94,16 +113,52 @@ def _version(name: str) -> str:
     return name
 
 
+def _elr(section: Simulate) -> bool | None:
+    if section.elr == "on" and not VERSIONS[section.version].has_elr:
+        known = ", ".join(name for name, version in VERSIONS.items() if version.has_elr)
+        raise UsageError(f"version {section.version} has no eligible leader replicas: elr is on, which {known} have")
+    return {"on": True, "off": False}.get(section.elr)
+
+
+def _controllers(section: Simulate) -> tuple[int, ...]:
+    """Nodes of their own, or the first brokers."""
+    if not section.combined:
+        return tuple(range(CONTROLLER, CONTROLLER + section.controllers))
+    if section.controllers < 3:
+        raise UsageError(f"combined with {section.controllers} controllers: the nearest allowed is controllers = 3")
+    if section.controllers > section.brokers:
+        raise UsageError(
+            f"{section.controllers} of {section.brokers} brokers cannot be controllers; the nearest allowed is "
+            f"brokers = {section.controllers}"
+        )
+    return tuple(range(1, section.controllers + 1))
+
+
 def _clocks(section: Simulate) -> dict[int, Clock]:
-    """Each broker's clock is wrong by up to `clock_skew_ms`, and goes wrong by `clock_drift_ppm`, either way."""
+    """Each broker's clock is wrong by up to `clock_skew_ms`, and goes wrong by `clock_drift_ppm`, either way.
+
+    Those of `clock_offsets` are wrong by that much more.
+    """
     most, drift = section.clock_skew_ms * MS, section.clock_drift_ppm
-    if not (most or drift):
-        return {}
     skews, drifts = Random(f"{section.seed}/clocks"), Random(f"{section.seed}/drifts")
-    return {
+    clocks = {
         id: Clock(skews.randint(-most, most), round(drifts.uniform(-drift, drift), 3))
-        for id in range(1, section.brokers + 1)
+        for id in (range(1, section.brokers + 1) if most or drift else ())
     }
+    for id, offset in _offsets(section).items():
+        known = clocks.get(id, Clock())
+        clocks[id] = Clock(known.skew_us + offset, known.drift_ppm)
+    return clocks
+
+
+def _offsets(section: Simulate) -> dict[int, int]:
+    nodes = (*range(1, section.brokers + 1), *_controllers(section))
+    found = {}
+    for name, offset in section.clock_offsets.items():
+        if not name.isdecimal() or int(name) not in nodes:
+            raise UsageError(f"clock_offsets: there is no broker {name}; {nearest(name, map(str, nodes))}")
+        found[int(name)] = spans.span(offset)
+    return found
 
 
 def _retention(section: Simulate) -> Retention | None:

@@ -66,7 +66,7 @@ def explained(told: Told, steps: bool) -> Iterator[str]:
     """What the scenario shows; all its steps if wanted, else what came out."""
     performance = told.performance
     scenario = performance.scenario
-    yield f"{scenario.name} ({scenario.system} of 18): {scenario.purpose}"
+    yield f"{scenario.name} ({scenario.system} of {len(SCENARIOS)}): {scenario.purpose}"
     yield ""
     yield from lines(performance.acts, performance.result, steps)
 

@@ -58,16 +58,22 @@ class Lake:
     """Bronze of a lake, one version of this cluster's writer for each piece. Raises UsageError where it has any yet."""
 
     def __init__(
-        self, lake: str, cluster: str, storage_options: Mapping[str, str] | None = None, fetch_every_ms: int = 0
+        self,
+        lake: str,
+        cluster: str,
+        storage_options: Mapping[str, str] | None = None,
+        fetch_every_ms: int = 0,
+        second_file: bool = False,
     ) -> None:
         self._fetch_every_ms = fetch_every_ms
+        self._second_file = second_file
         self._lake, self._options = lake, storage_options
         self._writer = new_writer(lake, cluster, storage_options)
         self._version = self._events = 0
         self._sources: set[str] = set()
 
     def begin(self, simulation: Simulation, level: int) -> Rested | None:
-        self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms)
+        self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms, second_file=self._second_file)
         simulation.observers.append(self._telemetry)
         self._telemetry.follow(simulation)
         return self._telemetry.observe if self._fetch_every_ms else None
@@ -136,13 +142,14 @@ def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | Non
 class LogFiles:
     """The log files of Kafka's brokers below a new folder. Raises UsageError where it has something in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, second_file: bool = False) -> None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--out {folder} has something in it already: name a new folder")
         self._folder = folder
+        self._second_file = second_file
 
     def begin(self, simulation: Simulation, level: int) -> Rested | None:
-        self._logs = KafkaLogs(simulation.settings, self._folder, level)
+        self._logs = KafkaLogs(simulation.settings, self._folder, level, second_file=self._second_file)
         simulation.observers.append(self._logs)
         self._logs.follow(simulation)
         return None

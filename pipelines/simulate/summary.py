@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.sentences import count
+from pipelines.verdict.words import count
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,17 @@ class UnreadableTableError(RuntimeError):
 
 @dataclass(frozen=True)
 class File:
-    """A data file by its path below the table's folder."""
+    """A data file by its path below the table's folder.
+
+    `clusters` are the least and the largest name in it, where its statistics have them; `committed_ms` is when it
+    came into the table, on the wall clock of who committed it.
+    """
 
     path: str
     size: int
     rows: int
+    clusters: tuple[str | None, str | None] = (None, None)
+    committed_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -131,13 +137,18 @@ class BronzeLog:
         known = set(added.schema.names)
         columns = [
             added.column(name).to_pylist() if name in known else [None] * added.num_rows
-            for name in ("path", "size_bytes", "num_records", "min.ts", "modification_time")
-        ]
+            for name in (
+                "path", "size_bytes", "num_records", "min.ts", "modification_time", "min.cluster", "max.cluster",
+            )
+        ]  # fmt: skip
         rows = sorted(zip(*columns, strict=True), key=lambda r: (r[3] is not None, r[3], r[4], r[0]))
-        return [File(unquote(path), size, rows or 0) for path, size, rows, *_ in rows]
+        return [
+            File(unquote(path), size, count or 0, (least, largest), written or 0)
+            for path, size, count, _, written, least, largest in rows
+        ]
 
     def _added(self, version: int) -> list[File]:
-        """What one commit added; one that rewrote files, to compact them or to age rows, added nothing."""
+        """What one commit added."""
         try:
             told = actions(self.folder, version)
         except FileNotFoundError as gone:
@@ -145,9 +156,7 @@ class BronzeLog:
         for action in told:
             if "protocol" in action:
                 self._require_readable(action["protocol"]["minReaderVersion"])
-        if any(a["remove"]["dataChange"] for a in told if "remove" in a):
-            return []
-        return [_file(a["add"]) for a in told if "add" in a and a["add"]["dataChange"]]
+        return added(told)
 
     def _require_readable(self, reader: int) -> None:
         if reader > 1:
@@ -167,9 +176,19 @@ class BronzeLog:
         return self._vanished(f"file {path}")
 
 
-def _file(add: Mapping[str, Any]) -> File:
+def added(commit: Sequence[Mapping[str, Any]]) -> list[File]:
+    """What a commit's actions add; one that rewrote files, to compact them or to age rows, added nothing."""
+    if any(a["remove"]["dataChange"] for a in commit if "remove" in a):
+        return []
+    at = next((a["commitInfo"].get("timestamp") for a in commit if "commitInfo" in a), None)
+    return [_file(a["add"], at) for a in commit if "add" in a and a["add"]["dataChange"]]
+
+
+def _file(add: Mapping[str, Any], committed_ms: int | None) -> File:
     stats = json.loads(add.get("stats") or "{}")
-    return File(unquote(add["path"]), int(add["size"]), int(stats.get("numRecords", 0)))
+    least, largest = (stats.get(end, {}).get("cluster") for end in ("minValues", "maxValues"))
+    at = int(committed_ms or add.get("modificationTime") or 0)
+    return File(unquote(add["path"]), int(add["size"]), int(stats.get("numRecords", 0)), (least, largest), at)
 
 
 def last_version_read(offset: Mapping[str, Any]) -> int:

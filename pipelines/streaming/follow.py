@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from generators.lock import Held
 from pipelines.streaming.bronze_log import last_version_read
+from pipelines.streaming.checkpoint import begun
 from pipelines.streaming.tables import Lake
 
 if TYPE_CHECKING:
@@ -40,6 +42,22 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class InFlight:
+    """A micro-batch that takes long: what Spark says of it, and how many tasks of the stage it is at are done.
+
+    `events` of bronze, where its source counts them; `seconds` since it began.
+    """
+
+    batch_id: int
+    events: int | None
+    seconds: float
+    message: str
+    stage: int | None = None
+    tasks: int = 0
+    tasks_done: int = 0
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """What one run did; `stopped`: it was asked to stop before the end of the data."""
 
@@ -50,15 +68,23 @@ class RunSummary:
 
 
 def follow(
-    running: StreamingQuery, lake: Lake, on_batch: Callable[[Batch], None] | None, stopping: threading.Event, held: Held
+    running: StreamingQuery,
+    lake: Lake,
+    on_batch: Callable[[Batch], None] | None,
+    stopping: threading.Event,
+    held: Held,
+    on_slow: Callable[[InFlight], None] | None = None,
+    slow_s: float = 30.0,
 ) -> RunSummary:
     """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
 
-    Raises RunFailed, and LeaseLost when the role is no longer `held`.
+    One that takes longer than `slow_s` seconds is told of every so often. Raises RunFailed, and LeaseLost when the
+    role is no longer `held`.
     """
     from pyspark.errors import StreamingQueryException
 
-    begun, summary, seen = time.monotonic(), RunSummary(), -1
+    started, summary, seen = time.monotonic(), RunSummary(), -1
+    looked = started
     while True:
         held.check()
         # Asked before the progress is read: the last batch's is there once the query is not active.
@@ -68,17 +94,40 @@ def follow(
             seen = batch.batch_id
             summary = replace(summary, batches=summary.batches + 1, events=summary.events + batch.events)
             (on_batch or _log_batch)(batch)
+            looked = time.monotonic()
         if not active:
             break
+        if time.monotonic() - looked >= slow_s:
+            looked = time.monotonic()
+            if (slow := _in_flight(running, lake, datetime.now(UTC))) and slow.seconds >= slow_s:
+                (on_slow or _log_slow)(slow)
         if asked and (batches or not running.status["isTriggerActive"]):
             running.stop()
-            return replace(summary, seconds=time.monotonic() - begun, stopped=True)
+            return replace(summary, seconds=time.monotonic() - started, stopped=True)
         # A failure is told below, by its cause.
         with suppress(StreamingQueryException):
             running.awaitTermination(POLL_S)  # type: ignore[arg-type]  # it takes fractions
     if (failure := running.exception()) is not None:
         raise RunFailed(_cause(str(failure))) from failure
-    return replace(summary, seconds=time.monotonic() - begun)
+    return replace(summary, seconds=time.monotonic() - started)
+
+
+def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight | None:
+    """The batch that the query is at, None between two."""
+    from pyspark.sql import SparkSession
+
+    batch, session = begun(lake.root, lake.storage_options), SparkSession.getActiveSession()
+    if batch is None or session is None:
+        return None
+    seconds, message = (now - batch.at).total_seconds(), running.status["message"]
+    tracker = session.sparkContext.statusTracker()
+    stages = [found for number in tracker.getActiveStageIds() if (found := tracker.getStageInfo(number)) is not None]
+    if not stages:
+        return InFlight(batch.batch_id, batch.events, seconds, message)
+    stage = max(stages, key=lambda one: one.stageId)
+    return InFlight(
+        batch.batch_id, batch.events, seconds, message, stage.stageId, stage.numTasks, stage.numCompletedTasks
+    )
 
 
 def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
@@ -121,6 +170,10 @@ def _log_batch(batch: Batch) -> None:
         batch.events_per_second,
         batch.versions_behind,
     )
+
+
+def _log_slow(batch: InFlight) -> None:
+    log.warning("batch %d takes %.0f s so far: %s", batch.batch_id, batch.seconds, batch.message)
 
 
 def _cause(message: str) -> str:

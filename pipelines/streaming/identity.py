@@ -7,10 +7,8 @@ import uuid
 from dataclasses import asdict, dataclass
 
 from pipelines.replication import Rules
+from pipelines.streaming.checkpoint import FOLDER, RECORD
 from pipelines.streaming.tables import KINDS, Lake
-
-FOLDER = "_run"
-RECORD = f"{FOLDER}/query.json"
 
 
 class StateMismatch(RuntimeError):

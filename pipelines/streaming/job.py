@@ -19,8 +19,9 @@ from generators.lease import LeaseLost
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming import hadoop
+from pipelines.streaming.checkpoint import remember_interval
 from pipelines.streaming.drain import close_sources
-from pipelines.streaming.follow import Batch, RunFailed, RunSummary, follow
+from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, follow
 from pipelines.streaming.hadoop import spark_uri
 from pipelines.streaming.identity import Query, open_query
 from pipelines.streaming.numbering import bucket_keys
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("hwmark.run")
 
 SOURCES = ("arrow", "delta")
+INTERVAL_S = 10.0
+SLOW = 3
+"""A batch that takes so many times its interval says how far it is, and again each time it took as long."""
 STARTS = 5
 NOT_STARTED = "Python worker failed to connect back"
 """Spark gives the planner of a Python source ten seconds to start, whatever is set; by then nothing has been done."""
@@ -59,6 +63,7 @@ def run(
     spark_conf: Mapping[str, str] | None = None,
     log_file: str | None = None,
     on_batch: Callable[[Batch], None] | None = None,
+    on_slow: Callable[[InFlight], None] | None = None,
     stop: threading.Event | None = None,
 ) -> RunSummary:
     """Runs the query to the end of bronze (`once`), or every `interval` seconds until `stop` or SIGTERM.
@@ -81,6 +86,8 @@ def run(
         bronze(place.root, place.storage_options)
         place.create()
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
+        every = interval or INTERVAL_S
+        remember_interval(place.root, every if continuous else None, place.storage_options)
         if drain:
             close_sources(place.root, place.storage_options)
         spark = session(
@@ -100,9 +107,9 @@ def run(
         packed = packed_bronze(spark, place, query, max_bytes_per_trigger, max_rows_per_trigger)
         facts = reconstruct(packed, rules, query, health_every, place)
         for attempt in range(STARTS):
-            running = start(facts, place, query, interval or 10.0 if continuous else None, held.token)
+            running = start(facts, place, query, every if continuous else None, held.token)
             try:
-                return follow(running, place, on_batch, stopping, held)
+                return follow(running, place, on_batch, stopping, held, on_slow, SLOW * every)
             except LeaseLost:
                 running.stop()
                 raise

@@ -61,10 +61,25 @@ def agreement_of(facts):
     return said
 
 
+def outlived(events):
+    """Rows of reports that a later row of their partition is past, ahead of the next start of its broker: a broker that
+    was killed right behind one had no time for what would have shown it right."""
+    names = ["event_type", "source_id", "topic", "partition", "ts"]
+    columns = events.select(names).set_column(4, "ts", events["ts"].cast(pa.int64()))
+    latest, found = {}, set()
+    for number, row in reversed(list(enumerate(zip(*(c.to_pylist() for c in columns.columns), strict=True)))):
+        kind, *series, ts = row
+        if kind == "hw" and latest.get(tuple(series), -1) > ts + RACE_US:
+            found.add(number)
+        begins = kind in ("leader", "follower")
+        latest[tuple(series)] = -1 if begins else max(latest.get(tuple(series), -1), ts)
+    return found
+
+
 def chosen(events, facts):
     """The first and the last report of each term and a seeded sample of the others, as far as they can be checked."""
-    said = agreement_of(facts)
-    checked = [r for r in told_reports(events) if said[*r.term, r.hw] in ("exact", "race")]
+    said, past = agreement_of(facts), outlived(events)
+    checked = [r for r in told_reports(events) if r.row in past and said[*r.term, r.hw] in ("exact", "race")]
     terms = [list(reports) for _, reports in groupby(sorted(checked, key=lambda r: (r.term, r.ts)), lambda r: r.term)]
     ends = [report for reports in terms for report in (reports[0], reports[-1])]
     return sorted({*ends, *random.Random(SEED).sample(checked, SAMPLE)})

@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime
 
 import obstore
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -15,15 +16,18 @@ from generators import traces
 from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.files import file_system, object_store
-from generators.lake import read_events
+from generators.lake import append_events, read_events
 from generators.lease import LASTS, SKEW, LeaseLost, Signature
 from generators.lock import RoleHeld, hold, verify_role
 from pipelines.cli import app
 from pipelines.maintain import maintain
 from pipelines.replication import Rules
+from pipelines.streaming.checkpoint import interval, remember_interval
 from pipelines.streaming.identity import open_query
 from pipelines.streaming.sink import LakeWriter, SinkSettings
 from pipelines.streaming.tables import ROLE, Lake
+from pipelines.streaming.unread import bronze_of
+from schemas import replication_events
 from tests.streaming.test_sink import HW, written
 from tests.unit.ingest.comparing import numbers_without_holes, told
 
@@ -118,3 +122,36 @@ def test_a_lake_is_maintained_and_shown_there(lake, storage_options, monkeypatch
     shown = CliRunner().invoke(app, ["show", "hw", "--lake", lake, "--format", "json"])
     assert shown.exit_code == 0, shown.output
     assert len(json.loads(shown.output)) == 2 * HW.num_rows
+
+
+def test_what_the_job_has_not_read_is_known_there(lake, storage_options, monkeypatch):
+    """Its checkpoint, the log of bronze, and a file of two clusters are read from the store."""
+    for version, names in enumerate((["a"], ["b"], ["a", "c"])):
+        append_events(lake, progress_of(*names), app_id="t", version=version, storage_options=storage_options)
+    files = file_system(lake, storage_options)
+    offset = {"snapshot": 1, "version": 2, "index": 0, "events": 1}
+    kept = {"query.json": {"query_id": "q"}, "q/commits/0": {}, "q/offsets/0": offset}
+    for name, content in kept.items():
+        with files.open_output_stream(f"_run/{name}") as stream:
+            stream.write(f"v1\n{{}}\n{json.dumps(content)}".encode() if "/" in name else json.dumps(content).encode())
+    found = bronze_of(lake, storage_options)
+    assert found.clusters == {"a", "b", "c"}
+    assert {name: backlog.events for name, backlog in found.backlogs.items()} == {"a": 1, "b": 1, "c": 1}
+    remember_interval(lake, 60, storage_options)
+    assert interval(lake, storage_options) == 60
+    for name, value in storage_options.items():
+        monkeypatch.setenv(f"HWMARK_LAKE__STORAGE_OPTIONS__{name}", value)
+    shown = CliRunner().invoke(app, ["show", "verdict", "--lake", lake])
+    assert (shown.exit_code, [line.split(":")[0] for line in shown.output.splitlines()]) == (0, ["a", "b", "c"])
+    mistyped = CliRunner().invoke(app, ["check", "--lake", f"{lake}x"])
+    assert (mistyped.exit_code, mistyped.output.startswith(f"hwmark: there is no lake {lake}x; ")) == (2, True)
+
+
+def progress_of(*clusters):
+    """One `progress` row of each cluster."""
+    row = {
+        "source_id": "s", "source_epoch": 0, "seq": 0, "ts": datetime(2026, 9, 1, tzinfo=UTC), "broker_id": 1,
+        "event_type": "progress", "partition": -1, "level": 3,
+    }  # fmt: skip
+    rows = [row | {"cluster": name, "source_seq": n} for n, name in enumerate(clusters)]
+    return pa.Table.from_pylist(rows, schema=replication_events.ARROW)

@@ -13,10 +13,12 @@ from generators.lake import append_events, read_events
 from generators.lock import RoleHeld, hold
 from pipelines.maintain import maintain
 from pipelines.replication import Rules, replay
-from pipelines.streaming.identity import RECORD, StateMismatch
+from pipelines.streaming.checkpoint import RECORD, interval
+from pipelines.streaming.identity import StateMismatch
 from pipelines.streaming.job import run
 from pipelines.streaming.numbering import _murmur3
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
+from pipelines.streaming.unread import bronze_of
 from tests.streaming.events import history
 from tests.streaming.shell import added_up, same_rows
 
@@ -128,9 +130,18 @@ def test_sigterm_stops_after_the_batch_in_flight_and_the_next_run_goes_on(spark,
     summary = play(lake, once=False, interval=1, on_batch=ask_to_stop)
     assert summary.stopped
     assert summary.events == 300
+    assert interval(str(lake)) == 1
     put(lake, 1, 300, len(EVENTS))
+    # What the next run has to read is known from the checkpoint alone.
+    assert unread(lake) == {EVENTS["cluster"][0].as_py(): len(EVENTS) - 300}
     play(lake, drain=True)
+    assert unread(lake) == {}
+    assert interval(str(lake)) is None
     assert_same_as_replay(lake)
+
+
+def unread(lake):
+    return {name: found.events for name, found in bronze_of(str(lake)).backlogs.items()}
 
 
 @pytest.mark.spark

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from generators.simulator.cluster import threads
 from generators.simulator.cluster.agenda import BrokerClock
 from generators.simulator.cluster.fetcher import Fetcher, Request
 from generators.simulator.cluster.happening import REPLICATION, Happening
@@ -14,6 +15,7 @@ from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.replica import Follower, Replica
 from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.threads import Killed, Pause
 from generators.simulator.cluster.versions import Version
 
 if TYPE_CHECKING:
@@ -45,6 +47,14 @@ class Broker:
         self.replicas: dict[Key, Replica] = {}
         self.process = 0
         self.running = self.frozen = self.stopping = False
+        self.failed: set[int] = set()
+        """Log directories that have failed, until it starts again with others in their place."""
+        self._offline: dict[Key, str] = {}
+        """Replicas that are gone with them, and their topic ids."""
+        self.dies_printing = False
+        """It is to be killed between the line of the next HW and that of the fetch which moved it."""
+        self.kills: dict[int, int] = {}
+        """By process: when it was killed; one that is shut down first prints what it has begun."""
         self.clean = True
         """The last process flushed and checkpointed before it ended (.kafka_cleanshutdown)."""
         self._forget()
@@ -58,6 +68,8 @@ class Broker:
         self._unread: list[_Action] = []
         self._asked: list[tuple[Leading, Proposal]] = []
         self._asking = False
+        self._outstanding: dict[tuple[str, int], Proposal] = {}
+        """By topic id and partition: what the controller is yet to be asked for, or to answer."""
 
     @property
     def settings(self) -> Settings:
@@ -82,22 +94,29 @@ class Broker:
             return
         if self.frozen:
             waiting.append((action, arguments))
-        else:
+            return
+        try:
             action(*arguments)
+        except Killed:
+            self.cluster.kill(self.id)
 
     def boot(self) -> None:
         """A new process: logs are loaded, then it registers (until the session of its former self has ended)."""
         self.process += 1
         self.running, self.frozen, self.stopping = True, False, False
         self.version = self.next_version
+        self.failed.clear()
+        self._offline.clear()
         self._forget()
         for replica in self.replicas.values():
             replica.load()
-        self.cluster.register(self)
+        self.cluster.channel.register(self)
 
     def end(self) -> None:
         """The process is gone; what it had in memory too."""
-        self.running = self.frozen = False
+        self.running = self.frozen = self.dies_printing = False
+        if not self.clean:
+            self.kills[self.process] = self.now
         for fetcher in self.fetchers.values():
             fetcher.session.wake_all()
         for replica in self.replicas.values():
@@ -141,6 +160,26 @@ class Broker:
         for replica in self.replicas.values():
             replica.truncate(replica.flushed)
 
+    @property
+    def fullest(self) -> int | None:
+        """The log directory with most replicas, if another one that works would be left."""
+        working = [d for d in range(self.settings.log_dirs) if d not in self.failed]
+        return max(working, key=lambda d: (self._held(d), -d)) if len(working) > 1 else None
+
+    def _held(self, directory: int) -> int:
+        return sum(replica.directory == directory for replica in self.replicas.values())
+
+    def lose(self, directory: int) -> None:
+        """A log directory fails: what was in it is gone (ReplicaManager.handleLogDirFailure)."""
+        self.failed.add(directory)
+        gone = [replica for replica in self.replicas.values() if replica.directory == directory]
+        for replica in gone:
+            self.tell("offline", replica)
+            self.drop(replica.key)
+            self._offline[replica.key] = replica.topic_id
+        self.tell("broker_state", None, replica=self.id, broker_epoch=self.epoch, detail="log_dir_offline")
+        self.cluster.channel.directory_failed(self, [replica.key for replica in gone])
+
     # metadata
 
     def learn(self, id: int, registration: BrokerRegistration) -> None:
@@ -163,9 +202,13 @@ class Broker:
             if replica is not None and replica.topic_id == registration.topic_id:
                 self.drop(registration.key)
             return
+        if self._offline.get(registration.key) == registration.topic_id:
+            return
         if replica is None or replica.topic_id != registration.topic_id:
             self.drop(registration.key)
-            replica = Replica(registration.topic, registration.partition, registration.topic_id)
+            working = [d for d in range(self.settings.log_dirs) if d not in self.failed]
+            emptiest = min(working, key=lambda d: (self._held(d), d))
+            replica = Replica(registration.topic, registration.partition, registration.topic_id, directory=emptiest)
             self.replicas[registration.key] = replica
         if registration.partition_epoch > replica.partition_epoch:
             if replica.leading is not None:
@@ -225,7 +268,14 @@ class Broker:
     def serve(self, request: Request) -> None:
         """A follower's fetch: answered at once if there is something to tell, else parked (DelayedFetch)."""
         request.fetcher.session.count(self)
-        answers = {key: self._fetch(request, key) for key in request.asked}
+        pause, last = threads.drawn(self.settings, self.cluster.random), next(reversed(request.asked), None)
+        answers = {key: self._fetch(request, key, pause if key == last else threads.NONE) for key in request.asked}
+        if pause.whole:
+            self.later(pause.whole, self._answer, request, answers)
+        else:
+            self._answer(request, answers)
+
+    def _answer(self, request: Request, answers: dict[Key, Fetched]) -> None:
         tells = any(a.error or a.diverging or a.runs for a in answers.values())
         if tells and not request.patient:
             self.cluster.answer_fetch(self, request, answers)
@@ -234,11 +284,11 @@ class Broker:
         if self.settings.automatic:
             self.later(self.settings.fetch_wait_max_ms * MS, self.expire, request)
 
-    def _fetch(self, request: Request, key: Key) -> Fetched:
+    def _fetch(self, request: Request, key: Key, pause: Pause) -> Fetched:
         leading = self._leading(key)
         if leading is None:
             return Fetched("NOT_LEADER_OR_FOLLOWER")
-        return leading.fetch(request.follower, request.broker_epoch, request.asked[key], request.most)
+        return leading.fetch(request.follower, request.broker_epoch, request.asked[key], request.most, pause)
 
     def _leading(self, key: Key) -> Leading | None:
         replica = self.replicas.get(key)
@@ -304,23 +354,34 @@ class Broker:
         known = peer is not None and broker_epoch is not None and peer.epoch > broker_epoch
         return known and not self.version.admits_ineligible
 
-    def propose(self, leading: Leading, proposal: Proposal, retry: bool = False) -> None:
-        """Queues an ISR for the controller; one request at a time (DefaultAlterPartitionManager)."""
+    def propose(self, leading: Leading, proposal: Proposal, retry: bool = False) -> bool:
+        """Queues an ISR for the controller; one request at a time, one change of a partition (AlterPartitionManager).
+
+        False if another change of that partition is outstanding: metadata has settled it for the leader, but the
+        controller has not answered yet.
+        """
+        place = proposal.topic_id, leading.replica.partition
+        if self.version.refuses_second_change and place in self._outstanding:
+            return False
+        self._outstanding[place] = proposal
         self._asked.append((leading, proposal))
         if not self._asking:
             self._asking = True
             self.later(50 * MS if retry else 0, self._ask)
+        return True
 
     def _ask(self) -> None:
         asked, self._asked = self._asked, []
-        current = [(leading, p) for leading, p in asked if leading.proposal is p]
-        self._asking = bool(current)
-        if current:
-            self.cluster.alter_partitions(self, current)
+        if not self.version.refuses_second_change:
+            asked = [(leading, p) for leading, p in asked if leading.proposal is p]
+        self._asking = bool(asked)
+        if asked:
+            self.cluster.channel.alter_partitions(self, asked)
 
     def altered(self, answers: list[tuple[Leading, Proposal, str | None, Registration | None]]) -> None:
         self._asking = False
         for leading, proposal, error, registration in answers:
+            self._outstanding.pop((proposal.topic_id, leading.replica.partition), None)
             leading.answered(proposal, error, registration)
         if self._asked and not self._asking:
             self._asking = True

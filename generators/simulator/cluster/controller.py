@@ -1,16 +1,15 @@
-"""The controller: what is on record, who is alive, who leads; brokers hear all of it (ReplicationControlManager)."""
+"""What a controller decides: what is on record, who is alive, who leads (ReplicationControlManager)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.simulator.cluster import elections, placement
-from generators.simulator.cluster.agenda import BrokerClock
-from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.leading import Proposal
+from generators.simulator.cluster.metadata_log import Image, Record
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.settings import MS, Topic
 
@@ -19,26 +18,49 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 Key = tuple[str, int]
-Record = Callable[["Broker"], None]
+Publish = Callable[["Broker"], None]
 """What a broker does when it hears of a change."""
 PASSING = ("OPERATION_NOT_ATTEMPTED", "UNKNOWN_SERVER_ERROR")
 """What a healthy controller may answer now and then: the leader reverts, or tries again."""
 
 
-class Controller:
-    """One controller that never fails. Its changes are on record at once and reach each broker in order."""
+class Log(Protocol):
+    """Where changes go: they are printed, committed sooner or later, and reach each broker in order then."""
 
-    def __init__(self, cluster: Simulation, clock: BrokerClock) -> None:
+    def append(self, record: Record) -> None: ...
+
+
+class Controller:
+    """The active controller: it decides by what it has put on record itself, committed or not."""
+
+    def __init__(self, cluster: Simulation, log: Log) -> None:
         self.cluster = cluster
-        self.clock = clock
+        self._log = log
         self.partitions: dict[Key, Registration] = {}
         self.brokers: dict[int, BrokerRegistration] = {}
         self.refusals = cluster.settings.alter_partition_errors
         """Share of ISR changes refused with a passing error."""
+        self._offline: set[tuple[int, Key]] = set()
+        """Brokers and the replicas that they have lost with a log directory."""
         self._offset = 0
         self.topics = 0
         """How many it has created so far."""
-        self._elr = cluster.settings.version.eligible_leader_replicas
+        settings = cluster.settings
+        self._elr = settings.version.eligible_leader_replicas if settings.elr is None else settings.elr
+
+    def copy(self, log: Log) -> Controller:
+        """One that goes on from here on its own."""
+        made = Controller(self.cluster, log)
+        made.partitions, made._offset, made.topics = dict(self.partitions), self._offset, self.topics
+        made.brokers = {id: replace(known) for id, known in self.brokers.items()}
+        made._offline = set(self._offline)
+        return made
+
+    def restore(self, image: Image) -> None:
+        """Another controller is active: it has what is committed, and waits a session for every broker."""
+        self.partitions, self.brokers, self._offline = image.partitions, image.brokers, image.offline
+        for known in self.brokers.values():
+            known.heard = self.cluster.agenda.now
 
     # brokers
 
@@ -49,6 +71,7 @@ class Controller:
             return None
         self._offset += 1
         self.brokers[id] = BrokerRegistration(self._offset, process, heard=self.cluster.agenda.now)
+        self._offline = {lost for lost in self._offline if lost[0] != id}
         self._tell_broker(id, "started")
         if known is not None and not clean and self._elr:
             self._unclean_shutdown(id)
@@ -62,7 +85,9 @@ class Controller:
         """With eligible leader replicas a broker that came back uncleanly is trusted with nothing it held before."""
         for registration in self._with(id):
             isr = [i for i in registration.isr if i != id]
-            self._change(registration, elections.elect(registration, isr, self.active, elr=True, distrusted=id))
+            self._change(
+                registration, elections.elect(registration, isr, self._serving(registration), elr=True, distrusted=id)
+            )
 
     def heartbeat(self, id: int, process: int) -> None:
         """A sign of life; a fenced broker that is heard again is unfenced."""
@@ -74,7 +99,8 @@ class Controller:
             known.fenced = False
             self._tell_broker(id, "unfenced")
             for registration in self._leaderless(id):
-                self._change(registration, elections.elect(registration, registration.isr, self.active, elr=self._elr))
+                after = elections.elect(registration, registration.isr, self._serving(registration), elr=self._elr)
+                self._change(registration, after)
 
     def check_sessions(self) -> None:
         """Fences whoever has not been heard of for a session."""
@@ -96,9 +122,21 @@ class Controller:
         for registration in self._with(id):
             self._reelect(registration, id)
 
+    def directory_failed(self, id: int, keys: list[Key]) -> None:
+        """These replicas of a broker are gone: it leads them no more (handleDirectoriesOffline)."""
+        self._offline |= {(id, key) for key in keys}
+        self._tell_broker(id, "log_dir_offline", keys)
+        for registration in self._with(id):
+            if registration.key in keys:
+                self._reelect(registration, id)
+
     def active(self, id: int) -> bool:
         known = self.brokers.get(id)
         return known is not None and known.active
+
+    def _serving(self, registration: Registration) -> Callable[[int], bool]:
+        """Who is active and has its replica of a partition."""
+        return lambda id: self.active(id) and (id, registration.key) not in self._offline
 
     def _with(self, id: int) -> list[Registration]:
         return [r for r in self.partitions.values() if id == r.leader or id in r.isr or id in r.eligible]
@@ -110,23 +148,28 @@ class Controller:
 
     def _reelect(self, registration: Registration, without: int) -> None:
         isr = [i for i in registration.isr if i != without]
-        self._change(self.partitions[registration.key], elections.elect(registration, isr, self.active, elr=self._elr))
+        after = elections.elect(registration, isr, self._serving(registration), elr=self._elr)
+        self._change(self.partitions[registration.key], after)
 
     def _change(self, before: Registration | None, after: Registration) -> None:
-        """Puts a change on record, tells of it, and sends it to the brokers."""
+        """Puts a change on record."""
         if after == before:
             return
         self.partitions[after.key] = after
+        printed = []
         if before is None or after.leader_epoch != before.leader_epoch:
-            self._tell_partition("election", after, leader=after.leader)
+            printed.append(("election", _printed(after)))
         if before is not None and (after.isr != before.isr or after.replicas != before.replicas):
-            self._tell_partition("isr", after, leader=after.leader, detail="controller")
-        self.cluster.publish(_of_partition(after))
+            printed.append(("isr", _printed(after, detail="controller")))
+        self._log.append(Record(printed, _puts(after), _of_partition(after)))
 
     def create(self, topic: Topic) -> None:
         """A topic; its partitions are led by the first assigned replica that is active."""
         self.topics += 1
         topic_id = placement.topic_id(topic.name, self.topics)
+        if topic.min_isr > 1:
+            printed = {"topic": topic.name, "topic_id": topic_id, "min_isr": topic.min_isr}
+            self._log.append(Record((("config", printed),), _nothing))
         for partition in range(topic.partitions):
             replicas = placement.assigned(topic, partition, self.cluster.settings.brokers)
             isr = tuple(r for r in replicas if self.active(r))
@@ -142,18 +185,39 @@ class Controller:
         for registration in gone:
             del self.partitions[registration.key]
             last = replace(registration, replicas=(), partition_epoch=registration.partition_epoch + 1)
-            self.cluster.publish(_of_partition(last))
+            self._log.append(Record((), _removes(registration.key), _of_partition(last)))
 
     def configure(self, topic: str | None, min_isr: int | None, unclean: bool | None) -> None:
         """Settings of one topic, or of all; a new min ISR forgets the eligible replicas."""
         for key, known in list(self.partitions.items()):
             if topic in (None, known.topic):
-                now = known if min_isr is None else replace(known, min_isr=min_isr, eligible=())
+                now = known if min_isr is None else replace(self._without_elr(known), min_isr=min_isr)
                 self.partitions[key] = now if unclean is None else replace(now, unclean=unclean)
-        if min_isr is not None:
-            told = {r.topic: r.topic_id for r in self.partitions.values() if topic in (None, r.topic)}
-            for name, topic_id in told.items():
-                self.cluster.publish(_of_setting(name, topic_id, min_isr))
+        for name, topic_id in {r.topic: r.topic_id for r in self.partitions.values()}.items():
+            if topic in (None, name):
+                self._log.append(self._setting(name, topic_id, min_isr))
+
+    def _without_elr(self, known: Registration) -> Registration:
+        """CLEAR_ELR: a partition epoch where there was anything to forget, which brokers hear of before the setting."""
+        if not known.eligible and known.last_known is None:
+            return known
+        now = replace(known, eligible=(), last_known=None, partition_epoch=known.partition_epoch + 1)
+        self._log.append(Record((), _puts(now), _of_partition(now)))
+        return now
+
+    def _setting(self, topic: str, topic_id: str, min_isr: int | None) -> Record:
+        now = [r for r in self.partitions.values() if r.topic == topic]
+
+        def put(image: Image) -> None:
+            for registration in now:
+                known = image.partitions.get(registration.key, registration)
+                chosen = replace(known, min_isr=registration.min_isr, unclean=registration.unclean)
+                image.partitions[registration.key] = chosen
+
+        if min_isr is None:
+            return Record((), put)
+        printed = {"topic": topic, "topic_id": topic_id, "min_isr": min_isr}
+        return Record((("config", printed),), put, _of_setting(topic, topic_id, min_isr))
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> None:
         """New replicas join first; old ones leave when all of the target are in sync."""
@@ -175,7 +239,7 @@ class Controller:
             return registration
         done = replace(registration, replicas=target, adding=(), removing=())
         isr = tuple(i for i in done.isr if i in target)
-        led = elections.elect(done, isr, self.active, elr=self._elr)
+        led = elections.elect(done, isr, self._serving(done), elr=self._elr)
         if registration.removing and led.leader_epoch == registration.leader_epoch:
             led = replace(led, leader_epoch=led.leader_epoch + 1)
         return replace(led, partition_epoch=registration.partition_epoch)
@@ -184,14 +248,15 @@ class Controller:
         """Preferred replicas lead again."""
         for registration in list(self.partitions.values()):
             if topic in (None, registration.topic) and partition in (None, registration.partition):
-                self._change(registration, elections.prefer(registration, self.active))
+                self._change(registration, elections.prefer(registration, self._serving(registration)))
 
     def elect_unclean(self, topic: str | None = None, partition: int | None = None, forced: bool = True) -> None:
         """Whoever is alive leads what nobody leads; only where that is allowed unless `forced`."""
         for registration in list(self.partitions.values()):
             chosen = topic in (None, registration.topic) and partition in (None, registration.partition)
             if chosen and registration.leader == NOBODY:
-                after = elections.elect(registration, registration.isr, self.active, elr=self._elr, unclean=forced)
+                active = self._serving(registration)
+                after = elections.elect(registration, registration.isr, active, elr=self._elr, unclean=forced)
                 self._change(registration, after)
 
     # what leaders ask for
@@ -238,37 +303,61 @@ class Controller:
 
     # telling
 
-    def image(self) -> Iterable[Record]:
-        """All that is on record, for a broker that has just registered."""
-        for id, known in self.brokers.items():
-            yield _of_broker(id, known)
-        for registration in self.partitions.values():
-            yield _of_partition(registration)
+    def _tell_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
+        known = replace(self.brokers[id])
+        printed = {"replica": id, "broker_epoch": known.epoch, "detail": state}
 
-    def _tell_broker(self, id: int, state: str) -> None:
-        known = self.brokers[id]
-        self._tell("broker_state", replica=id, broker_epoch=known.epoch, detail=state)
-        self.cluster.publish(_of_broker(id, known))
+        def put(image: Image) -> None:
+            image.brokers[id] = replace(known)
+            kept = {one for one in image.offline if state != "started" or one[0] != id}
+            image.offline = kept | {(id, key) for key in lost}
 
-    def _tell_partition(self, kind: str, now: Registration, **more: Any) -> None:
-        self._tell(
-            kind, topic=now.topic, topic_id=now.topic_id, partition=now.partition, leader_epoch=now.leader_epoch,
-            partition_epoch=now.partition_epoch, isr=now.isr, replicas=now.replicas, unclean=now.recovering, **more,
-        )  # fmt: skip
-
-    def _tell(self, kind: str, **more: Any) -> None:
-        id = self.cluster.settings.controller_id
-        self.cluster.observe(Happening(self.cluster.agenda.now, self.clock.us, id, CONTROLLER, kind, **more))
+        self._log.append(Record((("broker_state", printed),), put, _of_broker(id, known)))
 
 
-def _of_partition(registration: Registration) -> Record:
+def published(image: Image) -> Iterable[Publish]:
+    """All that is on record, for a broker that has just registered."""
+    for id, known in image.brokers.items():
+        yield _of_broker(id, known)
+    for registration in image.partitions.values():
+        yield _of_partition(registration)
+
+
+def _printed(now: Registration, **more: Any) -> dict[str, Any]:
+    """What is printed of a partition."""
+    return {
+        "topic": now.topic, "topic_id": now.topic_id, "partition": now.partition, "leader": now.leader,
+        "leader_epoch": now.leader_epoch, "partition_epoch": now.partition_epoch, "isr": now.isr,
+        "replicas": now.replicas, "unclean": now.recovering, **more,
+    }  # fmt: skip
+
+
+def _puts(registration: Registration) -> Callable[[Image], None]:
+    def put(image: Image) -> None:
+        image.partitions[registration.key] = registration
+
+    return put
+
+
+def _nothing(image: Image) -> None:
+    """Each partition has its topic's settings on record."""
+
+
+def _removes(key: Key) -> Callable[[Image], None]:
+    def put(image: Image) -> None:
+        image.partitions.pop(key, None)
+
+    return put
+
+
+def _of_partition(registration: Registration) -> Publish:
     return lambda broker: broker.apply(registration)
 
 
-def _of_broker(id: int, registration: BrokerRegistration) -> Record:
+def _of_broker(id: int, registration: BrokerRegistration) -> Publish:
     now = replace(registration)
     return lambda broker: broker.learn(id, now)
 
 
-def _of_setting(topic: str, topic_id: str, min_isr: int) -> Record:
+def _of_setting(topic: str, topic_id: str, min_isr: int) -> Publish:
     return lambda broker: broker.configured(topic, topic_id, min_isr)

@@ -6,7 +6,7 @@ can know what the others do not.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 REPLICATION = "replication"
 """The broker's own replication telemetry."""
@@ -18,7 +18,10 @@ class Happening(NamedTuple):
     """One thing that one broker, or the controller, saw happen.
 
     `at` is true time, `ts` the clock of `broker`, both microseconds since 1970. `kind` and the fields after `partition`
-    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them.
+    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them. A
+    controller also has `role`: what `leader` and `detail` say it takes itself for, which only its log lines print; and
+    a broker `offline`: a replica is gone with its log directory, which nobody prints.
+    `late_us`: so much later it is printed, and `stall_us` after that the last of several lines (cluster.threads).
     """
 
     at: int
@@ -47,9 +50,21 @@ class Happening(NamedTuple):
     hw_before: int | None = None
     controller_epoch: int | None = None
     committed: bool | None = None
+    late_us: int = 0
+    stall_us: int = 0
 
 
 class Observer(Protocol):
     """Sees every happening at once, in order of true time; the simulation stands at that moment."""
 
     def observe(self, happening: Happening) -> None: ...
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """An observer that also sees what the quorum commits, when it does; controllers print it earlier or later.
+
+    There `ts` is when it was decided, in true time.
+    """
+
+    def recorded(self, happening: Happening) -> None: ...

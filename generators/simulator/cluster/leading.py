@@ -11,6 +11,7 @@ from generators.simulator.cluster.log import Batch, Run
 from generators.simulator.cluster.producer_state import Duplicate, ProducerStates
 from generators.simulator.cluster.registration import Registration
 from generators.simulator.cluster.replica import Follower, Replica
+from generators.simulator.cluster.threads import NONE, Killed, Pause
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.broker import Broker
@@ -132,7 +133,7 @@ class Leading:
         self._register(registration)
         self.proposal = None
         self.followers = {id: self.followers.get(id) or Follower(id) for id in self._others(registration)}
-        self._tell("isr", detail="metadata")
+        self._tell("isr", detail="metadata", hw=self.replica.hw)
         self.attempt()
 
     # the high watermark
@@ -144,13 +145,14 @@ class Leading:
             return self.proposal.isr
         return self.isr
 
-    def attempt(self) -> None:
-        """Moves the HW if the rules let it (Partition.maybeIncrementLeaderHW)."""
-        hw = self.raised(self.replica.hw, self.broker.admits)
-        if hw > self.replica.hw:
+    def attempt(self, late_us: int = 0) -> None:
+        """Moves the HW if the rules let it (Partition.maybeIncrementLeaderHW); printed `late_us` later."""
+        before = self.replica.hw
+        hw = self.raised(before, self.broker.admits)
+        if hw > before:
             self.wake()
             self.replica.hw = hw
-            self._tell("hw", replica=self.broker.id, hw=hw)
+            self._tell("hw", replica=self.broker.id, hw=hw, hw_before=before, late_us=late_us)
             self._answer_waiting()
 
     def raised(self, hw: int, admits: Callable[[Follower], bool]) -> int:
@@ -164,7 +166,8 @@ class Leading:
         for follower in self.followers.values():
             if follower.leo < shortest:
                 synced = follower.id in maximal
-                caught_up = not synced and self._is_caught_up(follower, now)
+                joins = not synced and self.broker.version.waits_for_joiners
+                caught_up = joins and self._is_caught_up(follower, now)
                 if rules.counts(synced, caught_up, caught_up and admits(follower)):
                     shortest = follower.leo
         return shortest
@@ -229,7 +232,7 @@ class Leading:
 
     # fetches
 
-    def fetch(self, id: int, broker_epoch: int | None, asked: Asked, most: int) -> Fetched:
+    def fetch(self, id: int, broker_epoch: int | None, asked: Asked, most: int, pause: Pause = NONE) -> Fetched:
         """A follower's fetch: what it gets is read before the fetch itself counts (rule 2.6)."""
         follower = self.followers.get(id)
         if asked.topic_id != self.replica.topic_id:
@@ -242,7 +245,7 @@ class Leading:
             return Fetched("NOT_LEADER_OR_FOLLOWER")
         answer = self.read(asked, most)
         if answer.error is None and answer.diverging is None:
-            self._count(follower, asked.offset, broker_epoch)
+            self._count(follower, asked.offset, broker_epoch, pause)
         return answer
 
     def read(self, asked: Asked, most: int) -> Fetched:
@@ -260,13 +263,25 @@ class Leading:
         runs = tuple(log.read(asked.offset, most)) if most > 0 and asked.offset < log.leo else ()
         return Fetched(runs=runs, hw=self.replica.hw, log_start=log.start, leo=log.leo)
 
-    def _count(self, follower: Follower, offset: int, broker_epoch: int | None) -> None:
+    def _count(self, follower: Follower, offset: int, broker_epoch: int | None, pause: Pause) -> None:
         """The fetch counts (Partition.updateFollowerFetchState): LEO, then the ISR, then the HW."""
         changed = follower.fetches(offset, self.log.leo, self.broker.clock.ms, broker_epoch)
         self._maybe_expand(follower)
-        self._tell("fetch", replica=follower.id, leo=offset, leader_leo=self.log.leo, broker_epoch=broker_epoch)
+        if changed and self.broker.dies_printing:
+            self._die_printing()
+        self._tell(
+            "fetch", replica=follower.id, leo=offset, leader_leo=self.log.leo, broker_epoch=broker_epoch,
+            late_us=pause.late, stall_us=pause.stall,
+        )  # fmt: skip
         if changed:
+            self.attempt(pause.late)
+
+    def _die_printing(self) -> None:
+        """The HW's line is the last one, if this fetch raises it: that of the fetch would have come after it."""
+        before = self.replica.hw
+        if self.raised(before, self.broker.admits) > before:
             self.attempt()
+            raise Killed
 
     def has_all(self, id: int, copy: Replica) -> bool:
         """Whether a follower has the same log and HW, is known to, and is in the ISR: fetches change nothing then."""
@@ -317,7 +332,13 @@ class Leading:
         replica = self.replica
         self.proposal = Proposal(replica.topic_id, isr, detail, self.epoch, replica.partition_epoch, members)
         self._tell("isr_proposed", isr=isr, detail=detail)
-        self.broker.propose(self, self.proposal)
+        self._submit(self.proposal)
+
+    def _submit(self, proposal: Proposal, retry: bool = False) -> None:
+        """Asks the controller; refused on the way (OPERATION_NOT_ATTEMPTED) it is tried again at the next check."""
+        if not self.broker.propose(self, proposal, retry):
+            self.proposal = None
+            self._tell("isr_rejected")
 
     def _known_epoch(self, id: int) -> int | None:
         return self.broker.epoch if id == self.broker.id else self.followers[id].broker_epoch
@@ -338,7 +359,7 @@ class Leading:
             self.proposal = None
             self._tell("isr_rejected")
         elif error not in PENDING:
-            self.broker.propose(self, proposal, retry=True)
+            self._submit(proposal, retry=True)
 
     def _tell(self, kind: str, **more: object) -> None:
         self.broker.tell(kind, self.replica, **{"isr": self.isr, **more})

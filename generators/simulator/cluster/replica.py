@@ -53,6 +53,8 @@ class Replica:
     """Whom it follows, or itself."""
     leader_epoch: int = -1
     partition_epoch: int = -1
+    directory: int = 0
+    """Which of its broker's log directories it is in."""
 
     @property
     def key(self) -> tuple[str, int]:

@@ -27,11 +27,24 @@ class Request:
         self.acks = acks
         self.done = done
         self.open = True
+        self.lost = False
+        """The connection was closed before the broker had read it."""
         self._coming: tuple[int, Produced, list[Run]] | None = None
         """The answer on its way."""
 
+    @property
+    def unread(self) -> bool:
+        return self._coming is None
+
+    def arrived(self, broker: Broker, count: int, batch: Batch | None) -> None:
+        if not self.lost:
+            broker.produce(self.key, count, self.acks, batch, lambda produced: self.answered(broker, produced))
+
     def answered(self, broker: Broker, produced: Produced) -> None:
-        """The leader answers; what it acknowledges is what its log holds now."""
+        """The leader answers; what it acknowledges is what its log holds now. An error of acks=0 has no answer."""
+        if produced.error is not None and self.acks == 0:
+            self.clients.close(broker.id)
+            return
         runs: list[Run] = []
         if produced.error is None:
             log = broker.replicas[self.key].log
@@ -84,6 +97,21 @@ class Clients:
         for request in self._open.pop(leader, {}):
             self.cluster.network.send(request.received, leader, Produced("NETWORK_EXCEPTION"), [])
 
+    def close(self, leader: int) -> None:
+        """A broker closes a connection: with acks=0 it cannot tell an error otherwise (KafkaApis.handleProduceRequest).
+
+        What was sent on it, and not read yet, is lost; the producer learns that the connection is closed, not why, and
+        asks anew who leads.
+        """
+        gone = [r for r in self._open.get(leader, {}) if r.acks == 0 and r.unread]
+        for request in gone:
+            request.lost = True
+        self.send(leader, False, self._closed, leader, gone)
+
+    def _closed(self, leader: int, requests: list[Request]) -> None:
+        for request in requests:
+            request.received(leader, Produced("NETWORK_EXCEPTION"), [])
+
     def hurry(self, keys: Set[Key]) -> None:
         """Answers about these partitions that are on their way arrive now."""
         for request in [r for requests in self._open.values() for r in requests if r.key in keys]:
@@ -106,8 +134,7 @@ class Clients:
             self.cluster.network.send(request.received, leader, Produced("LEADER_NOT_AVAILABLE"), [])
             return
         self._open.setdefault(leader, {})[request] = None
-        answer = lambda produced: request.answered(broker, produced)  # noqa: E731
-        self.send(leader, True, broker.run, broker.process, broker.produce, key, count, acks, batch, answer)
+        self.send(leader, True, broker.run, broker.process, request.arrived, broker, count, batch)
         if self.cluster.settings.automatic:
             self.cluster.agenda.after(REQUEST_TIMEOUT, request.received, leader, Produced("REQUEST_TIMED_OUT"), [])
 

@@ -13,6 +13,10 @@ START = 1_767_225_600 * SECOND
 """2026-01-01 00:00:00 UTC: clocks start far from 0, or `last caught up = 0` would not be long ago."""
 
 
+LOADED = {"expand": (28_000, 230_000), "shrink": (100_000, 4_400_000)}
+"""ISR changes of a machine with more to do than it can: 30 to 254 ms and 0.1 to 4.5 s from proposal to commit."""
+
+
 @dataclass(frozen=True)
 class Topic:
     """A topic to be created; replicas go round the brokers unless `assignment` names them, partition by partition."""
@@ -68,11 +72,29 @@ class Settings:
     """One way between two brokers."""
     controller_us: tuple[int, int] = (1_000, 20_000)
     """From a request to the controller until its record is committed."""
+    alter_us: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By what is asked for, `shrink` or `expand`: from a leader's request to the controller's handling of it; where it
+    is not given, a message and `controller_us` (see LOADED)."""
     metadata_us: tuple[int, int] = (500, 20_000)
     """From a committed record until a broker has applied it."""
     alter_partition_errors: float = 0.0
     """Share of AlterPartition requests that the controller refuses with a passing error."""
+    thread_stalls: float = 0.0
+    """Share of fetches whose thread stands still for `stall_us` between the HW's line and its own."""
+    thread_overtakes: float = 0.0
+    """Share of fetches whose lines come late by `late_us`, so that those of others may come first."""
+    stall_us: tuple[int, int] = (100_000, 5_000_000)
+    late_us: tuple[int, int] = (1_000, 30_000)
+    elr: bool | None = None
+    """Eligible leader replicas on or off (eligible.leader.replicas.version); None: as new clusters of the version."""
+    log_dirs: int = 1
+    """Log directories of a broker, each on a disk of its own (JBOD)."""
     retention: Retention | None = None
     """Deletes whole segments of what leaders have too much of; None: logs keep everything."""
     retention_check_ms: int = 300_000
-    controller_id: int = 3000
+    controllers: tuple[int, ...] = (3000,)
+    """Their ids: the first is active to begin with; those of brokers share their process (combined mode)."""
+
+    @property
+    def controller_id(self) -> int:
+        return self.controllers[0]

@@ -8,12 +8,15 @@ from typing import Any
 
 from generators.simulator.cluster.agenda import Agenda, BrokerClock
 from generators.simulator.cluster.broker import Broker
+from generators.simulator.cluster.channel import Channel
 from generators.simulator.cluster.controller import Controller
 from generators.simulator.cluster.fetcher import Request
-from generators.simulator.cluster.happening import Happening, Observer
-from generators.simulator.cluster.leading import Fetched, Leading, Produced, Proposal
+from generators.simulator.cluster.happening import Happening, Observer, Recorder
+from generators.simulator.cluster.leading import Fetched, Produced
 from generators.simulator.cluster.log import Batch, Run
+from generators.simulator.cluster.metadata_log import Node
 from generators.simulator.cluster.network import Network
+from generators.simulator.cluster.quorum import Quorum
 from generators.simulator.cluster.registration import NOBODY, Registration
 from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.requests import Clients
@@ -22,7 +25,7 @@ from generators.simulator.cluster.versions import Version
 
 Key = tuple[str, int]
 RETRY = SECOND
-"""How long a starting broker waits before it asks again to be registered."""
+"""How long somebody waits who wants a broker started that is stopping."""
 START_LIMIT = 60 * SECOND
 
 
@@ -45,20 +48,28 @@ class Simulation:
         self.network = Network(settings, self.agenda, self.random)
         self.observers = list(observers)
         self._terms = 0
-        self._metadata_due: dict[int, int] = {}
+        self.channel = Channel(self)
         self.clients = Clients(self)
-        self.controller = Controller(self, self._clock(settings.controller_id))
-        self.brokers = {
-            id: Broker(self, id, self._clock(id), settings.versions.get(id, settings.version))
-            for id in settings.brokers
+        clocks = {
+            id: BrokerClock(self.agenda, settings.clocks.get(id, Clock()))
+            for id in (*settings.controllers, *settings.brokers)
         }
-
-    def _clock(self, id: int) -> BrokerClock:
-        return BrokerClock(self.agenda, self.settings.clocks.get(id, Clock()))
+        self.quorum = Quorum(self, [Node(id, clocks[id]) for id in settings.controllers])
+        self.controller = Controller(self, self.quorum)
+        self.brokers = {
+            id: Broker(self, id, clocks[id], settings.versions.get(id, settings.version)) for id in settings.brokers
+        }
 
     def observe(self, happening: Happening) -> None:
         for observer in self.observers:
             observer.observe(happening)
+
+    def record(self, happenings: Iterable[Happening]) -> None:
+        """The quorum has committed this."""
+        recorders = [observer for observer in self.observers if isinstance(observer, Recorder)]
+        for happening in happenings:
+            for recorder in recorders:
+                recorder.recorded(happening)
 
     def next_term(self) -> int:
         self._terms += 1
@@ -68,6 +79,7 @@ class Simulation:
 
     def start(self) -> None:
         """All brokers up and unfenced, all topics created and led."""
+        self.quorum.start()
         for broker in self.brokers.values():
             broker.boot()
         self._until(lambda: all(self.controller.active(id) for id in self.brokers))
@@ -75,11 +87,19 @@ class Simulation:
             self.controller.create(topic)
         self._until(lambda: all(self._led(key) for key in self.controller.partitions))
         if self.settings.automatic:
-            self._every(self.settings.session_timeout_ms // 8, self.controller.check_sessions)
-            self._every(self.settings.preferred_election_ms, self.controller.prefer)
-            self._every(self.settings.unclean_election_ms, lambda: self.controller.elect_unclean(forced=False))
+            self._every(self.settings.session_timeout_ms // 8, self._check_sessions)
+            self._every(self.settings.preferred_election_ms, lambda: self.quorum.ask(self.controller.prefer))
+            self._every(self.settings.unclean_election_ms, self._elect_unclean)
             if self.settings.retention is not None:
                 self._every(self.settings.retention_check_ms, self.clean_up)
+
+    def _check_sessions(self) -> None:
+        if self.quorum.working:
+            self.controller.check_sessions()
+        self.quorum.check_zombies()
+
+    def _elect_unclean(self) -> None:
+        self.quorum.ask(lambda: self.controller.elect_unclean(forced=False))
 
     def _led(self, key: Key) -> bool:
         leader = self.controller.partitions[key].leader
@@ -120,6 +140,10 @@ class Simulation:
         if broker.running:
             self._end(broker, clean=False)
 
+    def kill_printing(self, id: int, armed: bool = True) -> None:
+        """It is killed as soon as it has printed that a fetch raised a HW, and not yet that fetch."""
+        self.brokers[id].dies_printing = armed
+
     def power_off(self, id: int) -> None:
         """As `kill`, and what was not flushed to disk is gone."""
         broker = self.brokers[id]
@@ -132,25 +156,19 @@ class Simulation:
         broker = self.brokers[id]
         if broker.running and not broker.stopping:
             broker.stopping = True
-            broker.run(broker.process, self._ask_to_stop, broker)
-
-    def _ask_to_stop(self, broker: Broker) -> None:
-        self.agenda.after(self.network.between(self.settings.controller_us), self._stop, broker, broker.process)
-
-    def _stop(self, broker: Broker, process: int) -> None:
-        if broker.process == process and broker.running and broker.epoch is not None:
-            self.controller.shut_down(broker.id)
-            broker.later(2 * max(self.settings.metadata_us), self._stopped, broker)
+            broker.run(broker.process, self.channel.stop, broker, lambda: self._stopped(broker))
 
     def _stopped(self, broker: Broker) -> None:
         broker.checkpoint()
         broker.flush()
         self._end(broker, clean=True)
-        self.controller.fence(broker.id)
+        self.channel.gone(broker)
 
     def _end(self, broker: Broker, clean: bool) -> None:
         broker.clean = clean
         broker.end()
+        if broker.id in self.quorum.nodes:
+            self.quorum.kill(broker.id)
         self.clients.disconnected(broker.id)
         for other in self.brokers.values():
             fetcher = other.fetchers.get(broker.id)
@@ -164,14 +182,20 @@ class Simulation:
             self.agenda.after(RETRY, self.restart, id)
         elif not broker.running:
             broker.boot()
+            if id in self.quorum.nodes:
+                self.quorum.restart(id)
 
     def freeze(self, id: int) -> None:
         """The process stands still (SIGSTOP); what is sent to it waits."""
         if self.brokers[id].running:
             self.brokers[id].frozen = True
+            if id in self.quorum.nodes:
+                self.quorum.freeze(id)
 
     def thaw(self, id: int) -> None:
         if self.brokers[id].frozen:
+            if id in self.quorum.nodes:
+                self.quorum.thaw(id)
             self.brokers[id].thaw()
 
     def lose_disk(self, id: int) -> None:
@@ -179,6 +203,18 @@ class Simulation:
         if self.brokers[id].running:
             raise ValueError(f"broker {id} is running: kill it before its disk is lost")
         self.brokers[id].replicas.clear()
+
+    def lose_log_dir(self, id: int) -> None:
+        """The fullest log directory of a broker fails; without another one it ends, and finds it empty later."""
+        broker = self.brokers[id]
+        directory = broker.fullest
+        if not broker.running:
+            return
+        if directory is not None:
+            broker.lose(directory)
+        else:
+            self._end(broker, clean=False)
+            broker.replicas.clear()
 
     def cut(self, a: int, b: int) -> None:
         """No fetch passes between two brokers; both still reach the controller."""
@@ -210,22 +246,26 @@ class Simulation:
     # operations
 
     def create_topic(self, topic: Topic) -> None:
-        self.controller.create(topic)
+        self.quorum.ask(lambda: self.controller.create(topic))
 
     def delete_topic(self, name: str) -> None:
-        self.controller.delete(name)
+        self.quorum.ask(lambda: self.controller.delete(name))
 
     def configure(self, topic: str | None, min_isr: int | None = None, unclean: bool | None = None) -> None:
-        self.controller.configure(topic, min_isr, unclean)
+        self.quorum.ask(lambda: self.controller.configure(topic, min_isr, unclean))
 
     def reassign(self, topic: str, partition: int, replicas: tuple[int, ...]) -> None:
-        self.controller.reassign((topic, partition), replicas)
+        self.quorum.ask(lambda: self._reassign((topic, partition), replicas))
+
+    def _reassign(self, key: Key, replicas: tuple[int, ...]) -> None:
+        if key in self.controller.partitions:
+            self.controller.reassign(key, replicas)
 
     def elect_preferred(self, topic: str | None = None, partition: int | None = None) -> None:
-        self.controller.prefer(topic, partition)
+        self.quorum.ask(lambda: self.controller.prefer(topic, partition))
 
     def elect_unclean(self, topic: str, partition: int) -> None:
-        self.controller.elect_unclean(topic, partition)
+        self.quorum.ask(lambda: self.controller.elect_unclean(topic, partition))
 
     def retain(self, topic: str, partition: int, offset: int) -> None:
         """The leader, where there is one that knows it, deletes records below `offset`, but none at or above its HW."""
@@ -315,46 +355,6 @@ class Simulation:
 
     # messages
 
-    def register(self, broker: Broker) -> None:
-        """A broker that has started asks to be registered, again and again."""
-        delay = self.network.between(self.settings.network_us) + self.network.between(self.settings.controller_us)
-        broker.later(delay, self._register, broker)
-
-    def _register(self, broker: Broker) -> None:
-        epoch = self.controller.register(broker.id, broker.process, broker.clean)
-        if epoch is None:
-            broker.later(RETRY, self.register, broker)
-            return
-        broker.epoch = epoch
-        for record in self.controller.image():
-            self._deliver(broker, record)
-        self._deliver(broker, self._begin)
-
-    def _begin(self, broker: Broker) -> None:
-        """It has caught up with the metadata: it is heard of from now on."""
-        self._heartbeat(broker)
-        if self.settings.automatic:
-            broker.every(self.settings.heartbeat_ms, lambda: self._heartbeat(broker))
-            broker.every(self.settings.lag_max_ms // 2, broker.check_isr)
-            broker.every(self.settings.checkpoint_ms, broker.checkpoint)
-            broker.every(self.settings.flush_ms, broker.flush)
-
-    def _heartbeat(self, broker: Broker) -> None:
-        self.network.send(self.controller.heartbeat, broker.id, broker.process)
-
-    def publish(self, record: Callable[[Broker], None]) -> None:
-        """A change of the metadata, to every registered broker in its turn."""
-        for id, known in self.controller.brokers.items():
-            broker = self.brokers[id]
-            if broker.running and broker.process == known.process:
-                self._deliver(broker, record)
-
-    def _deliver(self, broker: Broker, record: Callable[[Broker], None]) -> None:
-        due = self.agenda.now + self.network.between(self.settings.metadata_us)
-        due = max(due, self._metadata_due.get(broker.id, 0))
-        self._metadata_due[broker.id] = due
-        self.agenda.at(due, broker.run, broker.process, record, broker)
-
     def deliver_fetch(self, request: Request, leader: int) -> None:
         broker, follower = self.brokers[leader], request.fetcher.broker
         if not self.network.reaches(follower.id, leader):
@@ -369,18 +369,6 @@ class Simulation:
         request.answered = True
         if self.network.reaches(follower.id, leader.id):
             self.network.send(follower.run, request.process, request.fetcher.received, request, answers)
-
-    def alter_partitions(self, broker: Broker, asked: list[tuple[Leading, Proposal]]) -> None:
-        """A leader's ISR changes to the controller, and the answer back."""
-        delay = self.network.between(self.settings.network_us) + self.network.between(self.settings.controller_us)
-        self.agenda.after(delay, self._alter, broker, broker.process, broker.epoch, asked)
-
-    def _alter(self, broker: Broker, process: int, epoch: int | None, asked: list[tuple[Leading, Proposal]]) -> None:
-        answers = [
-            (leading, proposal, *self.controller.alter(broker.id, epoch, leading.replica.key, proposal))
-            for leading, proposal in asked
-        ]
-        self.network.send(broker.run, process, broker.altered, answers)
 
     # looking
 

@@ -18,21 +18,40 @@ class Version:
     """The HW stands still under min ISR (since 3.7)."""
     admits_ineligible: bool = False
     """Fenced brokers and old incarnations may join an ISR (before 3.5, KIP-841 and KIP-903)."""
+    waits_for_joiners: bool = True
+    """The HW waits for a caught-up replica outside the ISR too (since 0.10.2, KAFKA-4485), not for the ISR alone."""
+    refuses_second_change: bool = True
+    """A leader asks for one ISR change of a partition at a time, and drops a second one (since 2.7, KIP-497)."""
     eligible_leader_replicas: bool = False
     """Who was in the ISR before it fell under min ISR may still lead (KIP-966; on by default in new 4.1 clusters)."""
+    has_elr: bool = False
+    """That can be switched on and off."""
 
 
 VERSIONS: dict[str, Version] = {
     v.name: v
     for v in (
         Version(
-            "0.8", lag_by_messages=True, truncates_to_high_watermark=True, strict_min_isr=False, admits_ineligible=True
+            "0.8",
+            lag_by_messages=True,
+            truncates_to_high_watermark=True,
+            strict_min_isr=False,
+            admits_ineligible=True,
+            refuses_second_change=False,
+            waits_for_joiners=False,
         ),
-        Version("0.10", truncates_to_high_watermark=True, strict_min_isr=False, admits_ineligible=True),
+        Version(
+            "0.10",
+            truncates_to_high_watermark=True,
+            strict_min_isr=False,
+            admits_ineligible=True,
+            refuses_second_change=False,
+            waits_for_joiners=False,
+        ),
         Version("2.8", strict_min_isr=False, admits_ineligible=True),
         Version("3.6", strict_min_isr=False),
         Version("3.9"),
-        Version("4.0"),
-        Version("4.1", eligible_leader_replicas=True),
+        Version("4.0", has_elr=True),
+        Version("4.1", eligible_leader_replicas=True, has_elr=True),
     )
 }

@@ -99,16 +99,29 @@ def _refuse(random: Random, settings: Settings) -> Fault:
     return Fault(0, "refuse-isr", random.choice((0.25, 0.5, 1.0)), {"for": _between(random, SECOND, 20 * SECOND)})
 
 
+def _controller(do: str, least: float, most: float) -> Draw:
+    """`do` to the active controller, for `least` to `most` seconds."""
+
+    def draw(random: Random, settings: Settings) -> Fault | None:
+        if len(settings.controllers) == 1:
+            return None
+        return Fault(0, do, None, {"for": _between(random, least * SECOND, most * SECOND)})
+
+    return draw
+
+
 def _rolling(random: Random, settings: Settings) -> Fault:
     return Fault(0, "rolling-restart")
 
 
 DRAWS: dict[str, Draw] = {
     "kill": _broker("kill", 0.5, 30),
+    "kill-between-lines": _broker("kill-between-lines", 0.5, 30),
     "power-off": _broker("power-off", 0.5, 30),
     "stop": _broker("stop", 0.5, 30),
     "freeze": _broker("freeze", 0.5, 45),
     "lose-disk": _broker("lose-disk", 0.5, 30),
+    "lose-log-dir": _broker("lose-log-dir", 0.5, 30),
     "cut": _cut,
     "throttle": _throttle,
     "clock-jump": _clock_jump,
@@ -117,5 +130,8 @@ DRAWS: dict[str, Draw] = {
     "unclean-election": _unclean_election,
     "configure": _configure,
     "refuse-isr": _refuse,
+    "kill-controller": _controller("kill-controller", 0.5, 20),
+    "freeze-controller": _controller("freeze-controller", 0.5, 30),
+    "isolate-controller": _controller("isolate-controller", 0.5, 20),
     "rolling-restart": _rolling,
 }

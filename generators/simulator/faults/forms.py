@@ -100,6 +100,7 @@ def _setting_written(values: dict[str, int | bool]) -> str:
 
 FORMS: dict[str, Form] = {
     "broker": Form(lambda text: whole(text, "broker"), str, "3"),
+    "controller": Form(lambda text: whole(text, "controller"), str, "3000"),
     "link": Form(_link, "{0[0]}-{0[1]}".format, "1-2"),
     "topic": Form(lambda text: text, str, "orders"),
     "partition": Form(_partition, "{0[0]}-{0[1]}".format, "orders-0"),

@@ -41,17 +41,26 @@ class Injection:
             simulation.agenda.after(fault.at, self._do, fault)
 
     def _do(self, fault: Fault) -> None:
-        skipped = _absent(self._simulation, fault) or self._effect(fault)
+        named = _named(self._simulation, fault)
+        skipped = _absent(self._simulation, named) or self._effect(named)
         self.done.append(Done(fault, skipped))
         end = _ENDS.get(fault.do)
         if skipped is None and end is not None and fault.lasting is not None:
-            self._simulation.agenda.after(fault.lasting, end, self._simulation, fault)
+            self._simulation.agenda.after(fault.lasting, end, self._simulation, named)
 
     def _effect(self, fault: Fault) -> str | None:
         if self._roll is not None and fault.do in ROLLING:
             self._roll(fault)
             return None
         return _EFFECTS[fault.do](self._simulation, fault)
+
+
+def _named(simulation: Simulation, fault: Fault) -> Fault:
+    """Done to whoever is the active controller, if it names none."""
+    active = simulation.quorum.active
+    if SHAPES[fault.do].on != "controller" or fault.on is not None or active is None:
+        return fault
+    return fault._replace(on=active.id)
 
 
 def _absent(simulation: Simulation, fault: Fault) -> str | None:
@@ -81,6 +90,12 @@ def _restart(simulation: Simulation, fault: Fault) -> str | None:
     return None
 
 
+def _restart_or_spare(simulation: Simulation, fault: Fault) -> str | None:
+    """It may not have come to print a HW."""
+    simulation.kill_printing(fault.on, armed=False)
+    return _restart(simulation, fault)
+
+
 def _freeze(simulation: Simulation, fault: Fault) -> str | None:
     if simulation.brokers[fault.on].frozen:
         return f"broker {fault.on} is frozen then"
@@ -98,6 +113,53 @@ def _lose_disk(simulation: Simulation, fault: Fault) -> None:
     if simulation.brokers[fault.on].running:
         simulation.kill(fault.on)
     simulation.lose_disk(fault.on)
+
+
+def _kill_controller(simulation: Simulation, fault: Fault) -> str | None:
+    node = simulation.quorum.nodes.get(fault.on)
+    if node is None or not node.running:
+        return _no_controller(fault)
+    if fault.on in simulation.brokers:
+        simulation.kill(fault.on)
+    else:
+        simulation.quorum.kill(fault.on)
+    return None
+
+
+def _restart_controller(simulation: Simulation, fault: Fault) -> None:
+    if fault.on in simulation.brokers:
+        simulation.restart(fault.on)
+    elif not simulation.quorum.nodes[fault.on].running:
+        simulation.quorum.restart(fault.on)
+
+
+def _freeze_controller(simulation: Simulation, fault: Fault) -> str | None:
+    node = simulation.quorum.nodes.get(fault.on)
+    if node is None or not node.up:
+        return _no_controller(fault)
+    (simulation.freeze if fault.on in simulation.brokers else simulation.quorum.freeze)(fault.on)
+    return None
+
+
+def _thaw_controller(simulation: Simulation, fault: Fault) -> None:
+    (simulation.thaw if fault.on in simulation.brokers else simulation.quorum.thaw)(fault.on)
+
+
+def _isolate(simulation: Simulation, fault: Fault) -> str | None:
+    node = simulation.quorum.nodes.get(fault.on)
+    if node is None or not node.up:
+        return _no_controller(fault)
+    simulation.quorum.isolate(fault.on)
+    return None
+
+
+def _no_controller(fault: Fault) -> str:
+    return "no controller is active then" if fault.on is None else f"controller {fault.on} is down or frozen then"
+
+
+def _replace_log_dir(simulation: Simulation, fault: Fault) -> None:
+    simulation.stop(fault.on)
+    simulation.restart(fault.on)
 
 
 def _create_topic(simulation: Simulation, fault: Fault) -> str | None:
@@ -151,12 +213,14 @@ def _does(action: Callable[[Simulation, Fault], object]) -> Effect:
 
 _EFFECTS: Mapping[str, Effect] = {
     "kill": _if_up(lambda s, broker: s.kill(broker)),
+    "kill-between-lines": _if_up(lambda s, broker: s.kill_printing(broker)),
     "power-off": _if_up(lambda s, broker: s.power_off(broker)),
     "stop": _if_up(lambda s, broker: s.stop(broker)),
     "restart": _restart,
     "freeze": _freeze,
     "thaw": _thaw,
     "lose-disk": _lose_disk,
+    "lose-log-dir": _if_up(lambda s, broker: s.lose_log_dir(broker)),
     "cut": _does(lambda s, f: s.cut(*f.on)),
     "heal": _does(lambda s, f: s.heal(*f.on)),
     "throttle": _does(lambda s, f: s.throttle(f.on, f.words["to"])),
@@ -170,17 +234,25 @@ _EFFECTS: Mapping[str, Effect] = {
     "configure": _does(lambda s, f: s.configure(f.on, **f.words["to"])),
     "delete-records": _does(lambda s, f: s.retain(f.on[0], f.on[1], f.words["to"])),
     "refuse-isr": _does(lambda s, f: s.refuse_alter_partitions(f.on)),
+    "kill-controller": _kill_controller,
+    "freeze-controller": _freeze_controller,
+    "isolate-controller": _isolate,
     "rolling-restart": _roll,
     "rolling-upgrade": _roll,
 }
 
 _ENDS: Mapping[str, Effect] = {
     "kill": _restart,
+    "kill-between-lines": _restart_or_spare,
     "power-off": _restart,
     "stop": _restart,
     "lose-disk": _restart,
+    "lose-log-dir": _does(_replace_log_dir),
     "freeze": _thaw,
     "cut": _does(lambda s, f: s.heal(*f.on)),
     "throttle": _does(lambda s, f: s.throttle(f.on, None)),
     "refuse-isr": _does(lambda s, f: s.refuse_alter_partitions(s.settings.alter_partition_errors)),
+    "kill-controller": _does(_restart_controller),
+    "freeze-controller": _does(_thaw_controller),
+    "isolate-controller": _does(lambda s, f: s.quorum.rejoin(f.on)),
 }

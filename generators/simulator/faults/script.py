@@ -34,12 +34,18 @@ _FOR = {"for": "length"}
 _ROLLING = {"for": "length", "every": "length"}
 SHAPES: dict[str, Shape] = {
     "kill": Shape("broker", _FOR, "the process dies at once (kill -9); after `for` it is started again"),
+    "kill-between-lines": Shape(
+        "broker", _FOR, "it dies as soon as it has printed a HW, before the fetch that moved it; `for` as above"
+    ),
     "power-off": Shape("broker", _FOR, "the machine dies: what was not flushed is lost; `for` as above"),
     "stop": Shape("broker", _FOR, "a controlled shutdown; `for` as above"),
     "restart": Shape("broker", {}, "a broker that is down is started again"),
     "freeze": Shape("broker", _FOR, "the process stands still (kill -STOP)"),
     "thaw": Shape("broker", {}, "a frozen one goes on"),
     "lose-disk": Shape("broker", _FOR, "the broker dies and its disk is empty; `for` as above"),
+    "lose-log-dir": Shape(
+        "broker", _FOR, "one of its log directories fails; after `for` it starts again with an empty one in its place"
+    ),
     "cut": Shape("link", _FOR, "nothing passes between two brokers"),
     "heal": Shape("link", {}, "it does again"),
     "throttle": Shape("broker", {"to": "records", **_FOR}, "its fetches take at most so many records per partition"),
@@ -53,6 +59,9 @@ SHAPES: dict[str, Shape] = {
     "configure": Shape("topic", {"to": "setting"}, "a topic's min.insync.replicas or unclean.leader.election.enable"),
     "delete-records": Shape("partition", {"to": "offset"}, "records below this offset are deleted"),
     "refuse-isr": Shape("share", _FOR, "so large a share of AlterPartition requests is refused"),
+    "kill-controller": Shape("controller", _FOR, "the active controller, or this one, dies; `for` as above", True),
+    "freeze-controller": Shape("controller", _FOR, "it stands still; another one becomes active in its place", True),
+    "isolate-controller": Shape("controller", _FOR, "no other controller reaches it, but brokers do", True),
     "rolling-restart": Shape("", _ROLLING, "one broker after the other is stopped, down for `for`, and back"),
     "rolling-upgrade": Shape("", {"to": "version", **_ROLLING}, "the same, and each comes back as this version"),
 }
@@ -180,6 +189,8 @@ def _check(fault: Fault, settings: Settings, topics: Mapping[str, Topic]) -> Non
         if broker not in settings.brokers:
             near = min(settings.brokers, key=lambda known: abs(known - broker))
             raise UsageError(f"there is no broker {broker}; the nearest is {near}")
+    if form == "controller":
+        _check_controller(fault.on, settings)
     if fault.on is None or form not in ("topic", "partition"):
         return
     name, index = fault.on if form == "partition" else (fault.on, 0)
@@ -187,6 +198,14 @@ def _check(fault: Fault, settings: Settings, topics: Mapping[str, Topic]) -> Non
         raise UsageError(f"there is no topic {name} then; {nearest(name, topics)}")
     if index >= topics[name].partitions:
         raise UsageError(f"{name} has no partition {index}; the last one is {topics[name].partitions - 1}")
+
+
+def _check_controller(id: int | None, settings: Settings) -> None:
+    if len(settings.controllers) == 1:
+        raise UsageError("there is one controller, which never fails; the nearest that may are controllers = 3")
+    if id is not None and id not in settings.controllers:
+        near = min(settings.controllers, key=lambda known: abs(known - id))
+        raise UsageError(f"there is no controller {id}; the nearest is {near}")
 
 
 def rates(values: Mapping[str, float], known: Iterable[str]) -> dict[str, float]:

@@ -83,6 +83,7 @@ def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.T
         "leo": (rows.offset[:count], kind == FETCH),
         "leader_leo": (rows.leader_leo[:count], kind != HW_ROW),
         "hw": (rows.offset[:count], kind == HW_ROW),
+        "hw_before": (rows.leader_leo[:count], kind == HW_ROW),
         "level": np.full(count, FULL, dtype=np.int32),
     }
     return pa.table([_column(made.get(f.name), f.type, count) for f in SCHEMA], schema=SCHEMA)

@@ -45,11 +45,12 @@ def _attempt(layout: Layout, live: Live, course: Course, rows: Rows, broker: int
     for k in range(replicas - 1):
         shortest = min(shortest, live.follower[layout.follower[p, k], STORED])
     hw = high_watermark(state[p, HW], state[p, LEO], shortest)
-    if hw == state[p, HW]:
+    before = state[p, HW]
+    if hw == before:
         return n
     state[p, HW] = hw
     state[p, RAISED] = at
-    return tell(live, rows, n, HW_ROW, clock(course, broker, at), p, course.broker[broker], hw, 0)
+    return tell(live, rows, n, HW_ROW, clock(course, broker, at), p, course.broker[broker], hw, before)
 
 
 @kernel

@@ -92,9 +92,7 @@ def announce(roster: Roster, simulation: Simulation) -> None:
     """Tells of the first term of every partition: its election, its leader, its followers."""
     settings, controller = roster.settings, simulation.settings.controller_id
     now = simulation.agenda.now
-    clocks = {b: simulation.brokers[b].clock.us for b in settings.brokers} | {
-        controller: simulation.controller.clock.us
-    }
+    clocks = {b: simulation.brokers[b].clock.us for b in settings.brokers} | {controller: simulation.quorum.clock.us}
 
     def tell(broker: int, source: str, kind: str, **more: Any) -> None:
         simulation.observe(
@@ -109,7 +107,7 @@ def announce(roster: Roster, simulation: Simulation) -> None:
             "topic": topic, "topic_id": roster.topic_ids[roster.topic[number]], "partition": partition,
             "leader": leader, "isr": replicas, "replicas": replicas,
         }  # fmt: skip
-        tell(controller, CONTROLLER, "election", **place, unclean=False)
+        tell(controller, CONTROLLER, "election", **place, unclean=False, controller_epoch=1, committed=False)
         tell(
             leader, REPLICATION, "leader", **place, leo=0, leader_leo=0, hw=0, log_start=0, unclean=False,
             min_isr=int(roster.min_isr[number]), lag_max_ms=settings.lag_max_ms,

@@ -41,7 +41,10 @@ class Course(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Telemetry as it is told, one row each. `offset`: LEO of the follower (FETCH) or HW (HW_ROW)."""
+    """Telemetry as it is told, one row each. `offset`: LEO of the follower (FETCH) or HW (HW_ROW).
+
+    `leader_leo` of an HW_ROW is the HW before.
+    """
 
     kind: I8
     ts: I64

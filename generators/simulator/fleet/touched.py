@@ -14,7 +14,9 @@ from generators.simulator.fleet.roster import Roster
 
 NOTICE = SECOND
 """How long before a fault partitions change over: by then every fetch of theirs has been told."""
-OF_BROKER = ("kill", "power-off", "stop", "freeze", "lose-disk", "throttle")
+OF_BROKER = (
+    "kill", "kill-between-lines", "power-off", "stop", "freeze", "lose-disk", "lose-log-dir", "throttle",
+)  # fmt: skip
 OF_PARTITION = ("reassign", "unclean-election", "delete-records")
 OF_TOPIC = ("delete-topic", "configure")
 Mask = Any

@@ -57,13 +57,17 @@ class FleetTruth:
         if happening.topic is None or (happening.topic, happening.partition) in self._guests:
             self._steps.observe(happening)
 
+    def recorded(self, happening: Happening) -> None:
+        if happening.topic is None or (happening.topic, happening.partition) in self._guests:
+            self._steps.recorded(happening)
+
     def heard(self, fetch: Happening) -> None:
         """That broker was alive then, though it has nothing new to tell."""
         self._steps.heard(fetch.broker, fetch.ts)
 
     def came(self, simulation: Simulation, known: Registration, number: int) -> None:
         """A partition has come among single steps: for the truth, its leader begins there with what it has."""
-        now, controller = simulation.agenda.now, simulation.controller
+        now = simulation.agenda.now
         leader = simulation.brokers[known.leader]
         replica = leader.replicas[known.key]
         place: dict[str, Any] = {
@@ -75,7 +79,7 @@ class FleetTruth:
         id = simulation.settings.controller_id
         self._guests.add(known.key)
         self._came.add((*known.key, now))
-        self._steps.observe(Happening(now, controller.clock.us, id, CONTROLLER, "election", **place))
+        self._steps.recorded(Happening(now, simulation.quorum.clock.us, id, CONTROLLER, "election", **place))
         self._steps.observe(Happening(*mine, "leader", **place, leo=replica.log.leo, hw=replica.hw, unclean=False))
         self._steps.observe(Happening(*mine, "hw", **place, replica=known.leader, hw=replica.hw))
         run = replica.log.runs[0] if replica.log.runs else None

@@ -10,6 +10,7 @@ from generators.simulator.scenarios import (
     guarantees,
     high_watermark,
     lag,
+    majority,
     partitioning,
     truncation,
 )
@@ -25,6 +26,7 @@ _MODULES = (
     files,
     partitioning,
     guarantees,
+    majority,
 )
 
 SCENARIOS: dict[str, Scenario] = {

@@ -1,10 +1,13 @@
-"""What an acknowledgement is worth: acks, and min.insync.replicas."""
+"""What an acknowledgement is worth: acks, and min.insync.replicas; and what it is to have none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 
 from generators.simulator.clients.producer import Producer, ProducerSettings
+from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.outcome import delivered, told
@@ -14,6 +17,7 @@ from generators.simulator.scenarios.story import Story
 
 ONE = ProducerSettings(acks=1, idempotence=False)
 ALL = ProducerSettings(acks=-1, idempotence=False)
+NONE = ProducerSettings(acks=0, idempotence=False)
 
 
 def acks_and_min_isr(story: Story) -> str:
@@ -86,6 +90,82 @@ def _begun(cluster: Simulation, settings: ProducerSettings) -> Producer:
     return producer
 
 
+# no acknowledgement at all
+
+ELSEWHERE = 1
+"""A partition whose leader is the producer's to the end."""
+MOVED = Topic(TOPIC, partitions=2, assignment=((2, 1), (1, 2)))
+
+
+class _Pipelined:
+    """A cluster as a producer has it that does not wait for one request before it sends the next."""
+
+    def __init__(self, cluster: Simulation) -> None:
+        self.settings, self.agenda = cluster.settings, cluster.agenda
+        self._clients = cluster.clients
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        count: int = 1,
+        acks: int = 1,
+        batch: Batch | None = None,
+        done: Callable[[Produced], None] | None = None,
+    ) -> None:
+        self._clients.produce((topic, partition), count, acks, batch, done)
+
+
+def a_closed_connection(story: Story) -> str:
+    return "; ".join(_moved(story, name, settings) for name, settings in (("acks=0", NONE), ("acks=1", ONE))) + "."
+
+
+def _moved(story: Story, name: str, settings: ProducerSettings) -> str:
+    title = f"{name}: the leader of one partition has moved, and four requests are on their way to the old one"
+    cluster = story.cluster(manual(2, topics=(MOVED,)), title)
+    cluster.kill(2)
+    cluster.expire(2)
+    cluster.settle()
+    producer = Producer(_Pipelined(cluster), TOPIC, count(1000), settings)
+    for partition, value in ((PARTITION, "a"), (ELSEWHERE, "k")):
+        producer.send(partition, value)
+        cluster.settle()
+    returns(cluster, 2)
+    rounds(cluster, 3, 2)
+    cluster.elect_preferred(*KEY)
+    cluster.settle()
+    story.after("a and k are stored; then broker 2 is back and leads partition 0, unknown to the producer")
+    for partition, value in ((PARTITION, "b"), (ELSEWHERE, "l"), (ELSEWHERE, "m"), (ELSEWHERE, "n")):
+        producer.send(partition, value)
+    cluster.settle()
+    producer.retry()
+    cluster.settle()
+    rounds(cluster, 3, 1, 2)
+    story.note(f"the producer learns: {_learnt(producer)}")
+    story.after("b goes to partition 0, then l, m and n to partition 1: all to broker 1, which leads the latter")
+    producer.send(PARTITION, "c")
+    cluster.settle()
+    rounds(cluster, 3, 1, 2)
+    story.after("It sends c, by now to the right broker")
+    found = [delivered(cluster, producer, partition) for partition in (PARTITION, ELSEWHERE)]
+    lost = [value for one in found for value in one.lost]
+    gone = f"{' '.join(lost)} are lost" if lost else "nothing is lost"
+    return f"{name}: {_learnt(producer)}; of {sum(len(one.sent) for one in found)} records {gone}"
+
+
+def _learnt(producer: Producer) -> str:
+    errors = [error for sent in producer.sent for error in sent.errors]
+    if producer.settings.acks == 0:
+        return "the connection is closed, without a word about any record"
+    return f"{', '.join(errors)} for {' '.join(v for s in producer.sent if s.errors for v in s.values)}"
+
+
 SCENARIOS = (
+    Scenario(
+        "acks-0-closes-the-connection",
+        20,
+        "Without answers an error is a closed connection, and more than it is lost",
+        a_closed_connection,
+    ),
     Scenario("acks-and-min-isr", 9, "What acks=1 and acks=all promise, and what min ISR adds", acks_and_min_isr),
 )

@@ -1,4 +1,4 @@
-"""Named scenarios: a script for each of the eighteen systems that replication is made of, and how to play one."""
+"""Named scenarios: a script for each of the twenty systems that replication is made of, and how to play one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Scenario(NamedTuple):
 
     name: str
     system: int
-    """Which of the eighteen systems it shows."""
+    """Which of the twenty systems it shows."""
     purpose: str
     script: Callable[[Story], str]
 

@@ -1,4 +1,4 @@
-"""Who can tell the time, as time passes: brokers that run and are not frozen, and the controller."""
+"""Who can tell the time, as time passes: brokers and controllers that run and are not frozen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY = SECOND // 2
 def clocks(simulation: Simulation) -> Clocks:
     """The clocks of all who can tell anything now."""
     up = {(b.id, REPLICATION): b.clock.us for b in simulation.brokers.values() if b.running and not b.frozen}
-    return up | {(simulation.settings.controller_id, CONTROLLER): simulation.controller.clock.us}
+    return up | {(node.id, CONTROLLER): node.clock.us for node in simulation.quorum.nodes.values() if node.up}
 
 
 def beat(simulation: Simulation, hear: Callable[[Clocks], None]) -> None:

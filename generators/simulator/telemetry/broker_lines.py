@@ -15,7 +15,9 @@ from generators.simulator.telemetry.leader_view import LeaderView
 
 TRACE, DEBUG, INFO, WARN = "TRACE", "DEBUG", "INFO", "WARN"
 _PARTITION = "kafka.cluster.Partition"
-_STATE = "state.change.logger"
+STATE_LOGGER = "state.change.logger"
+STOCK_LOGGER = "kafka.server.ReplicaManager"
+"""One that only the stock files have."""
 _FETCHER = "kafka.server.ReplicaFetcherThread"
 _LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
 _ALTER = "kafka.server.DefaultAlterPartitionManager"
@@ -33,12 +35,10 @@ class Line(NamedTuple):
     message: str
 
 
-def lines(
-    attempt: Attempt, view: LeaderView | None, tried: bool, frozen: bool, before: LeaderView | None
-) -> Iterator[Line]:
+def lines(attempt: Attempt, view: LeaderView | None, tried: bool, frozen: bool) -> Iterator[Line]:
     """All lines of one happening and of the attempt to raise the HW that it made, in the order Kafka prints them.
 
-    `view`: the leader's record after it, `before`: ahead of it; `frozen`: under min ISR.
+    `view`: the leader's record after it; `frozen`: under min ISR.
     """
     h = attempt.by
     if h.kind == "isr_proposed" and view is not None:
@@ -47,8 +47,10 @@ def lines(
         yield from _committed(h, view)
     elif h.kind in _PLAIN:
         yield from _PLAIN[h.kind](h)
+    if reports(h):
+        yield _advanced(h, h)
     if view is not None and tried:
-        yield from _tried(attempt, view, frozen, before)
+        yield from _tried(attempt, view, frozen)
     if h.kind == "fetch":
         message = f"Recorded replica {h.replica} log end offset (LEO) position {h.leo} and log start offset 0."
         yield _of_partition(h, DEBUG, _thread(h), message)
@@ -72,13 +74,16 @@ def created(h: Happening) -> Line:
     return _of_state(h, f"Creating new partition {_name(h)} with topic id {h.topic_id}.")
 
 
-def _tried(attempt: Attempt, view: LeaderView, frozen: bool, before: LeaderView | None) -> Iterator[Line]:
+def _advanced(h: Happening, hw: Happening) -> Line:
+    message = f"High watermark updated from {_offset(hw.hw_before or 0)} to {_offset(hw.hw or 0)}"
+    return _of_partition(h, DEBUG, _thread(h), message)
+
+
+def _tried(attempt: Attempt, view: LeaderView, frozen: bool) -> Iterator[Line]:
     h = attempt.by
     thread = _thread(h)
     if attempt.hw is not None:
-        was = before.hw if before is not None and h.kind != "leader" else h.hw or 0
-        message = f"High watermark updated from {_offset(was)} to {_offset(attempt.hw.hw or 0)}"
-        yield _of_partition(h, DEBUG, thread, message)
+        yield _advanced(h, attempt.hw)
     elif frozen:
         message = f"Not increasing HWM because partition is under min ISR(ISR={_set(view.isr)}"
         yield _of_partition(h, TRACE, thread, message)
@@ -128,7 +133,7 @@ def _truncate(h: Happening) -> Iterator[Line]:
 def _rejected(h: Happening) -> Iterator[Line]:
     state = f"CommittedPartitionState(isr={_set(h.isr or ())}, leaderRecoveryState={_RECOVERED})"
     message = (
-        f"Failed to alter partition to {state} since the controller rejected the request with INELIGIBLE_REPLICA. "
+        f"Failed to alter partition to {state} since the controller rejected the request with OPERATION_NOT_ATTEMPTED. "
         f"Partition state has been reset to the latest committed state {state}."
     )
     yield _of_partition(h, INFO, _channel(h), message)
@@ -196,7 +201,18 @@ def _committed(h: Happening, view: LeaderView | None) -> Iterator[Line]:
     )
 
 
-_PLAIN = {"leader": _leader, "follower": _follower, "truncate": _truncate, "isr_rejected": _rejected}
+def _broker_state(h: Happening) -> Iterator[Line]:
+    message = (
+        f"[ReplicaManager broker={h.broker}] Stopping serving replicas in dir /var/lib/kafka/data with uuid "
+        "Some(AAAAAAAAAAAAAAAAAAAAAA) because the log directory has failed."
+    )
+    yield Line(WARN, "LogDirFailureHandler", STOCK_LOGGER, message)
+
+
+_PLAIN = {
+    "leader": _leader, "follower": _follower, "truncate": _truncate, "isr_rejected": _rejected,
+    "broker_state": _broker_state,
+}  # fmt: skip
 
 
 def is_follower_hw(h: Happening) -> bool:
@@ -228,7 +244,7 @@ def _thread(h: Happening) -> str:
     """Who prints it. Handler 0 appends, the others answer fetches: what an append prints belongs to no fetch."""
     if h.kind == "append":
         return "data-plane-kafka-request-handler-0"
-    if h.kind in ("fetch", "isr_proposed"):
+    if h.kind in ("fetch", "isr_proposed", "hw"):
         follower = h.replica if h.replica is not None else (h.isr or (0,))[-1]
         return f"data-plane-kafka-request-handler-{1 + follower % _HANDLERS}"
     if h.kind == "isr" and h.detail == "alter_partition":
@@ -245,7 +261,9 @@ def _of_partition(h: Happening, level: str, thread: str, message: str) -> Line:
 
 
 def _of_state(h: Happening, message: str) -> Line:
-    return Line(INFO, f"kafka-{h.broker}-metadata-loader-event-handler", _STATE, f"[Broker id={h.broker}] {message}")
+    return Line(
+        INFO, f"kafka-{h.broker}-metadata-loader-event-handler", STATE_LOGGER, f"[Broker id={h.broker}] {message}"
+    )
 
 
 def _of_fetcher(h: Happening, level: str, message: str) -> Line:

@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from generators.simulator.cluster.happening import Happening
-from generators.simulator.telemetry.broker_lines import DEBUG, INFO, Line
+from generators.simulator.telemetry.broker_lines import DEBUG, INFO, WARN, Line
 
 _PACKAGE = "org.apache.kafka.controller"
-_FENCED = {"fenced": (1, 0), "unfenced": (-1, 0), "controlled_shutdown": (0, 1)}
+_FENCED = {"fenced": (1, 0), "unfenced": (-1, 0), "controlled_shutdown": (0, 1), "log_dir_offline": (0, 0)}
 NOBODY = -1
 
 
 class ControllerLines:
-    """Prints what changes of what it has printed before."""
+    """What one process of a controller prints: changes of what it has printed before."""
 
     def __init__(self, controller: int) -> None:
         self._prefix = f"[QuorumController id={controller}] "
         self._thread = f"quorum-controller-{controller}-event-handler"
+        self._epoch: int | None = None
         self._brokers: set[int] = set()
         self._topics: set[str] = set()
-        self._partitions: dict[tuple[str, int], Happening] = {}
+        self._min_isr: dict[str | None, int] = {}
+        self._partitions: dict[tuple[str | None, int], dict[int, Happening]] = {}
+        """By topic id, partition and partition epoch: what is made up and never committed is replaced there."""
+
+    def directories(self, h: Happening) -> Line:
+        """Some of a broker's log directories have failed."""
+        what = f"Directories [{_id(1)}] in broker {h.replica} marked offline, remaining directories: [{_id(2)}]"
+        return self._of_partitions(WARN, what)
 
     def broker(self, h: Happening) -> Line:
         """A broker registers, or its registration changes."""
@@ -42,18 +50,37 @@ class ControllerLines:
             record = f"UnregisterBrokerRecord({about}, brokerEpoch={h.broker_epoch})"
             return self._line("ClusterControlManager", INFO, f"Replayed {record}")
         fenced, stopping = _FENCED[h.detail or ""]
+        left = _id(2) if h.detail == "log_dir_offline" else ""
         record = (
             f"BrokerRegistrationChangeRecord({about}, brokerEpoch={h.broker_epoch}, fenced={fenced}, "
-            f"inControlledShutdown={stopping}, logDirs=[])"
+            f"inControlledShutdown={stopping}, logDirs=[{left}])"
         )
         what = f"Replayed BrokerRegistrationChangeRecord modifying the registration for broker {h.replica}: {record}"
         return self._line("ClusterControlManager", INFO, what)
 
-    def setting(self, topic: str | None, min_isr: int) -> Line:
-        """min.insync.replicas of a topic, or of all brokers."""
-        resource = f"ConfigResource(type={'TOPIC' if topic else 'BROKER'}, name='{topic or ''}')"
-        what = f"Replayed ConfigRecord for {resource} which set configuration min.insync.replicas to {min_isr}"
-        return self._line("ConfigurationControlManager", INFO, what)
+    def role(self, h: Happening) -> Iterator[Line]:
+        """What it takes itself for, or who it hears is active."""
+        epoch, self._epoch = self._epoch, h.controller_epoch
+        if h.detail == "active":
+            what = f"Becoming the active controller at epoch {h.controller_epoch}, next write offset 1."
+            yield self._line("QuorumController", INFO, what)
+        elif h.detail == "renounced":
+            what = (
+                f"Renouncing the leadership due to a metadata log event. We were the leader at epoch {epoch}, but in "
+                f"the new epoch {h.controller_epoch}, the leader is {_node(h)}. Reverting to last stable offset 1."
+            )
+            yield self._line("QuorumController", WARN, what)
+        elif h.detail in ("standby", "nobody"):
+            what = f"In the new epoch {h.controller_epoch}, the leader is {_node(h)}."
+            yield self._line("QuorumController", INFO, what)
+
+    def setting(self, h: Happening, min_isr: int) -> Iterator[Line]:
+        """min.insync.replicas of a topic, where it is not what it was."""
+        if self._min_isr.get(h.topic_id, 1) != min_isr:
+            self._min_isr[h.topic_id] = min_isr
+            resource = f"ConfigResource(type=TOPIC, name='{h.topic}')"
+            what = f"Replayed ConfigRecord for {resource} which set configuration min.insync.replicas to {min_isr}"
+            yield self._line("ConfigurationControlManager", INFO, what)
 
     def topic(self, h: Happening) -> Iterator[Line]:
         """A topic, when its first partition is heard of."""
@@ -63,11 +90,16 @@ class ControllerLines:
 
     def partition(self, h: Happening) -> Iterator[Line]:
         """A partition is made, or what the controller has on record of it changes: its leader, its ISR, or both."""
-        before = self._partitions.get((h.topic_id or "", h.partition))
-        self._partitions[h.topic_id or "", h.partition] = h
+        known = self._partitions.setdefault((h.topic_id, h.partition), {})
+        epoch = h.partition_epoch or 0
+        before = max((e for e in known if e < epoch), default=None)
+        known[epoch] = h
         if before is None:
             yield self._of_partitions(INFO, self._made(h))
             return
+        yield from self._changed(known[before], h)
+
+    def _changed(self, before: Happening, h: Happening) -> Iterator[Line]:
         changed = [text for text in _changes(before, h) if text]
         unclean = bool(h.unclean) and not before.unclean
         what = f"partition change for {h.topic}-{h.partition} with topic ID {h.topic_id}: {', '.join(changed)}"
@@ -113,6 +145,10 @@ def _record(a: Happening, b: Happening) -> str:
         f"leader={leader}, replicas={replicas}, removingReplicas=null, addingReplicas=null, leaderRecoveryState="
         f"{recovery}, directories=null, eligibleLeaderReplicas=null, lastKnownElr=null) for topic {b.topic}"
     )
+
+
+def _node(h: Happening) -> str:
+    return "(none)" if h.leader is None or h.leader < 0 else str(h.leader)
 
 
 def _recovery(h: Happening) -> str:

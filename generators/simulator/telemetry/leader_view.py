@@ -8,7 +8,7 @@ from generators.simulator.cluster import rules
 from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.replica import Follower
 from generators.simulator.cluster.settings import MS, Settings
-from generators.simulator.telemetry.attempts import Attempt
+from generators.simulator.telemetry.attempts import Attempt, reports
 
 Place = tuple[int, str | None, int]
 """Broker, topic, partition."""
@@ -37,6 +37,8 @@ class LeaderViews:
         self._settings = settings
         self._views: dict[Place, LeaderView] = {}
         self._restarted: set[int] = set()
+        self._broker_epochs: dict[int, int] = {}
+        """The newest that a controller has printed: those that start again print the old ones once more."""
 
     def of(self, h: Happening) -> LeaderView | None:
         return self._views.get((h.broker, h.topic, h.partition))
@@ -47,12 +49,14 @@ class LeaderViews:
         if h.kind == "config" and h.source == REPLICATION and h.min_isr is not None:
             self._configure(h.broker, h.topic, h.min_isr)
         elif h.kind == "broker_state" and h.detail == "started" and h.replica is not None:
-            self._restarted.add(h.replica)
+            self._register(h.replica, h.broker_epoch or 0)
         elif h.kind == "follower":
             self._views.pop((h.broker, h.topic, h.partition), None)
         elif h.kind == "leader":
             self._start(h)
         view = self.of(h)
+        if view is not None and reports(h) and h.hw is not None:
+            view.hw = h.hw
         if not attempt.of_leader or view is None:
             return False
         tried = h.kind != "fetch" or self._fetched(view, h)
@@ -90,6 +94,11 @@ class LeaderViews:
         follower = view.followers.setdefault(h.replica, Follower(h.replica))
         end = h.leader_leo if h.leader_leo is not None else view.leo
         return follower.fetches(h.leo, end, h.ts // MS, h.broker_epoch)
+
+    def _register(self, broker: int, epoch: int) -> None:
+        if epoch > self._broker_epochs.get(broker, -1):
+            self._broker_epochs[broker] = epoch
+            self._restarted.add(broker)
 
     def _configure(self, broker: int, topic: str | None, least: int) -> None:
         for (id, name, _), view in self._views.items():

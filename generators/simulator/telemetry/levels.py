@@ -18,6 +18,12 @@ FULL, LEAN, INFO = 3, 2, 0
 LEVELS = {"full": FULL, "lean": LEAN, "info": INFO}
 
 
+_CONTROLLERS_OWN = ("role", "config")
+"""What a controller does not tell at level 3: brokers tell of settings themselves, when they go by them."""
+_BROKERS_OWN = ("offline", "broker_state")
+"""What a broker does not tell in this file."""
+
+
 class Told(Protocol):
     """A stream of happenings cut to what is told of them."""
 
@@ -38,7 +44,8 @@ def telling(level: int, settings: Settings) -> Told:
 
 class _Everything:
     def observe(self, happening: Happening) -> Iterator[Happening]:
-        yield happening
+        if happening.kind not in (_CONTROLLERS_OWN if happening.source == CONTROLLER else _BROKERS_OWN):
+            yield happening
 
     def settle(self) -> Iterator[Happening]:
         yield from ()
@@ -84,13 +91,17 @@ class _Printed:
     def _shown(self, h: Happening) -> bool:
         if h.kind == "config" and h.source != CONTROLLER:
             return False  # brokers log no settings; the controller does
+        if h.kind == "role" or (h.source != CONTROLLER and h.kind in _BROKERS_OWN):
+            return False
         if h.source == CONTROLLER:
             first = h.kind == "election" and not h.partition_epoch
             return self._lean or first or bool(h.unclean) or h.kind in ("broker_state", "config")
         if h.kind == "hw" and not reports(h):
             before, self._hw[_place(h)] = self._hw.get(_place(h), -1), h.hw or 0
             return (h.hw or 0) < before
-        if h.kind in ("append", "fetch", "hw"):
+        if h.kind == "hw":
+            return self._lean  # one that nothing before it explains: its broker died before it printed the fetch
+        if h.kind in ("append", "fetch"):
             return False
         return self._lean or h.kind != "isr_proposed" or h.detail == "shrink"
 

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.rows import EVENTS
-from generators.simulator.cluster.happening import CONTROLLER, Happening
+from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.telemetry.beats import Clocks, beat, clocks, ends_second
+from generators.simulator.telemetry.late import Late, killed
 from generators.simulator.telemetry.levels import FULL, INFO, telling
+from generators.simulator.telemetry.second_file import FILES, SecondFile
 from generators.simulator.telemetry.thinning import thinned
 from schemas import replication_events
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
 _AT = attrgetter("at")
+_FOR_EVER = 1 << 62
 _FIELD = {name: k for k, name in enumerate(Happening._fields)}
 
 
@@ -35,6 +38,8 @@ class Source:
         self.told = 0
         """The largest `ts` told so far."""
         self.pending: list[Happening] = []
+        self.stalled: list[tuple[int, int, Happening]] = []
+        """Fetches whose own line is yet to come: when, by which process. Their rows are those of their first line."""
         self.numbering = Numbering()
         self._progress = Happening(0, 0, broker, kind, "progress")
 
@@ -42,6 +47,15 @@ class Source:
         self.pending.append(happening)
         if happening.ts > self.told:
             self.told = happening.ts
+
+    def take(self, now: int, simulation: Simulation | None) -> list[Happening]:
+        """What can be handed over: up to the first fetch of which nobody knows yet whether its line will come."""
+        never = [h for due, process, h in self.stalled if killed(simulation, h.broker, process, due)]
+        self.stalled = [s for s in self.stalled if s[0] > now and not any(s[2] is h for h in never)]
+        rows = [h for h in self.pending if not any(h is n for n in never)] if never else self.pending
+        open = next((k for k, h in enumerate(rows) if any(h is s[2] for s in self.stalled)), len(rows))
+        self.pending = rows[open:]
+        return rows[:open]
 
     def progress(self, at: int, ts: int) -> None:
         """Everything up to `ts` is told."""
@@ -52,15 +66,20 @@ class Telemetry:
     """Turns happenings into events of contract level 3 (full), 2 (lean) or 0 (stock INFO).
 
     Times are whole milliseconds, as Kafka's clocks have them: its rules compare nothing finer. `fetch_every_ms` thins
-    out fetches that tell nothing new (see `thinning`), and lets rows be told afterwards, before the next `drain`. Call
-    `follow` for progress by the second; take rows with `drain`, and the last ones with `close`.
+    out fetches that tell nothing new (see `thinning`), and lets rows be told afterwards, before the next `drain`. With
+    `second_file` what a stock broker logs is in its stock files too. Call `follow` for progress by the second; take
+    rows with `drain`, and the last ones with `close`.
     """
 
-    def __init__(self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0) -> None:
+    def __init__(
+        self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0, *, second_file: bool = False
+    ) -> None:
         self._settings = settings
         self._level = level
         self._told = telling(level, settings)
+        self._second = SecondFile(settings) if second_file else None
         self._fetch_every_us = fetch_every_ms * MS
+        self._late: Late[None] = Late(lambda: self._simulation)
         self._sources: dict[tuple[int, str], Source] = {}
         self._simulation: Simulation | None = None
 
@@ -71,13 +90,18 @@ class Telemetry:
 
     def observe(self, happening: Happening) -> None:
         self._tell(self._told.observe(happening))
+        if self._second is not None:
+            self._tell(self._second.observe(happening))
 
     def drain(self) -> pa.Table:
         """The rows told since the last call, in order of true time, in bronze schema."""
-        self._tell(self._told.settle())
+        return self._drain(self._now)
+
+    def _drain(self, now: int) -> pa.Table:
+        self._settle()
         tables, moments = [], []
         for source in self._sources.values():
-            rows, source.pending = source.pending, []
+            rows = source.take(now, self._simulation)
             if self._fetch_every_us:
                 rows = thinned(sorted(rows, key=_AT), self._fetch_every_us)
             if rows:
@@ -90,26 +114,52 @@ class Telemetry:
 
     def close(self) -> pa.Table:
         """The last rows, with a progress row per source: up to now where it runs, else up to what it told last."""
-        self._tell(self._told.settle())
-        running = clocks(self._simulation) if self._simulation is not None else {}
+        self._settle()
+        for late, _ in self._late.close(self._now):
+            self._source(late.broker, late.source).tell(late)
+        running = self._clocks(clocks(self._simulation)) if self._simulation is not None else {}
         for key in running | dict.fromkeys(self._sources):
             source = self._source(*key)
             source.progress(self._now or source.told, max(running.get(key, 0), source.told))
-        return self.drain()
+        return self._drain(_FOR_EVER)
+
+    def _settle(self) -> None:
+        self._tell(self._told.settle())
+        if self._second is not None:
+            self._tell(self._second.settle())
+        for late, _ in self._late.until(self._now):
+            self._source(late.broker, late.source).tell(late)
+
+    def _clocks(self, now: Clocks) -> Clocks:
+        """Of every source: a broker's files have one clock."""
+        files = FILES if self._second is not None else ()
+        return now | {(id, file): ts for (id, kind), ts in now.items() if kind == REPLICATION for file in files}
 
     def _tell(self, happenings: Iterable[Happening]) -> None:
         for happening in happenings:
-            self._source(happening.broker, happening.source).tell(happening)
+            for late, _ in self._late.before(happening):
+                self._source(late.broker, late.source).tell(late)
+            if happening.late_us:
+                self._late.put(happening, happening.late_us, None, locked=True)
+            else:
+                self._report(happening)
+
+    def _report(self, happening: Happening) -> None:
+        source = self._source(happening.broker, happening.source)
+        source.tell(happening)
+        if happening.stall_us and self._simulation is not None:
+            process = self._simulation.brokers[happening.broker].process
+            source.stalled.append((happening.at + happening.stall_us, process, happening))
 
     def _source(self, broker: int, kind: str) -> Source:
         key = (broker, kind)
         if key not in self._sources:
-            self._sources[key] = Source(broker, kind, INFO if kind == CONTROLLER else self._level)
+            self._sources[key] = Source(broker, kind, self._level if kind == REPLICATION else INFO)
         return self._sources[key]
 
     def _beat(self, now: Clocks) -> None:
-        self._tell(self._told.settle())
-        for key, ts in now.items():
+        self._settle()
+        for key, ts in self._clocks(now).items():
             source = self._source(*key)
             if ends_second(source.told, ts):
                 source.progress(self._now, ts)

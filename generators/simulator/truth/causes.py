@@ -8,16 +8,17 @@ _BY_STATE = {
     "fenced": "controller_fenced",
     "started": "controller_fenced",  # a new incarnation starts fenced, out of whatever the old one was in
     "controlled_shutdown": "controlled_shutdown",
+    "log_dir_offline": "log_dir_offline",
 }
 _BY_PROPOSAL = {"shrink": "lag", "expand": "caught_up"}
 
 
 class Causes:
-    """Follows the happenings; asked at each `election` or `isr` of the controller that changes an ISR."""
+    """Follows what brokers do and what the quorum commits; asked at each `election` or `isr` that changes an ISR."""
 
     def __init__(self) -> None:
         self._acting: Happening | None = None
-        """The broker state that the controller is acting on: all it changes at once follows from that."""
+        """The broker state that the controller acts on: all that is committed at once with it follows from that."""
         self._proposed: dict[tuple[str | None, int], Happening] = {}
 
     def observe(self, h: Happening) -> None:
@@ -38,7 +39,7 @@ class Causes:
                 proposed is not None and h.leader in (proposed.isr or ()) and proposed.broker not in (h.replicas or ())
             )
             return "reassignment" if asked and h.replicas != replicas and not h.unclean else "election"
-        if self._acting is not None and self._acting.at == h.at:
+        if self._acting is not None and self._acting.ts == h.ts:
             return _BY_STATE.get(self._acting.detail or "", "unknown")
         if proposed is not None and set(proposed.isr or ()) == set(after):
             return _BY_PROPOSAL[proposed.detail or ""]

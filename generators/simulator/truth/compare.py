@@ -35,7 +35,8 @@ def differences(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int
 
     Compared are, to the millisecond of the leader's clock: the HWs of every term in order; ISR changes by partition
     epoch, with their causes; out-of-sync stretches within a term; losses with class and range. An HW that the facts
-    themselves call a `race` claims its time no closer than the race window, and is held to that. No broker tells that
+    themselves call a `race` claims its time no closer than the race window, and is held to that. A report that is the
+    only witness is an HW too: the last one of a broker that died before it told how it came about. No broker tells that
     a topic is deleted, so the followers of a deleted one may well seem to have fallen silent since.
     """
     return [
@@ -68,9 +69,12 @@ def _high_watermarks(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms
         if row["kind"] in ("term_start", "advance"):
             within = race_window_ms if row["agreement"] == "race" else 0
             told[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"], within))
+        elif row["agreement"] == "only_witness":
+            told[_term(row)].append(Step(_ms(row["ts"]), "advance", row["reported_hw"]))
     for row in truth["truth_hw"].to_pylist():
         true[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"]))
     for term in sorted(set(told) | set(true)):
+        told[term].sort(key=lambda step: step.ts)
         yield from _series(f"HW of {_words(term)}", told[term], true[term])
 
 
@@ -87,7 +91,8 @@ def _series(what: str, told: list[Step], true: list[Step]) -> Iterator[str]:
 
 def _isr_changes(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
     latest = {_change(row): row for row in sorted(facts.isr_changes.to_pylist(), key=lambda row: row["revision"])}
-    told = {key: row for key, row in latest.items() if row["removed"] or row["added"]}
+    kept = {key: row for key, row in latest.items() if row["change"] != "retracted"}
+    told = {key: row for key, row in kept.items() if row["removed"] or row["added"]}
     true = {_change(row): row for row in truth["truth_isr"].to_pylist()}
     for key in sorted(set(told) | set(true)):
         what = f"ISR of {key[0]}-{key[1]} at partition epoch {key[3]}"

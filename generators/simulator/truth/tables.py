@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from generators.simulator.clients.promises import promises
-from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.log import ReplicaLog
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.telemetry.attempts import reports
@@ -53,7 +53,10 @@ class _Partition:
 
 
 class Truth:
-    """Observes a simulation, whose state it reads (`follow` first); `close` gives the tables of `schemas.TRUTH`."""
+    """Observes a simulation, whose state it reads (`follow` first); `close` gives the tables of `schemas.TRUTH`.
+
+    Of the controllers it takes what is committed, when it is; what they print tells it no more than that they live.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -76,19 +79,28 @@ class Truth:
                 self._heard[broker] = ts
 
     def observe(self, happening: Happening) -> None:
-        self._causes.observe(happening)
         self.heard(happening.broker, happening.ts)
-        if happening.topic is None or happening.partition < 0 or happening.topic_id is None:
-            return
-        key = (happening.topic, happening.topic_id, happening.partition)
-        if key not in self._partitions:
-            place = happening.topic, happening.partition
-            self._partitions[key] = self._latest[place] = _Partition(before=self._latest.get(place))
-        partition = self._partitions[key]
-        if happening.source == CONTROLLER:
+        if happening.source == REPLICATION:
+            self._causes.observe(happening)
+            partition = self._partition(happening)
+            if partition is not None:
+                self._seen(partition, happening)
+
+    def recorded(self, happening: Happening) -> None:
+        """The quorum has committed this."""
+        self._causes.observe(happening)
+        partition = self._partition(happening)
+        if partition is not None:
             self._recorded(partition, happening)
-        elif happening.source == REPLICATION:
-            self._seen(partition, happening)
+
+    def _partition(self, h: Happening) -> _Partition | None:
+        if h.topic is None or h.partition < 0 or h.topic_id is None:
+            return None
+        key = (h.topic, h.topic_id, h.partition)
+        if key not in self._partitions:
+            place = h.topic, h.partition
+            self._partitions[key] = self._latest[place] = _Partition(before=self._latest.get(place))
+        return self._partitions[key]
 
     def heard(self, broker: int, ts: int) -> None:
         """That broker told something at `ts` (us) of its clock."""
@@ -152,7 +164,7 @@ class Truth:
             return
         if h.kind == "leader":
             self._begin_term(partition, h, replica)
-        elif h.kind == "follower":
+        elif h.kind in ("follower", "offline"):
             self._end_terms(partition, h)
         elif h.kind == "truncate":
             in_sync = partition.isr is not None and h.broker in partition.isr

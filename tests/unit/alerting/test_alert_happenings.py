@@ -21,7 +21,7 @@ def test_loss_is_told_at_once_with_its_range():
     (alert,) = alerts(evidence(0, regressions=[FALL]))
     assert (alert.rule, alert.severity, alert.state) == ("loss", "critical", "firing")
     assert alert.summary == (
-        "180 offsets lost in 1 partition, unclean election of broker 2 after broker 1 at 2026-11-21T12:00:00Z: "
+        "c: LOST: 180 offsets in 1 partition: unclean election of broker 2 after broker 1 at 2026-11-21 12:00:00 UTC: "
         "clicks-0 offsets 120..299"
     )
     assert alert.labels["range"] == "clicks-0 [120, 300)"
@@ -31,7 +31,7 @@ def test_loss_is_told_at_once_with_its_range():
 def test_losses_of_one_election_are_one_alert():
     second = FALL | {"partition": 1, "regression_id": "r1", "ts": 2}
     (alert,) = alerts(evidence(5, regressions=[FALL, second]))
-    assert alert.summary.startswith("360 offsets lost in 2 partitions, unclean election of broker 2")
+    assert alert.summary.startswith("c: LOST: 360 offsets in 2 partitions: unclean election of broker 2")
     assert alert.labels["ranges"] == "clicks-0 [120, 300), clicks-1 [120, 300)"
 
 
@@ -46,21 +46,58 @@ def test_a_loss_stays_firing_for_a_day_of_event_time():
     assert states(evidence(DAY, regressions=[FALL]))[0][1] == "resolved"
 
 
+POWER = FALL | {"class": "committed_loss", "leader_id": 3}
+
+
+def test_one_power_failure_is_one_alert():
+    """It gave three critical ones, one for each partition: 3 led before, or 1, or 2."""
+    rows = [POWER | {"partition": n, "regression_id": f"r{n}", "leader_id_before": n + 1, "ts": n} for n in range(3)]
+    (alert,) = alerts(evidence(5, regressions=[*rows, FALL | {"regression_id": "u", "ts": 50}]))
+    assert (alert.rule, alert.subject) == ("loss", "incident at 2026-11-21T12:00:00Z")
+    assert alert.summary == (
+        "c: LOST: 720 offsets in 3 partitions: broker 3 began leading from a log that ends below the HW from "
+        "2026-11-21 12:00:00 UTC to 2026-11-21 12:00:02 UTC: clicks-0 offsets 120..299, clicks-1 offsets 120..299, "
+        "clicks-2 offsets 120..299; unclean election of broker 2 after broker 1 at 2026-11-21 12:00:50 UTC: "
+        "clicks-0 offsets 120..299"
+    )
+    assert alert.labels["cause"] == "committed_loss, unclean_loss"
+    assert alert.labels["count"] == "3"
+
+
+def test_the_losses_of_two_clusters_are_two_alerts():
+    rows = [FALL, FALL | {"cluster": "d", "regression_id": "d"}]
+    assert {a.summary[:8] for a in alerts(evidence(5, regressions=rows))} == {"c: LOST:", "d: LOST:"}
+
+
 def test_bounded_loss_says_at_least():
     (alert,) = alerts(evidence(0, regressions=[FALL | {"proof": "bounded"}]))
-    assert alert.summary.startswith("at least 180 offsets lost in 1 partition")
+    assert alert.summary.startswith("c: LOST: at least 180 offsets in 1 partition: ")
 
 
 def test_unproven_loss_is_a_warning():
     (alert,) = alerts(evidence(0, regressions=[FALL | {"severity": "warning", "proof": "unproven"}]))
     assert (alert.rule, alert.severity) == ("unproven_loss", "warning")
-    assert alert.summary.startswith("possible loss, unproven")
+    assert alert.summary.startswith("c: LOSS NOT EXCLUDED: 180 offsets may be gone in 1 partition, unproven: ")
+
+
+def test_a_loss_that_is_not_excluded_is_no_loss_and_says_what_is_missing():
+    row = POWER | {
+        "class": "loss_not_excluded", "severity": "info", "proof": "unproven", "lost_from": None, "lost_to": None,
+        "lost_records": None, "evidence": '{"missing": ["the HW of broker 1"], "start_offset": 5}',
+    }  # fmt: skip
+    rows = [row | {"partition": n, "regression_id": f"r{n}"} for n in range(5)]
+    (alert,) = alerts(evidence(5, regressions=rows))
+    assert (alert.rule, alert.severity) == ("loss_not_excluded", "info")
+    assert alert.summary == (
+        "c: LOSS NOT EXCLUDED: broker 3 began leading after broker 1 at 2026-11-21 12:00:00 UTC in 5 partitions "
+        "(clicks-0, clicks-1, clicks-2 and 2 more); missing: the HW of broker 1"
+    )
 
 
 def test_hw_moved_back_names_both_values():
     fall = FALL | {"class": "hw_moved_back", "lost_from": None, "lost_to": None, "lost_records": None}
     (alert,) = alerts(evidence(0, regressions=[fall]))
-    assert alert.summary.endswith("HW moved back under broker 2 at 2026-11-21T12:00:00Z: clicks-0 HW 300 to 120")
+    assert alert.summary.endswith("HW moved back under broker 2 at 2026-11-21 12:00:00 UTC: clicks-0 HW 300 to 120")
 
 
 def test_harmless_falls_are_not_told():
@@ -78,7 +115,7 @@ def test_disagreements_of_a_broker_are_one_alert_that_ends_an_hour_after_the_las
     assert states(evidence(6600, disagreements=rows)) == [("disagreement", "resolved", "broker 1", 0, 3000)]
     (alert,) = alerts(evidence(6599, disagreements=rows))
     assert alert.summary == (
-        "2 HW reports of broker 1 in 2 partitions disagree with the reconstruction, "
+        "c: 2 HW reports of broker 1 in 2 partitions disagree with the reconstruction, "
         "the last at orders-3000: reported 11, computed 10"
     )
 
@@ -92,13 +129,39 @@ def test_gaps_by_source_and_only_of_the_kinds_asked_for():
     assert sorted(a.labels["cause"] for a in alerts(found, late_too)) == ["gap", "late"]
 
 
+def test_gaps_of_one_incident_are_one_alert():
+    gap = {"series": "source", "seq_from": 5, "seq_to": 9, "kind": "gap"}
+    rows = [gap | {"ts": n, "source_id": f"broker-{n}/server.log"} for n in (1, 2, 3)]
+    (alert,) = alerts(evidence(9, gaps=[*rows]))
+    assert alert.summary == (
+        "c: telemetry of broker-1/server.log, broker-2/server.log, broker-3/server.log: 3 rows of kind gap"
+    )
+    later = gap | {"ts": 900, "source_id": "broker-9/server.log"}
+    assert len(alerts(evidence(901, gaps=[*rows, later]))) == 2
+
+
 def test_stale_source_by_the_wall_clock():
     told = [{"source_id": f"broker-1/{log}.log", "broker_id": 1, "told": 0} for log in ("controller", "replication")]
     found = evidence(0, told=told)
     assert states(found, now=300) == []
     (alert,) = alerts(found, now=301)
-    assert (alert.rule, alert.subject, alert.first_ts) == ("stale_source", "broker-1", at(0))
+    assert (alert.rule, alert.subject, alert.first_ts) == ("stale_source", "c", at(0))
+    assert alert.summary == (
+        "c: 2 sources of broker 1 silent since 2026-11-21 12:00:00 UTC: broker-1/controller.log, "
+        "broker-1/replication.log"
+    )
     assert alert.labels["sources"] == "broker-1/controller.log, broker-1/replication.log"
+
+
+def test_the_silent_sources_of_a_cluster_are_one_alert():
+    """13 sources of a cluster that nobody drained gave 13 warnings."""
+    sources = [{"source_id": f"broker-{n}/server.log", "broker_id": n, "told": n} for n in range(1, 14)]
+    found = evidence(
+        0, told=[*sources, {"cluster": "d", "source_id": "broker-1/server.log", "broker_id": 1, "told": 0}]
+    )
+    told = {alert.labels["cluster"]: alert for alert in alerts(found, now=900)}
+    assert len(alerts(found, now=900)) == len(told) == 2
+    assert len(told["c"].labels["sources"].split(", ")) == 13
 
 
 def test_a_closed_cluster_has_no_stale_source_until_it_tells_again():

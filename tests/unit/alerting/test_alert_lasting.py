@@ -123,7 +123,7 @@ def test_gold_that_knows_a_leader_ends_offline():
 def test_a_broker_gone_is_one_alert_and_not_412():
     marks = [sync(n % 60, "out_of_sync", partition=n) for n in range(412)]
     (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
-    assert alert.summary == "broker 3 gone: 412 partitions out of sync: orders-0, orders-1, orders-2 and 409 more"
+    assert alert.summary == "c: broker 3 gone: 412 partitions out of sync: orders-0, orders-1, orders-2 and 409 more"
     assert alert.labels["count"] == "412"
     assert (alert.labels["cluster"], alert.labels["topic"]) == ("c", "orders")
 
@@ -140,15 +140,34 @@ def test_brokers_and_clusters_are_told_apart():
     assert len({a.alert_id for a in alerts}) == 3
 
 
+def test_partitions_that_one_power_failure_takes_are_one_alert():
+    """Their assignments differ, so different brokers are missing of each."""
+    health = [{"partition": n, "ar": ar} for n, ar in enumerate(([1, 2], [2, 3], [1, 3]))]
+    marks = [freeze(n, isr=[health[n]["ar"][0]], partition=n) for n in range(3)]
+    (alert,) = alert_states(evidence(400, min_isr=marks, health=health), AlertRules(), at(0))
+    assert alert.subject == "brokers 2, 3"
+    assert alert.summary == (
+        "c: UNDER MIN ISR: brokers 2, 3 gone: 3 partitions under min ISR: orders-0, orders-1, orders-2"
+    )
+
+
+def test_what_begins_later_for_another_reason_is_an_alert_of_its_own():
+    health = [{"partition": 0, "ar": [1, 2]}, {"partition": 1, "ar": [1, 3]}]
+    marks = [freeze(0, partition=0), freeze(120, partition=1)]
+    assert [subject for _, _, subject, *_ in states(evidence(500, min_isr=marks, health=health))] == [
+        "broker 2", "broker 3",
+    ]  # fmt: skip
+
+
 def test_an_alert_counts_only_what_is_wrong_now():
     marks = [sync(0, "out_of_sync"), sync(0, "out_of_sync", partition=1), sync(650, "in_sync", partition=1)]
     (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
-    assert alert.summary == "broker 3 gone: 1 partition out of sync: orders-0"
+    assert alert.summary == "c: broker 3 gone: 1 partition out of sync: orders-0"
 
 
 def test_a_replica_that_fetches_is_behind_and_not_gone():
     (alert,) = alert_states(evidence(700, sync=[sync(0, "out_of_sync", reason="behind")]), AlertRules(), at(0))
-    assert alert.summary.startswith("broker 3 behind:")
+    assert alert.summary.startswith("c: broker 3 behind:")
 
 
 OLD, NEW = "O" * 22, "N" * 22

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 from evidence_rows import at
 
 from pipelines.alerting.channels import lines
-from pipelines.alerting.outbox import latest, news, since
+from pipelines.alerting.outbox import continued, latest, news, since
 from pipelines.alerting.state import AlertState, alert_id, from_arrow, to_arrow
 
 FIRING = AlertState(
@@ -55,6 +56,38 @@ def test_a_resolved_alert_out_of_sight_stays_as_it_is():
     assert news([], [FIRING, RESOLVED]) == []
 
 
+GROUPED = {"loss": 60, "out_of_sync": 0}
+LOSS = replace(FIRING, alert_id="l1", rule="loss", subject="incident at noon")
+
+
+@pytest.mark.parametrize(
+    ("stored", "found", "same"),
+    [
+        pytest.param(
+            LOSS, replace(LOSS, alert_id="l2", first_ts=at(-50)), True, id="an earlier fall was decided later"
+        ),
+        pytest.param(LOSS, replace(LOSS, alert_id="l2", first_ts=at(-90)), False, id="another incident"),
+        pytest.param(LOSS, replace(LOSS, alert_id="l2", labels={"cluster": "d"}), False, id="of another cluster"),
+        pytest.param(LOSS, replace(LOSS, alert_id="l2", rule="gap"), False, id="of another rule"),
+        pytest.param(FIRING, replace(FIRING, first_ts=at(40)), True, id="of several only the first is over"),
+        pytest.param(FIRING, replace(FIRING, alert_id="a2"), False, id="of another broker"),
+        pytest.param(
+            replace(LOSS, state="resolved"), replace(LOSS, alert_id="l2", first_ts=at(9)), False, id="it was over"
+        ),
+    ],
+)
+def test_an_incident_stays_the_alert_that_it_was(stored, found, same):
+    (state,) = continued([found], [stored], GROUPED)
+    assert (state.episode == stored.episode) == same
+    assert (state.subject == stored.subject) == (same or found.subject == stored.subject)
+    assert len(news([state], [stored])) == (0 if same else 2 if stored.firing else 1)
+
+
+def test_an_alert_that_is_found_again_is_not_taken_for_another():
+    other = replace(LOSS, alert_id="l2", first_ts=at(30))
+    assert continued([LOSS, other], [LOSS], GROUPED) == [LOSS, other]
+
+
 def test_evidence_reaches_back_to_the_oldest_alert_that_fires():
     older = replace(FIRING, alert_id="a2", first_ts=at(-100))
     assert since([FIRING, older]) == {"c": at(-100)}
@@ -81,4 +114,4 @@ def test_lines_show_the_worst_that_fires_first():
     assert [line.split()[:2] for line in printed] == [
         ["firing", "critical"], ["firing", "warning"], ["resolved", "warning"],
     ]  # fmt: skip
-    assert "c: loss: lost" in printed[0]
+    assert "critical loss: lost" in printed[0]

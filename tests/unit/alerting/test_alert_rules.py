@@ -37,6 +37,7 @@ def test_what_is_left_out_keeps_its_default():
         ({"offline": {"severity": "loud"}}, "severity is 'loud'; it must be one of info, warning, critical"),
         ({"offline": {"enabled": 1}}, "offline.enabled is 1; it must be true or false"),
         ({"offline": 300}, r"offline is 300; write a section \[offline\]"),
+        ({"job_behind": {"intervals": 0}}, "job_behind.intervals is 0; it must be a whole number, 1 or more"),
         ({"gap": {"kinds": ["hole"]}}, "gap.kinds is .*hole.*; it must be a list out of gap, late"),
         ({"history": {"silver_s": 600}}, "history.silver_s is 600; it must exceed every rule"),
     ],

@@ -1,9 +1,11 @@
 """Small lakes written straight from the schemas, without any job."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from schemas import tables
 
@@ -43,6 +45,7 @@ def health(topic, partition, **values):
         "lag_records": 0,
         "stalled_ms": 0,
         "last_event_ts": at(60),
+        "level": 3,
     }
     return {**sound, "topic": topic, "partition": partition, **values}
 
@@ -65,3 +68,47 @@ def loss(**values):
         "revision": 1,
     }
     return {**unclean, **values}
+
+
+def reported(lake, *brokers, to=60, cluster="prod", **more):
+    """Progress rows of these brokers' sources, up to so many seconds after NOON."""
+    row = {"cluster": cluster, "event_type": "progress", "partition": -1, "level": 3, "topic": None, "ts": at(to)}
+    sources = [{"broker_id": broker, "source_id": f"broker-{broker}/server.log"} for broker in brokers]
+    write(lake, "replication_events", *(row | source | more for source in sources))
+
+
+def drained(lake, to=60, cluster="prod"):
+    """The closing row of a drain."""
+    reported(lake, -1, to=to, cluster=cluster, source_id="hwmark/drain", detail="closed")
+
+
+def job_has_read(lake, version=None):
+    """The record and the checkpoint of a job that has read bronze up to and with `version`, by default all of it."""
+    last = DeltaTable(f"{lake}/bronze/replication_events").version() if version is None else version
+    query = Path(lake) / "_run/q"
+    for folder in ("commits", "offsets"):
+        (query / folder).mkdir(parents=True, exist_ok=True)
+    (query.parent / "query.json").write_text(json.dumps({"query_id": "q"}))
+    (query / "commits/0").write_text("v1\n{}")
+    offset = {"snapshot": last, "version": last + 1, "index": 0, "events": 0}
+    (query / "offsets/0").write_text("v1\n{}\n" + json.dumps(offset))
+
+
+def committed_at(lake, version, ts):
+    """Makes a commit of bronze one of that moment of the wall clock."""
+    commit = Path(lake) / f"bronze/replication_events/_delta_log/{version:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    ms = int(ts.timestamp() * 1000)
+    for action in actions:
+        if "commitInfo" in action:
+            action["commitInfo"]["timestamp"] = ms
+        if "add" in action:
+            action["add"]["modificationTime"] = ms
+    commit.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def sound(lake, *partitions):
+    """A lake of cluster prod whose three brokers have reported until 12:01:00 UTC, all of it judged."""
+    write(lake, "partition_health", *partitions)
+    reported(lake, 1, 2, 3)
+    job_has_read(lake)

@@ -3,10 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from lakes import health, sound
 from typer.testing import CliRunner
 
+from generators.lock import hold
 from pipelines import jobs
 from pipelines.cli import app
+from pipelines.quality.results import CheckSummary, Result
+from pipelines.streaming.follow import InFlight
 
 COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "show", "demo", "maintain", "bench"]
 
@@ -14,6 +18,13 @@ COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "show", "demo",
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """The default lake, with one partition."""
+    sound(tmp_path / "lake", health("orders", 0))
+    return tmp_path / "lake"
 
 
 def hwmark(*words):
@@ -25,14 +36,13 @@ def alert(state):
 
 
 @pytest.fixture
-def checked(monkeypatch):
-    """`check` without Spark: the suites pass, and the alerts are those given."""
+def checked(monkeypatch, lake):
+    """`check` without Spark: the expectation holds, unless `failed`, and the alerts are those given."""
 
-    def give(*states):
-        monkeypatch.setattr(
-            jobs, "judge", lambda settings: SimpleNamespace(lines=lambda: ["12 expectations, 0 failed"])
-        )
-        monkeypatch.setattr(jobs, "alerts", lambda settings: [alert(state) for state in states])
+    def give(*states, failed=False):
+        result = Result("silver", "no_loss", "silver/hw_regressions", 0, 1, not failed, "1 new row")
+        monkeypatch.setattr(jobs, "judge", lambda settings, now: CheckSummary(now, [result]))
+        monkeypatch.setattr(jobs, "alerts", lambda settings, now: [alert(state) for state in states])
 
     return give
 
@@ -107,58 +117,115 @@ def test_what_fails_is_one_line_and_status_1(tmp_path):
     assert done.output.count("\n") == 1
 
 
-def test_an_unforeseen_error_is_one_line_and_debug_shows_the_trace(monkeypatch):
-    def fail(settings):
+def test_an_unforeseen_error_is_one_line_and_debug_shows_the_trace(monkeypatch, lake):
+    def fail(settings, now):
         raise RuntimeError("the disk\nis full")
 
     monkeypatch.setattr(jobs, "judge", fail)
     done = hwmark("check")
-    assert (done.exit_code, done.output) == (
+    assert (done.exit_code, done.output.splitlines()[-1]) == (
         1,
-        "hwmark: RuntimeError: the disk is full (--debug shows the trace)\n",
+        "hwmark: RuntimeError: the disk is full (--debug shows the trace)",
     )
     assert "Traceback" not in done.output
     assert hwmark("check", "--debug").exit_code == 1
 
 
-def test_debug_prints_the_trace(monkeypatch, capfd):
-    monkeypatch.setattr(jobs, "judge", lambda settings: 1 / 0)
+def test_debug_prints_the_trace(monkeypatch, lake):
+    monkeypatch.setattr(jobs, "judge", lambda settings, now: 1 / 0)
     assert hwmark("check", "--debug").exit_code == 1
     assert "ZeroDivisionError" in hwmark("check", "--debug").output
 
 
+ON_ALERT, ON_CHECK = "--fail-on-alert", "--fail-on-check"
+
+
 @pytest.mark.parametrize(
-    ("states", "options", "status"),
+    ("states", "failed", "options", "status"),
     [
-        (["firing"], [], 0),
-        (["firing"], ["--fail-on-alert"], 3),
-        (["resolved"], ["--fail-on-alert"], 0),
-        ([], ["--fail-on-alert"], 0),
+        (["firing"], False, [], 0),
+        (["firing"], False, [ON_ALERT], 3),
+        (["resolved"], False, [ON_ALERT], 0),
+        ([], False, [ON_ALERT], 0),
+        (["firing"], False, [ON_CHECK], 0),
+        ([], True, [], 0),
+        ([], True, [ON_ALERT], 0),
+        ([], True, [ON_CHECK], 4),
+        (["resolved"], True, [ON_ALERT, ON_CHECK], 4),
+        (["firing"], True, [ON_ALERT, ON_CHECK], 3),
+        (["firing"], True, [ON_CHECK], 4),
+        ([], False, [ON_ALERT, ON_CHECK], 0),
     ],
 )
-def test_check_exits_with_3_only_when_asked_and_firing(checked, states, options, status):
-    checked(*states)
+def test_check_exits_with_3_or_4_only_when_asked(checked, states, failed, options, status):
+    checked(*states, failed=failed)
     done = hwmark("check", *options)
+    lines = done.output.splitlines()
     assert done.exit_code == status
-    assert done.output.splitlines()[0] == "12 expectations, 0 failed"
-    assert done.output.splitlines()[1] == (
-        f"{states[0].upper()} critical loss: gone" if states else "No alert is firing."
+    assert lines[0].startswith("prod: ")
+    assert f"1 expectations, {int(failed)} failed{': silver/hw_regressions no_loss' * failed}" in lines
+    assert (f"{states[0].upper()} critical loss: gone" if states else "No alert is firing.") in lines
+    silent = "Expectations failed: --fail-on-check makes that exit status 4."
+    assert (silent in lines) == (failed and ON_CHECK not in options)
+
+
+@pytest.mark.parametrize("words", ["check", "maintain", "run --once"])
+def test_a_role_that_another_process_holds_is_status_75(lake, words):
+    role = words.split()[0]
+    with hold(str(lake), role):
+        done = hwmark(*words.split(), "--lake", str(lake))
+    assert done.exit_code == 75
+    assert done.output.splitlines()[-1].startswith(f"hwmark: {role} of lake {lake} is held by process ")
+
+
+NO_LAKE = [["check"], ["run", "--once"], ["maintain"], ["show", "health"], ["show", "hw", "--format", "json"]]
+
+
+@pytest.mark.parametrize("words", NO_LAKE, ids=" ".join)
+def test_a_mistyped_lake_is_wrong_usage_and_creates_nothing(tmp_path, words):
+    done = hwmark(*words, "--lake", "lakke")
+    assert (done.exit_code, done.output) == (
+        2,
+        "hwmark: there is no lake lakke; `hwmark ingest logs` and `hwmark simulate` create one\n",
     )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", NO_LAKE, ids=" ".join)
+def test_a_mistyped_lake_names_the_one_beside_it(lake, words):
+    done = hwmark(*words, "--lake", "lakke")
+    assert (done.exit_code, done.output) == (2, "hwmark: there is no lake lakke; did you mean lake?\n")
+
+
+def test_a_folder_without_a_table_is_no_lake(tmp_path):
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake/notes.txt").touch()
+    assert hwmark("check").exit_code == 2
+    assert [path.name for path in (tmp_path / "lake").iterdir()] == ["notes.txt"]
+
+
+def test_the_help_tells_every_exit_status():
+    told = " ".join(hwmark("--help").output.split())
+    for words in ("2 wrong usage", "3 done and alerts are firing", "4 done and expectations failed", "75 another"):
+        assert words in told
 
 
 def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     told = {}
 
-    def reconstruct(settings, on_batch, **how):
+    def reconstruct(settings, on_batch, on_slow, **how):
         told.update(how, lake=settings.lake.path, interval=settings.run.interval, buckets=settings.run.buckets)
+        on_slow(InFlight(0, 9, 61.2, "Processing new data", 3, 2, 1))
         on_batch(SimpleNamespace(batch_id=0, events=9, events_per_second=3.0, versions_behind=2))
         return SimpleNamespace(events=9, batches=1, seconds=3.0, stopped=False)
 
     monkeypatch.setattr(jobs, "reconstruct", reconstruct)
     checked("firing")
-    done = hwmark("run", "--lake", "here", "--once", "--drain", "--buckets", "7", "--fail-on-alert")
+    done = hwmark("run", "--lake", "lake", "--once", "--drain", "--buckets", "7", "--fail-on-alert")
     assert done.exit_code == 3
-    assert told == {"once": True, "drain": True, "rebuild": False, "lake": "here", "interval": 10.0, "buckets": 7}
+    assert told == {"once": True, "drain": True, "rebuild": False, "lake": "lake", "interval": 10.0, "buckets": 7}
+    slow = "run: batch 0 of 9 events takes 61 s so far: Processing new data; 1 of 2 tasks of stage 3 done\n"
+    assert slow in done.output
     assert "run: batch 0: 9 events, 3 events/s, 2 commits of bronze behind\n" in done.output
     assert "9 events in 1 batch, 3 s\n" in done.output
 

@@ -24,6 +24,7 @@ class Around:
     states: dict[int, list[tuple[int, str, int | None]]] = field(default_factory=dict)
     least: int = 1
     race_window_us: int = 150_000
+    grace_us: int = 10_000_000
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         return self.terms.get((broker_id, start_ts // 1000), FULL)

@@ -56,6 +56,17 @@ def test_controlled_shutdown_stays_the_cause_when_the_broker_is_fenced_right_aft
     assert row["cause"] == "controlled_shutdown"
 
 
+def test_log_dir_offline_when_a_failed_log_directory_of_the_broker_was_named():
+    around = Around(states={3: [(10, "started", 7), (20, "unfenced", 7), (500, "log_dir_offline", None)]})
+    story = [START, proposed(990, 1, (1, 2)), isr(1000, 1, (1, 2), 1)]
+    assert changes(story, around)[0]["cause"] == "log_dir_offline"
+
+
+def test_a_broker_that_is_fenced_after_its_log_directory_failed_was_fenced():
+    around = Around(states={3: [(500, "log_dir_offline", None), (900, "fenced", 7)]})
+    assert changes([START, isr(1000, 1, (1, 2), 1)], around)[0]["cause"] == "controller_fenced"
+
+
 def test_a_broker_that_was_let_in_again_was_not_put_out_by_the_controller():
     around = Around(states={3: [(100, "fenced", 7), (500, "started", 8), (600, "unfenced", 8)]})
     story = [START, proposed(990, 1, (1, 2)), isr(1000, 1, (1, 2), 1)]

@@ -81,7 +81,7 @@ def test_null_in_a_not_null_column(column):
 
 BROKEN = [
     ("append", {"event_type": "appended"}, "unknown_event_type: event_type = appended"),
-    ("config", {"min_isr": None}, "missing_config: min_isr = null, lag_max_ms = null"),
+    ("config", {"min_isr": None}, "missing_config: min_isr = null, lag_max_ms = null, detail = null"),
     ("broker_state", {"detail": "dead"}, "unknown_detail_of_broker_state: detail = dead"),
     ("broker_state", {"detail": None}, "unknown_detail_of_broker_state: detail = null"),
     ("isr", {"detail": "rumour"}, "unknown_detail_of_isr: detail = rumour"),
@@ -144,6 +144,8 @@ def test_every_rule_has_a_test_that_breaks_it():
         ("isr", {"detail": None}),
         ("fetch", {"replicas": None, "replica_id": 4}),
         ("config", {"topic": None, "min_isr": None, "lag_max_ms": 500}),
+        ("config", {"topic": None, "min_isr": None, "detail": "kafka=4.1.1"}),
+        ("broker_state", {"detail": "log_dir_offline"}),
         ("append", {"ts": datetime(2010, 1, 1, tzinfo=UTC)}),
         ("append", {"detail": "anything"}),
     ],

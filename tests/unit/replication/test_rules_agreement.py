@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Told, last_rows, said, table
+from bronze import Told, events_of, last_rows, said, table
 
-from pipelines.replication import Rules, replay
+from pipelines.replication import Reconstructor, Rules, replay
+from pipelines.replication.facts import Facts
 
 
 def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, **more):
@@ -13,8 +14,8 @@ def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, **more):
 
 
 def agreed(told, rules=None):
-    """(kind, hw, reported, agreement) of every row after the start of the term."""
-    facts = replay(table(told.progress(60_000)), rules)
+    """(kind, hw, reported, agreement) of every row after the start of the term; the broker goes on after them."""
+    facts = replay(table(told.rejected(59_000).progress(60_000)), rules)
     return said(facts.partition_hw, "kind", "hw", "reported_hw", "agreement")[1:]
 
 
@@ -76,16 +77,24 @@ def test_a_value_that_was_reported_cannot_be_reported_again():
     assert agreed(told) == [("advance", 4, 4, "exact"), ("advance", 6, 6, "exact"), ("report", 6, 4, "disagree")]
 
 
-def test_a_report_repeated_is_left_over():
-    """One to one, or a wrong report could hide behind its neighbour: readers of logs drop Kafka's equal lines (1.4)."""
-    told = up_to(4).hw(100, 4).hw(105, 4)
-    assert agreed(told) == [("advance", 4, 4, "exact"), ("report", 4, 4, "disagree")]
+def test_a_report_of_the_hw_as_it_stands_cannot_disagree():
+    """Late by more than the race window, or printed twice: it says what the HW is."""
+    assert agreed(up_to(4).hw(100, 4).hw(105, 4)) == [("advance", 4, 4, "exact"), ("report", 4, 4, "exact")]
+    assert agreed(up_to(4).hw(300, 4)) == [("advance", 4, None, "unreported"), ("report", 4, 4, "exact")]
+
+
+@pytest.mark.parametrize("wrong_at", [195, 205])
+def test_a_wrong_report_does_not_hide_behind_its_neighbour(wrong_at):
+    """The broker reports 4 once more where it should report 6, before or after the fetch that makes it 6."""
+    found = agreed(up_to(4, 6).hw(100, 4).hw(wrong_at, 4))
+    assert ("report", 6, 4, "disagree") in found
+    assert ("advance", 6, None, "unreported") in found
 
 
 def test_reports_of_one_term_do_not_match_values_of_the_next():
     told = led().append(10, 5).hw(15, 4).leader(20, 1, 5, 0, [1, 2], replicas=[1, 2]).fetch(30, 2, 4)
     found = agreed(told)
-    assert ("report", 0, 4, "disagree") in found
+    assert ("report", 0, 4, "only_witness") in found  # its term ended 5 ms later
     assert ("advance", 4, None, "unreported") in found
 
 
@@ -107,8 +116,91 @@ def test_a_report_is_no_input_to_the_high_watermark():
     assert [row[1] for row in agreed(told) if row[0] == "advance"] == [4, 5]
 
 
+def printed(told, ms, before, hw):
+    """A report with the HW before it, as the broker prints it."""
+    return told.event(ms, "hw", replica_id=1, hw=hw, hw_before=before, leader_id=1)
+
+
+def test_a_value_that_was_never_computed_is_a_race_where_the_chain_links_it():
+    """Broker 2 fetches at 4 in one step; two threads print 2 to 4 ahead of 0 to 2."""
+    told = up_to(4)
+    printed(told, 100, 2, 4)
+    printed(told, 116, 0, 2)
+    assert agreed(told) == [("advance", 4, 4, "exact"), ("report", 4, 2, "race")]
+
+
+def test_the_links_of_the_chain_may_be_printed_in_order():
+    told = up_to(4)
+    printed(told, 100, 0, 2)
+    printed(told, 105, 2, 4)
+    assert sorted(agreed(told)) == [("advance", 4, 4, "exact"), ("report", 4, 2, "race")]
+
+
+def test_a_link_printed_late_counts_where_the_report_after_it_came_ahead_of_its_value():
+    """As a recorded cluster printed it: 2 to 4, then the fetch that makes the HW 4, then 0 to 2."""
+    told = led().append(10, 6).fetch(20, 2, 0)
+    printed(told, 144, 2, 4)
+    told.fetch(158, 2, 4)
+    printed(told, 160, 0, 2)
+    assert agreed(told) == [("advance", 4, 4, "race"), ("report", 4, 2, "race")]
+
+
+@pytest.mark.parametrize(
+    ("before", "hw", "after"),
+    [
+        (0, 3, 2),  # what follows begins at 2, not at 3
+        (1, 2, 2),  # nothing ended at 1
+        (None, 2, None),  # without the value before only exact values match
+    ],
+)
+def test_a_value_that_was_never_computed_disagrees_where_the_chain_does_not_link_it(before, hw, after):
+    told = up_to(4)
+    printed(told, 100, before, hw)
+    printed(told, 105, after, 4)
+    assert ("report", 4, hw, "disagree") in agreed(told)
+
+
+def test_a_report_is_wrong_once_a_later_row_of_the_partition_is_past_it():
+    """Until then its broker may have been killed between that line and the next."""
+    told = up_to(4).hw(100, 5)
+    facts = replay(table(told.progress(60_000)))
+    assert said(facts.partition_hw, "kind", "agreement")[1:] == [("advance", "unreported"), ("report", "only_witness")]
+    later = replay(table(up_to(4).hw(100, 5).fetch(251, 2, 4).progress(60_000)))
+    assert said(later.partition_hw, "kind", "agreement")[1:] == [("advance", "unreported"), ("report", "disagree")]
+
+
+@pytest.mark.parametrize("kind", ["leader", "follower"])
+def test_the_first_row_after_a_restart_is_no_later_row_of_that_incarnation(kind):
+    told = up_to(4).hw(100, 5)
+    if kind == "leader":
+        told.leader(5000, 0, 4, 0, [1, 2], replicas=[1, 2])
+    else:
+        told.follower(5000, 1, 4, 4, 2)
+    facts = replay(table(told.progress(60_000)))
+    assert ("report", "only_witness") in said(facts.partition_hw, "kind", "agreement")
+
+
+def test_a_report_left_over_is_judged_alike_however_the_batches_are_cut():
+    rows = up_to(4).hw(100, 5).progress(8000).fetch(9000, 2, 4).progress(20_000).rows
+    whole = said(replay(events_of(rows)).partition_hw, "kind", "hw", "reported_hw", "agreement")
+    for cut in range(1, len(rows)):
+        reconstructor = Reconstructor()
+        parts = [reconstructor.update(events_of(rows[:cut]))]
+        reconstructor = Reconstructor.restore(reconstructor.snapshot())
+        parts += [reconstructor.update(events_of(rows[cut:])), reconstructor.finish()]
+        assert sorted(said(Facts.concat(parts).partition_hw, "kind", "hw", "reported_hw", "agreement"), key=str) == (
+            sorted(whole, key=str)
+        )
+
+
+def test_the_attempt_that_moves_the_hw_may_show_in_nothing_but_its_report():
+    """A joiner's hold on the HW lapsed, or min ISR was lowered: the LEOs told that the HW could be 9 all along."""
+    told = led(isr=[1], min_isr=2).append(10, 9).config(50, "clicks", min_isr=1).isr(60, [1], 0, "metadata").hw(70, 9)
+    assert ("advance", 9, 9, "exact") in agreed(told)
+
+
 def critical(told):
-    rows = last_rows(replay(table(told.progress(60_000))).hw_regressions, "regression_id")
+    rows = last_rows(replay(table(told.rejected(59_000).progress(60_000))).hw_regressions, "regression_id")
     return [(row["class"], row["hw_before"], row["hw_after"]) for row in rows if row["severity"] == "critical"]
 
 

@@ -268,7 +268,7 @@ def histogram(told, name):
 
 def test_minute_stats_count_what_the_other_tables_hold():
     told = (
-        led(min_isr=2).append(10, 9).fetch(20, 2, 4).hw(20, 4).hw(500, 7).isr(600, [1], epoch=1).skip().progress(50_000)
+        led(min_isr=2).append(10, 9).fetch(20, 2, 4).hw(20, 4).hw(500, 7).isr(700, [1], epoch=1).skip().progress(50_000)
     )
     facts = replay(table(told))
     found = counts(facts)

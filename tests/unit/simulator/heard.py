@@ -32,7 +32,10 @@ class _Term:
     leos: dict[int, int] = field(default_factory=dict)
 
     def looks(self, h: Happening) -> bool:
-        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO (rule 1.2)."""
+        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO (rule 1.2).
+
+        An HW that it tells of without anything before it came by a fetch that was never told.
+        """
         before, self.leos = self.leos, {f.id: f.leo for f in self.leading.followers.values()}
         return h.kind != "fetch" or before.get(h.replica or 0) != self.leos.get(h.replica or 0)
 
@@ -65,7 +68,7 @@ class Heard:
             self._terms[key] = _Term(leading, h.hw or 0)
             for rows in (self._rows, self._true):
                 rows.append(self._step(h, leading, "term_start", h.hw or 0))
-        if tries(h) and (term := self._terms[key]).looks(h):
+        if (term := self._terms[key]).looks(h) or not tries(h):
             anyone = leading.broker.version.admits_ineligible
             hw = leading.raised(term.hw, lambda follower: anyone or self._serves(follower))
             if hw > term.hw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from random import Random
@@ -21,7 +22,10 @@ from pipelines.simulate.plan import Plan, plan
 
 LOSING = frozenset({"power-off", "lose-disk"})
 """Faults by which records that were written are gone."""
-KINDS = (*sorted(DRAWS), "delete-records", "recreate-topic", "rolling-upgrade")
+OF_CONTROLLERS = ("freeze-controller", "isolate-controller", "kill-controller")
+OF_REAL_CLUSTERS = (*OF_CONTROLLERS, "kill-between-lines", "lose-log-dir")
+"""Faults that `real_runs` draws, apart from the others: so those of a seed stay what they are."""
+KINDS = (*sorted(set(DRAWS) - set(OF_REAL_CLUSTERS)), "delete-records", "recreate-topic", "rolling-upgrade")
 RECENT = ("3.6", "3.9", "4.0", "4.1")
 """Versions of brokers in use; the rules of those before are compared with `replay` in calm clusters."""
 _FLAGS = ("seed", "brokers", "topics", "version", "load", "fault")
@@ -36,7 +40,11 @@ def seeds(few: int) -> range:
 def command(run: Simulate) -> str:
     """How to have that run again."""
     changed = {key: getattr(run, key) for key in Simulate.model_fields if key in run.model_fields_set}
-    environment = [f"HWMARK_SIMULATE__{key.upper()}={value}" for key, value in changed.items() if key not in _FLAGS]
+    environment = [
+        f"HWMARK_SIMULATE__{key.upper()}={quote(json.dumps(value)) if isinstance(value, dict) else value}"
+        for key, value in changed.items()
+        if key not in _FLAGS
+    ]
     flags = []
     for key in [key for key in _FLAGS if key in changed]:
         values = changed[key] if isinstance(changed[key], list) else [changed[key]]
@@ -88,7 +96,7 @@ def again(run: Simulate, **changed: object) -> Simulate:
 
 def clocks_right(run: Simulate) -> Simulate:
     """The run with clocks that agree."""
-    return again(run, clock_skew_ms=0, fault=[line for line in run.fault if "clock-jump" not in line])
+    return again(run, clock_skew_ms=0, clock_offsets={}, fault=[line for line in run.fault if "clock-jump" not in line])
 
 
 def loses_records(planned: Plan) -> bool:

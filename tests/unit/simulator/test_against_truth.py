@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from oracle import within
 from random_runs import KINDS, RECENT, again, clocks_right, command, minimal, run_of, seeds
+from real_runs import real_run_of
 from told import amiss, wrong
 
 from generators.simulator.cluster.settings import MS, SECOND
@@ -20,6 +22,8 @@ from generators.simulator.faults.script import Fault, checked
 from pipelines.settings import Simulate
 from pipelines.simulate.plan import plan
 
+SECONDS = 240
+"""One run and all the smaller ones that are tried; what has not ended by then goes round in circles."""
 CALM = ("throttle", "elect-preferred", "configure", "refuse-isr", "delete-records")
 
 
@@ -34,6 +38,25 @@ def is_the_truth(run: Simulate, seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(25))
 def test_replay_of_the_telemetry_is_the_truth(seed):
     is_the_truth(clocks_right(run_of(seed, versions=RECENT)), seed)
+
+
+FOUND = {
+    1: "a HW that rose 2 ms after the row that shows it rises with that row",
+    7: "an ISR change that only an active controller reports, and that was never committed, is told on its word",
+}
+"""Seeds that found a difference that is not explained yet; the test says so once it is gone."""
+
+
+def found_before(seed):
+    marks = [pytest.mark.xfail(reason=FOUND[seed], strict=True)] if seed in FOUND else []
+    return pytest.param(seed, marks=marks)
+
+
+@pytest.mark.parametrize("seed", [found_before(seed) for seed in seeds(25)])
+def test_so_it_is_in_clusters_that_do_what_real_ones_did(seed):
+    """Where no thread overtakes another: what they print then is no more exact than their race."""
+    with within(SECONDS):
+        is_the_truth(again(clocks_right(real_run_of(seed)), thread_overtakes=0.0), seed)
 
 
 @pytest.mark.parametrize("seed", seeds(7))

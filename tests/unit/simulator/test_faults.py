@@ -1,7 +1,7 @@
 """Faults as values: how they are written, read, refused, and drawn by chance."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.simulator.cluster.settings import SECOND, Settings, Topic
@@ -155,6 +155,7 @@ def test_rates_are_of_known_kinds_and_not_negative():
         rates({"kill": -1}, DRAWS)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_chance_draws_the_same_script_from_the_same_seed_and_it_can_be_written_down(seed):
     every = dict.fromkeys(DRAWS, 1.0)

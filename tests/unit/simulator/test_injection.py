@@ -165,13 +165,17 @@ def test_every_kind_of_fault_can_be_done(do):
     example = lambda form: given.get(form, FORMS[form].example)  # noqa: E731
     on = [example(shape.on)] if shape.on else []
     words = [part for word, form in shape.words.items() for part in (word, example(form).replace("2,3,4", "2,3,1"))]
-    simulation, injection, _ = running(" ".join(["1s", do, *on, *words]))
+    simulation, injection, _ = running(" ".join(["1s", do, *on, *words]), controllers=(3000, 3001, 3002))
     simulation.run(60)
     assert len(injection.done) == 1
 
 
+CONTROLLERS = ((3000,), (3000, 3001, 3002), (1, 2, 3))
+
+
 def everything(seed):
-    simulation = Simulation(Settings(seed=seed, topics=(Topic("orders", partitions=2),)))
+    settings = Settings(seed=seed, topics=(Topic("orders", partitions=2),), controllers=CONTROLLERS[seed % 3])
+    simulation = Simulation(settings)
     simulation.start()
     script = drawn(simulation.settings, dict.fromkeys(DRAWS, 3.0), 60, seed)
     injection = Injection(simulation, script)

@@ -142,5 +142,36 @@ def test_a_consumer_that_dies_makes_at_most_or_at_least_once_of_exactly_once(pla
     )
 
 
-def test_each_of_the_eighteen_systems_has_its_scenario():
-    assert sorted(scenario.system for scenario in SCENARIOS.values()) == list(range(1, 19))
+def test_with_acks_0_an_error_is_a_closed_connection_and_what_was_under_way_is_lost_too(played):
+    performance = played("acks-0-closes-the-connection")
+    assert [(read(performance, act, 0), read(performance, act, 1)) for act in (0, 1)] == [("ac", "k"), ("abc", "klmn")]
+    assert performance.result == (
+        "acks=0: the connection is closed, without a word about any record; of 7 records b l m n are lost; "
+        "acks=1: NOT_LEADER_OR_FOLLOWER for b; of 7 records nothing is lost."
+    )
+
+
+def test_the_producer_asks_who_leads_once_its_connection_is_closed(played):
+    *_, last = played("acks-0-closes-the-connection").acts[0].steps
+    assert [h.kind for h in last.happened if h.kind == "append"] == ["append"]
+    assert {h.broker for h in last.happened if h.kind == "append"} == {2}
+
+
+def test_n_failures_take_n_plus_1_replicas_with_an_isr_and_2n_plus_1_with_a_majority(played):
+    performance = played("isr-against-majority")
+    assert performance.result == (
+        "with an ISR 3 replicas outlive 2 failures (broker 3 has a b c); a majority of 3 does not: nothing is decided "
+        "any more, one of 5 goes on."
+    )
+    assert [len(act.simulation.quorum.nodes) for act in performance.acts] == [1, 3, 5]
+    assert [act.simulation.quorum.active is not None for act in performance.acts] == [True, False, True]
+
+
+def test_what_is_left_of_an_isr_has_all_that_was_committed(played):
+    last = played("isr-against-majority").acts[0].steps[-1].partitions[KEY]
+    assert (last.leader, last.isr, last.replicas[3].records) == (3, (3,), ("a", "b", "c"))
+    assert [last.replicas[broker].state for broker in (1, 2)] == ["down", "down"]
+
+
+def test_each_of_the_twenty_systems_has_its_scenario():
+    assert sorted(scenario.system for scenario in SCENARIOS.values()) == list(range(1, 21))

@@ -257,7 +257,7 @@ def test_everything_there_is_can_be_listed():
     assert [name for name in SCENARIOS if f"  {name} " not in told] == []
     assert "AT freeze BROKER [for LENGTH]" in told
     assert [s.system for s in SCENARIOS.values()] == sorted(s.system for s in SCENARIOS.values())
-    assert {s.system for s in SCENARIOS.values()} == set(range(1, 19))
+    assert {s.system for s in SCENARIOS.values()} == set(range(1, 21))
 
 
 def test_the_example_of_a_fault_file_can_be_used():

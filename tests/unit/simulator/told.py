@@ -29,7 +29,8 @@ class Told(NamedTuple):
 def told(run: Simulate, level: int = FULL, others: Iterable[Observer] = ()) -> Told:
     """What a run tells; `others` look on."""
     planned = plan(run)
-    telemetry, truth = Telemetry(planned.settings, level), Truth(planned.settings)
+    telemetry = Telemetry(planned.settings, level, second_file=planned.second_file)
+    truth = Truth(planned.settings)
     begin(planned, [telemetry, truth, *others]).run(planned.seconds)
     return Told(telemetry.close(), rules_of(planned.settings), truth.close())
 

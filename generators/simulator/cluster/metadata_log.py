@@ -1,0 +1,71 @@
+"""What the controllers write to their log: records and batches of them, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from generators.simulator.cluster.agenda import BrokerClock
+from generators.simulator.cluster.registration import BrokerRegistration, Registration
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.broker import Broker
+    from generators.simulator.cluster.controller import Controller
+
+
+@dataclass
+class Image:
+    """What records add up to."""
+
+    partitions: dict[tuple[str, int], Registration] = field(default_factory=dict)
+    brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
+    offline: set[tuple[int, tuple[str, int]]] = field(default_factory=set)
+    """Brokers and the replicas that they have lost with a log directory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One change of the metadata: how it is printed (kind and fields), what it puts on record, what brokers do."""
+
+    printed: Sequence[tuple[str, dict[str, Any]]]
+    put: Callable[[Image], None]
+    publish: Callable[[Broker], None] | None = None
+
+
+@dataclass(eq=False)
+class Node:
+    """One controller: its process, the newest epoch it knows, and how much of the committed log it has printed."""
+
+    id: int
+    clock: BrokerClock
+    running: bool = True
+    frozen: bool = False
+    isolated: bool = False
+    """No other controller reaches it; brokers do."""
+    epoch: int = 0
+    process: int = 0
+    read: int = 0
+    zombie: Controller | None = None
+    """What it would go on with: it was active when another one was elected, and does not know it."""
+
+    @property
+    def up(self) -> bool:
+        return self.running and not self.frozen
+
+
+@dataclass(eq=False)
+class Batch:
+    """What the active controller decides at one moment; it is committed as a whole."""
+
+    made: int
+    records: list[Record] = field(default_factory=list)
+
+
+@dataclass
+class Waiting:
+    """What is to be done once a batch is committed, or if that never happens."""
+
+    batch: Batch
+    then: Callable[[], object]
+    never: Callable[[], object]

@@ -1,0 +1,40 @@
+"""Request threads that stand still for a while: between what they do and the line about it, or between two lines."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from generators.simulator.cluster.settings import Settings
+
+
+class Pause(NamedTuple):
+    """How long the thread of one fetch stands still, in microseconds: others go on meanwhile, and print."""
+
+    late: int = 0
+    """Before it prints what it has done: lines of others come first, about what was done later."""
+    stall: int = 0
+    """Between the attempt to raise the HW and "Recorded replica"."""
+
+    @property
+    def whole(self) -> int:
+        return self.late + self.stall
+
+
+NONE = Pause()
+
+
+class Killed(Exception):
+    """The process ends here and now, in the middle of what it does."""
+
+
+def drawn(settings: Settings, random: Random) -> Pause:
+    """The pause of one fetch; without such settings chance is not asked."""
+    if not (settings.thread_stalls or settings.thread_overtakes):
+        return NONE
+    chance = random.random()
+    if chance < settings.thread_stalls:
+        return Pause(stall=random.randint(*settings.stall_us))
+    if chance < settings.thread_stalls + settings.thread_overtakes:
+        return Pause(late=random.randint(*settings.late_us))
+    return NONE

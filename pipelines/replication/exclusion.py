@@ -1,0 +1,69 @@
+"""Whether the start of a term excludes that committed offsets are lost, where nothing shows that they are.
+
+A start is safe at or above an upper bound of every HW before it. It is safe, too, where a member of the last committed
+ISR was elected whose log is still the one it had as a member: its broker has since neither started again without a
+controlled shutdown nor lost a log directory (PartitionChangeBuilder.electAnyLeader, KIP-966).
+"""
+
+from __future__ import annotations
+
+from pipelines.replication.isr_history import IsrHistory
+from pipelines.replication.notes import Context
+from pipelines.replication.terms import Mark, Term, Terms
+from pipelines.replication.timeline import LOG_DIR_OFFLINE
+
+
+def missing_to_exclude_loss(
+    terms: Terms, term: Term, before: Mark, isr: IsrHistory, as_of: int, context: Context
+) -> list[str]:
+    """What would have to be known to exclude a loss as this term began, in words; empty where it is excluded.
+
+    `before` is the largest HW known of the terms before it.
+    """
+    bounds = [before.bound, before.offset if before.exact else None]
+    if term.offset is not None and any(bound is not None and term.offset >= bound for bound in bounds):
+        return []
+    resumed = term.ordinal > 0
+    missing = [] if resumed else _missing_of_election(term, isr)
+    missing += _missing_of_log(terms, term, isr, min(as_of, term.ts + context.grace_us), context)
+    if not missing:
+        return []
+    start = [] if term.offset is not None else ["start offset"]
+    return [*start, "an upper bound of the HW before", *missing]
+
+
+def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
+    """What keeps an election from being known as that of a member of the last committed ISR."""
+    if term.unclean:
+        return ["a clean election"]
+    last = isr.before_epoch(term.epoch)
+    if last is None:
+        return ["the ISR before the election"]
+    return [] if term.broker_id in last.isr else [f"broker {term.broker_id} in the ISR before the election"]
+
+
+def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, context: Context) -> list[str]:
+    """What keeps the log of the new leader from being known as the one that it had in the ISR."""
+    broker, resumed = term.broker_id, term.ordinal > 0
+    since = terms.started_before(term) if resumed else isr.member_since(broker, term.epoch)
+    stopped, restarts, missing = False, 0, []
+    for ts, detail, _ in context.broker_states(broker, until):
+        if detail == "controlled_shutdown":
+            stopped = True
+        elif detail == "started":
+            restarts += ts >= since and not stopped
+            stopped = False
+        elif detail == LOG_DIR_OFFLINE and ts >= since:
+            missing.append(f"the log directories of broker {broker}")
+    unexplained = (resumed or terms.restarted.get(broker, -1) >= since) and not _stopped_cleanly(
+        broker, since, until, context
+    )
+    if restarts or unexplained:
+        missing.append(f"a controlled shutdown of broker {broker} before it started again")
+    return missing
+
+
+def _stopped_cleanly(broker: int, since: int, until: int, context: Context) -> bool:
+    """Whether a controlled shutdown of this broker was reported since then."""
+    states = context.broker_states(broker, until)
+    return any(detail == "controlled_shutdown" and ts >= since for ts, detail, _ in states)

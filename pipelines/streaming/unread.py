@@ -1,0 +1,104 @@
+"""What bronze holds that the streaming job has not read, by cluster: without Spark, on a disk or an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from generators.files import StorageOptions, file_system
+from pipelines.delta_log import commits
+from pipelines.streaming.bronze_log import BronzeLog, File, Offset, VersionVanishedError, added
+from pipelines.streaming.checkpoint import committed_offset
+from schemas import replication_events
+
+TRUSTED = 32
+"""Statistics may cut off names that are as long."""
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What the job has yet to read of one cluster: events, and when (wall clock) the oldest were committed."""
+
+    events: int
+    oldest: datetime
+
+
+@dataclass(frozen=True)
+class Bronze:
+    """The clusters of bronze, and what the job has yet to read of each that has such."""
+
+    clusters: frozenset[str] = frozenset()
+    backlogs: Mapping[str, Backlog] | None = None
+
+    def backlog(self, cluster: str) -> Backlog | None:
+        return (self.backlogs or {}).get(cluster)
+
+
+def bronze_of(lake: str, storage_options: StorageOptions | None = None) -> Bronze:
+    """The clusters in bronze, and the backlogs of the job. Nothing where there is no bronze."""
+    from deltalake import DeltaTable
+
+    uri, options = f"{lake.rstrip('/')}/{replication_events.TABLE.path}", dict(storage_options or {})
+    if not DeltaTable.is_deltatable(uri, storage_options=options):
+        return Bronze()
+    last, log = DeltaTable(uri, storage_options=options).version(), BronzeLog(uri, options)
+    present = log.files(last, last)
+    backlogs = _backlogs(log, _unread(log, present, committed_offset(lake, options), last))
+    named = {name for file in present for name in file.clusters if name and len(name) < TRUSTED}
+    return Bronze(frozenset(named | backlogs.keys()), backlogs)
+
+
+def _unread(log: BronzeLog, present: list[File], offset: Mapping[str, Any] | None, last: int) -> list[File]:
+    """The files behind a committed offset; where the log does not have them any more, all there are."""
+    if offset is None:
+        return present
+    try:
+        return list(_behind(log, _offset(offset), last))
+    except (FileNotFoundError, VersionVanishedError):
+        return present
+
+
+def _offset(offset: Mapping[str, Any]) -> Offset:
+    """An offset of either source; Delta's own order of the files in a version is not known, so it counts as unread."""
+    if "reservoirVersion" not in offset:
+        return Offset(**offset)
+    version = int(offset["reservoirVersion"])
+    return Offset(version if offset["isStartingVersion"] else 0, version)
+
+
+def _behind(log: BronzeLog, at: Offset, last: int) -> Iterator[File]:
+    """The files of the versions from an offset on."""
+    first, skipped = at.version, at.index
+    if first == at.snapshot:
+        yield from log.files(first, first)[skipped:]
+        first, skipped = first + 1, 0
+    for commit in commits(log.uri, range(first, last + 1), log.storage_options):
+        yield from added(commit)[skipped:]
+        skipped = 0
+
+
+def _backlogs(log: BronzeLog, files: Iterable[File]) -> dict[str, Backlog]:
+    found: dict[str, Backlog] = {}
+    for file in files:
+        at = datetime.fromtimestamp(file.committed_ms / 1000, UTC)
+        for cluster, events in _events(log, file).items():
+            known = found.get(cluster, Backlog(0, at))
+            found[cluster] = Backlog(known.events + events, min(known.oldest, at))
+    return found
+
+
+def _events(log: BronzeLog, file: File) -> dict[str, int]:
+    """How many events of each cluster a file holds; by its statistics where they name one cluster."""
+    least, largest = file.clusters
+    if least is not None and least == largest and len(least) < TRUSTED:
+        return {least: file.rows}
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file_system(log.uri, log.storage_options).open_input_file(file.path)) as parquet:
+            counted = parquet.read(columns=["cluster"])["cluster"].value_counts().to_pylist()
+    except FileNotFoundError:  # what is gone cannot be read: its statistics are all there is
+        return dict.fromkeys((name for name in file.clusters if name), file.rows)
+    return {row["values"]: row["counts"] for row in counted}

@@ -1,0 +1,30 @@
+"""What is known of a cluster, in words: judged or not, its present, its losses. Pure: no files, no clock."""
+
+from pipelines.verdict.records import (
+    Backlog,
+    ClusterRecord,
+    Condition,
+    FallGroup,
+    Limits,
+    NotUnderstood,
+    PartitionGroup,
+    Source,
+    State,
+)
+from pipelines.verdict.verdict import Line, Verdict, lines, verdict
+
+__all__ = [
+    "Backlog",
+    "ClusterRecord",
+    "Condition",
+    "FallGroup",
+    "Limits",
+    "Line",
+    "NotUnderstood",
+    "PartitionGroup",
+    "Source",
+    "State",
+    "Verdict",
+    "lines",
+    "verdict",
+]

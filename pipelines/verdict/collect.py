@@ -1,0 +1,188 @@
+"""The one reader of what verdicts rest on: few queries to a lake, without Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pipelines.look import Filter, Lake, Row, View, beginnings, presents, text
+from pipelines.since import Since, starts
+from pipelines.streaming.unread import Bronze, bronze_of
+from pipelines.verdict import judged
+from pipelines.verdict.falls import falls
+from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
+from pipelines.verdict.sources import Reports, reports
+from pipelines.verdict.standing import Quiet, standing
+from schemas import partition_health, telemetry_gaps
+
+OTHERS_SPEAK = timedelta(seconds=10)
+"""What others say of a partition sooner after its leader's last word may come of clocks that differ."""
+NOT_UNDERSTOOD = "not understood: "
+"""So begins the detail of a `lost` row whose lines were there, in a shape that is not known."""
+_HEALTH = View(partition_health.TABLE, "last_event_ts", "")
+_GAPS = View(telemetry_gaps.TABLE, "ts", "")
+
+Groups = Mapping[str, list[PartitionGroup]]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The clusters of a lake as they were found, and the brokers that report nothing."""
+
+    lake: Lake
+    wanted: Filter
+    records: tuple[ClusterRecord, ...]
+    quiet: tuple[Quiet, ...]
+
+    def partitions(self, limit: int, *, sound: bool) -> tuple[list[Row], int]:
+        """At most `limit` partitions, the worst first, and how many there are; `sound`: those too that are in sync.
+
+        Else those of clusters that have ended are left out: how they stood is history.
+        """
+        table = self.lake.open(partition_health.TABLE)
+        if table is None:
+            return [], 0
+        where = _now(self.wanted)
+        rows = f"SELECT *, count(*) OVER () AS matching FROM ({standing(where, self.quiet)}) WHERE {self._kept(sound)}"
+        order = "CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
+        found = self.lake.query(table, f"{rows} ORDER BY {order} LIMIT {limit}")
+        return found, found[0]["matching"] if found else 0
+
+    def _kept(self, sound: bool) -> str:
+        ended = [text(record.cluster) for record in self.records if judged.ended(record)]
+        if sound:
+            return "true"
+        wrong = f"(rank < {len(Condition) - 1} OR unknown)"
+        return f"{wrong} AND cluster NOT IN ({', '.join(ended)})" if ended else wrong
+
+
+def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: datetime) -> Survey:
+    """What is known of the clusters of a lake, or of the one `wanted`, at the moment `now` of the wall clock."""
+    known, bronze = presents(lake), bronze_of(lake.path, lake.storage_options)
+    known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
+    names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
+    told, begun = reports(lake, known, limits.look_back_s), beginnings(lake)
+    records = [_seen(name, begun.get(name), known.get(name), bronze, told[name]) for name in sorted(names)]
+    quiet = tuple(q for record in records for q in _quiet(record, told[record.cluster], limits, now))
+    wanted = replace(wanted, since=starts(since, known))
+    asked = tuple(record for record in _filled(lake, wanted, records, quiet) if _concerned(record))
+    return Survey(lake, wanted, asked, quiet)
+
+
+def _concerned(record: ClusterRecord) -> bool:
+    """Whether a cluster has what is asked for, or may have."""
+    return bool(not record.scope or record.partitions or record.falls or record.backlog)
+
+
+def _seen(name: str, begun: datetime | None, present: datetime | None, bronze: Bronze, told: Reports) -> ClusterRecord:
+    unread = bronze.backlog(name)
+    return ClusterRecord(
+        name,
+        reconstructed=present is not None or unread is None,
+        judged_from=begun,
+        judged_to=present,
+        backlog=Backlog(unread.events, unread.oldest) if unread else None,
+        closed=told.closed,
+        sources=tuple(told.sources),
+    )
+
+
+def _quiet(record: ClusterRecord, told: Reports, limits: Limits, now: datetime) -> Iterator[Quiet]:
+    """The brokers of which nothing is heard: their sources are silent, or they went down and nobody followed."""
+    if judged.ended(record):
+        return
+    silent = judged.silent(record, limits, now)
+    if len(silent) == len(record.sources):
+        yield Quiet(record.cluster, None)
+        return
+    last: dict[int, datetime] = {}
+    for source in record.sources:
+        last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
+    heard = {source.broker_id for source in record.sources if source not in silent}
+    gone = {broker: ts for broker, ts in last.items() if broker not in heard} | told.down
+    for broker, ts in sorted(gone.items()):
+        yield Quiet(record.cluster, broker, ts + OTHERS_SPEAK)
+
+
+def _filled(
+    lake: Lake, wanted: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
+) -> Iterator[ClusterRecord]:
+    """The records with what the tables say of each cluster."""
+    groups, levels, fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, wanted)
+    gaps, odd = _gaps(lake, wanted), _not_understood(lake, wanted)
+    for record in records:
+        name = record.cluster
+        yield replace(
+            record, groups=tuple(groups[name]), levels=levels[name], gaps=gaps[name], not_understood=tuple(odd[name]),
+            falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
+            suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
+        )  # fmt: skip
+
+
+def _scope(wanted: Filter) -> str:
+    """What of a cluster is asked for, as it stands behind its name."""
+    if wanted.topic is None:
+        return "" if wanted.partition is None else f"/*-{wanted.partition}"
+    return f"/{wanted.topic}" + ("" if wanted.partition is None else f"-{wanted.partition}")
+
+
+def _now(wanted: Filter) -> str:
+    """Rows of the present are filtered by place, never by time."""
+    return replace(wanted, since=None).where(_HEALTH)
+
+
+def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
+    keys = "cluster, condition, who, unknown"
+    values = "count(*) AS partitions, max(stalled_ms) AS stalled_ms"
+    sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet)}) GROUP BY {keys} ORDER BY {keys}"
+    found: Groups = defaultdict(list)
+    for row in _rows(lake, _HEALTH, sql):
+        who = tuple(int(number) for number in row["who"].split(",") if number)
+        group = PartitionGroup(Condition[row["condition"]], who, row["partitions"], row["unknown"], row["stalled_ms"])
+        found[row["cluster"]].append(group)
+    return found
+
+
+def _levels(lake: Lake, wanted: Filter) -> Mapping[str, dict[int | None, int]]:
+    """Partitions by level; unknown in a lake whose job is older than the column."""
+    table = lake.open(partition_health.TABLE)
+    there = table is not None and any(field.name == "level" for field in table.schema().fields)
+    level = "level" if there else "cast(NULL AS int)"
+    where = f"SELECT cluster, {level} AS level FROM t WHERE {_now(wanted)}"
+    found: dict[str, dict[int | None, int]] = defaultdict(dict)
+    for row in _rows(lake, _HEALTH, f"SELECT cluster, level, count(*) AS n FROM ({where}) GROUP BY cluster, level"):
+        found[row["cluster"]][row["level"]] = row["n"]
+    return found
+
+
+def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    sql = f"SELECT cluster, kind, count(*) AS n FROM t WHERE {_noticed(wanted)} AND NOT {_ODD} GROUP BY cluster, kind"
+    for row in _rows(lake, _GAPS, sql):
+        found[row["cluster"]][row["kind"]] = row["n"]
+    return found
+
+
+def _not_understood(lake: Lake, wanted: Filter) -> Mapping[str, list[NotUnderstood]]:
+    found: dict[str, list[NotUnderstood]] = defaultdict(list)
+    keys, values = "cluster, source_id", "count(*) AS n, min(detail) AS detail"
+    sql = f"SELECT {keys}, {values} FROM t WHERE {_noticed(wanted)} AND {_ODD} GROUP BY {keys} ORDER BY {keys}"
+    for row in _rows(lake, _GAPS, sql):
+        shape = row["detail"].removeprefix(NOT_UNDERSTOOD)
+        found[row["cluster"]].append(NotUnderstood(row["source_id"], row["n"], shape))
+    return found
+
+
+_ODD = f"coalesce(starts_with(detail, {text(NOT_UNDERSTOOD)}), false)"
+
+
+def _noticed(wanted: Filter) -> str:
+    """Gaps are those of a cluster's telemetry, whatever of it is asked for."""
+    return Filter(wanted.cluster, since=wanted.since).where(_GAPS)
+
+
+def _rows(lake: Lake, view: View, sql: str) -> list[Row]:
+    table = lake.open(view.table)
+    return [] if table is None else lake.query(table, sql)

@@ -1,0 +1,63 @@
+"""Falls of a HW that cost committed records, or may have, grouped by what they came of."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pipelines.look import VIEWS, Filter, Lake, Row
+from pipelines.verdict.losses import NOT_EXCLUDED
+from pipelines.verdict.records import FallGroup
+from pipelines.verdict.words import NAMED
+from schemas import hw_regressions
+
+_PLACE = "concat(topic, '-', partition)"
+_FELL = f"""CASE
+  WHEN class = '{NOT_EXCLUDED}' THEN {_PLACE}
+  WHEN lost_from IS NULL OR lost_to IS NULL THEN concat({_PLACE}, ' HW ', hw_before, ' to ', hw_after)
+  ELSE concat({_PLACE}, ' offsets ', lost_from, '..', lost_to - 1) END"""
+_STRINGS = r'"missing": ?(\[(?:"(?:[^"\\]|\\.)*"(?:, ?)?)*\])'
+_GROUPS = f"""
+SELECT cluster, class, severity, proof, leader_id, leader_id_before, missing, min(ts) AS first, max(ts) AS last,
+  count(DISTINCT place) AS partitions, sum(lost_records) AS lost_records,
+  array_slice(array_agg(fell ORDER BY character_length(fell), fell), 1, {NAMED}) AS examples
+FROM (SELECT *, {_PLACE} AS place, {_FELL} AS fell,
+  CASE WHEN class = '{NOT_EXCLUDED}' THEN regexp_match(evidence, '{_STRINGS}')[1] END AS missing FROM ({{falls}}))
+WHERE severity <> 'info' OR class = '{NOT_EXCLUDED}'
+GROUP BY cluster, class, severity, proof, leader_id, leader_id_before, missing
+"""
+_PARTITIONS = f"""
+SELECT cluster, severity, count(DISTINCT {_PLACE}) AS partitions FROM ({{falls}}) WHERE severity <> 'info'
+GROUP BY cluster, severity
+"""
+
+
+@dataclass
+class Falls:
+    """Of one cluster: the groups, and in how many partitions something is lost, and may be lost."""
+
+    groups: list[FallGroup] = field(default_factory=list)
+    partitions: dict[str, int] = field(default_factory=dict)
+
+
+def falls(lake: Lake, wanted: Filter) -> dict[str, Falls]:
+    """The falls by cluster, the latest revision of each."""
+    table = lake.open(hw_regressions.TABLE)
+    found: dict[str, Falls] = defaultdict(Falls)
+    if table is None:
+        return found
+    latest = VIEWS["regressions"].select(wanted)
+    for row in lake.query(table, _GROUPS.format(falls=latest)):
+        found[row["cluster"]].groups.append(_group(row))
+    for row in lake.query(table, _PARTITIONS.format(falls=latest)):
+        found[row["cluster"]].partitions[row["severity"]] = row["partitions"]
+    return found
+
+
+def _group(row: Row) -> FallGroup:
+    return FallGroup(
+        row["class"], row["severity"], row["proof"], row["leader_id"], row["leader_id_before"], row["partitions"],
+        row["first"], row["last"], row["lost_records"], tuple(row["examples"]),
+        tuple(json.loads(row["missing"])) if row["missing"] else (),
+    )  # fmt: skip

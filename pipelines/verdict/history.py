@@ -1,0 +1,56 @@
+"""The third part of a verdict: what was lost of a cluster within the time asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from pipelines.since import Since
+from pipelines.verdict import losses, words
+from pipelines.verdict.judged import Judged, missing
+from pipelines.verdict.records import ClusterRecord, Limits, State
+
+
+def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str]]:
+    """A sentence per state of a cluster's history; nothing of one that was never reconstructed."""
+    if not record.reconstructed or record.judged_to is None:
+        return []
+    when = _when(limits.since, record.judged_from, record.judged_to)
+    found = [(state, f"{text} ({when})") for state, text in _found(record)]
+    if judged.state is State.NOT_JUDGED:
+        after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
+        before = "" if found else f"; before that no loss was found ({when})"
+        return [*found, (State.OK, after + before)]
+    return found or [(State.OK, _none(record, when))]
+
+
+def start(since: Since, judged_to: datetime) -> datetime | None:
+    """From when on history is asked for, of a cluster judged up to that moment; None: from its beginning."""
+    return judged_to - since if isinstance(since, timedelta) else since
+
+
+def _found(record: ClusterRecord) -> Iterator[tuple[State, str]]:
+    gone = [group for group in record.falls if group.severity == "critical"]
+    suspect = [group for group in record.falls if group.severity == "warning"]
+    open_ = [group for group in record.falls if group.name == losses.NOT_EXCLUDED]
+    if gone:
+        yield State.LOST, losses.lost(gone, record.lost_in)
+    if suspect:
+        yield State.LOSS_NOT_EXCLUDED, losses.may_be_lost(suspect, record.suspect)
+    if open_:
+        yield State.LOSS_NOT_EXCLUDED, losses.not_excluded(open_)
+
+
+def _none(record: ClusterRecord, when: str) -> str:
+    said = f"no loss is known {when}, at {words.levels(record.levels)}"
+    if holes := list(missing(record)):
+        return f"{said}, as far as it was seen: {'; '.join(holes)}"
+    return said
+
+
+def _when(since: Since, begun: datetime | None, judged_to: datetime) -> str:
+    """The time that is spoken of: nothing is said of a time before the telemetry began."""
+    first = start(since, judged_to)
+    if begun is not None:
+        first = begun if first is None else max(first, begun)
+    return f"from {words.clock(first) if first else 'its beginning'} to {words.clock(judged_to)}"

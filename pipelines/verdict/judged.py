@@ -1,0 +1,114 @@
+"""The first part of a verdict: up to when a cluster is judged, how well it is seen, and whether it is judged at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pipelines.verdict import words
+from pipelines.verdict.records import ClusterRecord, Limits, NotUnderstood, Source, State
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Up to when and how well a cluster is judged; `silent` are sources that report no more."""
+
+    state: State
+    to: datetime | None
+    ended: bool
+    silent: tuple[Source, ...]
+    text: str
+
+
+def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
+    """Whether a cluster is judged at the moment `now` of the wall clock, and its sentence."""
+    state = State.NOT_JUDGED if _behind(record, limits, now) else State.OK
+    quiet = silent(record, limits, now)
+    said = _not_judged(record, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
+    text = "; ".join(said)
+    return Judged(state, record.judged_to, ended(record), quiet, text)
+
+
+def ended(record: ClusterRecord) -> bool:
+    """Whether a drain has closed the cluster, and nothing was reported since."""
+    return record.closed is not None and all(source.reported_to <= record.closed for source in record.sources)
+
+
+def silent(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[Source, ...]:
+    """The sources that report no more, by the wall clock; none of a cluster that has ended."""
+    if ended(record):
+        return ()
+    oldest = now - timedelta(seconds=limits.stale_after_s)
+    return tuple(source for source in record.sources if source.reported_to < oldest)
+
+
+def not_judged_from(reconstructed: bool, oldest: datetime, behind_after_s: float) -> datetime:
+    """From when on (wall clock) a cluster counts as not judged whose `oldest` commit of bronze waits to be read.
+
+    At once, where nothing of it was ever reconstructed: there is no earlier verdict that could still hold.
+    """
+    return oldest + timedelta(seconds=behind_after_s) if reconstructed else oldest
+
+
+def not_judged(reconstructed: bool, oldest: datetime) -> str:
+    """Why a cluster is not judged; nothing in it changes while only time passes."""
+    why = (
+        f"`hwmark run` has not read what bronze got since {words.clock(oldest)}"
+        if reconstructed
+        else "nothing of it was ever reconstructed, so neither its state nor its losses are known"
+    )
+    return f"{State.NOT_JUDGED.value}: {why}"
+
+
+def silence(sources: Sequence[Source]) -> str:
+    """Which sources report no more, and since when; nothing in it changes while only time passes."""
+    since = min(source.reported_to for source in sources)
+    names = words.listed(sorted(source.source_id for source in sources))
+    who = words.brokers(source.broker_id for source in sources if source.broker_id >= 0)
+    of = f" of {who}" if any(source.broker_id >= 0 for source in sources) else ""
+    return f"{words.count(len(sources), 'source')}{of} silent since {words.clock(since)}: {names}"
+
+
+def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:
+    if record.backlog is None:
+        return False
+    return not_judged_from(record.reconstructed, record.backlog.oldest, limits.behind_after_s) < now
+
+
+def _not_judged(record: ClusterRecord, now: datetime) -> Iterator[str]:
+    if backlog := record.backlog:
+        yield not_judged(record.reconstructed, backlog.oldest)
+        yield f"{words.count(backlog.events, 'event')} to read, the oldest for {words.span(now - backlog.oldest)}"
+    if record.judged_to:
+        yield f"judged up to {words.clock(record.judged_to)}, at {words.levels(record.levels)}"
+
+
+def _judged(record: ClusterRecord, quiet: Sequence[Source], now: datetime) -> Iterator[str]:
+    if record.judged_to is None:
+        yield "judged, but nothing was reported of any partition"
+    elif ended(record):
+        yield f"judged up to its end at {words.clock(record.judged_to)}, at {words.levels(record.levels)}"
+    else:
+        ago = words.span(now - record.judged_to)
+        yield f"judged up to {words.clock(record.judged_to)}, {ago} ago, at {words.levels(record.levels)}"
+    if quiet:
+        yield silence(quiet)
+    yield from missing(record)
+
+
+def missing(record: ClusterRecord) -> Iterator[str]:
+    """What is known to be missing of the telemetry."""
+    if gaps := record.gaps.get("gap", 0):
+        yield f"{words.count(gaps, 'gap')} in its telemetry"
+    if clocks := record.gaps.get("clock", 0):
+        yield f"{words.count(clocks, 'clock')} found wrong"
+    if record.not_understood:
+        yield _not_understood(record.not_understood)
+
+
+def _not_understood(found: Sequence[NotUnderstood]) -> str:
+    most = max(found, key=lambda one: one.lines)
+    lines = words.count(sum(one.lines for one in found), "line")
+    sources = words.listed([one.source_id for one in found])
+    return f'{lines} of {sources} not understood, such as "{most.shape}"'

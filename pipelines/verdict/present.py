@@ -1,0 +1,133 @@
+"""The second part of a verdict: how the partitions of a cluster stand now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+from pipelines.verdict import words
+from pipelines.verdict.judged import Judged
+from pipelines.verdict.records import ClusterRecord, Condition, PartitionGroup, State
+
+STATES = {
+    Condition.OFFLINE: State.OFFLINE,
+    Condition.UNDER_MIN_ISR: State.UNDER_MIN_ISR,
+    Condition.HELD_BACK: State.HELD_BACK,
+}
+"""The conditions that are states of a cluster; the others are remarks on one that works."""
+SHOWN = 3
+"""Groups of brokers that a sentence names."""
+CLOSING = "`hwmark run --once --drain` closes a recording that is complete"
+
+
+def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
+    """A sentence per state that partitions are in, with that state: one at least of a cluster with partitions."""
+    if not record.partitions:
+        return []
+    if judged.ended:
+        return [(State.OK, _ended(record))]
+    if judged.state is State.NOT_JUDGED:
+        return [(State.OK, f"when last judged, {_summed(record.groups, record)}")]
+    said = list(_troubles(record, judged))
+    if not said:
+        return [(State.OK, f"OK: {_sound(record)}")]
+    remarks = _remarks([group for group in record.groups if not group.unknown], record)
+    return [*said, (State.OK, "; ".join(remarks))] if remarks else said
+
+
+def gone(condition: Condition, brokers: Iterable[int], partitions: str) -> str:
+    """Who is missing, then what that does: `brokers 2, 3 gone: 12 of 40 partitions under min ISR`."""
+    return f"{words.brokers(brokers)} gone: {partitions} {condition.value}"
+
+
+def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, str]]:
+    known = [group for group in record.groups if not group.unknown]
+    for condition, state in STATES.items():
+        if groups := [group for group in known if group.condition is condition]:
+            yield state, f"{state.value}: {_together(groups, record)}"
+    if unknown := [group for group in record.groups if group.unknown]:
+        yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
+
+
+def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:
+    """What is worth a word, and no state of a cluster."""
+    by_condition = (
+        [group for group in groups if group.condition is condition]
+        for condition in (Condition.UNDER_REPLICATED, Condition.OUT_OF_SYNC)
+    )
+    return [_together(found, record) for found in by_condition if found]
+
+
+def _together(groups: Sequence[PartitionGroup], record: ClusterRecord) -> str:
+    """Groups of one condition, the largest first."""
+    ordered = sorted(groups, key=lambda group: (-group.partitions, group.brokers))
+    said = [_group(group, record) for group in ordered[:SHOWN]]
+    if rest := ordered[SHOWN:]:
+        said.append(f"{words.count(_sum(rest), 'more partition')} because of others")
+    return "; ".join(said)
+
+
+def _group(group: PartitionGroup, record: ClusterRecord) -> str:
+    partitions = _of(group.partitions, record)
+    if group.condition is Condition.HELD_BACK:
+        longest = (
+            f", the longest for {words.span(timedelta(milliseconds=group.stalled_ms))}" if group.stalled_ms else ""
+        )
+        back = "holds" if len(group.brokers) == 1 else "hold"
+        return f"{words.brokers(group.brokers)} {back} back {partitions}{longest}"
+    if group.condition is Condition.OUT_OF_SYNC:
+        return f"{words.brokers(group.brokers)} out of sync in {partitions}"
+    return gone(group.condition, group.brokers, partitions)
+
+
+def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Judged) -> str:
+    """Whose silence leaves partitions unknown, and how they stood before."""
+    if len(judged.silent) == len(record.sources):
+        last = max((source.reported_to for source in record.sources), default=None)
+        who = f"no source reports any more, the last did at {words.clock(last)}" if last else "no source reports"
+        return f"{who}; then {_summed(groups, record)}; {CLOSING}"
+    silent = [group for group in groups if group.brokers]
+    said = []
+    if silent:
+        leaders = words.brokers(broker for group in silent for broker in group.brokers)
+        stand = f"how {_of(_sum(silent), record)} {'stands' if _sum(silent) == 1 else 'stand'} is not known"
+        said.append(f"{leaders} stopped reporting: {stand}; before, {_summed(silent, None)}")
+    if unsaid := _sum(group for group in groups if not group.brokers):
+        said.append(f"who leads {_of(unsaid, record)}, or is in sync, was never reported")
+    return "; ".join(said)
+
+
+def _ended(record: ClusterRecord) -> str:
+    return f"ended at {words.clock(record.judged_to)}; then {_summed(record.groups, record)}"
+
+
+def _summed(groups: Sequence[PartitionGroup], record: ClusterRecord | None) -> str:
+    """`6 of 19 partitions were offline, 13 in sync`."""
+    counts = {c: sum(g.partitions for g in groups if g.condition is c) for c in Condition}
+    there = [(number, condition.value) for condition, number in counts.items() if number]
+    if len(there) == 1:
+        number, condition = there[0]
+        every = f"{words.count(number, 'partition')}" if record is None or number == record.partitions else None
+        return f"{every or _of(number, record)} {'was' if number == 1 else 'were'} {condition}"
+    return ", ".join(f"{number:,} {'was' if number == 1 else 'were'} {condition}" for number, condition in there)
+
+
+def _sound(record: ClusterRecord) -> str:
+    """What is said of a cluster whose partitions all work."""
+    partitions = words.count(record.partitions, "partition")
+    if remarks := _remarks(record.groups, record):
+        return "; ".join([partitions, *remarks])
+    if any(not level for level in record.levels):
+        return f"{partitions}, every replica in the ISR; at level 0 nothing shows who holds a HW back"
+    return f"{partitions}, all in sync"
+
+
+def _of(number: int, record: ClusterRecord | None) -> str:
+    total = number if record is None else record.partitions
+    return (
+        words.count(number, "partition") if number == total == 1 else f"{number:,} of {words.count(total, 'partition')}"
+    )
+
+
+def _sum(groups: Iterable[PartitionGroup]) -> int:
+    return sum(group.partitions for group in groups)

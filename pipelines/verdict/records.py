@@ -1,0 +1,139 @@
+"""What a verdict rests on: small typed records that `pipelines.verdict.collect` reads from a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+
+from pipelines.since import Since
+
+
+class State(Enum):
+    """What can be said of a cluster, the worst first: the order sorts lines, and nothing else."""
+
+    NOT_JUDGED = "NOT JUDGED"
+    LOST = "LOST"
+    LOSS_NOT_EXCLUDED = "LOSS NOT EXCLUDED"
+    OFFLINE = "OFFLINE"
+    UNDER_MIN_ISR = "UNDER MIN ISR"
+    UNKNOWN = "UNKNOWN"
+    HELD_BACK = "HELD BACK"
+    OK = "OK"
+
+    @property
+    def rank(self) -> int:
+        return list(State).index(self)
+
+
+class Condition(Enum):
+    """How a partition stands, the worst first; one that is several counts as the first."""
+
+    OFFLINE = "offline"
+    UNDER_MIN_ISR = "under min ISR"
+    HELD_BACK = "held back"
+    UNDER_REPLICATED = "under-replicated"
+    OUT_OF_SYNC = "out of sync"
+    IN_SYNC = "in sync"
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What `run` has yet to read of a cluster: events, and when (wall clock) the oldest were committed."""
+
+    events: int
+    oldest: datetime
+
+
+@dataclass(frozen=True)
+class Source:
+    """A telemetry writer, and up to when (event time) it has reported everything."""
+
+    source_id: str
+    broker_id: int
+    reported_to: datetime
+
+
+@dataclass(frozen=True)
+class NotUnderstood:
+    """Lines of one source, of a logger that carries evidence, whose shape is not known."""
+
+    source_id: str
+    lines: int
+    shape: str
+
+
+@dataclass(frozen=True)
+class PartitionGroup:
+    """Partitions that stand alike because of the same brokers; `unknown`: so they stood when last reported."""
+
+    condition: Condition
+    brokers: tuple[int, ...]
+    partitions: int
+    unknown: bool = False
+    stalled_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class FallGroup:
+    """Falls of the HW of one class, proof and change of leader; `examples` are some of them in words.
+
+    `lost_records` is None where no range is known; `missing` is what there was not to exclude a loss with.
+    """
+
+    name: str
+    severity: str
+    proof: str
+    leader_id: int | None
+    leader_id_before: int | None
+    partitions: int
+    first: datetime
+    last: datetime
+    lost_records: int | None = None
+    examples: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ClusterRecord:
+    """One cluster of a lake; None and empty where nothing is known.
+
+    `judged_from` and `judged_to` are its beginning and its present in event time, as far as the reconstruction has
+    come; `reconstructed`: whether it ever read anything of it. `levels` counts partitions by the telemetry level of who
+    led them last, `closed` is when a drain ended its telemetry. Groups and falls are of the `scope` asked for, such as
+    a topic; `lost_in` and `suspect` count the partitions with a loss, and with one that is not proven.
+    """
+
+    cluster: str
+    reconstructed: bool = True
+    judged_from: datetime | None = None
+    judged_to: datetime | None = None
+    backlog: Backlog | None = None
+    closed: datetime | None = None
+    sources: tuple[Source, ...] = ()
+    levels: Mapping[int | None, int] = field(default_factory=dict)
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    not_understood: tuple[NotUnderstood, ...] = ()
+    groups: tuple[PartitionGroup, ...] = ()
+    falls: tuple[FallGroup, ...] = ()
+    lost_in: int = 0
+    suspect: int = 0
+    scope: str = ""
+
+    @property
+    def partitions(self) -> int:
+        return sum(group.partitions for group in self.groups)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a source is silent and the job behind, in seconds of the wall clock, and since when history is asked for.
+
+    `look_back_s`: a source that has reported nothing for so long of its cluster's time is forgotten.
+    """
+
+    stale_after_s: float = 300
+    behind_after_s: float = 300
+    since: Since = timedelta(days=1)
+    look_back_s: int = 21_600

@@ -1,0 +1,68 @@
+"""How a row of `gold/partition_health` stands, in SQL: its condition, because of whom, and whether that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipelines.look import instant, text
+from pipelines.verdict.records import Condition
+
+STALLED_MS = 10_000
+"""A HW that stands below the leader's log end for longer is held back."""
+
+_IS = {
+    Condition.OFFLINE: "offline",
+    Condition.UNDER_MIN_ISR: "under_min_isr",
+    Condition.HELD_BACK: f"stalled_ms > {STALLED_MS}",
+    Condition.UNDER_REPLICATED: "under_replicated",
+    Condition.OUT_OF_SYNC: "cardinality(out_of_sync) > 0",
+}
+_WHO = {
+    Condition.OFFLINE: "isr",
+    Condition.UNDER_MIN_ISR: "array_except(ar, isr)",
+    Condition.HELD_BACK: "holding_replicas",
+    Condition.UNDER_REPLICATED: "array_except(ar, isr)",
+    Condition.OUT_OF_SYNC: "out_of_sync",
+}
+_UNSAID = "leader_id IS NULL OR (NOT coalesce(offline, false) AND under_replicated IS NULL)"
+"""Who leads, or who is in sync, was never reported."""
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """A broker that has reported nothing since; None: of all brokers of the cluster, and of those that led nobody."""
+
+    cluster: str
+    broker_id: int | None
+    since: datetime | None = None
+
+
+def standing(where: str, quiet: Iterable[Quiet]) -> str:
+    """The query for the rows that match, each with `condition`, `rank`, `who` (broker ids) and `unknown`.
+
+    `who` is of what is not known the leader that reports nothing. What a quiet broker led is known where somebody
+    else spoke of it since.
+    """
+    conditions = " ".join(f"WHEN {sql} THEN '{one.name}'" for one, sql in _IS.items())
+    ranks = " ".join(f"WHEN '{one.name}' THEN {rank}" for rank, one in enumerate(_IS))
+    who = " ".join(f"WHEN '{one.name}' THEN array_to_string(array_sort({sql}), ',')" for one, sql in _WHO.items())
+    stands = f"SELECT *, CASE {conditions} ELSE '{Condition.IN_SYNC.name}' END AS condition FROM t WHERE {where}"
+    silent = " OR ".join(map(_silent, quiet)) or "false"
+    said = (
+        f"SELECT *, CASE WHEN {silent} THEN cast(leader_id AS string) WHEN {_UNSAID} THEN '' END AS silent_leader "
+        f"FROM ({stands})"
+    )
+    return (
+        f"SELECT *, CASE condition {ranks} ELSE {len(_IS)} END AS rank, silent_leader IS NOT NULL AS unknown, "
+        f"coalesce(silent_leader, CASE condition {who} END, '') AS who FROM ({said})"
+    )
+
+
+def _silent(quiet: Quiet) -> str:
+    cluster = f"cluster = {text(quiet.cluster)}"
+    if quiet.broker_id is None:
+        return f"({cluster})"
+    led = f"{cluster} AND leader_id = {quiet.broker_id}"
+    return f"({led})" if quiet.since is None else f"({led} AND last_event_ts <= {instant(quiet.since)})"

@@ -1,0 +1,57 @@
+"""The one function that words what is known of a cluster, for every surface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipelines.verdict.history import history
+from pipelines.verdict.judged import Judged, judged
+from pipelines.verdict.present import present
+from pipelines.verdict.records import ClusterRecord, Limits, State
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sentence of a verdict; `part` is judged, present or history."""
+
+    cluster: str
+    part: str
+    state: State
+    text: str
+    scope: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.cluster}{self.scope}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of one cluster, the worst sentence first."""
+
+    cluster: str
+    judged: Judged
+    lines: tuple[Line, ...]
+
+    @property
+    def state(self) -> State:
+        """The worst of its states."""
+        return self.lines[0].state
+
+
+def verdict(record: ClusterRecord, limits: Limits, now: datetime) -> Verdict:
+    """What is known of a cluster at the moment `now` of the wall clock (aware)."""
+    first = judged(record, limits, now)
+    said = [
+        Line(record.cluster, "judged", first.state, first.text),
+        *(Line(record.cluster, "present", *line, record.scope) for line in present(record, first)),
+        *(Line(record.cluster, "history", *line, record.scope) for line in history(record, first, limits)),
+    ]
+    return Verdict(record.cluster, first, tuple(sorted(said, key=lambda line: line.state.rank)))
+
+
+def lines(verdicts: Iterable[Verdict]) -> list[Line]:
+    """Every sentence: the clusters with the worst states first, and the worst of each first."""
+    ordered = sorted(verdicts, key=lambda one: (one.state.rank, one.cluster))
+    return [line for one in ordered for line in one.lines]

@@ -1,0 +1,60 @@
+"""The words that every verdict is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+NAMED = 3
+"""Things that a sentence names; it counts the others."""
+LEVELS = {0: "stock INFO", 1: "polled offsets", 2: "lean TRACE", 3: "full TRACE"}
+
+
+def count(number: int, thing: str) -> str:
+    """`1 partition`, `2,000 partitions`."""
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def clock(ts: datetime | None) -> str:
+    """A date and time of day, UTC."""
+    return "an unknown time" if ts is None else f"{ts:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def brokers(ids: Iterable[int]) -> str:
+    """`broker 3`, `brokers 2, 3`, or `unknown brokers`."""
+    known = sorted(set(ids))
+    if not known:
+        return "unknown brokers"
+    return f"broker{'s' * (len(known) > 1)} {', '.join(map(str, known))}"
+
+
+def listed(words: Sequence[str], limit: int = NAMED, total: int = 0) -> str:
+    """`a, b, c and 9 more`; `total`: how many there are, where `words` are only some."""
+    shown, more = ", ".join(words[:limit]), max(len(words), total) - min(len(words), limit)
+    return f"{shown} and {more:,} more" if more else shown
+
+
+def span(time: timedelta) -> str:
+    """`25 s`, `3 min`, `2 h 10 min`, `5 days`."""
+    seconds = max(0, int(time.total_seconds()))
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days > 1:
+        return f"{days} days"
+    if hours:
+        return f"{hours} h" + (f" {minutes % 60} min" if minutes % 60 else "")
+    return f"{minutes} min" if minutes else f"{seconds} s"
+
+
+def level(number: int | None) -> str:
+    """`level 2 (lean TRACE)`."""
+    return "an unknown level" if number is None else f"level {number} ({LEVELS.get(number, 'unheard of')})"
+
+
+def levels(partitions: Mapping[int | None, int]) -> str:
+    """The levels at which partitions are judged, the least telling first."""
+    found = sorted(partitions, key=lambda n: -1 if n is None else n)
+    if not found:
+        return level(None)
+    if len(found) == 1:
+        return level(found[0])
+    return ", ".join(f"{level(n)} for {count(partitions[n], 'partition')}" for n in found)

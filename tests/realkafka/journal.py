@@ -1,0 +1,24 @@
+"""What was done to the cluster and when: `actions.jsonl`, a line each, on the wall clock."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Writes down every action the moment before it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "actions.jsonl"
+
+    def note(self, action: str, **what: Any) -> int:
+        """Write an action down; returns its time in epoch milliseconds."""
+        now = round(time.time() * 1000)
+        line = {"ts_ms": now, "action": action, **what}
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print("  " + " ".join([time.strftime("%H:%M:%S"), action, *(f"{k}={v}" for k, v in what.items())]), flush=True)
+        return now

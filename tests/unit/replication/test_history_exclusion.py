@@ -1,0 +1,108 @@
+"""Every start of a term is judged: a loss is excluded, found, or not excluded, and then it is said what is missing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from history_cases import Around, follower, isr, leader, regressions, seen
+
+BLIND = {(1, 0): seen(level=0)}
+"""The leader before told nothing of its HWs: stock INFO."""
+START = leader(0, 1, 0, 0, 0, (1, 2), replicas=(1, 2))
+CLEAN = [(900, "controlled_shutdown", 7), (3000, "started", 8), (3500, "unfenced", 8)]
+KILLED = [(3000, "started", 8), (3500, "unfenced", 8)]
+
+
+def verdicts(story, terms=BLIND, states=None):
+    rows = regressions(story, Around(terms, states or {}))
+    return [(r["class"], r["severity"], json.loads(r["evidence"]).get("missing")) for r in rows]
+
+
+def not_excluded(*missing):
+    return [("loss_not_excluded", "info", ["an upper bound of the HW before", *missing])]
+
+
+def test_the_first_start_seen_is_where_the_history_begins():
+    assert verdicts([leader(0, 1, 5, 100, 90, (1, 2))]) == []
+
+
+@pytest.mark.parametrize("offset", [300, 301])
+def test_a_start_at_or_above_an_upper_bound_of_every_hw_is_safe(offset):
+    story = [START, leader(5000, 2, 1, offset, offset, (2,), unclean=True)]
+    assert verdicts(story, {(1, 0): seen(300, leader_leo=300, fetchers=frozenset({2}))}) == []
+
+
+def test_a_clean_election_of_a_member_of_the_last_committed_isr_is_safe():
+    assert verdicts([START, leader(5000, 2, 1, 50, 50, (2,))]) == []
+
+
+def test_an_election_from_outside_the_last_committed_isr_is_not():
+    story = [START, isr(1000, 1, (1,), 1), leader(5000, 2, 2, 50, 50, (2,))]
+    fetched = {(1, 0): seen(level=0, fetchers=frozenset({2}))}
+    assert verdicts(story, fetched) == not_excluded("a clean election")
+
+
+def test_an_election_after_an_isr_that_nobody_is_known_to_have_committed_is_not():
+    story = [leader(0, 1, 3, 0, 0, (1, 3)), leader(5000, 2, 4, 50, 50, (2, 3), partition_epoch=9)]
+    assert verdicts(story, {(1, 0): seen(level=0)}) != []
+
+
+@pytest.mark.parametrize(("states", "safe"), [(CLEAN, True), (KILLED, False)])
+def test_a_member_that_started_again_is_safe_after_a_controlled_shutdown_only(states, safe):
+    story = [START, leader(5000, 2, 1, 50, 50, (2,))]
+    found = verdicts(story, states={2: states})
+    assert found == ([] if safe else not_excluded("a controlled shutdown of broker 2 before it started again"))
+
+
+def test_a_restart_before_it_was_let_into_the_isr_says_nothing():
+    story = [START, isr(1000, 1, (1,), 1), isr(4000, 1, (1, 2), 2), leader(5000, 2, 1, 50, 50, (2,), partition_epoch=3)]
+    assert verdicts(story, states={2: KILLED}) == []
+
+
+def test_a_restart_is_known_by_the_brokers_own_lines_too():
+    story = [START, follower(10, 2, 0, 0, 0, 1), follower(3000, 2, 0, 40, 30, 1), leader(5000, 2, 1, 50, 50, (2,))]
+    assert verdicts(story) == not_excluded("a controlled shutdown of broker 2 before it started again")
+
+
+def test_a_lost_log_directory_may_have_held_what_was_committed():
+    story = [START, leader(5000, 2, 1, 0, 0, (2,))]
+    assert verdicts(story, states={2: [(2000, "log_dir_offline", None)]}) == not_excluded(
+        "the log directories of broker 2"
+    )
+
+
+@pytest.mark.parametrize("states", [[], KILLED])
+def test_a_leader_that_resumes_in_its_epoch_is_safe_after_a_controlled_shutdown_only(states):
+    story = [START, leader(4000, 1, 0, 50, 40, (1, 2))]
+    missing = not_excluded("a controlled shutdown of broker 1 before it started again")
+    assert verdicts(story, states={1: states}) == missing
+    assert verdicts(story, states={1: CLEAN}) == []
+
+
+def test_what_becomes_known_to_be_a_loss_replaces_the_row_that_did_not_exclude_it():
+    around = Around({(1, 0): seen(level=0), (2, 5000): seen(60, level=0)}, {2: KILLED})
+    story = [START, leader(5000, 2, 1, 50, 50, (2,)), follower(9000, 1, 1, 80, 70, 2)]
+    rows = regressions(story, around)
+    assert [(r["class"], r["lost_from"], r["lost_to"], r["revision"]) for r in rows if r["class"] != "follower"] == [
+        ("committed_loss", 50, 70, 2)
+    ]
+
+
+def test_a_controlled_rolling_restart_has_no_such_rows():
+    """Brokers 1 and 2 stop one after the other; each leaves the ISR, comes back, catches up and leads again."""
+    states = {
+        1: [(990, "controlled_shutdown", 7), (2000, "started", 17), (2500, "unfenced", 17)],
+        2: [(4990, "controlled_shutdown", 8), (6000, "started", 18), (6500, "unfenced", 18)],
+    }
+    story = [
+        START,
+        leader(1000, 2, 1, 50, 50, (2,), partition_epoch=1),
+        follower(2600, 1, 1, 50, 50, 2),
+        isr(3000, 2, (2, 1), 2, "alter_partition", leader_id=2, leader_epoch=1),
+        leader(5000, 1, 2, 60, 60, (1,), partition_epoch=3),
+        follower(6600, 2, 2, 60, 60, 1),
+        isr(7000, 1, (1, 2), 4, "alter_partition", leader_id=1, leader_epoch=2),
+        leader(9000, 2, 3, 70, 70, (1, 2), partition_epoch=5),
+    ]
+    assert verdicts(story, {(1, 0): seen(level=0), (2, 1000): seen(level=0), (1, 5000): seen(level=0)}, states) == []

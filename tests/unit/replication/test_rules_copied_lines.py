@@ -1,0 +1,90 @@
+"""A line that two appenders write into two files is one event: the k-th of one pairs with the k-th of another."""
+
+from __future__ import annotations
+
+import pytest
+from bronze import Told, events_of
+
+from pipelines.replication import Reconstructor, replay
+from pipelines.replication.facts import Facts
+
+SILVER = ("partition_hw", "isr_changes", "replica_sync", "hw_regressions")
+
+
+def story(told: Told) -> Told:
+    """Broker 1 leads twice; between the terms it follows broker 2 and cuts its log."""
+    told.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(10, 5).fetch(20, 2, 5).hw(20, 5)
+    told.isr(50, [1], 1).append(60, 9).hw(60, 9)
+    told.follower(100, epoch=1, leo=9, hw=9, of=2).truncate(110, 7)
+    return told.leader(200, epoch=2, leo=8, hw=7, isr=[1], partition_epoch=3).progress(9000)
+
+
+def second_file(rows, source_id="broker-1/state-change.log"):
+    """The lines that a second appender of the broker writes as well, with numbers of their own."""
+    kept = [r for r in rows if r["event_type"] in ("leader", "follower", "isr", "truncate")]
+    return [r | {"source_id": source_id, "level": 0, "seq": k, "source_seq": k} for k, r in enumerate(kept)]
+
+
+def silver(facts: Facts) -> dict[str, list[str]]:
+    return {name: sorted(map(repr, getattr(facts, name).to_pylist())) for name in SILVER}
+
+
+def one_file():
+    return silver(replay(events_of(story(Told()).rows)))
+
+
+def test_a_line_in_two_files_is_one_event():
+    rows = story(Told()).rows
+    assert silver(replay(events_of([*rows, *second_file(rows)]))) == one_file()
+
+
+def test_the_files_may_come_one_after_the_other_in_either_order():
+    rows = story(Told()).rows
+    for batches in ([rows, second_file(rows)], [second_file(rows)[:1], rows, second_file(rows)[1:]]):
+        reconstructor, parts = Reconstructor(), []
+        for batch in batches:
+            reconstructor = Reconstructor.restore(reconstructor.snapshot())
+            parts.append(reconstructor.update(events_of(batch)))
+        assert silver(Facts.concat([*parts, reconstructor.finish()])) == one_file()
+
+
+def test_two_equal_lines_of_one_file_are_two_events():
+    told = Told()
+    told.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(5, 40).fetch(6, 2, 40)
+    told.truncate(110, 7).truncate(110, 7).progress(9000)
+    both = [*told.rows, *second_file(told.rows)]
+    assert events_counted(told.rows) == len(told.rows)
+    assert events_counted(both) == len(told.rows)
+
+
+def events_counted(rows):
+    return sum(dict(row["counts"])["events"] for row in replay(events_of(rows)).minute_stats.to_pylist())
+
+
+def test_equal_lines_of_two_brokers_are_two_events():
+    one = Told().follower(100, epoch=1, leo=9, hw=9, of=3).progress(9000)
+    two = Told("broker-2/replication.log").follower(100, epoch=1, leo=9, hw=9, of=3).progress(9000)
+    reconstructor = Reconstructor()
+    reconstructor.update(events_of([*one.rows, *two.rows]))
+    reconstructor.finish()
+    assert sorted(reconstructor.state.history(0).terms.standings) == [1, 2]
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_equal_starts_of_one_file_do_not_make_the_reconstruction_loop(times):
+    """Two terms with one start: the HW of the first one rises after it is over, again and again."""
+    told = Told()
+    for _ in range(times):
+        told.leader(0, epoch=0, leo=0, hw=0, isr=[1])
+    told.append(10, 5).hw(10, 5).append(20_000, 7).hw(20_000, 7).progress(60_000)
+    assert replay(events_of(told.rows)).partition_hw.num_rows > 0
+
+
+def test_the_file_that_tells_most_speaks_for_the_leader():
+    """What is final depends on how far replication.log has come, not on the file that copies some of its lines."""
+    rows = story(Told()).rows
+    reconstructor = Reconstructor()
+    reconstructor.update(events_of([*rows, *second_file(rows)]))
+    state = reconstructor.state
+    home = state.source_names.all[int(state.lanes["home"][0])]
+    assert home[1] == "broker-1/replication.log"

@@ -1,0 +1,104 @@
+"""In clusters drawn by chance that do what real ones did: no false critical, no loss without a row, no true report
+that disagrees; at every level, with all rows and with some of them lost.
+
+HWMARK_SEEDS=2000 pytest -n 2 tests/unit/simulator/test_oracle.py tries as many; HWMARK_FIRST_SEED=N starts at N.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+from heard import Heard
+from oracle import findings, shown, within
+from random_runs import again, begin, command, seeds
+from real_runs import EVENTS, real_run_of
+
+from generators.simulator.telemetry.faults import lose
+from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.compare import rules_of
+from generators.simulator.truth.tables import Truth
+from pipelines.replication import Rules, replay
+from pipelines.settings import Simulate
+from pipelines.simulate.plan import plan
+
+FULL, LEAN, INFO = 3, 2, 0
+LEVELS = (FULL, LEAN, INFO)
+SECONDS = 600
+"""What has not ended by then goes round in circles: so few events take less than one."""
+
+
+class Seen(NamedTuple):
+    """A run, its events at each level, and what is true."""
+
+    run: Simulate
+    events: dict[int, pa.Table]
+    rules: Rules
+    truth: dict[str, pa.Table]
+    unheard: set[tuple[Any, ...]] | None
+
+
+@lru_cache(maxsize=2)
+def seen(seed: int) -> Seen:
+    run = real_run_of(seed)
+    while len((found := _seen(run)).events[FULL]) > EVENTS:
+        run = again(run, duration=int(run.duration * EVENTS / len(found.events[FULL])))
+    return found
+
+
+def _seen(run: Simulate) -> Seen:
+    planned = plan(run)
+    told = {level: Telemetry(planned.settings, level, second_file=planned.second_file) for level in LEVELS}
+    truth, heard = Truth(planned.settings), Heard()
+    begin(planned, [*told.values(), truth, heard]).run(planned.seconds)
+    events = {level: telemetry.close() for level, telemetry in told.items()}
+    unheard = heard.apart() if clocks_are_right(run) else None
+    return Seen(run, events, rules_of(planned.settings), truth.close(), unheard)
+
+
+def clocks_are_right(run: Simulate) -> bool:
+    """Who may join an ISR is known only as closely as clocks agree: where they do not, telemetry is at fault."""
+    constant = not run.clock_skew_ms and not run.clock_offsets
+    return constant and not any("clock-jump" in line for line in run.fault)
+
+
+def judged(seed: int, level: int, lost: float) -> str:
+    """What must not be, in words; empty where nothing is."""
+    one = seen(seed)
+    events = lose(one.events[level], lost, seed).events if lost else one.events[level]
+    head = f"seed {seed}, level {level}, {lost:.1%} of rows lost"
+    try:
+        with within(SECONDS):
+            facts = replay(events, one.rules)
+    except Exception as error:
+        return f"{head}: {type(error).__name__}: {error}\n{command(one.run)}"
+    found = findings(facts, one.truth, one.unheard)
+    return "\n".join([head, *shown(found), command(one.run)]) if found else ""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("seed", seeds(50))
+def test_nothing_false_is_told_and_no_loss_is_passed_over(seed, level):
+    if wrong := judged(seed, level, 0.0):
+        pytest.fail(wrong, pytrace=False)
+
+
+FOUND = {
+    (30, 3): "a report behind a lost row of an ISR change disagrees, though it is true",
+    (42, 3): "a report printed late behind lost rows disagrees, though it is true",
+}
+"""Seeds that found a fault of the reconstruction that is not mended yet; the test says so once it is."""
+
+
+def found_before(seed, level):
+    marks = [pytest.mark.xfail(reason=FOUND[seed, level], strict=True)] if (seed, level) in FOUND else []
+    return pytest.param(seed, level, marks=marks)
+
+
+@pytest.mark.parametrize(("seed", "level"), [found_before(seed, level) for seed in seeds(50) for level in LEVELS])
+def test_nor_where_rows_of_the_telemetry_are_lost(seed, level):
+    if wrong := judged(seed, level, Random(f"lost {seed}").choice((0.002, 0.01, 0.05))):
+        pytest.fail(wrong, pytrace=False)

@@ -1,0 +1,86 @@
+"""A batch that takes many times its interval says how far it is."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from checkpoints import planned
+
+from generators.lock import Held
+from pipelines.console import slow_line
+from pipelines.streaming.follow import follow
+from pipelines.streaming.tables import Lake
+
+
+class Query:
+    """A streaming query whose first batch does not end."""
+
+    status = {"message": "Processing new data", "isTriggerActive": True}  # noqa: RUF012
+    isActive = True
+    _jsq = SimpleNamespace(lastProgress=lambda: None)
+
+    def awaitTermination(self, seconds):
+        self.isActive = self.isActive and seconds is not None
+
+    def exception(self):
+        return None
+
+
+@pytest.fixture
+def stages(monkeypatch):
+    """Two stages run; the later one has five tasks, two of them done."""
+    from pyspark.sql import SparkSession
+
+    found = {
+        3: SimpleNamespace(stageId=3, numTasks=9, numCompletedTasks=9),
+        4: SimpleNamespace(stageId=4, numTasks=5, numCompletedTasks=2),
+        5: None,  # it ended between the two questions
+    }
+    tracker = SimpleNamespace(getActiveStageIds=lambda: list(found), getStageInfo=found.get)
+    session = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+    monkeypatch.setattr(SparkSession, "getActiveSession", staticmethod(lambda: session))
+    return found
+
+
+def told(tmp_path, slow_s, **begun):
+    """What is told of the batch in flight until it was told of twice, or not for some polls."""
+    running, lines, polls = Query(), [], iter(range(3))
+
+    def on_slow(batch):
+        lines.append(batch)
+        running.isActive = len(lines) < 2
+
+    class Poll(Held):
+        def check(self):
+            if next(polls, None) is None:
+                running.isActive = False
+
+    planned(tmp_path, 0, {"snapshot": 0, "version": 1, "index": 0, "events": 4_000_000}, **begun)
+    stopping = SimpleNamespace(is_set=lambda: False)
+    follow(running, Lake(str(tmp_path), {}), None, stopping, Poll(), on_slow, slow_s)
+    return lines
+
+
+def test_a_slow_batch_is_told_of_again_and_again(tmp_path, stages):
+    began = datetime.now(UTC) - timedelta(seconds=90)
+    first, second = told(tmp_path, 0.0, done=False, at=began)
+    assert (first.batch_id, first.events, first.message) == (0, 4_000_000, "Processing new data")
+    assert (first.stage, first.tasks, first.tasks_done) == (4, 5, 2)
+    assert 90 <= first.seconds <= second.seconds
+    assert slow_line(first).startswith("batch 0 of 4,000,000 events takes ")
+    assert slow_line(first).endswith(" s so far: Processing new data; 2 of 5 tasks of stage 4 done")
+
+
+def test_a_batch_before_its_first_stage_says_what_spark_does(tmp_path, stages):
+    stages.clear()
+    first, _ = told(tmp_path, 0.0, done=False, at=datetime.now(UTC))
+    assert slow_line(first).endswith(" s so far: Processing new data")
+
+
+def test_a_batch_that_began_just_now_is_not_slow(tmp_path, stages):
+    """The query was idle for long before it."""
+    assert told(tmp_path, 0.0, done=False, at=datetime.now(UTC) + timedelta(hours=1)) == []
+
+
+def test_a_query_that_waits_for_data_is_not_slow(tmp_path, stages):
+    assert told(tmp_path, 0.0, done=True, at=datetime.now(UTC) - timedelta(hours=1)) == []

@@ -1,0 +1,339 @@
+"""The words of verdicts, from records alone: no lake, no clock."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+
+import pytest
+
+from pipelines.verdict import (
+    Backlog,
+    ClusterRecord,
+    Condition,
+    FallGroup,
+    Limits,
+    NotUnderstood,
+    PartitionGroup,
+    Source,
+    State,
+    lines,
+    verdict,
+    words,
+)
+from pipelines.verdict.judged import not_judged_from
+from pipelines.verdict.losses import how
+
+NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+
+def at(seconds):
+    return NOON + timedelta(seconds=seconds)
+
+
+def group(condition, brokers=(), partitions=1, **more):
+    return PartitionGroup(condition, tuple(brokers), partitions, **more)
+
+
+SOURCE = Source("broker-1/server.log", 1, at(0))
+SOUND = ClusterRecord(
+    "prod",
+    judged_from=at(-7200),
+    judged_to=at(0),
+    sources=(SOURCE,),
+    levels={3: 4},
+    groups=(group(Condition.IN_SYNC, partitions=4),),
+)
+
+
+def said(record, now=25, **limits):
+    return [line.text for line in verdict(record, Limits(**limits), at(now)).lines]
+
+
+def part(name, record, now=25, **limits):
+    return [line.text for line in verdict(record, Limits(**limits), at(now)).lines if line.part == name]
+
+
+def test_a_sound_cluster_takes_three_sentences():
+    assert said(SOUND) == [
+        "judged up to 2026-09-01 12:00:00 UTC, 25 s ago, at level 3 (full TRACE)",
+        "OK: 4 partitions, all in sync",
+        "no loss is known from 2026-09-01 10:00:00 UTC to 2026-09-01 12:00:00 UTC, at level 3 (full TRACE)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "first"),
+    [
+        (timedelta(days=1), "2026-09-01 10:00:00 UTC"),
+        (timedelta(hours=1), "2026-09-01 11:00:00 UTC"),
+        (at(-60), "2026-09-01 11:59:00 UTC"),
+        (None, "2026-09-01 10:00:00 UTC"),
+    ],
+)
+def test_no_loss_is_said_of_no_time_before_the_telemetry_began(since, first):
+    assert f"no loss is known from {first} to " in part("history", SOUND, since=since)[0]
+
+
+WAITING = Backlog(1200, at(-600))
+
+
+@pytest.mark.parametrize(
+    ("record", "behind_after_s", "state"),
+    [
+        (SOUND, 300, State.OK),
+        (replace(SOUND, backlog=WAITING), 600 + 25, State.OK),
+        (replace(SOUND, backlog=WAITING), 600 + 24, State.NOT_JUDGED),
+        (replace(SOUND, backlog=Backlog(1, at(24)), reconstructed=False), 300, State.NOT_JUDGED),
+    ],
+)
+def test_not_judged(record, behind_after_s, state):
+    assert verdict(record, Limits(behind_after_s=behind_after_s), at(25)).judged.state is state
+
+
+def test_not_judged_counts_from_the_oldest_commit_and_at_once_where_nothing_was_ever_read():
+    assert not_judged_from(True, NOON, 300) == at(300)
+    assert not_judged_from(False, NOON, 300) == NOON
+
+
+def test_what_is_not_judged_is_neither_ok_nor_without_loss():
+    assert said(replace(SOUND, backlog=WAITING)) == [
+        "NOT JUDGED: `hwmark run` has not read what bronze got since 2026-09-01 11:50:00 UTC; 1,200 events to read, "
+        "the oldest for 10 min; judged up to 2026-09-01 12:00:00 UTC, at level 3 (full TRACE)",
+        "when last judged, 4 partitions were in sync",
+        "whether anything was lost after 2026-09-01 12:00:00 UTC is not judged; before that no loss was found "
+        "(from 2026-09-01 10:00:00 UTC to 2026-09-01 12:00:00 UTC)",
+    ]
+
+
+def test_of_a_cluster_that_was_never_read_there_is_one_sentence():
+    never = ClusterRecord("prod", reconstructed=False, backlog=WAITING)
+    assert said(never) == [
+        "NOT JUDGED: nothing of it was ever reconstructed, so neither its state nor its losses are known; "
+        "1,200 events to read, the oldest for 10 min"
+    ]
+
+
+def test_a_cluster_of_which_no_partition_was_reported():
+    assert said(ClusterRecord("prod")) == ["judged, but nothing was reported of any partition"]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"gaps": {"gap": 1, "late": 9, "reset": 9}}, "1 gap in its telemetry"),
+        ({"gaps": {"clock": 2}}, "2 clocks found wrong"),
+        ({"not_understood": (NotUnderstood("a", 1, "x"), NotUnderstood("b", 3, "y"))},
+         '4 lines of a, b not understood, such as "y"'),
+    ],
+)  # fmt: skip
+def test_what_is_missing_of_the_telemetry_is_said_with_the_verdict_and_with_the_losses(more, sentence):
+    record = replace(SOUND, **more)
+    assert part("judged", record)[0].endswith(f"; {sentence}")
+    assert part("history", record)[0].endswith(f", as far as it was seen: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("sources", "closed", "sentence"),
+    [
+        ((SOURCE,), None, None),
+        ((replace(SOURCE, reported_to=at(-275)),), None, None),
+        (
+            (replace(SOURCE, reported_to=at(-276)), SOURCE),
+            None,
+            "1 source of broker 1 silent since 2026-09-01 11:55:24 UTC: broker-1/server.log",
+        ),
+        (
+            (replace(SOURCE, reported_to=at(-900)), Source("metadata.dump", -1, at(-400)), SOURCE),
+            None,
+            "2 sources of broker 1 silent since 2026-09-01 11:45:00 UTC: broker-1/server.log, metadata.dump",
+        ),
+        ((Source("metadata.dump", -1, at(-400)), SOURCE), None,
+         "1 source silent since 2026-09-01 11:53:20 UTC: metadata.dump"),
+        ((replace(SOURCE, reported_to=at(-900)),), at(-900), None),
+    ],
+)  # fmt: skip
+def test_silent_sources_are_named_unless_the_cluster_has_ended(sources, closed, sentence):
+    (text,) = part("judged", replace(SOUND, sources=sources, closed=closed))
+    assert text.partition("; ")[2] == (sentence or "")
+
+
+GONE = group(Condition.OFFLINE, [2], 3)
+PRESENT = {
+    "offline": ([GONE], ["OFFLINE: broker 2 gone: 3 of 10 partitions offline"]),
+    "offline, and nobody knows who could lead": (
+        [group(Condition.OFFLINE)], ["OFFLINE: unknown brokers gone: 1 of 10 partitions offline"],
+    ),
+    "under min ISR": (
+        [group(Condition.UNDER_MIN_ISR, [3, 2], 4)],
+        ["UNDER MIN ISR: brokers 2, 3 gone: 4 of 10 partitions under min ISR"],
+    ),
+    "held back": (
+        [group(Condition.HELD_BACK, [5], 2, stalled_ms=61_000), group(Condition.HELD_BACK, [4, 6], 4, stalled_ms=9000)],
+        ["HELD BACK: brokers 4, 6 hold back 4 of 10 partitions, the longest for 9 s; broker 5 holds back 2 of 10 "
+         "partitions, the longest for 1 min"],
+    ),
+    "held back by many": (
+        [group(Condition.HELD_BACK, [n]) for n in range(5)],
+        ["HELD BACK: broker 0 holds back 1 of 10 partitions; broker 1 holds back 1 of 10 partitions; "
+         "broker 2 holds back 1 of 10 partitions; 2 more partitions because of others"],
+    ),
+    "under-replicated": (
+        [group(Condition.UNDER_REPLICATED, [3], 2), group(Condition.OUT_OF_SYNC, [1])],
+        ["OK: 10 partitions; broker 3 gone: 2 of 10 partitions under-replicated; "
+         "broker 1 out of sync in 1 of 10 partitions"],
+    ),
+    "several at once": (
+        [GONE, group(Condition.UNDER_REPLICATED, [3], 2), group(Condition.HELD_BACK, [5])],
+        ["OFFLINE: broker 2 gone: 3 of 10 partitions offline", "HELD BACK: broker 5 holds back 1 of 10 partitions",
+         "broker 3 gone: 2 of 10 partitions under-replicated"],
+    ),
+    "a silent leader": (
+        [group(Condition.IN_SYNC, [1], 2, unknown=True), group(Condition.HELD_BACK, [1], 1, unknown=True)],
+        ["UNKNOWN: broker 1 stopped reporting: how 3 of 10 partitions stand is not known; before, 1 was held back, "
+         "2 were in sync"],
+    ),
+    "an unknown leader": (
+        [group(Condition.IN_SYNC, [], 2, unknown=True)],
+        ["UNKNOWN: who leads 2 of 10 partitions, or is in sync, was never reported"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("groups", "sentences"), PRESENT.values(), ids=PRESENT.keys())
+def test_the_present_names_the_brokers_first_and_counts_the_partitions(groups, sentences):
+    rest = 10 - sum(one.partitions for one in groups)
+    record = replace(SOUND, groups=(*groups, group(Condition.IN_SYNC, partitions=rest)))
+    assert part("present", record) == sentences
+
+
+def test_no_source_reports_any_more():
+    everything = (group(Condition.OFFLINE, [], 1, unknown=True), group(Condition.IN_SYNC, [1], 3, unknown=True))
+    assert part("present", replace(SOUND, groups=everything), now=1000) == [
+        "UNKNOWN: no source reports any more, the last did at 2026-09-01 12:00:00 UTC; then 1 was offline, "
+        "3 were in sync; `hwmark run --once --drain` closes a recording that is complete"
+    ]
+
+
+def test_a_cluster_that_has_ended_has_no_present_trouble():
+    record = replace(SOUND, closed=at(0), groups=(group(Condition.OFFLINE, [1], 4),))
+    assert part("present", record, now=9000) == ["ended at 2026-09-01 12:00:00 UTC; then 4 partitions were offline"]
+    assert verdict(record, Limits(), at(9000)).state is State.OK
+
+
+@pytest.mark.parametrize("level", [0, None])
+def test_at_level_0_nobody_sees_who_holds_back(level):
+    assert part("present", replace(SOUND, levels={level: 4})) == [
+        "OK: 4 partitions, every replica in the ISR; at level 0 nothing shows who holds a HW back"
+    ]
+
+
+LOSS = FallGroup(
+    "unclean_loss", "critical", "proven", 2, 1, 2, at(-60), at(-60), 360,
+    ("clicks-0 offsets 120..299", "clicks-1 offsets 120..299"),
+)  # fmt: skip
+OPEN = FallGroup(
+    "loss_not_excluded", "info", "unproven", 3, 3, 12, at(-90), at(-60), None, ("a-0", "a-1", "a-2"), ("no HW of 1",)
+)
+SPAN = "(from 2026-09-01 10:00:00 UTC to 2026-09-01 12:00:00 UTC)"
+ELECTION = "unclean election of broker 2 after broker 1 at 2026-09-01 11:59:00 UTC"
+HISTORY = {
+    "a loss": (
+        [LOSS],
+        [f"LOST: 360 offsets in 2 partitions: {ELECTION}: clicks-0 offsets 120..299, clicks-1 offsets 120..299 {SPAN}"],
+    ),
+    "more than is named": (
+        [replace(LOSS, partitions=40, proof="bounded")],
+        [f"LOST: at least 360 offsets in 40 partitions: {ELECTION}: clicks-0 offsets 120..299, "
+         f"clicks-1 offsets 120..299 and 38 more {SPAN}"],
+    ),
+    "a suspicion": (
+        [replace(LOSS, severity="warning", proof="unproven")],
+        [f"LOSS NOT EXCLUDED: 360 offsets may be gone in 2 partitions, unproven: {ELECTION}: "
+         f"clicks-0 offsets 120..299, clicks-1 offsets 120..299 {SPAN}"],
+    ),
+    "not excluded": (
+        [OPEN],
+        ["LOSS NOT EXCLUDED: broker 3 resumed leading from 2026-09-01 11:58:30 UTC to 2026-09-01 11:59:00 UTC in 12 "
+         f"partitions (a-0, a-1, a-2 and 9 more); missing: no HW of 1 {SPAN}"],
+    ),
+    "not excluded, and nobody wrote why": (
+        [replace(OPEN, missing=(), partitions=1, first=at(-60), examples=("a-0",))],
+        ["LOSS NOT EXCLUDED: broker 3 resumed leading at 2026-09-01 11:59:00 UTC in 1 partition (a-0); "
+         f"missing: not recorded {SPAN}"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("falls", "sentences"), HISTORY.values(), ids=HISTORY.keys())
+def test_history(falls, sentences):
+    number = sum(fall.partitions for fall in falls)
+    assert part("history", replace(SOUND, falls=tuple(falls), lost_in=number, suspect=number)) == sentences
+
+
+def test_lost_and_not_excluded_are_two_sentences():
+    both = verdict(replace(SOUND, falls=(OPEN, LOSS), lost_in=2), Limits(), at(25))
+    assert [line.state for line in both.lines[:2]] == [State.LOST, State.LOSS_NOT_EXCLUDED]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (("unclean_loss", 2, 1), "unclean election of broker 2 after broker 1"),
+        (("unclean_loss", 2, None), "unclean election of broker 2"),
+        (("unclean_loss", None, 1), "unclean election of an unknown broker after broker 1"),
+        (("unclean_loss", 2, -1), "unclean election of broker 2"),
+        (("committed_loss", 2, 2), "broker 2 resumed leading from a log that ends below the HW"),
+        (("committed_loss", 2, 1, 7), "broker 2 began leading after broker 1 from a log that ends at 7"),
+        (("hw_moved_back", 2, 1), "HW moved back under broker 2"),
+        (("loss_not_excluded", 2, 1), "broker 2 began leading after broker 1"),
+        (("loss_not_excluded", 2, 2), "broker 2 resumed leading"),
+    ],
+)
+def test_how_a_hw_fell(asked, sentence):
+    assert how(*asked) == sentence
+
+
+def test_the_order_of_states_is_the_contracts():
+    assert [state.value for state in State if state is not State.UNKNOWN] == [
+        "NOT JUDGED", "LOST", "LOSS NOT EXCLUDED", "OFFLINE", "UNDER MIN ISR", "HELD BACK", "OK",
+    ]  # fmt: skip
+
+
+CLUSTERS = {
+    "a": {"falls": (LOSS,), "lost_in": 2},
+    "b": {},
+    "c": {"groups": (GONE,)},
+    "d": {"backlog": Backlog(1, at(-4000))},
+}
+
+
+@pytest.mark.parametrize("order", list(permutations(CLUSTERS)))
+def test_the_worst_cluster_comes_first_and_of_each_the_worst_sentence(order):
+    records = [replace(SOUND, cluster=name, **CLUSTERS[name]) for name in order]
+    found = lines(verdict(record, Limits(), at(25)) for record in records)
+    assert list(dict.fromkeys(line.cluster for line in found)) == ["d", "a", "c", "b"]
+    for name in CLUSTERS:
+        ranks = [line.state.rank for line in found if line.cluster == name]
+        assert ranks == sorted(ranks)
+
+
+def test_every_sentence_names_its_cluster_and_what_of_it_is_asked_for():
+    found = lines([verdict(replace(SOUND, scope="/orders"), Limits(), at(25))])
+    assert [str(line).split(": ")[0] for line in found] == ["prod", "prod/orders", "prod/orders"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "0 s"), (25.9, "25 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h"), (7800, "2 h 10 min"),
+     (86_400, "24 h"), (3 * 86_400, "3 days")],
+)  # fmt: skip
+def test_spans(seconds, text):
+    assert words.span(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "total", "text"),
+    [("ab", 0, "a, b"), ("abc", 0, "a, b, c"), ("abcd", 0, "a, b, c and 1 more"), ("ab", 2000, "a, b and 1,998 more")],
+)
+def test_lists_name_three_and_count_the_rest(found, total, text):
+    assert words.listed(list(found), total=total) == text
