@@ -52,17 +52,19 @@ class Lifecycle:
         self.signs, self.stopped = [sign], False
         return True
 
-    def pauses(self, ts: np.ndarray, before: int) -> np.ndarray:
-        """For each line the time of the last one before a silence in which a JVM may have started, -1 for none.
+    def pauses(self, ts: np.ndarray, before: int, at: np.ndarray) -> np.ndarray:
+        """Of the lines `at`, the time of the last line before a silence in which a JVM may have started, -1 for none.
 
-        `before` is the time of the line before the first.
+        `ts` are the times of all lines, `before` that of the line before them.
         """
         if self.first < 0 and len(ts):
             self.first = int(ts[0])
-        earlier = np.concatenate([[before], ts[:-1]])
-        silent = (earlier >= 0) & (ts - earlier >= RESTART_MS)
-        pauses: np.ndarray = np.maximum.accumulate(np.where(silent, earlier, self.pause))
-        self.pause = int(pauses[-1]) if len(pauses) else self.pause
+        times = np.concatenate([[before], ts])
+        silent = np.flatnonzero(np.diff(times) >= RESTART_MS)
+        silent = silent[times[silent] >= 0]
+        known = np.concatenate([[self.pause], times[silent]])
+        pauses: np.ndarray = known[np.searchsorted(silent, at, side="right")]
+        self.pause = int(known[-1])
         return pauses
 
     def stop(self) -> None:

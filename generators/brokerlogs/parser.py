@@ -158,7 +158,7 @@ class SourceParser:
         parser._rare.load(held["rare"])
         parser._waiting = held["waiting"].encode("latin-1")
         parser._taken = held["taken"]
-        parser._scanner.patterns = [(ms, grade) for ms, grade in held["patterns"]]
+        parser._scanner.patterns = [(ms, grade) for ms, grade in held.get("patterns", [])]
         parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
         return parser
 
@@ -188,7 +188,7 @@ class SourceParser:
         breaks = (decisions["lost"][:stop] != 0) | (decisions["start"][:stop] != 0)
         alone = np.flatnonzero((decided["kind"] >= RARE) | breaks)
         opens = breaks[alone] | (decisions["fetch"][alone] >= 0)
-        pauses = self._rare.lifecycle.pauses(decided["ts"], before)[alone]
+        pauses = self._rare.lifecycle.pauses(decided["ts"], before, alone)
         columns = [decided[name][alone] for name in Found._fields[:6]] + [
             decisions[name][alone] for name in ("level", "fetch")
         ]
