@@ -186,6 +186,7 @@ def ingest_logs(
             follow=follow,
             timezone=settings.ingest.timezone,
             internal_topics=settings.ingest.internal_topics,
+            clock_offsets=settings.ingest.clock_offsets,
             grace_ms=settings.rules.reorder_grace_ms,
             coalesce_ms=settings.coalesce_ms,
             on_progress=say,

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_settings import (
     BaseSettings,
@@ -53,6 +53,7 @@ def duration(flag: str, words: str) -> float:
     return value
 
 
+DECADE_MS = 10 * 366 * 86_400_000
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
 
 
@@ -75,12 +76,24 @@ class RulesSection(Rules):
         return Rules(**{field.name: getattr(self, field.name) for field in fields(Rules)})
 
 
+def _clock_offset(name: str) -> str:
+    if not re.fullmatch(r"\d{1,9}|.*[/*?\[].*", name):
+        raise ValueError(f"{name!r} is neither a broker id nor a source such as 'broker-1/*'")
+    return name
+
+
+Clocks = dict[
+    Annotated[str, AfterValidator(_clock_offset)], Annotated[int, Field(strict=True, ge=-DECADE_MS, le=DECADE_MS)]
+]
+
+
 class Ingest(_Section):
     """How broker logs are read."""
 
     timezone: str = "UTC"
     internal_topics: bool = True
     coalesce: bool = True
+    clock_offsets: Clocks = {}
 
 
 class Run(_Section):

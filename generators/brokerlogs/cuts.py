@@ -26,8 +26,8 @@ def _truncated(log: StateLog, line: Line, m: re.Match[str], telling: Telling) ->
 
 def _lowered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
     if log.wanted(line.place):
-        about = log.term(line.place, telling)
-        telling.tell("hw", line.ts, line.broker, line.level, replica_id=line.broker, hw=int(m[1]), **about)
+        about = log.term(line.place, telling) | {"hw_before": int(m[1]), "hw": int(m[2])}
+        telling.tell("hw", line.ts, line.broker, line.level, replica_id=line.broker, **about)
 
 
 CUTS: dict[str, Shape] = {
@@ -40,7 +40,7 @@ CUTS: dict[str, Shape] = {
     ),
     "Truncate": (re.compile(r"Truncate and start at offset (\d+)"), _truncated),
     "Non-monotonic": (
-        re.compile(r"Non-monotonic update of high watermark from \(offset=.*? to \(offset=(\d+)"),
+        re.compile(r"Non-monotonic update of high watermark from \(offset=(-?\d+).*? to \(offset=(\d+)"),
         _lowered,
     ),
 }

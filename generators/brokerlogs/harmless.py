@@ -1,7 +1,7 @@
 """Lines of the loggers that carry evidence which are known to tell nothing that is not told otherwise.
 
 As Kafka's own sources word them (3.9.1, 4.1.1 and 4.4.0), `{}` for what they fill in: whatever is not here, and is
-read by no shape, may be evidence that is worded anew.
+read by no shape, may be evidence that is worded anew. A controller that keeps its state in ZooKeeper is not read.
 """
 
 from __future__ import annotations
@@ -61,6 +61,20 @@ Finished LeaderAndIsr request in {}
 Completed LeaderAndIsr request correlationId {}
 Error while processing LeaderAndIsr request {}
 Add {} partitions and deleted {} partitions from metadata cache
+Changed partition {}
+Changed state of replica {} for partition {}
+Partition {} state changed to {} after removing replica {} from the ISR as part of transition to {}
+Controller {} epoch {} failed to change state for partition {}
+Controller {} epoch {} initiated state change of replica {}
+Sending {} LeaderAndIsr request {}
+Sending LeaderAndIsr request to broker {}
+Sending UpdateMetadata request to brokers {}
+Sending StopReplica request {}
+Sent LeaderAndIsr request {}
+Failed to send LeaderAndIsr request {}
+Received response {}
+Received error {} in {}
+Mark replicas {} on broker {} as offline
 """
 _ALTER_PARTITION = """
 Sending AlterPartition to controller {}
@@ -74,6 +88,7 @@ Partition {} was sent but not included in the response
 Encountered unexpected timeout when sending AlterPartition to the controller
 Failed to enqueue ISR change state {}
 Attempting to clear AlterPartition in-flight flag when no apparent request is in-flight
+Writing new ISR {} to ZooKeeper
 """
 _REPLICATION_CONTROL = """
 Node {} has altered ISR for {}-{}

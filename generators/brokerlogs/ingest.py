@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 
 import pyarrow as pa
 
+from generators.brokerlogs.clock import unused
 from generators.brokerlogs.coalesce import Runs
 from generators.brokerlogs.ledger import Ledger
 from generators.brokerlogs.merge import Round
@@ -42,6 +43,7 @@ def ingest_logs(
     follow: bool = False,
     timezone: str = "UTC",
     internal_topics: bool = True,
+    clock_offsets: Mapping[str, int] | None = None,
     grace_ms: int = 10_000,
     coalesce_ms: int = 0,
     on_progress: Callable[[str], None] | None = None,
@@ -52,12 +54,14 @@ def ingest_logs(
 
     With `follow` it goes on until `stop` is set, and takes up logs that come to be below `paths`. No commit runs
     ahead of a source being read by more than half of `grace_ms`. Unchanged fetches of up to `coalesce_ms` become one
-    row (see `coalesce`; 0: all stay). Raises NothingToRead, or RoleHeld when a source is being read.
+    row (see `coalesce`; 0: all stay). `clock_offsets` (see `clock`) are the milliseconds by which clocks are ahead, by
+    broker id or pattern of a source, as the user knows them. Raises NothingToRead, or RoleHeld when a source is being
+    read.
     """
     found = _discover(paths)
     stop = stop or threading.Event()
     with ExitStack() as roles:
-        reader = Reader(cluster, timezone, internal_topics, follow)
+        reader = Reader(cluster, timezone, internal_topics, follow, clock_offsets or {})
         ingest = _Ingest(reader, lake, storage_options, roles, Runs(coalesce_ms) if coalesce_ms else None)
         ingest.take_up(found, found.sources)
         reading = ingest.reading
@@ -122,6 +126,8 @@ class _Ingest:
 
     def checked(self, paths: Sequence[str | Path]) -> IngestSummary:
         """The summary. Raises NothingToRead where there never was anything."""
+        patterns = unused(self.reader.clock_offsets, [tail.source.source_id for tail in self.reading.tails])
+        self.reading.say([f"clock_offsets: no source is named like {pattern!r}" for pattern in patterns])
         summary = self.reading.summary()
         if summary.problems and not summary.line_count and not self._known:
             raise NothingToRead(paths, summary.problems)
@@ -134,10 +140,12 @@ def read_logs(
     *,
     timezone: str = "UTC",
     internal_topics: bool = True,
+    clock_offsets: Mapping[str, int] | None = None,
 ) -> pa.Table:
     """All events of broker logs as one table in bronze schema, merged by time; no lake is touched."""
     found, reading = _discover(paths), Reading(cluster)
-    reading.take_up(Reader(cluster, timezone, internal_topics).tails(found, found.sources, {}))
+    reader = Reader(cluster, timezone, internal_topics, clock_offsets=clock_offsets or {})
+    reading.take_up(reader.tails(found, found.sources, {}))
     tables = [going.table() for going in reading.rounds()]
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from generators.brokerlogs.pair import RESTART_MS
 from generators.brokerlogs.statelog import Line
 from generators.brokerlogs.telling import Telling
 
@@ -27,6 +30,8 @@ class Lifecycle:
 
     first: int = -1
     """Time (ms) of the first line."""
+    pause: int = -1
+    """Time (ms) of the last line before the last silence, -1 where there was none."""
     signs: list[str] = field(default_factory=list)
     """Of the start seen last."""
     stopped: bool = False
@@ -36,10 +41,7 @@ class Lifecycle:
     """Time (ms) of the last line before the start seen last, where no stop came before it and that is not said yet."""
 
     def start(self, sign: str, pause: int) -> bool:
-        """Take note of a sign; whether it is that of another start than the one seen last.
-
-        `pause` is the time (ms) of the last line before the last silence, -1 where there was none.
-        """
+        """Take note of a sign behind a `pause`; whether it is that of another start than the one seen last."""
         self.shows_stops = self.shows_stops or sign in _OF_LOGGERS_THAT_PRINT_STOPS
         client = sign == VERSION and any(other not in (VERSION, NUMBERING) for other in self.signs)
         if client or not (self.stopped or sign in self.signs or not self.signs or sign == NUMBERING):
@@ -49,6 +51,21 @@ class Lifecycle:
         self.end = pause if known and not self.stopped and pause >= 0 else None
         self.signs, self.stopped = [sign], False
         return True
+
+    def pauses(self, ts: np.ndarray, before: int, at: np.ndarray) -> np.ndarray:
+        """Of the lines `at`, the time of the last line before a silence in which a JVM may have started, -1 for none.
+
+        `ts` are the times of all lines, `before` that of the line before them.
+        """
+        if self.first < 0 and len(ts):
+            self.first = int(ts[0])
+        times = np.concatenate([[before], ts])
+        silent = np.flatnonzero(np.diff(times) >= RESTART_MS)
+        silent = silent[times[silent] >= 0]
+        known = np.concatenate([[self.pause], times[silent]])
+        pauses: np.ndarray = known[np.searchsorted(silent, at, side="right")]
+        self.pause = int(known[-1])
+        return pauses
 
     def stop(self) -> None:
         """Take note of a line of a shutdown."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from generators.brokerlogs.compiled import Array, compiled
@@ -86,11 +88,13 @@ _SILENT_PACKAGES = tuple(f"{package}." for package in _PACKAGES.split())
 _SILENT_CLASSES, _MIXED_PACKAGES = frozenset(_CLASSES_OF_BROKERS.split()), frozenset(_MIXED.split())
 
 
+@lru_cache(maxsize=4096)
 def simple(name: str) -> str:
     """The class of a logger without its package, `state.change.logger` whole."""
     return name if name.endswith("state.change.logger") else name.partition("$")[0].rpartition(".")[2]
 
 
+@lru_cache(maxsize=4096)
 def tells_nothing(name: str) -> bool:
     """Whether lines of this logger are known to say nothing of replication; false where it is not known."""
     outer, inner, _ = name.partition("$")

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs.clock import Clock
 from generators.brokerlogs.controllerlog import METADATA_LOG
 from generators.brokerlogs.known import Known
 from generators.brokerlogs.lifecycle import NUMBERING
-from generators.brokerlogs.lines import DUMPED, LINE, LONGEST, RARE, TRUNCATING
-from generators.brokerlogs.names import fill, hashes, table
-from generators.brokerlogs.pair import RESTART_MS, STATE, decide
+from generators.brokerlogs.lines import DUMPED, LONGEST, RARE, TRUNCATING
+from generators.brokerlogs.pair import STATE, decide
 from generators.brokerlogs.rare import PREFIX, RareLines
 from generators.brokerlogs.report import ParseReport
 from generators.brokerlogs.rows import EVENTS
-from generators.brokerlogs.scan import scan
+from generators.brokerlogs.scanner import Scanner
 from generators.brokerlogs.snapshots import dump, load, pack, unpack
 from generators.brokerlogs.statelog import Line
 from generators.brokerlogs.tell import SOURCE, tell
@@ -59,6 +58,7 @@ class SourceParser:
         timezone: str = "UTC",
         internal_topics: bool = True,
         level: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.cluster, self.source_id = cluster, source_id
         self.told = 0
@@ -69,17 +69,16 @@ class SourceParser:
             "internal_topics": internal_topics,
             "level": level,
         }
-        self._zone = ZoneInfo(timezone)
+        self.clock = clock or Clock()
         self._level = -1 if level is None else level
         self._known = Known(internal_topics)
+        self._scanner = Scanner(self._known, timezone)
         self._topic_ids: list[str] = []
         self._rare = RareLines(self._known, ParseReport())
         self._waiting = b""
         self._taken: list[int] = []
         self._decided = np.array([(-1, 0, 0, 0, -1, -1)], STATE)
         self._source = np.array([(0, 0, 0, -1 if broker_id is None else broker_id)], SOURCE)
-        self._pause = -1
-        self._loggers: list[str] = []
 
     @property
     def report(self) -> ParseReport:
@@ -89,6 +88,12 @@ class SourceParser:
     @report.setter
     def report(self, report: ParseReport) -> None:
         self._rare.report = report
+
+    @property
+    def patterns(self) -> list[tuple[int, int]]:
+        """(time in us, grade) of each pattern, from when on lines have had it (see `voices`)."""
+        ahead = self.clock.most(int(self._source["broker"][0]))
+        return [((ms - ahead) * 1000, grade) for ms, grade in self._scanner.patterns]
 
     def feed(self, data: bytes, *, last: bool = False) -> pa.Table:
         """Events decided so far, in file order, in the schema EVENTS.
@@ -135,7 +140,7 @@ class SourceParser:
                 "rare": self._rare.dump(),
                 "waiting": self._waiting.decode("latin-1"),
                 "taken": self._taken,
-                "pause": self._pause,
+                "patterns": self._scanner.patterns,
                 "decided": pack(self._decided),
                 "source": pack(self._source),
             }
@@ -152,14 +157,15 @@ class SourceParser:
         parser._topic_ids.extend(held["topic_ids"])
         parser._rare.load(held["rare"])
         parser._waiting = held["waiting"].encode("latin-1")
-        parser._taken, parser._pause = held["taken"], held["pause"]
+        parser._taken = held["taken"]
+        parser._scanner.patterns = [(ms, grade) for ms, grade in held.get("patterns", [])]
         parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
         return parser
 
     def _read(self, data: bytes, last: bool) -> pa.Table:
         buf = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(buf == 10)
-        lines, whole = self._scan(data, buf, ends), int(ends[-1]) + 1 if len(ends) else 0
+        lines, whole = self._scanner.lines(data, buf, ends), int(ends[-1]) + 1 if len(ends) else 0
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
         before = int(self._decided["ts"][0])
         decisions, stop = decide(buf, lines, len(lines), taken, self._known.state, self._decided[0], self._level, last)
@@ -167,36 +173,10 @@ class SourceParser:
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:] if stop < len(lines) else data[rest : rest + LONGEST + 1]
         telling = self._tell(buf, lines, decisions, stop, before)
-        self.report.count(lines[:stop], decisions[:stop], self._loggers)
-        self.told = max(self.told, int(lines["ts"][:stop].max(initial=0)) * 1000)
+        self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
+        latest = int(lines["ts"][:stop].max(initial=0)) - self.clock.most(int(self._source["broker"][0]))
+        self.told = max(self.told, latest * 1000, telling.correct(self.clock) * 1000)
         return telling.table(self.cluster, self.source_id) if telling.count else EVENTS.empty_table()
-
-    def _scan(self, data: bytes, buf: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The lines of `data` that end at `ends`."""
-        count, names = len(ends), self._known.names
-        lines = np.empty(count, LINE)
-        threads, loggers, places = table(count), table(count), table(count + len(names))
-        offsets = np.cumsum([0, *map(len, names)])
-        fill(*places, hashes(np.frombuffer(b"".join(names), np.uint8), offsets))
-        classes, new = np.zeros((count, 3), np.int64), np.zeros((count, 2), np.int64)
-        named, known = scan(buf, ends, lines, threads, loggers, classes, places, len(names), new)
-        self._known.add([data[a:b] for a, b in new[: known - len(names)]])
-        self._loggers = [data[a:b].decode("utf-8", "replace") for _, a, b in classes[:named]]
-        self._to_utc(lines)
-        return lines
-
-    def _to_utc(self, lines: np.ndarray) -> None:
-        """Stock times are local: shift them by the zone's offset of their quarter of an hour."""
-        local = lines["stock"] == 1
-        if self._zone.key == "UTC" or not local.any():
-            return
-        quarters, which = np.unique(lines["ts"][local] // 900_000, return_inverse=True)
-        lines["ts"][local] -= np.array([self._offset(int(quarter)) for quarter in quarters])[which]
-
-    def _offset(self, quarter: int) -> int:
-        there = datetime.fromtimestamp(quarter * 900, UTC).replace(tzinfo=self._zone)
-        shift = there.utcoffset()
-        return int(shift.total_seconds() * 1000) if shift else 0
 
     def _tell(self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, stop: int, before: int) -> Telling:
         """Rows of the decided lines: the frequent ones by kernel, up to and including each one that is read alone.
@@ -208,7 +188,7 @@ class SourceParser:
         breaks = (decisions["lost"][:stop] != 0) | (decisions["start"][:stop] != 0)
         alone = np.flatnonzero((decided["kind"] >= RARE) | breaks)
         opens = breaks[alone] | (decisions["fetch"][alone] >= 0)
-        pauses = self._pauses(decided["ts"], before)[alone]
+        pauses = self._rare.lifecycle.pauses(decided["ts"], before, alone)
         columns = [decided[name][alone] for name in Found._fields[:6]] + [
             decisions[name][alone] for name in ("level", "fetch")
         ]
@@ -224,15 +204,6 @@ class SourceParser:
             at = k + 1
         self._frequent(buf, lines, decisions, at, stop, telling)
         return telling
-
-    def _pauses(self, ts: np.ndarray, before: int) -> np.ndarray:
-        """For each line the time of the last one before a silence in which a JVM may have started."""
-        if self._rare.lifecycle.first < 0 and len(ts):
-            self._rare.lifecycle.first = int(ts[0])
-        earlier = np.concatenate([[before], ts[:-1]])
-        pauses = np.maximum.accumulate(np.where((earlier >= 0) & (ts - earlier >= RESTART_MS), earlier, self._pause))
-        self._pause = int(pauses[-1]) if len(pauses) else self._pause
-        return pauses
 
     def _note_break(self, decision: np.void, pause: int) -> None:
         if decision["lost"]:
@@ -260,7 +231,7 @@ class SourceParser:
             self._learn_broker(match)
             place = self._known.place(match["log"]) if match["log"] else place
             text = text[match.end() :]
-        logger = self._loggers[found.logger]
+        logger = self._scanner.loggers[found.logger]
         if self._rare.starts(logger, text, found.pause):
             self._source["capped"][0] = 0
         level = 0 if self._source["capped"][0] else found.level

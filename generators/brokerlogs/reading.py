@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from generators.brokerlogs.clock import clock_of
+from generators.brokerlogs.controllerlog import METADATA_LOG
 from generators.brokerlogs.merge import Round, done, step
 from generators.brokerlogs.parser import SourceParser
 from generators.brokerlogs.series import Discovery, Source
@@ -35,6 +37,7 @@ class Reader:
     timezone: str = "UTC"
     internal_topics: bool = True
     follow: bool = False
+    clock_offsets: Mapping[str, int] = field(default_factory=dict)
 
     def tails(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tail]:
         """Those sources of `found` that are `new`, each from where its state says."""
@@ -59,6 +62,7 @@ class Reader:
             broker_id=source.broker_id,
             timezone=self.timezone,
             internal_topics=self.internal_topics,
+            clock=None if source.broker_id == METADATA_LOG else clock_of(source.source_id, self.clock_offsets),
         )
 
     def _like(self, source: Source) -> dict[str, Any]:
@@ -86,6 +90,9 @@ class Reading:
     def take_up(self, tails: Sequence[Tail]) -> None:
         """Read these too from now on."""
         self.tails.extend(tails)
+        for tail in self.tails:
+            folder = tail.source.series.folder
+            tail.beside = [other for other in self.tails if other is not tail and other.source.series.folder == folder]
         self._sources |= {tail.source.source_id: SourceSummary(tail.source.source_id) for tail in tails}
 
     def lacks(self, source: Source) -> bool:

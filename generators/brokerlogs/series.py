@@ -14,8 +14,10 @@ from generators.brokerlogs.files import Bytes
 SNIFF = 1 << 16
 
 _ROTATED = re.compile(r"^(?P<live>.+?\.(?:log|out|dump))(?:[.\-_](?:\d{1,5}|\d{4}-?\d\d-?\d\d[\d\-T_]*))*$")
+_MISNAMED = ("stage-change.log", "state-change.log")
+"""Kafka 4's log4j2.yaml rotates the second to the first."""
 _NUMBERED = re.compile(r"^(?P<stem>.+?)-(?:\d{1,5}|\d{4}-?\d\d-?\d\d[\d\-T_.]*)\.log$")
-_BROKER = re.compile(rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|Controller id=(\d+)\]")
+_BROKER = re.compile(rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|(?:Controller|Server) id=(\d+)\]")
 _TIME = re.compile(
     rb"(?:^|\n)[^\n]{0,24}?(?:(?<!\d)(\d{13})(?!\d)|(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3}))"
     rb"|CreateTime: (\d{13})"
@@ -75,7 +77,7 @@ def live_name(name: str, numbered: bool = True) -> str | None:
 
     With `numbered`, `rep-1.log` and `rep-2026-11-20.log` belong to `rep.log`.
     """
-    plain = name.removesuffix(".gz")
+    plain = name.removesuffix(".gz").replace(*_MISNAMED)
     if numbered and (found := _NUMBERED.match(plain)):
         return found["stem"] + ".log"
     found = _ROTATED.match(plain)

@@ -100,7 +100,6 @@ def _second(held: dict[str, Any]) -> dict[str, Any]:
     rare = {name: held.pop(name) for name in ("names", "proposed", "partitions", "brokers", "changed")}
     return held | {
         "version": 2,
-        "pause": -1,
         "known": known,
         "rare": rare,
         "report": held["report"] | {"shapes": {}},

@@ -23,6 +23,7 @@ from generators.brokerlogs.progress import earliest, interleave, progress, quiet
 from generators.brokerlogs.reader import Place, PlaceLost, SeriesReader, first_not_done
 from generators.brokerlogs.rows import EVENTS
 from generators.brokerlogs.series import Source
+from generators.brokerlogs.voices import Voice
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
@@ -54,7 +55,7 @@ class Tail:
 
     `state` is what `as_json` gave when the rows before it were made lasting: reading goes on right behind them.
     `like` gives the columns of progress rows until the source's own rows do. With `follow` the end of the files is
-    no end; else what the parser holds back is told there.
+    no end; else what the parser holds back is told there. `beside` are the other files of its folder.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Tail:
         chunk: int = CHUNK,
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
+        self.beside: list[Tail] = []
         self.words: list[str] = []
         self.finished = False
         self._make_parser, self._limit = make_parser, chunk
@@ -83,7 +85,8 @@ class Tail:
     def _start(self, state: dict[str, Any]) -> None:
         self.parser = self._make_parser()
         if "parser" in state:
-            self.parser = self.parser.restore(b64decode(state["parser"]))
+            clock, self.parser = self.parser.clock, self.parser.restore(b64decode(state["parser"]))
+            self.parser.clock = clock
         place = state.get("place")
         self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None)
         self.numbering = Numbering(**state.get("numbers", {}))
@@ -92,6 +95,7 @@ class Tail:
         self._like = state.get("like", self._like)
         self._settings_told: str | None = state.get("settings")
         self._skip: int = state.get("skip", 0)
+        self.voice = Voice(self.source.source_id, state.get("voice", {}))
 
     def as_json(self) -> dict[str, Any]:
         """The state behind the last row given out."""
@@ -107,6 +111,7 @@ class Tail:
             "progressed": self.progressed,
             "like": self._like,
             "settings": self._settings_told,
+            "voice": self.voice.steps,
         }
 
     @property
@@ -176,6 +181,7 @@ class Tail:
         self._flushed = True
 
     def _keep(self, rows: pa.Table, place: Place | None, before: bytes, *, whole: bool = False) -> None:
+        self.voice.listen(rows, self.parser.patterns)
         again = min(self._skip, rows.num_rows)
         self._skip -= again
         if rows.num_rows > again:
@@ -203,10 +209,11 @@ class Tail:
         if not rows.num_rows:
             return []
         self._remember(rows)
-        told = interleave(rows, self.high, self._like)
+        told, words = self.voice.own(interleave(rows, self.high, self._like), [tail.voice for tail in self.beside])
+        self.words.extend(words)
         first = self._settings_events(rows["ts"][0].value)
         self.high, self.progressed, chunk.taken = max(self.high, int(chunk.running[end - 1])), 0, end
-        return [*first, told]
+        return [*first, told] if told.num_rows else first
 
     def _pass_time(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
         """Progress rows for the quiet seconds up to `horizon`, before the next row."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs.clock import Clock
 from generators.brokerlogs.known import Known
 from generators.brokerlogs.pair import UNREADABLE
 from generators.brokerlogs.rows import BLANK, LOST, ROW, TYPES, UNKNOWN, table
@@ -61,6 +62,12 @@ class Telling:
         if topic_id not in self.topic_ids:
             self.topic_ids.append(topic_id)
         return self.topic_ids.index(topic_id)
+
+    def correct(self, clock: Clock) -> int:
+        """Take from the times of the rows what their brokers' clocks are ahead by; the greatest time then."""
+        rows = self.rows[: self.count]
+        rows["ts"] -= clock.ahead(rows["broker_id"])
+        return int(rows["ts"].max(initial=0))
 
     def table(self, cluster: str, source_id: str) -> pa.Table:
         """All rows in the schema EVENTS."""

@@ -193,6 +193,21 @@ def test_a_new_line_that_says_nothing_of_replication_changes_nothing(message, lo
     assert (parser.report.shapes, parser.report.ignored) == ({}, {})
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[Controller id=1 epoch=2] Changed partition orders-1 from OfflinePartition to OnlinePartition with state "
+        "LeaderAndIsr(leader=1, leaderEpoch=3, isr=List(1), partitionEpoch=4)",
+        "[Controller id=1 epoch=2] Sending LeaderAndIsr request to broker 2 with 1 become-leader and 2 become-follower",
+        "[Broker id=1] Handling LeaderAndIsr request correlationId 3 from controller 1 for 2 partitions",
+        "[Broker id=1] Add 1 partitions and deleted 0 partitions from metadata cache in response to UpdateMetadata",
+    ],
+)
+def test_what_a_zookeeper_cluster_prints_besides_is_no_evidence(message):
+    parser, rows = parsed(line(message, STATE).encode())
+    assert (rows, parser.report.shapes) == ([], {})
+
+
 def test_a_hw_line_with_the_separators_of_older_versions_is_read():
     printed = line(partition("High watermark updated from (offset=1 segment=[0:7]) to (offset=2 segment=[0:9])"))
     assert [row["hw"] for row in parsed(printed.encode())[1]] == [2]

@@ -207,13 +207,14 @@ def test_a_follower_hw_that_falls():
         log("Non-monotonic update of high watermark from (offset=230, segment=[-1:-1]) to (offset=120, segment=[0:9])"),
         broker_id=4,
     )
-    assert (row["event_type"], row["replica_id"], row["hw"]) == ("hw", 4, 120)
+    assert (row["event_type"], row["replica_id"], row["hw_before"], row["hw"]) == ("hw", 4, 230, 120)
 
 
 def test_a_follower_hw_that_was_updated():
     received = "Follower received high watermark 100 from the leader"
     row = one(fetcher(f"{received} and updated replica high watermark to 99 for partition orders-1"))
     assert (row["event_type"], row["replica_id"], row["leader_id"], row["hw"]) == ("hw", 1, 2, 99)
+    assert "hw_before" not in row, "a follower prints no old value"
     assert events(fetcher(f"{received} but did not update replica high watermark for partition orders-1")) == []
 
 

@@ -12,6 +12,8 @@ class PlainParser:
     def __init__(self, source_id: str = "b/rep.log") -> None:
         self.source_id, self.told, self.rest = source_id, 0, b""
         self.report = SimpleNamespace(lines=0)
+        self.clock = None
+        self.patterns: list[tuple[int, int]] = []
 
     def flush(self) -> pa.Table:
         return EVENTS.empty_table()

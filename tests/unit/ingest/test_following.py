@@ -15,7 +15,7 @@ from generators.brokerlogs.summary import IngestSummary
 from generators.lake import bronze, read_events
 from generators.lock import hold
 from pipelines.replication import replay
-from tests.unit.brokerlogs.log_lines import advanced, leader, recorded
+from tests.unit.brokerlogs.log_lines import advanced, leader, line, recorded
 from tests.unit.ingest.comparing import numbers_without_holes
 
 
@@ -125,6 +125,32 @@ def test_a_log_truncated_in_place_is_a_new_incarnation_and_the_break_is_reported
     assert list(zip(reports["source_epoch"].to_pylist(), reports["hw"].to_pylist(), strict=True)) == [(0, 5), (1, 8)]
     gaps = replay(read_events(follower.lake)).telemetry_gaps.to_pylist()
     assert {(gap["source_id"], gap["kind"]) for gap in gaps} >= {("broker-1/replication.log", "reset")}
+
+
+def test_the_file_that_tells_the_hws_stays_the_same_while_both_grow(tmp_path, follow):
+    logs = tmp_path / "logs"
+    ours = broker(logs, 1, leader(), advanced(0, 4, ms=10))
+    shrink = (
+        "[Partition orders-1 broker=1] Shrinking ISR from 1,2,3 to 1,2. Leader: (highWatermark: {0}, endOffset: {1}). "
+        "Out of sync replicas: (brokerId: 3, endOffset: {0}, lastCaughtUpTimeMs: 1795224366014)."
+    )
+    stock = ours.with_name("server.log")
+    stock.write_text("[2026-11-21 01:27:06,000] INFO [BrokerServer id=1] x (kafka.server.BrokerServer)\n")
+    follower = follow(logs)
+    follower.until(has("broker-1/replication.log", hw=4))
+    for second, hw in ((7, 5), (8, 6)):
+        with ours.open("a") as numbered, stock.open("a") as plain:
+            ms = (second - 6) * 1000
+            numbered.write(line(shrink.format(hw, hw + 2), ms=ms) + advanced(hw - 1, hw, ms=ms + 5))
+            plain.write(
+                f"[2026-11-21 01:27:0{second},000] INFO {shrink.format(hw, hw + 2)} (kafka.cluster.Partition)\n"
+            )
+        follower.until(has("broker-1/server.log", "broker-1/replication.log", hw=hw))
+    follower.stop()
+    events = read_events(follower.lake)
+    of_server = events.filter(pc.equal(events["source_id"], "broker-1/server.log"))
+    assert set(of_server["event_type"].to_pylist()) <= {"isr_proposed", "progress"}
+    assert of_server["event_type"].to_pylist().count("isr_proposed") == 1, "asked for twice, answered never"
 
 
 def test_events_that_break_the_contract_reach_bronze_are_said_and_are_set_aside_once(tmp_path):

@@ -18,6 +18,7 @@ LIVE = [
     ("rep-1.log", "rep.log"),
     ("rep-2026-11-20.log.gz", "rep.log"),
     ("kafkaServer.out", "kafkaServer.out"),
+    ("stage-change.log.2026-11-20-10", "state-change.log"),
     ("metadata.dump.gz", "metadata.dump"),
     ("actions.jsonl", None),
     ("server.properties", None),
@@ -73,6 +74,26 @@ def test_a_cluster_folder_gives_a_source_per_log_and_the_broker_of_its_settings(
     ]
     assert sum("request log" in word for word in found.words) == 2
     assert sum("a log segment" in word for word in found.words) == 2
+
+
+STOCK_39 = ["controller.log", "kafka-authorizer.log", "kafka-request.log", "kafkaServer-gc.log", "kafkaServer-gc.log.0"]
+STOCK_39 += ["kafkaServer.out", "log-cleaner.log", "log-cleaner.log.2026-11-20-09", "server.log", "state-change.log"]
+STOCK_4 = [*STOCK_39, "server.log.2026-11-20-09", "stage-change.log.2026-11-20-09", "zookeeper-gc.log.0.current"]
+
+
+@pytest.mark.parametrize("names", [STOCK_39, STOCK_4], ids=["3.9", "4"])
+def test_the_whole_folder_of_a_stock_broker(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).write_text(
+            "[2026-11-20 10:00:00,000] INFO [BrokerServer id=7] x (kafka.server.BrokerServer)\n"
+        )
+    (tmp_path / "meta.properties").write_text("node.id=7\n")
+    found = discover([tmp_path])
+    read = {source.series.live: len(source.series.files()) for source in found.sources}
+    rotated = 1 if names is STOCK_39 else 2
+    assert read == {"controller.log": 1, "kafkaServer.out": 1, "server.log": rotated, "state-change.log": rotated}
+    aside = {word.rpartition("/")[2].partition(":")[0] for word in found.words}
+    assert aside == {name for name in names if not name.startswith(("controller", "kafkaServer.out", "s"))}
 
 
 def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:

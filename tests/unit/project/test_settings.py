@@ -115,3 +115,28 @@ def test_a_mistake_in_a_flag_is_named_as_the_flag():
 def test_a_file_that_is_named_must_be_there(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read the configuration .*none\.toml: No such file"):
         load(tmp_path / "none.toml")
+
+
+def test_clock_offsets_are_those_of_brokers_and_of_sources(file, monkeypatch):
+    config = file('[ingest.clock_offsets]\n2 = 3600000\n"broker-1/server*" = -1500')
+    assert load(config).ingest.clock_offsets == {"2": 3_600_000, "broker-1/server*": -1500}
+    monkeypatch.setenv("HWMARK_INGEST__CLOCK_OFFSETS", '{"3": 7}')
+    assert load().ingest.clock_offsets == {"3": 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("broker1 = 5", "'broker1' is neither a broker id nor a source such as 'broker-1/*'"),
+        ("-1 = 5", "'-1' is neither a broker id nor a source such as 'broker-1/*'"),
+        ('1 = "an hour"', "ingest.clock_offsets.1 is 'an hour'"),
+        ("1 = 1.5", "ingest.clock_offsets.1 is 1.5"),
+        ("1 = true", "ingest.clock_offsets.1 is True"),
+        ("1 = 999999999999999", "ingest.clock_offsets.1 is 999999999999999"),
+    ],
+)
+def test_a_clock_offset_that_is_none_is_an_error_that_names_it(file, line, words):
+    with pytest.raises(UsageError) as error:
+        load(file(f"[ingest.clock_offsets]\n{line}"))
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
