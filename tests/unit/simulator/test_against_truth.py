@@ -42,9 +42,10 @@ def test_replay_of_the_telemetry_is_the_truth(seed):
 
 @pytest.mark.parametrize("seed", seeds(25))
 def test_so_it_is_in_clusters_that_do_what_real_ones_did(seed):
-    """Where no thread overtakes another: what they print then is no more exact than their race."""
+    """But for lines that never come, or come in another order: what is printed then is no more exact than that."""
+    run = again(clocks_right(real_run_of(seed)), thread_overtakes=0.0, thread_stalls=0.0)
     with within(SECONDS):
-        is_the_truth(again(clocks_right(real_run_of(seed)), thread_overtakes=0.0), seed)
+        is_the_truth(again(run, fault=[line for line in run.fault if "kill-between-lines" not in line]), seed)
 
 
 @pytest.mark.parametrize("seed", seeds(7))
