@@ -54,9 +54,10 @@ def found_before(seed):
 
 @pytest.mark.parametrize("seed", [found_before(seed) for seed in seeds(25)])
 def test_so_it_is_in_clusters_that_do_what_real_ones_did(seed):
-    """Where no thread overtakes another: what they print then is no more exact than their race."""
+    """But for lines that never come, or come in another order: what is printed then is no more exact than that."""
+    run = again(clocks_right(real_run_of(seed)), thread_overtakes=0.0, thread_stalls=0.0)
     with within(SECONDS):
-        is_the_truth(again(clocks_right(real_run_of(seed)), thread_overtakes=0.0), seed)
+        is_the_truth(again(run, fault=[line for line in run.fault if "kill-between-lines" not in line]), seed)
 
 
 @pytest.mark.parametrize("seed", seeds(7))

@@ -242,6 +242,36 @@ def test_many_partitions_are_a_fleet():
     assert simulate("--fleet", *SHORT, "--lake", "lake").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("controllers", "3"), ("second_file", "true"), ("thread_stalls", "0.1"), ("thread_overtakes", "0.1")],
+)
+def test_what_a_fleet_does_not_have_is_said(key, value, monkeypatch):
+    monkeypatch.setenv(f"HWMARK_SIMULATE__{key.upper()}", value)
+    refused = simulate("--fleet", *SHORT, "--lake", "lake")
+    assert refused.exit_code == 2
+    assert f"which has no [simulate] {key}" in " ".join(refused.stderr.split())
+
+
+REAL = {
+    "CONTROLLERS": "3", "COMBINED": "true", "SECOND_FILE": "true", "THREAD_STALLS": "0.02", "THREAD_OVERTAKES": "0.1",
+    "COMMITS": "loaded", "LOG_DIRS": "2", "ELR": "off", "CLOCK_OFFSETS": '{"2": "1h"}',
+}  # fmt: skip
+
+
+def test_a_cluster_that_does_what_real_ones_did_can_be_had_by_settings(monkeypatch):
+    for key, value in REAL.items():
+        monkeypatch.setenv(f"HWMARK_SIMULATE__{key}", value)
+    faults = ("3s freeze-controller for 9s", "5s lose-log-dir 3 for 5s", "6s kill-between-lines 2 for 5s")
+    told = said("--lake", "lake", "--duration", "20s", *(word for fault in faults for word in ("--fault", fault)))
+    events = read_events("lake")
+    sources = set(events["source_id"].to_pylist())
+    assert {"broker-1/controller.log", "broker-2/state-change.log", "broker-3/server.log"} <= sources
+    assert set(events["committed"].to_pylist()) == {True, False, None}
+    assert "log_dir_offline" in events["detail"].to_pylist()
+    assert "3 faults" in told
+
+
 def test_of_a_fleet_the_truth_is_every_rare_event_and_its_hws_now_and_then():
     told = said(
         "--fleet", *SHORT, "--lake", "lake", "--fault", "2s stop 1 for 1s", "--duration", "12s", "--truth", "truth"
