@@ -22,6 +22,7 @@ from pipelines.replication.run import Outcome
 from pipelines.replication.sources import DRAIN, Gap
 from pipelines.replication.state import State
 from pipelines.replication.timeline import CLUSTER_WIDE
+from pipelines.replication.versions import rules_told
 from pipelines.replication.writers import Written
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
         told_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
         state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
     elif row["event_type"] == "config":
+        if version := rules_told(row["detail"]):
+            state.timeline.tell_version(cluster, row["broker_id"], ts, *version)
         if row["min_isr"] is None and row["lag_max_ms"] is None:
             return
         topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])

@@ -1,4 +1,4 @@
-"""Functions that numba compiles, with the types that mypy knows, kept under a digest of all their sources.
+"""Functions that numba compiles, with the types that mypy knows, kept under a digest of the sources they depend on.
 
 numba itself looks at the file a function stands in, not at the constants and functions it takes from
 others: after an edit elsewhere it would run what was compiled before.
@@ -7,6 +7,7 @@ others: after an edit elsewhere it would run what was compiled before.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -24,11 +25,19 @@ _ROOT = Path(__file__).parents[2]
 _SOURCES = ("pipelines/replication", "generators/brokerlogs")
 
 
+_COMPILED = re.compile(rb"^@(compiled|kernel|hot)\b", re.MULTILINE)
+_IMPORTED = re.compile(rb"^from ([\w.]+) import", re.MULTILINE)
+
+
 def _digest() -> str:
+    """Of the modules with compiled functions and those that they import: there their constants stand."""
+    files = sorted(file for folder in _SOURCES for file in (_ROOT / folder).glob("*.py"))
+    sources = {".".join(file.relative_to(_ROOT).with_suffix("").parts): file.read_bytes() for file in files}
+    names = {name for name, source in sources.items() if _COMPILED.search(source)}
+    names |= {found.decode() for name in names for found in _IMPORTED.findall(sources[name])}
     digest = blake2b(digest_size=8)
-    for folder in _SOURCES:
-        for source in sorted((_ROOT / folder).glob("*.py")):
-            digest.update(source.read_bytes())
+    for name in sorted(names & sources.keys()):
+        digest.update(sources[name])
     return digest.hexdigest()
 
 

@@ -47,7 +47,7 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, conte
     broker, resumed = term.broker_id, term.ordinal > 0
     since = terms.started_before(term) if resumed else isr.member_since(broker, term.epoch)
     stopped, restarts, missing = False, 0, []
-    for ts, detail, _ in context.broker_states(broker, until):
+    for ts, detail, *_ in context.broker_states(broker, until):
         if detail == "controlled_shutdown":
             stopped = True
         elif detail == "started":
@@ -66,4 +66,4 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, conte
 def _stopped_cleanly(broker: int, since: int, until: int, context: Context) -> bool:
     """Whether a controlled shutdown of this broker was reported since then."""
     states = context.broker_states(broker, until)
-    return any(detail == "controlled_shutdown" and ts >= since for ts, detail, _ in states)
+    return any(detail == "controlled_shutdown" and ts >= since for ts, detail, *_ in states)

@@ -76,7 +76,7 @@ def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane:
     if not seldom(((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 == 0):
         return True
     at = place_of(width, lane, slot)
-    if R[at, SLOT.leo] < 0 or S.max_messages >= 0:  # before KAFKA-4485 the ISR alone counted
+    if R[at, SLOT.leo] < 0 or S.joiners == 0:
         return False
     if R[at, SLOT.caught_up] == NULL:
         return False

@@ -54,6 +54,7 @@ class Commit(Kept):
     controller_epoch: int | None = None
     retracts: str | None = None  # the row of a change of this partition epoch that was never committed
     retracts_ts: int = 0
+    controller_place: tuple[str, int, int] | None = None  # source id, source epoch and source seq of controller_ts
 
 
 class Proposal(Fixed, frozen=True):
@@ -363,10 +364,11 @@ def cause(
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
     reassigned = after.replicas is not None and bool(removed - set(after.replicas))
     ts, until = _told_between(after, proposed or reassigned, as_of, context)
-    named = sorted(filter(None, (_named(r, joined.get(r, -1), ts, until, context) for r in sorted(removed))))
+    place, since = after.controller_place, {r: joined.get(r, -1) for r in sorted(removed)}
+    named = sorted(filter(None, (_named(r, since[r], (ts, place), until, context) for r in since)))
     if named:
         return named[0]
-    if any(_lost_a_log_dir(r, joined.get(r, -1), ts, until, context) for r in removed):
+    if any(_lost_a_log_dir(r, since[r], ts, until, context) for r in since):
         return LOG_DIR_OFFLINE
     if proposed or after.by_response or (added and not removed):
         # an ISR grows inside a leader epoch only because its leader asked: no controller adds a replica itself
@@ -386,14 +388,18 @@ def _told_between(after: Commit, explained: bool, as_of: int, context: Context) 
     return after.controller_ts, after.controller_ts + (0 if explained else context.race_window_us)
 
 
-def _named(broker_id: int, since: int, ts: int, until: int, context: Context) -> str | None:
-    """How the controller had put this broker out of service since it was let in, by the time of the change."""
+def _named(
+    broker_id: int, since: int, change: tuple[int, tuple[str, int, int] | None], until: int, context: Context
+) -> str | None:
+    """How the controller had put this broker out of service since it was let in, by the `change`: its time, and the
+    row that told it."""
     spell: list[tuple[int, str]] = []
-    for at, detail, _ in context.broker_states(broker_id, until):
+    ts, told = change
+    for at, detail, _, source, epoch, seq in context.broker_states(broker_id, until):
         if at < since:
             continue
         if detail == "unfenced":
-            if at > ts:
+            if at > ts or (at == ts and told is not None and (source, epoch) == told[:2] and seq > told[2]):
                 break
             spell = []
         elif detail == "started" and not spell:
@@ -406,7 +412,7 @@ def _named(broker_id: int, since: int, ts: int, until: int, context: Context) ->
 
 def _lost_a_log_dir(broker_id: int, since: int, ts: int, until: int, context: Context) -> bool:
     """Whether a log directory of this broker failed since it was let in, by the time of the change."""
-    failed = [at for at, detail, _ in context.broker_states(broker_id, until) if detail == LOG_DIR_OFFLINE]
+    failed = [at for at, detail, *_ in context.broker_states(broker_id, until) if detail == LOG_DIR_OFFLINE]
     return any(since <= at and ts - at <= SPELL_US for at in failed)
 
 
@@ -427,7 +433,8 @@ def _merge(commit: Commit, note: Note, leader_id: int | None, leader_epoch: int 
     if note.broker_id == commit.leader_id and note.detail != "controller" and commit.leader_ts is None:
         commit.leader_ts = note.ts
     if note.event_type == "election" or note.detail == "controller":
-        commit.controller_ts = note.ts if commit.controller_ts is None else min(note.ts, commit.controller_ts)
+        if commit.controller_ts is None or note.ts < commit.controller_ts:
+            commit.controller_ts, commit.controller_place = note.ts, note.place
     else:
         commit.replay = False
     commit.foretold = note.foretold if commit.foretold is None else commit.foretold

@@ -64,8 +64,10 @@ from pipelines.replication.told_by_others import (
     beyond,
     compare_clocks,
     same_incarnation,
+    settings_of,
     settle_config,
     started_since,
+    version_at,
 )
 
 
@@ -112,7 +114,7 @@ def on_leo(
 @kernel
 def run_lanes(
     J: Records, holds: Records, P: Records, leader_rows: I64, assigned_from: I64, assigned_ids: I32,
-    C: Columns, L: Records, R: Records, width: int, T: Timeline, S: Settings, A: Stats, M: Marks,
+    C: Columns, L: Records, R: Records, width: int, T: Timeline, rules: Records, A: Stats, M: Marks,
     carry: Records, carry_from: I64, O: Records, F: Records, K: Records, Y: Records, E: Records,
     at: I64,
 ) -> None:  # fmt: skip
@@ -127,6 +129,7 @@ def run_lanes(
     job, f, k, y, e = at[0], at[1], at[2], at[3], at[4]
     while job < len(J):
         lane = J[job, JOB.lane]
+        S = settings_of(rules, L, lane)
         start, end = J[job, JOB.start], J[job, JOB.end]
         rows = 3 * (end - start) + L[lane, LANE.carried] + 4
         if f + rows > len(F):
@@ -209,6 +212,8 @@ def run_lanes(
                     assigned = mask_of(
                         L, R, width, lane, assigned_ids, assigned_from[at_row], assigned_from[at_row + 1]
                     )
+                L[lane, LANE.version] = version_at(L, T, lane, now)
+                S = settings_of(rules, L, lane)
                 o, y, e = start_term(L, R, C, T, S, A, width, lane, i, now, stat, assigned, O, o, 0, Y, y, E, e)
                 continue
             if seldom(kind == FOLLOWER):
@@ -223,6 +228,8 @@ def run_lanes(
             if seldom(L[lane, LANE.state] == IDLE):
                 if kind == ISR or kind == REJECTED:
                     continue
+                L[lane, LANE.version] = version_at(L, T, lane, now)
+                S = settings_of(rules, L, lane)
                 begin_midflight(L, T, S, P, lane, j, now)
                 M[j] |= BEGAN_MIDFLIGHT
             if kind == FETCH or kind == REPLICA_LEO or kind == APPEND:

@@ -47,6 +47,7 @@ LANES = shape(
     told_min_isr=NULL32,
     min_isr=NULL32,
     lag_max=NULL,
+    version=0,
     deadline=NEVER,
     last_ts=-1,
     witness=NULL,
@@ -70,9 +71,10 @@ LANES = shape(
     cut_off_ts=NULL,
     cut_off_until=NULL,
 )
-"""`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report
-has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may
-be the last word of a broker that was killed."""
+"""`version`: the rules of the version that its broker had told when the term began (bits as in versions, and above them
+replica.lag.max.messages + 1), 0 where none was; `reports_open`: some report matches nothing so far; `gap_low`,
+`gap_high`: values between two reports that no report has linked yet; `cut_off`: the largest report that nothing
+computed matches, since `cut_off_ts`, and until when it may be the last word of a broker that was killed."""
 
 
 REPLICAS = shape(

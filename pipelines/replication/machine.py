@@ -30,7 +30,7 @@ SLOTS_FULL, HW_FULL, KEEP_FULL, SYNC_FULL, ENDED_FULL = 1, 2, 3, 4, 5
 
 
 class Settings(NamedTuple):
-    """Rules in microseconds; -1 where a rule is off."""
+    """The rules that a lane follows, in microseconds; -1 where a rule is off."""
 
     race: int
     strict: int
@@ -40,21 +40,31 @@ class Settings(NamedTuple):
     resolution: int
     replica_hw: int
     eligibility: int
+    joiners: int
     grace: int
 
 
 class Timeline(NamedTuple):
-    """Broker states, configs, what controllers recorded of partitions and brokers whose clocks are apart from theirs,
-    as of a time: rows sorted by (key, ts)."""
+    """Broker states, configs, versions of brokers, what controllers recorded of partitions and brokers whose clocks are
+    apart from theirs, as of a time: rows sorted by (key, ts)."""
 
     brokers: Records
     configs: Records
+    versions: Records
     recorded: Records
     apart: Records
 
 
 BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL)
 """A state of a broker: its incarnation, and when that registered, where told."""
+
+VERSIONS_TOLD = shape(key=0, ts=0, told=0, value=0)
+"""What a broker tells of the rules it follows, see versions."""
+
+RULES = shape(
+    race=0, lag_max=0, min_isr=0, max_messages=0, resolution=0, replica_hw=0, grace=0, bits=0, fixed=0,
+)  # fmt: skip
+"""The rules of one cluster: `bits` where a version tells none, `fixed` those that hold whatever it tells."""
 
 CONFIGS = shape(key=0, ts=0, min_isr=NULL32, lag=NULL, topic_id=-1)
 
@@ -92,6 +102,8 @@ LANE, SLOT, ROW, SYNC, TERM = LANES.at, REPLICAS.at, HW_ROWS.at, SYNC_ROWS.at, T
 _COLUMNS = len(HW_ROWS.defaults)
 
 BROKER, CONFIG, RECORD, JOB, HELD = BROKERS.at, CONFIGS.at, RECORDED.at, JOBS.at, HOLDS.at
+
+TOLD, RULE = VERSIONS_TOLD.at, RULES.at
 
 
 @hot

@@ -115,7 +115,8 @@ class Surroundings:
         return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
 
     def min_isr(self, as_of: int, told: int | None = None) -> int:
-        return self.state.timeline.min_isr(self._cluster(), self._topic(), as_of, told, self.rules.min_isr)
+        rule = self.rules.of(self.state.place(self.partition)[0])[0].min_isr
+        return self.state.timeline.min_isr(self._cluster(), self._topic(), as_of, told, rule)
 
     def _topic(self) -> int:
         return int(self.state.partition_keys.keys[self.partition]) >> 32
@@ -266,9 +267,27 @@ def _depose(context: Surroundings, history: PartitionHistory, upto: int) -> None
 def _ready(
     notes: list[tuple[OrderKey, Note]], upto: int
 ) -> tuple[list[tuple[OrderKey, Note]], list[tuple[OrderKey, Note]]]:
-    notes.sort(key=lambda n: n[0])
-    count = sum(1 for n in notes if n[0][0] <= upto)
-    return notes[:count], notes[count:]
+    ready = [n for n in notes if n[0][0] <= upto]
+    return _in_order(ready), [n for n in notes if n[0][0] > upto] if len(ready) < len(notes) else []
+
+
+def _in_order(notes: list[tuple[OrderKey, Note]]) -> list[tuple[OrderKey, Note]]:
+    """Notes in canonical order. Within a source its numbers decide: what goes first between sources of one broker, in
+    one millisecond, goes no earlier than what its own source told ahead of it."""
+    notes.sort(key=_in_source)
+    keys, before, after = [], None, 0
+    for (clock, broker, later, source, epoch, seq), _ in notes:
+        place = (clock, source, epoch)
+        after = max(after, later) if place == before else later
+        before = place
+        keys.append((clock, broker, after, source, epoch, seq))
+    order = sorted(range(len(notes)), key=keys.__getitem__)
+    return [notes[k] for k in order]
+
+
+def _in_source(note: tuple[OrderKey, Note]) -> tuple[int, str, int, int]:
+    clock, _, _, source, epoch, seq = note[0]
+    return clock, source, epoch, seq
 
 
 def _remember(state: State, partition: int, present: Present, due: int | None) -> None:

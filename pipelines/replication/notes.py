@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pipelines.replication.columns import NULL, NULL32, lists, narrow, wide
 from pipelines.replication.state_codec import Fixed
+from pipelines.replication.timeline import State
 
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
@@ -32,7 +33,9 @@ class Note:
     one whose earlier report above them was false, with `not_cut_off` one that went on after a report above every
     computed HW), lost, gap, or midflight: the telemetry of `broker_id` begins, or begins again, in the middle of a
     term that it leads.
-    `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it; `foretold`
+    `before` is the replica's LEO ahead of a truncate, or its HW ahead of an `hw`, where the kernel knows it; the `hw`
+    of a truncate is the last one that the replica told of itself; `place` the (source id, source epoch, source seq) of
+    a controller's row; `foretold`
     whether the lag rule held for every replica that a leader's `isr` removes, before it was committed.
     """
 
@@ -60,6 +63,7 @@ class Note:
     foretold: bool | None = None
     controller_epoch: int | None = None
     committed: bool | None = None
+    place: tuple[str, int, int] | None = None
 
 
 _SAID = itemgetter(*EVENT_COLUMNS[: EVENT_COLUMNS.index("min_isr")])
@@ -95,7 +99,14 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def note_of(event: dict[str, Any], **found: Any) -> Note:
     """The note of an event row as `told` gives it; `found` is what the kernel knows of it."""
     row = event | found if found else event
-    values: list[Any] = [*_SAID(row), row.get("before"), row["min_isr"], row.get("foretold"), *_OF_CONTROLLER(row)]
+    values: list[Any] = [
+        *_SAID(row),
+        row.get("before"),
+        row["min_isr"],
+        row.get("foretold"),
+        *_OF_CONTROLLER(row),
+        row.get("place"),
+    ]
     return Note(*values)
 
 
@@ -143,8 +154,8 @@ class Context(Protocol):
         """What is known of the term that `broker_id` began at `start_ts`."""
         ...
 
-    def broker_states(self, broker_id: int, as_of: int) -> list[tuple[int, str, int | None]]:
-        """(ts, detail, broker_epoch) of a broker in time order, each happening once."""
+    def broker_states(self, broker_id: int, as_of: int) -> list[State]:
+        """The states of a broker in time order, each happening once."""
         ...
 
     def min_isr(self, as_of: int, told: int | None = None) -> int:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import falls
-from pipelines.replication.columns import CODE, I32, I64, NULL32, narrow, rows_of, wide
+from pipelines.replication.columns import CODE, I32, I64, NULL, NULL32, narrow, rows_of, wide
 from pipelines.replication.facts import table
 from pipelines.replication.intake import Batch, encode
 from pipelines.replication.machine import BEGAN_MIDFLIGHT, FORETOLD, NOT_CUT_OFF, NOT_FORETOLD, TAKEN_BACK
@@ -22,7 +22,7 @@ from pipelines.replication.state import STARTING, OrderKey, State
 
 _FORETOLD = (FORETOLD, NOT_FORETOLD)
 _FIRST = {"leader", "follower", "isr", "config"}
-_QUEUED = (*EVENT_COLUMNS, "source_epoch", "seq")
+_QUEUED = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
 
 
 def learn_assignments(state: State, batch: Batch) -> None:
@@ -63,7 +63,8 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     _keep_starts(state, batch, of_rare[alone])
     others = of_rare[~alone]
     foretold = {int(r): {"foretold": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
-    queued = [(int(r), foretold.get(int(r), {})) for r in batch.rare[others]]
+    cuts = _cuts(state, batch, outcome, of_rare[~alone])
+    queued = [(int(r), foretold.get(int(r)) or cuts.get(int(r), {})) for r in batch.rare[others]]
     said = [*ahead, *queued, *after]
     rows = np.array([r for r, _ in said], dtype=np.int64)
     in_sequence = told(batch.rare_events.select(_QUEUED).take(pa.array(others)))
@@ -148,6 +149,21 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
         minutes.add_at(state, cluster[counted], broker[counted], ts[counted], name)
 
 
+def _cuts(state: State, batch: Batch, outcome: Outcome, of: I64) -> dict[int, dict[str, Any]]:
+    """By row of a cut: the HW that its replica, as a follower, had told last."""
+    rows = batch.rare[of[batch.columns.kind[of] == CODE["truncate"]]]
+    if not len(rows):
+        return {}
+    told, hws = outcome.follower_hws
+    of_told, seq_told = batch.series[told], batch.told("seq", told)
+    found = {}
+    for row, series, seq in zip(rows.tolist(), batch.series[rows], batch.told("seq", rows), strict=True):
+        earlier = np.flatnonzero((of_told == series) & (seq_told < seq))
+        hw = hws[earlier[np.argmax(seq_told[earlier])]] if len(earlier) else state.series["follower_hw"][series]
+        found[row] = {} if hw == NULL else {"hw": int(hw)}
+    return found
+
+
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
     rows, hws = outcome.follower_hws
     return falls(rows, hws, batch.series, state.series.data)
@@ -155,4 +171,6 @@ def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
 
 def _queued(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:
     key = (clock, e["broker_id"], int(e["event_type"] not in _FIRST), e["source_id"], e["source_epoch"], e["seq"])
+    if e["committed"] is not None:
+        extra = extra | {"place": (e["source_id"], e["source_epoch"], e["source_seq"])}
     return key, note_of(e, **extra)

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pipelines.replication.versions import BY_MESSAGES, STRICT_ELIGIBILITY, STRICT_MIN_ISR, WAITS_FOR_JOINERS
+
+LAG_MAX_MESSAGES = 4_000
+"""Kafka's default of replica.lag.max.messages, while it had that setting."""
+
+OF_CLUSTERS = (
+    "lag_max_ms", "min_isr", "lag_max_messages", "strict_min_isr", "strict_eligibility", "hw_waits_for_joiners",
+)  # fmt: skip
+"""What may be another rule in one cluster: how its brokers behave. The other rules are those of the reconstruction."""
+
+_LEAST = {"lag_max_ms": 1, "min_isr": 1, "race_window_ms": 0, "reorder_grace_ms": 0, "hw_resolution_ms": 0}
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What to assume where the telemetry is silent, and which version of Kafka's rules to apply.
+    """What to assume where the telemetry is silent, and which version of Kafka's rules to apply where it tells none.
 
-    Milliseconds throughout. `lag_max_ms` and `min_isr` yield to `config` and `leader` events. `strict_eligibility`: a
-    broker that is fenced, stopping, or not heard of since it started again holds no HW as a joiner (Kafka 3.5 and
-    later). Raises ValueError naming the bad value.
+    Milliseconds throughout. `lag_max_ms` and `min_isr` yield to `config` and `leader` events; `lag_max_messages` and
+    the three rules after it to the version that a broker tells. `strict_eligibility`: a broker that is fenced,
+    stopping, or not heard of since it started again holds no HW as a joiner (Kafka 3.5 and later).
+    `hw_waits_for_joiners`: a caught-up replica outside the ISR holds the HW (0.10.2 and later). `clusters`: other
+    values of these for the clusters that a pattern names, whatever their brokers tell; of several patterns the longest
+    counts. Raises ValueError naming the bad value.
     """
 
     lag_max_ms: int = 30_000
@@ -19,16 +37,52 @@ class Rules:
     lag_max_messages: int | None = None
     strict_min_isr: bool = True
     strict_eligibility: bool = True
+    hw_waits_for_joiners: bool = True
     race_window_ms: int = 150
     reorder_grace_ms: int = 10_000
     hw_resolution_ms: int = 0
     replica_hw: bool = False
+    clusters: Mapping[str, Mapping[str, int | bool | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        least = {"lag_max_ms": 1, "min_isr": 1, "race_window_ms": 0, "reorder_grace_ms": 0, "hw_resolution_ms": 0}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in least and value < least[field.name]:
-                raise ValueError(f"rules.{field.name} is {value}; it must be at least {least[field.name]}")
-        if self.lag_max_messages is not None and self.lag_max_messages < 0:
-            raise ValueError(f"rules.lag_max_messages is {self.lag_max_messages}; it must be 0 or more, or unset")
+        _require({f.name: getattr(self, f.name) for f in fields(self)}, "rules")
+        for pattern, other in self.clusters.items():
+            where = f"rules.clusters.{pattern}"
+            for name, value in other.items():
+                if name not in OF_CLUSTERS:
+                    raise ValueError(f"{where}.{name} is no rule of one cluster; these are: {', '.join(OF_CLUSTERS)}")
+                if isinstance(value, bool) != name.startswith(("strict", "hw")):
+                    raise ValueError(f"{where}.{name} is {value!r}; see {name} in [rules] for what it can be")
+            _require(other, where)
+
+    def of(self, cluster: str) -> tuple[Rules, int]:
+        """(the rules of one cluster, the bits of those that hold there whatever its brokers tell)."""
+        fitting = [pattern for pattern in self.clusters if fnmatchcase(cluster, pattern)]
+        if not fitting:
+            return self, 0
+        other: dict[str, Any] = dict(self.clusters[max(fitting, key=lambda pattern: (len(pattern), pattern))])
+        fixed = sum(bit for name, bit in _BITS.items() if name in other)
+        return replace(self, **other, clusters={}), fixed
+
+    @property
+    def bits(self) -> int:
+        """These rules as those of a version: see versions."""
+        told = sum(bit for name, bit in _BITS.items() if name != "lag_max_messages" and getattr(self, name))
+        return told if self.lag_max_messages is None else told | BY_MESSAGES
+
+
+_BITS = {
+    "lag_max_messages": BY_MESSAGES,
+    "strict_min_isr": STRICT_MIN_ISR,
+    "strict_eligibility": STRICT_ELIGIBILITY,
+    "hw_waits_for_joiners": WAITS_FOR_JOINERS,
+}
+
+
+def _require(values: Mapping[str, Any], where: str) -> None:
+    for name, value in values.items():
+        least = _LEAST.get(name)
+        if least is not None and value < least:
+            raise ValueError(f"{where}.{name} is {value}; it must be at least {least}")
+        if name == "lag_max_messages" and value is not None and value < 0:
+            raise ValueError(f"{where}.{name} is {value}; it must be 0 or more, or unset")

@@ -30,11 +30,11 @@ from pipelines.replication.machine import (
     KEEP_FULL,
     MOVED_BACK,
     OF_FOLLOWER,
+    RULES,
     SLOTS_FULL,
     STAT,
     SYNC_FULL,
     Marks,
-    Settings,
     Stats,
 )
 from pipelines.replication.rules import Rules
@@ -79,19 +79,24 @@ class Outcome:
         return bearing
 
 
-def settings(rules: Rules) -> Settings:
-    """Rules as the kernel reads them."""
-    return Settings(
-        race=rules.race_window_ms * 1000,
-        strict=int(rules.strict_min_isr),
-        lag_max=rules.lag_max_ms * 1000,
-        min_isr=rules.min_isr,
-        max_messages=-1 if rules.lag_max_messages is None else rules.lag_max_messages,
-        resolution=rules.hw_resolution_ms * 1000,
-        replica_hw=int(rules.replica_hw),
-        eligibility=int(rules.strict_eligibility),
-        grace=rules.reorder_grace_ms * 1000,
-    )
+def rules_of(state: State, rules: Rules) -> Records:
+    """The rules of each cluster as the kernel reads them."""
+    told = records(RULES, len(state.clusters.all))
+    for k, (cluster,) in enumerate(state.clusters.all):
+        own, fixed = rules.of(str(cluster))
+        row = {
+            "race": own.race_window_ms * 1000,
+            "lag_max": own.lag_max_ms * 1000,
+            "min_isr": own.min_isr,
+            "max_messages": -1 if own.lag_max_messages is None else own.lag_max_messages,
+            "resolution": own.hw_resolution_ms * 1000,
+            "replica_hw": int(own.replica_hw),
+            "grace": own.reorder_grace_ms * 1000,
+            "bits": own.bits,
+            "fixed": fixed,
+        }
+        told[k] = [row[name] for name in RULES.names]
+    return told
 
 
 def stats_of(batch: Batch) -> Stats:
@@ -292,12 +297,13 @@ def _run_all(
     carry_from = state.carry_from()
     recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded, state.apart))
     timeline = state.timeline.arrays()._replace(recorded=recorded, apart=apart)
+    rules_told = rules_of(state, rules)
     at = np.array([0, 0, 0, 0, 0, 0, -1, 0, 0], dtype=np.int64)  # see run_lanes
     while True:
         run_lanes(
             jobs, holds, packed, leader_rows, assigned_from, assigned,
             batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
-            timeline, settings(rules), stats, marks,
+            timeline, rules_told, stats, marks,
             state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
         )  # fmt: skip
         if at[0] == len(jobs) or at[5] == HW_FULL:

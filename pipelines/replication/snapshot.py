@@ -44,7 +44,7 @@ _LATER = frozenset({"lines_read"})
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
 _FIELDS = tuple(field.name for field in fields(Note))
-_LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas"))
+_LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas", "place"))
 _values = attrgetter(*_FIELDS)
 
 
@@ -86,7 +86,7 @@ class Rest(Struct):
     source_names: list[tuple[Any, ...]]
     sources: list[Source]
     settled: dict[str, int]
-    brokers: list[tuple[int, int, list[timeline.Told]]]
+    brokers: list[tuple[int, int, list[timeline.State]]]
     configs: list[tuple[int, int, list[timeline.Config]]]
     notes: list[tuple[int, list[tuple[OrderKey, list[Any]]]]]
     ended: list[tuple[int, int, int, TermSeen]]
@@ -96,6 +96,7 @@ class Rest(Struct):
     holds: list[tuple[int, int, list[int]]]
     assigned: list[tuple[int, list[assignments.Told]]]
     unread: list[tuple[int, int, list[int]]] = []
+    versions: list[tuple[int, int, list[timeline.Version]]] = []
 
 
 _encoder, _decoder = Encoder(), Decoder(Rest)
@@ -114,6 +115,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         holds=[(*k, v) for k, v in state.holds.items()],
         assigned=list(state.assigned.several.items()),
         unread=[(*k, v) for k, v in state.unread.items()],
+        versions=[(*k, v) for k, v in state.timeline.versions.items()],
     )  # fmt: skip
 
 
@@ -156,7 +158,9 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     for name in _NAMES:
         setattr(state, name, Names(getattr(rest, name)))
     state.timeline = timeline.Timeline(
-        {(c, b): states for c, b, states in rest.brokers}, {(c, t): entries for c, t, entries in rest.configs}
+        {(c, b): states for c, b, states in rest.brokers},
+        {(c, t): entries for c, t, entries in rest.configs},
+        {(c, b): entries for c, b, entries in rest.versions},
     )
     state.waiting, state.starting = whole(tables["waiting"]), whole(tables["starting"])
     state.packed = Packed(tables["histories"])

@@ -12,15 +12,15 @@ import numpy as np
 from pipelines.replication.arrays import Records, Shape
 from pipelines.replication.columns import NULL, NULL32
 from pipelines.replication.lanes import APART, RECORDED
-from pipelines.replication.machine import BROKERS, CONFIGS, MS
+from pipelines.replication.machine import BROKERS, CONFIGS, MS, VERSIONS_TOLD
 from pipelines.replication.machine import Timeline as Arrays
 
-State = tuple[int, str, int | None]
-"""(ts, detail, broker epoch)"""
-Told = tuple[int, str, int | None, str, int, int]
-"""A row of a controller: a state, source id, source epoch, source seq."""
+State = tuple[int, str, int | None, str, int, int]
+"""(ts, detail, broker epoch) of a broker, and the row that told it: source id, source epoch, source seq."""
 Config = tuple[int, int | None, int | None, int]
 """(ts, min ISR, lag max in ms, number of the topic id or -1)"""
+Version = tuple[int, int, int]
+"""(ts, what a broker told of the rules it follows, see versions.Told, and that)"""
 CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 REPLAY_US = 10_000_000
@@ -31,8 +31,9 @@ REPLAY_US = 10_000_000
 class Timeline:
     """Entries by cluster number; `arrays` is the same for the kernel."""
 
-    brokers: dict[tuple[int, int], list[Told]] = field(default_factory=dict)
+    brokers: dict[tuple[int, int], list[State]] = field(default_factory=dict)
     configs: dict[tuple[int, int], list[Config]] = field(default_factory=dict)
+    versions: dict[tuple[int, int], list[Version]] = field(default_factory=dict)
     _states: dict[tuple[int, int], list[State]] = field(default_factory=dict, repr=False)
     _arrays: Arrays | None = field(default=None, repr=False)
 
@@ -55,6 +56,13 @@ class Timeline:
         entry = (ts, min_isr, lag_max_ms, topic_id)
         if entry not in entries:
             insort(entries, entry, key=lambda e: (e[0], e[1] or -1, e[2] or -1, e[3]))
+            self._arrays = None
+
+    def tell_version(self, cluster: int, broker: int, ts: int, told: int, value: int) -> None:
+        """What a broker tells of the version that it runs from a time on."""
+        entries = self.versions.setdefault((cluster, broker), [])
+        if (ts, told, value) not in entries:
+            insort(entries, (ts, told, value))
             self._arrays = None
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[State]:
@@ -89,8 +97,8 @@ class Timeline:
         brokers = []
         for c, b in self.brokers:
             states = self._all_states((c, b))
-            started = {epoch: ts for ts, detail, epoch in states if detail == "started" and epoch is not None}
-            for ts, detail, epoch in states:
+            started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
+            for ts, detail, epoch, *_ in states:
                 if detail == LOG_DIR_OFFLINE:  # the broker goes on serving what lies in its other directories
                     continue
                 since = started.get(-1 if epoch is None else epoch, NULL)
@@ -107,25 +115,31 @@ class Timeline:
                 before[topic_id] = min_isr, lag
                 configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag, topic_id))
         configs.sort(key=lambda e: (e[0], e[1]))
+        versions = [
+            ((c << 32) | (b & 0xFFFFFFFF), *entry) for (c, b), entries in self.versions.items() for entry in entries
+        ]
         return Arrays(
-            _records(BROKERS, brokers), _records(CONFIGS, configs), _records(RECORDED, []), _records(APART, [])
-        )
+            _records(BROKERS, brokers), _records(CONFIGS, configs), _records(VERSIONS_TOLD, sorted(versions)),
+            _records(RECORDED, []), _records(APART, []),
+        )  # fmt: skip
 
 
-def _each_once(rows: list[Told]) -> list[State]:
-    """The states of a broker in time order, each happening once, at the earliest time told.
+def _each_once(rows: list[State]) -> list[State]:
+    """The states of a broker in time order, each happening once, at the earliest time told; in one instant in the order
+    of the numbers of the source that told them.
 
     A broker may be fenced and let in again several times in one incarnation: a source tells a state again when it
     told another one in between, unless it replays from the registration on.
     """
-    found: dict[tuple[int | None, str, int], int] = {}
+    found: dict[tuple[int | None, str, int], tuple[int, tuple[str, int, int]]] = {}
     told: dict[tuple[str, int], _Telling] = {}
-    for ts, detail, epoch, source, *_ in sorted(rows, key=lambda row: (row[3:], row[:2])):
+    for ts, detail, epoch, source, *number in sorted(rows, key=lambda row: (row[3:], row[:2])):
         place = ts if epoch is None else told.setdefault((source, epoch), _Telling()).place(ts, detail)
         key = (epoch, detail, place)
-        found[key] = min(ts, found.get(key, ts))
-    states = [(ts, detail, epoch) for (epoch, detail, _), ts in found.items()]
-    return sorted(states, key=lambda s: (s[0], -1 if s[2] is None else s[2], s[1]))
+        row = ts, (source, number[0], number[1])
+        found[key] = min(row, found.get(key, row))
+    states = [(ts, detail, epoch, *row) for (epoch, detail, _), (ts, row) in found.items()]
+    return sorted(states, key=lambda s: (s[0], -1 if s[2] is None else s[2], s[3:]))
 
 
 @dataclass

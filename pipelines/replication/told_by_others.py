@@ -5,7 +5,29 @@ from __future__ import annotations
 from pipelines.replication.arrays import Records
 from pipelines.replication.columns import NULL, NULL32
 from pipelines.replication.compiled import kernel
-from pipelines.replication.machine import BROKER, CONFIG, LANE, RECORD, SLOT, Settings, Timeline, lean
+from pipelines.replication.machine import (
+    BROKER,
+    CONFIG,
+    LANE,
+    RECORD,
+    RULE,
+    SLOT,
+    TOLD,
+    Settings,
+    Timeline,
+    lean,
+)
+from pipelines.replication.rules import LAG_MAX_MESSAGES
+from pipelines.replication.versions import (
+    BY_MESSAGES,
+    KNOWN,
+    MESSAGES,
+    OF_METADATA,
+    OF_SOFTWARE,
+    STRICT_ELIGIBILITY,
+    STRICT_MIN_ISR,
+    WAITS_FOR_JOINERS,
+)
 
 
 @kernel
@@ -141,6 +163,51 @@ def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_
         L[lane, LANE.min_isr] = max(known, L[lane, LANE.min_isr])
     if lag_too:
         L[lane, LANE.lag_max] = topic_lag if topic_lag != NULL else (cluster_lag if cluster_lag != NULL else S.lag_max)
+
+
+@kernel
+def version_at(L: Records, T: Timeline, lane: int, ts: int) -> int:
+    """The rules that this broker follows from `ts` on, by the last version it told, that of its software if any; 0
+    where it told none."""
+    key = (L[lane, LANE.cluster] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF)
+    at, rules, of_metadata, messages = as_of(T.versions, key, ts), 0, 0, 0
+    while at >= 0 and T.versions[at, TOLD.key] == key and rules == 0:
+        value = T.versions[at, TOLD.value]
+        if T.versions[at, TOLD.told] == OF_SOFTWARE:
+            rules = value
+        elif T.versions[at, TOLD.told] == OF_METADATA:
+            of_metadata = of_metadata if of_metadata else value
+        elif messages == 0:
+            messages = (value + 1) << MESSAGES
+        at -= 1
+    return (rules if rules else of_metadata) | messages
+
+
+@kernel
+def settings_of(rules: Records, L: Records, lane: int) -> Settings:
+    """The rules that a lane follows: what its cluster is set to, else the version of its broker, else the rules of
+    all."""
+    row, told = L[lane, LANE.cluster], L[lane, LANE.version]
+    bits, fixed = rules[row, RULE.bits], rules[row, RULE.fixed]
+    if told & KNOWN:
+        bits = (bits & fixed) | (told & ~fixed)
+    most = rules[row, RULE.max_messages]
+    if told >> MESSAGES and not fixed & BY_MESSAGES:
+        most = (told >> MESSAGES) - 1
+    elif most < 0:
+        most = LAG_MAX_MESSAGES
+    return Settings(
+        rules[row, RULE.race],
+        1 if bits & STRICT_MIN_ISR else 0,
+        rules[row, RULE.lag_max],
+        rules[row, RULE.min_isr],
+        most if bits & BY_MESSAGES else -1,
+        rules[row, RULE.resolution],
+        rules[row, RULE.replica_hw],
+        1 if bits & STRICT_ELIGIBILITY else 0,
+        1 if bits & WAITS_FOR_JOINERS and not bits & BY_MESSAGES else 0,
+        rules[row, RULE.grace],
+    )
 
 
 @kernel

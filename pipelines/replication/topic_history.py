@@ -370,9 +370,10 @@ class TopicHistory(Kept):
         self.regressions.append(regression(place, verdict, name, back.ts, revision=1 + withdrawn))
 
     def _tell(self, verdict: Verdict, name: str, ts: int, level: int | None, replica: int | None = None) -> None:
-        present = self.present
-        level = self._level(present.leader_epoch) if level is None else level
-        place = self._place(present.leader_id, present.leader_epoch, level)
+        leader, epoch = self.present.leader_id, self.present.leader_epoch
+        if verdict.cls == "hw_moved_back" and verdict.before is not None:  # told late: another may lead by now
+            leader, epoch = verdict.before.broker_id, verdict.before.epoch
+        place = self._place(leader, epoch, self._level(epoch) if level is None else level)
         self.regressions.append(regression(place, verdict, name, ts, replica))
 
     def _place(self, leader_id: int | None, leader_epoch: int | None, level: int) -> Place:

@@ -131,6 +131,8 @@ def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
     part = standing.anchor if standing else None
     epoch = note.leader_epoch if note.leader_epoch is not None else standing.epoch if standing else None
     begins = standing is not None and not standing.led and not standing.cut and standing.epoch == epoch
+    if standing is not None and note.hw is not None and standing.hw is not None and note.hw > standing.hw:
+        begins = False  # it has learnt a HW since, so it has fetched
     if standing is not None:
         standing.cut = True
     return Cut(note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins)

@@ -76,7 +76,8 @@ def _require_its_settings(known: Query, asked: Query) -> None:
 
 def _differences(known: Query, asked: Query) -> dict[str, tuple[object, object]]:
     pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions", "source")}
-    pairs |= {f"rules.{name}": (known.rules.get(name), value) for name, value in asked.rules.items()}
+    before = asdict(Rules()) | known.rules  # a rule that is newer than the record has its default there
+    pairs |= {f"rules.{name}": (before[name], value) for name, value in asked.rules.items()}
     return {name: (before, now) for name, (before, now) in pairs.items() if before != now}
 
 

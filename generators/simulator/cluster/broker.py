@@ -110,6 +110,10 @@ class Broker:
         self._forget()
         for replica in self.replicas.values():
             replica.load()
+        self.tell("config", None, replica=self.id, detail=f"kafka={self.version.released}")
+        if self.version.lag_by_messages:
+            most = self.settings.lag_max_messages
+            self.tell("config", None, replica=self.id, detail=f"replica.lag.max.messages={most}")
         self.cluster.channel.register(self)
 
     def end(self) -> None:

@@ -10,6 +10,8 @@ class Version:
     """How the brokers of one Kafka version behave, as far as versions differ in replication."""
 
     name: str
+    released: str
+    """As its brokers print it when they start."""
     lag_by_messages: bool = False
     """A replica falls out of sync by messages behind (until 0.8), not by time."""
     truncates_to_high_watermark: bool = False
@@ -33,6 +35,7 @@ VERSIONS: dict[str, Version] = {
     for v in (
         Version(
             "0.8",
+            "0.8.2.2",
             lag_by_messages=True,
             truncates_to_high_watermark=True,
             strict_min_isr=False,
@@ -42,16 +45,17 @@ VERSIONS: dict[str, Version] = {
         ),
         Version(
             "0.10",
+            "0.10.1.1",
             truncates_to_high_watermark=True,
             strict_min_isr=False,
             admits_ineligible=True,
             refuses_second_change=False,
             waits_for_joiners=False,
         ),
-        Version("2.8", strict_min_isr=False, admits_ineligible=True),
-        Version("3.6", strict_min_isr=False),
-        Version("3.9"),
-        Version("4.0", has_elr=True),
-        Version("4.1", eligible_leader_replicas=True, has_elr=True),
+        Version("2.8", "2.8.2", strict_min_isr=False, admits_ineligible=True),
+        Version("3.6", "3.6.2", strict_min_isr=False),
+        Version("3.9", "3.9.1"),
+        Version("4.0", "4.0.1", has_elr=True),
+        Version("4.1", "4.1.1", eligible_leader_replicas=True, has_elr=True),
     )
 }

@@ -90,7 +90,7 @@ class _Printed:
 
     def _shown(self, h: Happening) -> bool:
         if h.kind == "config" and h.source != CONTROLLER:
-            return False  # brokers log no settings; the controller does
+            return h.detail is not None  # its version; brokers log no settings, the controller does
         if h.kind == "role" or (h.source != CONTROLLER and h.kind in _BROKERS_OWN):
             return False
         if h.source == CONTROLLER:

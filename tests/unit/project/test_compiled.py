@@ -9,10 +9,11 @@ from pathlib import Path
 COMPILED = Path(__file__).parents[3] / "pipelines/replication/compiled.py"
 KERNEL = """
 from pipelines.replication.compiled import compiled
+from pipelines.replication.other import TWO
 
 @compiled
 def double(x: int) -> int:
-    return x * 2
+    return x * TWO
 """
 ASK = "from pipelines.replication.rule import double; print(double(21), sum(double.stats.cache_hits.values()))"
 
@@ -34,8 +35,13 @@ def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
     (package / "rule.py").write_text(KERNEL)
+    (package / "other.py").write_text("TWO = 2\n")
+    (package / "history.py").write_text("WORD = 'a'\n")
     assert [ask(tmp_path / "here"), ask(tmp_path / "here")] == [0, 1]
     shutil.move(tmp_path / "here", tmp_path / "there")
     assert ask(tmp_path / "there") == 1
-    (tmp_path / "there" / "pipelines" / "replication" / "other.py").write_text("A_CONSTANT = 1\n")
+    package = tmp_path / "there" / "pipelines" / "replication"
+    (package / "history.py").write_text("WORD = 'b'\n")
+    assert ask(tmp_path / "there") == 1, "no compiled function depends on it"
+    (package / "other.py").write_text("TWO = 1 + 1\n")
     assert ask(tmp_path / "there") == 0

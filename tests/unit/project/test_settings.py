@@ -140,3 +140,16 @@ def test_a_clock_offset_that_is_none_is_an_error_that_names_it(file, line, words
         load(file(f"[ingest.clock_offsets]\n{line}"))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_rules_of_clusters_come_from_the_file(file):
+    config = file('[rules]\nmin_isr = 2\n[rules.clusters."prod-*"]\nmin_isr = 3\nstrict_min_isr = false')
+    rules = load(config).rules.rules()
+    assert rules.clusters == {"prod-*": {"min_isr": 3, "strict_min_isr": False}}
+    assert (rules.of("prod-eu")[0].min_isr, rules.of("test")[0].min_isr) == (3, 2)
+
+
+def test_a_bad_rule_of_a_cluster_is_named_with_its_pattern(file):
+    config = file('[rules.clusters."prod-*"]\nmin_isr = 0')
+    with pytest.raises(UsageError, match=r"rules.clusters.prod-\*.min_isr is 0; it must be at least 1"):
+        load(config)

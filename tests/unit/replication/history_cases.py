@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.replication.history import Note, PartitionHistory, TermSeen
+from pipelines.replication.timeline import State
 
 FULL = TermSeen(level=3)
 T1, T2 = "first-topic-id", "second-topic-id"
@@ -29,8 +30,9 @@ class Around:
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         return self.terms.get((broker_id, start_ts // 1000), FULL)
 
-    def broker_states(self, broker_id: int, as_of: int) -> list[tuple[int, str, int | None]]:
-        return [(ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []) if ms * 1000 <= as_of]
+    def broker_states(self, broker_id: int, as_of: int) -> list[State]:
+        known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []))
+        return [(*state, "controller", 0, 0) for state in known if state[0] <= as_of]
 
     def min_isr(self, as_of: int, told: int | None = None) -> int:
         return self.least if told is None else told

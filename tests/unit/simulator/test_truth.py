@@ -15,6 +15,7 @@ from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.settings import MS, START, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.levels import INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import differences, rules_of
@@ -77,7 +78,7 @@ def unclean(s: Simulation) -> None:
     s.settle()
 
 
-OLD = Settings(topics=(Topic("orders", 1, 3),), automatic=False, version=SETTINGS.version.__class__("3.9"))
+OLD = Settings(topics=(Topic("orders", 1, 3),), automatic=False, version=VERSIONS["3.9"])
 
 
 def test_an_election_outside_the_isr_loses_what_the_new_leader_does_not_hold() -> None:
