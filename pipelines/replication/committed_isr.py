@@ -56,6 +56,7 @@ def set_isr(L: Records, lane: int, isr: int) -> None:
     """The committed ISR; nothing is in flight any more."""
     L[lane, LANE.isr] = isr
     L[lane, LANE.isr_known] = 1
+    L[lane, LANE.isr_doubted] = 0
     L[lane, LANE.joining] = 0
     L[lane, LANE.asked] = 0
     L[lane, LANE.held] &= isr
@@ -86,6 +87,7 @@ def on_isr(
     if assigned:
         y = assign(L, R, S, width, lane, assigned, isr, now, Y, y)
     if known and C.partition_epoch[i] == L[lane, LANE.partition_epoch]:
+        L[lane, LANE.isr_doubted] = 0
         return o, y
     M[j] |= _foretold(L, R, width, lane, L[lane, LANE.isr] & ~isr)
     if C.partition_epoch[i] != NULL32:

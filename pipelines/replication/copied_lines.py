@@ -43,20 +43,23 @@ def mark_copies(state: State, batch: Batch) -> None:
 
 
 def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], rules: Rules) -> None:
-    """Keeps which lines have been read from which source, for copies that are still to come."""
+    """Keeps which lines have been read from which source, for copies that are still to come.
+
+    A copy is no line that was read while the one that counts still waits: that one would be taken for the copy then.
+    """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
     rows = _readable(batch)
-    rows = rows[consumed[batch.rare[rows]] == 1]
+    key, of = _line_keys(state, batch, rows), batch.rare[rows]
+    counts, read = batch.accepted.copied[of] == 0, consumed[of] == 1
+    kept = read & (counts | ~np.isin(key, key[counts & ~read]))
+    rows, key, of = rows[kept], key[kept], of[kept]
     known = state.lines_read.data[: state.lines_read.count]
     known = known[known[:, OF.ts] > horizon]
-    of = batch.rare[rows]
-    read = np.stack(
-        [_line_keys(state, batch, rows), batch.columns.ts[rows], state.series["source"][batch.series[of]]], axis=1
-    ).astype(np.int64)
+    told = np.stack([key, batch.columns.ts[rows], state.series["source"][batch.series[of]]], axis=1).astype(np.int64)
     state.lines_read = Arrays(LINES_READ)
-    state.lines_read.grow(len(known) + len(read))
-    state.lines_read.data[: state.lines_read.count] = np.concatenate([known, read])
+    state.lines_read.grow(len(known) + len(told))
+    state.lines_read.data[: state.lines_read.count] = np.concatenate([known, told])
 
 
 def _readable(batch: Batch) -> I64:

@@ -12,10 +12,11 @@ from pipelines.replication.reports import judge_report
 
 @kernel
 def hold(L: Records, lane: int) -> None:
-    """Telemetry is missing: every LEO of the maximal ISR has to be told again."""
+    """Telemetry is missing: every LEO of the maximal ISR has to be told again, and the ISR may be another one."""
     if L[lane, LANE.state] != IDLE:
         L[lane, LANE.held] = L[lane, LANE.isr] | L[lane, LANE.joining]
         L[lane, LANE.append_ts] = NULL
+        L[lane, LANE.isr_doubted] = 1
 
 
 @kernel
@@ -33,8 +34,8 @@ def pass_holds(L: Records, lane: int, holds: Records, pending: int, end: int, no
 
 @kernel
 def finish_rows(
-    L: Records, lane: int, S: Settings, told: int, final: bool, O: Records, first: int, o: int, F: Records, f: int,
-    K: Records, k: int,
+    L: Records, R: Records, width: int, lane: int, S: Settings, told: int, final: bool, O: Records, first: int, o: int,
+    F: Records, f: int, K: Records, k: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Splits a lane's rows into final ones (to F) and ones that a later report may still match (to K)."""
     settled, at, since = told - S.race, first, NEVER
@@ -51,7 +52,7 @@ def finish_rows(
             if later == o and not final and settled < since + S.resolution:
                 break
         if seldom(O[at, ROW.kind] == REPORT and O[at, ROW.agreement] >= OPEN and O[at, ROW.agreement] != MATCHED):
-            O[at, ROW.agreement] = judge_report(L, lane, S, O, o, at, final)
+            O[at, ROW.agreement] = judge_report(L, R, width, lane, S, O, o, at, final)
             if O[at, ROW.agreement] == LEFT:
                 copy_row(O, at, K, k)
                 k += 1

@@ -150,6 +150,10 @@ class IsrHistory(Kept):
         known = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]
         return next((c for c in reversed(known) if c.witness != CONTROLLER_ONLY), None)
 
+    def led_before(self, leader_epoch: int) -> bool:
+        """Whether an earlier leader epoch than this one was told of."""
+        return any(c.leader_epoch is not None and c.leader_epoch < leader_epoch for c in self.commits)
+
     def member_since(self, replica: int, leader_epoch: int) -> int:
         """When a replica was let into the ISR last, ahead of this leader epoch; 0 where it always was in it."""
         before = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]

@@ -58,7 +58,7 @@ from pipelines.replication.machine import (
 )
 from pipelines.replication.only_witness import contradicted, take_back
 from pipelines.replication.replica_states import fetched, follow_hw, judge, leo_grew, pass_deadlines
-from pipelines.replication.reports import close_reports, on_report, own_report, pass_cut_off, reports_wait
+from pipelines.replication.reports import close_reports, excuse_open, on_report, own_report, pass_cut_off, reports_wait
 from pipelines.replication.slots import give_slot, give_slots, mask_of, slot_of
 from pipelines.replication.told_by_others import (
     beyond,
@@ -183,11 +183,15 @@ def run_lanes(
                 continue
             if seldom(what & 0x200 != 0):
                 hold(L, lane)
+                excuse_open(O, o, 0, clock, S)
             if seldom(pending < J[job, JOB.holds_to]):
+                held_at = L[lane, LANE.held_at]
                 pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
+                if L[lane, LANE.held_at] != held_at:
+                    excuse_open(O, o, 0, L[lane, LANE.held_at], S)
             if seldom(kind == LEADER or kind == FOLLOWER):
                 if not same_incarnation(L, T, lane, clock):
-                    close_reports(L, S, O, 0, o, lane)
+                    close_reports(L, R, width, S, O, 0, o, lane)
                 else:
                     pass_cut_off(L, lane, clock, S, M, j)
             elif kind >= 0:
@@ -196,6 +200,7 @@ def run_lanes(
             A.events[stat] += fetches_of(what)
             if seldom(kind < 0):
                 hold(L, lane)
+                excuse_open(O, o, 0, clock, S)
                 continue
             if L[lane, LANE.state] != IDLE:
                 passed = clock + 1 if kind == FOLLOWER or kind == LEADER else clock  # at the end of a term none follows
@@ -225,6 +230,9 @@ def run_lanes(
                 continue
             if seldom(kind == ELECTION or kind == TRUNCATE):
                 continue
+            if seldom(who >> 32 > L[lane, LANE.leader_epoch] >= 0 and L[lane, LANE.state] != IDLE):
+                if kind == FETCH or kind == APPEND or kind == HW or kind == REPLICA_LEO:
+                    e = end_term(L, R, width, lane, now, E, e)  # the start of this one was lost
             if seldom(L[lane, LANE.state] == IDLE):
                 if kind == ISR or kind == REJECTED:
                     continue
@@ -273,7 +281,7 @@ def run_lanes(
         if L[lane, LANE.state] != IDLE:
             y = pass_deadlines(L, R, width, lane, bound, S, Y, y)
         before = k
-        f, k = finish_rows(L, lane, S, bound, J[job, JOB.final] == 1, O, 0, o, F, f, K, k)
+        f, k = finish_rows(L, R, width, lane, S, bound, J[job, JOB.final] == 1, O, 0, o, F, f, K, k)
         L[lane, LANE.carried] = k - before
         job += 1
     at[0], at[1], at[2], at[3], at[4] = job, f, k, y, e

@@ -77,7 +77,8 @@ class Surroundings:
         if end <= term.seen_at:
             return None
         above = -1 if term.seen.hmax is None else term.seen.hmax
-        return self.course.rise(lane, start, above, term.seen_at, min(upto, end + 1))
+        next_begins = (lane, end) in self.state.ended or self.state.lanes["term_start"][lane] == end
+        return self.course.rise(lane, start, above, term.seen_at, min(upto, end if next_begins else end + 1))
 
     def ended_by(self, term: Term, upto: int) -> bool:
         """Whether a term that its leader is not in any more was over by `upto`."""

@@ -15,6 +15,7 @@ from pipelines.replication.lanes import (
     ADVANCE,
     DISAGREE,
     EXACT,
+    FREEZE,
     IDLE,
     NEVER,
     ONLY_WITNESS,
@@ -22,6 +23,7 @@ from pipelines.replication.lanes import (
     RACE,
     REPORT,
     TERM_START,
+    THAW,
     UNREPORTED,
 )
 from pipelines.replication.lines import PACKED
@@ -31,6 +33,7 @@ from pipelines.replication.machine import (
     MOVED_BACK,
     NOT_CUT_OFF,
     ROW,
+    SLOT,
     Marks,
     Settings,
     Stats,
@@ -41,9 +44,9 @@ from pipelines.replication.only_witness import believe, chain_refutes, raise_to,
 from pipelines.replication.replica_states import leo_grew
 from pipelines.replication.slots import slot_of
 
-LINKED_BEFORE, LINKED_AFTER, COMPUTED = 1, 2, 4
+LINKED_BEFORE, LINKED_AFTER, COMPUTED, EXCUSED = 1, 2, 4, 8
 """What an open report has beside it: a known HW that it begins at; a report that begins at it; a computed HW of its own
-value."""
+value; missing telemetry."""
 
 
 @kernel
@@ -63,10 +66,15 @@ def on_report(
         return o, y
     at = last_open(O, o, first, ADVANCE, hw, now, S.race)
     if at < 0 and seldom(hw > L[lane, LANE.hw]):
+        unheard = S.strict == 1 and L[lane, LANE.frozen] == 1 and _just_frozen(O, o, first, now, S)
+        if unheard:
+            L[lane, LANE.frozen] = 0
         low, _ = lowest(L, R, T, S, width, lane, now)
         if low == hw:  # the attempt that moved it shows in nothing else
             o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
             at = last_open(O, o, first, ADVANCE, hw, now, S.race)
+        if unheard:
+            L[lane, LANE.frozen] = 1
     if at >= 0:
         O[at, ROW.agreement] = EXACT if hw == L[lane, LANE.hw] else RACE
         O[at, ROW.reported], O[at, ROW.before] = hw, before
@@ -101,6 +109,18 @@ def on_report(
         O[o - 1, ROW.before] = before
         return o, y
     return _leave(L, O, o, first, lane, hw, before, now, S), y
+
+
+@kernel
+def _just_frozen(O: Records, o: int, first: int, now: int, S: Settings) -> bool:
+    """Whether the HW stands still since no more than a race window: this leader may not have heard why, or a thread of
+    its own prints what it did before."""
+    for at in range(o - 1, first - 1, -1):
+        if O[at, ROW.ts] < now - S.race or O[at, ROW.kind] == THAW:
+            return False
+        if O[at, ROW.kind] == FREEZE:
+            return True
+    return False
 
 
 @hot
@@ -142,7 +162,7 @@ def _follows_open(O: Records, o: int, first: int, before: int, now: int, S: Sett
 @kernel
 def _leave(L: Records, O: Records, o: int, first: int, lane: int, hw: int, before: int, now: int, S: Settings) -> int:
     """A report that matches nothing so far stays open, with the links that it has by now."""
-    if L[lane, LANE.held] != 0:
+    if L[lane, LANE.held] != 0 or L[lane, LANE.isr_doubted] == 1:
         return put_hw(L, O, o, lane, now, REPORT, hw, 0, ONLY_WITNESS, S)
     since = _taken_by_another(O, o, first, hw, before, now, S)
     if since >= 0:  # this one goes on where that one should have ended: that one is wrong
@@ -230,20 +250,40 @@ def _links(O: Records, at: int, hw: int, before: int) -> int:
 
 
 @kernel
-def judge_report(L: Records, lane: int, S: Settings, O: Records, o: int, at: int, final: bool) -> int:
+def judge_report(
+    L: Records, R: Records, width: int, lane: int, S: Settings, O: Records, o: int, at: int, final: bool
+) -> int:
     """The agreement of a report that nothing matched within the race window; LEFT: it waits for a later row.
 
-    It disagrees once a later row of its broker's incarnation is past it: a broker that was killed right behind it had
-    no time for the rows that would have shown it right.
+    It disagrees once a later row of its broker's incarnation is past it, and every member of the ISR was heard of
+    since: a broker that was killed right behind it had no time for the rows that would have shown it right, nor had a
+    thread that stood still since.
     """
     if O[at, ROW.agreement] == OPEN:
         agreement = _by_links(S, O, o, at)
         if agreement != OPEN:
             return agreement
         O[at, ROW.agreement] = LEFT
-    if L[lane, LANE.last_ts] > O[at, ROW.ts] + S.race:
+    if O[at, ROW.holding] & EXCUSED:
+        return ONLY_WITNESS
+    past = L[lane, LANE.last_ts] > O[at, ROW.ts] + S.race
+    above = O[at, ROW.reported] > O[at, ROW.hw]
+    if past and not (above and _silent_member(L, R, width, lane, O[at, ROW.ts])):
         return DISAGREE
     return ONLY_WITNESS if final else LEFT
+
+
+@kernel
+def _silent_member(L: Records, R: Records, width: int, lane: int, since: int) -> bool:
+    """Whether a follower in the ISR has not fetched since, as far as its leader told: what it holds is not known."""
+    if lean(L, lane):
+        return False
+    for k in range(L[lane, LANE.slots]):
+        at = lane * width + k
+        other = R[at, SLOT.id] != L[lane, LANE.broker]
+        if other and (L[lane, LANE.isr] >> k) & 1 and R[at, SLOT.last_fetch] < since:
+            return True
+    return False
 
 
 @kernel
@@ -266,6 +306,16 @@ def _by_links(S: Settings, O: Records, o: int, at: int) -> int:
 
 
 @kernel
+def excuse_open(O: Records, o: int, first: int, now: int, S: Settings) -> None:
+    """Telemetry is missing beside the reports that wait for a match: what they tell may have been in it."""
+    at = o - 1
+    while at >= first and O[at, ROW.ts] >= now - S.race and O[at, ROW.kind] != TERM_START:
+        if O[at, ROW.kind] == REPORT and (O[at, ROW.agreement] == OPEN or O[at, ROW.agreement] == LEFT):
+            O[at, ROW.holding] |= EXCUSED
+        at -= 1
+
+
+@kernel
 def reports_wait(O: Records, first: int, o: int) -> bool:
     """Whether a report waits for a match, or for a later row."""
     for at in range(first, o):
@@ -275,12 +325,14 @@ def reports_wait(O: Records, first: int, o: int) -> bool:
 
 
 @kernel
-def close_reports(L: Records, S: Settings, O: Records, first: int, o: int, lane: int) -> None:
+def close_reports(
+    L: Records, R: Records, width: int, S: Settings, O: Records, first: int, o: int, lane: int
+) -> None:  # fmt: skip
     """The broker's incarnation is over, as far as is known: what still waits for a later row of it waits in vain."""
     for at in range(first, o):
         waits = O[at, ROW.agreement] == OPEN or O[at, ROW.agreement] == LEFT
         if O[at, ROW.kind] == REPORT and waits:
-            O[at, ROW.agreement] = judge_report(L, lane, S, O, o, at, True)
+            O[at, ROW.agreement] = judge_report(L, R, width, lane, S, O, o, at, True)
             O[at, ROW.holding] = 0
 
 

@@ -45,14 +45,17 @@ def _behind_gap(standing: Standing | None, note: Note, context: Context) -> bool
 
 
 def _store(
-    terms: Terms, part: tuple[int, int] | None, broker_id: int, hw: int, by: str, behind_gap: bool = False
-) -> None:
+    terms: Terms, part: tuple[int, int] | None, broker_id: int, hw: int, by: str, behind_gap: bool = False,
+    untold: int | None = None,
+) -> None:  # fmt: skip
     """Counts a HW for a term, or for those that are folded away."""
     term, folded = terms.at(part), terms.folded_term
     if term is not None and hw > (-1 if term.stored is None else term.stored):
-        term.stored, term.stored_by, term.stored_behind_gap = hw, by, behind_gap
+        term.stored, term.stored_by, term.stored_behind_gap, term.stored_in = hw, by, behind_gap, untold
     if term is None and folded is not None and terms.since.get(broker_id, 0) is None:
-        terms.base = raised(terms.base, hw, by, folded)
+        before, terms.base = terms.base, raised(terms.base, hw, by, folded)
+        if terms.base is not before:
+            terms.base.untold = untold
 
 
 def pay(terms: Terms, at: int, context: Context) -> bool:
@@ -63,7 +66,8 @@ def pay(terms: Terms, at: int, context: Context) -> bool:
         term = terms.of_epoch(o.epoch)
         took_part = term is not None and (o.moved or terms.fetched(term, o.broker_id, at, context))
         part = (term.epoch, term.ordinal) if term is not None and took_part else o.anchor
-        _store(terms, part, o.broker_id, o.hw, f"stored by broker {o.broker_id}")
+        untold = o.epoch if term is None else None
+        _store(terms, part, o.broker_id, o.hw, f"stored by broker {o.broker_id}", untold=untold)
     return bool(ready)
 
 

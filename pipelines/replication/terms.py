@@ -18,7 +18,7 @@ class Term(Kept):
     `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was judged to be over, as
     of `seen_at`; `over`: its leader does nothing in it any more; `excluded`: it is known to have begun with all that
     was committed before; `stored_behind_gap`: telemetry of who told `stored` is missing before that, so it may be of a
-    later term.
+    later term; `stored_in`: the leader epoch that it is of, where nobody has told of that one's start in time.
     """
 
     epoch: int
@@ -47,6 +47,7 @@ class Term(Kept):
     told: str | None = None
     excluded: bool = False
     stored_behind_gap: bool = False
+    stored_in: int | None = None
 
     def known(self, as_of: int, context: Context) -> TermSeen:
         """What is known of it: frozen once it is over, else as of now."""
@@ -103,6 +104,7 @@ class Mark(Kept):
     """The largest HW known since the last loss, and how well: `exact` when nothing above it can have been committed.
 
     `leo`: the largest LEO of those terms where known, above which nothing can be lost; `bound`: at or above every HW.
+    `untold`: it is of this leader epoch, of whose start nobody has told in time.
     """
 
     offset: int | None = None
@@ -113,6 +115,7 @@ class Mark(Kept):
     leo: int | None = None
     bound: int | None = None
     behind_gap: bool = False
+    untold: int | None = None
 
 
 class Terms(Kept):

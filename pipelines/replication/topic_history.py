@@ -328,16 +328,19 @@ class TopicHistory(Kept):
     def _unless_excluded(
         self, term: Term, verdict: Verdict | None, before: Mark, as_of: int, context: Context
     ) -> Verdict | None:
-        """The verdict, or that a loss is not excluded, where there is none: every start but the first one is judged."""
+        """The verdict, or that a loss is not excluded, where there is none.
+
+        Every start is judged ahead of which something of an earlier leader epoch was told.
+        """
         if term.excluded or (verdict is not None and verdict.cls in CRITICAL):
             return verdict
         place = self.terms.terms.index(term)
         earlier = [*([self.terms.folded_term] if self.terms.folded_term else []), *self.terms.terms[:place]]
-        if all(t.offset is None for t in earlier):
+        if all(t.offset is None for t in earlier) and not self.isr.led_before(term.epoch):
             return verdict
         missing = missing_to_exclude_loss(self.terms, term, before, self.isr, as_of, context)
         term.excluded = not missing
-        return loss_not_excluded(term, earlier[-1], before, missing) if missing else verdict
+        return loss_not_excluded(term, earlier[-1] if earlier else None, before, missing) if missing else verdict
 
     def _first_term_only(self) -> bool:
         """The first term ever told has nothing before it to be measured against: most partitions at a start."""
@@ -345,6 +348,8 @@ class TopicHistory(Kept):
         if len(terms.terms) != 1 or terms.folded_term is not None or terms.terms[0].held or terms.terms[0].told:
             return False
         first = terms.terms[0]
+        if self.isr.led_before(first.epoch):
+            return False
         first.due = 0
         first.unclean = True if first.unclean is None and self.isr.replaced_under(first.epoch) else first.unclean
         return True

@@ -80,7 +80,7 @@ def _verdict(
         return None
     start = _least(term.offset, floor)
     if start is not None and mark.offset is not None and start < mark.offset:
-        missing = [*_missing(term, previous, floor), *_misread(previous), *_behind_gap(mark)]
+        missing = [*_missing(term, previous, floor), *_misread(previous), *_behind_gap(mark), *_untold(mark)]
         return _loss(terms, term, previous, mark, start, missing, since)
     if term.unclean and floor is None and not (mark.exact and mark.offset == 0):
         evidence = {**_evidence(term, mark), "missing": _missing(term, previous, floor)}
@@ -130,6 +130,11 @@ def _behind_gap(mark: Mark) -> list[str]:
     return [f"telemetry of {mark.by.removeprefix('stored by ')} without a gap"] if mark.behind_gap else []
 
 
+def _untold(mark: Mark) -> list[str]:
+    """What was not told of the term that this HW is of: its leader's clock may be behind."""
+    return [] if mark.untold is None else [f"the start of leader epoch {mark.untold}"]
+
+
 def _past(terms: Terms, term: Term, previous: Term) -> bool:
     """The leader before has told that it knows of this term, so nothing more of its own is to come."""
     standing = terms.standings.get(previous.broker_id)
@@ -150,7 +155,7 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     """
     start = _least(term.offset, floor)
     after = Mark(mark.offset, mark.exact and start is not None, mark.by, mark.epoch, mark.broker_id)
-    after.behind_gap = mark.behind_gap
+    after.behind_gap, after.untold = mark.behind_gap, mark.untold
     if start is not None and mark.offset is not None and start < mark.offset:
         after = Mark(start, True, "loss", term.epoch, term.broker_id)
     covered = after.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)
@@ -159,14 +164,14 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     after.bound = seen.leader_leo if after.exact else None
     if seen.hmax is not None and (after.offset is None or seen.hmax > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = seen.hmax, "telemetry", term.epoch, term.broker_id
-        after.behind_gap = False
+        after.behind_gap, after.untold = False, None
     if seen.cut_off is not None and (after.offset is None or seen.cut_off > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = seen.cut_off, CUT_OFF, term.epoch, term.broker_id
         after.exact = after.exact and term.stored is not None and term.stored >= seen.cut_off  # a second witness
         after.bound, after.leo = None, max(seen.cut_off, after.leo or 0)
     if term.stored is not None and (after.offset is None or term.stored > after.offset):
         after.offset, after.by, after.exact = term.stored, term.stored_by or "stored", False
-        after.behind_gap = term.stored_behind_gap
+        after.behind_gap, after.untold = term.stored_behind_gap, term.stored_in
         after.epoch, after.broker_id = term.epoch, term.broker_id
     return after
 

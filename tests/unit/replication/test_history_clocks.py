@@ -174,3 +174,14 @@ def test_a_follower_that_starts_again_as_before_took_no_part_in_a_term_that_begi
         leader(24_600, 1, 2, 6, 6, (1,)),
     ]
     assert classes(story, around) == ["committed_loss"] * (1 if hw == 26 else 2)
+
+
+def test_a_stored_hw_of_a_term_that_nobody_has_told_of_in_time_proves_no_loss():
+    """Broker 3 followed epoch 1, whose leader tells of it a minute later: its clock is that far ahead."""
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2, 3)), follower(5, 3, 0, 0, 0, 1), follower(1000, 3, 1, 4, 4, 2),
+        follower(20_000, 3, 2, 12, 12, 1),
+        leader(71_000, 2, 1, 4, 4, (2, 3), partition_epoch=1),
+    ]  # fmt: skip
+    found = regressions(story, Around({(1, 0): seen(4, leader_leo=4, fetchers=frozenset({2, 3}))}))
+    assert [(r["class"], r["proof"]) for r in found if r["severity"] == "critical"] == []

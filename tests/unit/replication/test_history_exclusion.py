@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from history_cases import Around, follower, isr, leader, regressions, seen
+from history_cases import Around, election, follower, isr, leader, regressions, seen
 
 BLIND = {(1, 0): seen(level=0)}
 """The leader before told nothing of its HWs: stock INFO."""
@@ -106,3 +106,11 @@ def test_a_controlled_rolling_restart_has_no_such_rows():
         leader(9000, 2, 3, 70, 70, (1, 2), partition_epoch=5),
     ]
     assert verdicts(story, {(1, 0): seen(level=0), (2, 1000): seen(level=0), (1, 5000): seen(level=0)}, states) == []
+
+
+def test_a_start_behind_an_earlier_leader_epoch_is_judged_though_that_one_told_no_start():
+    """The controller's row of the first election is all that is left of it."""
+    story = [election(0, 2, 0, isr=(2,), partition_epoch=0), leader(5000, 2, 2, 0, 0, (2,), partition_epoch=2)]
+    assert [cls for cls, *_ in verdicts(story)] == ["loss_not_excluded"]
+    member = isr(1000, 2, (2, 1), 1, "metadata", leader_id=2, leader_epoch=1)
+    assert verdicts([member, leader(5000, 1, 2, 7, 7, (1,), partition_epoch=2)]) == []

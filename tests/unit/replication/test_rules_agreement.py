@@ -231,3 +231,54 @@ def test_reports_cut_off_by_the_end_are_no_disagreement():
 
 def test_a_wider_race_window_matches_more():
     assert agreed(up_to(4).hw(400, 4), Rules(race_window_ms=500)) == [("advance", 4, 4, "exact")]
+
+
+def above(*told_since, isr=(1, 2, 3)):
+    """Brokers 2 and 3 hold the HW at 4 when a report of 6 comes; then what `told_since` has, as (ms, broker, LEO)."""
+    told = led(isr=isr, replicas=(1, 2, 3)).append(10, 100).fetch(20, 2, 4).fetch(30, 3, 4).hw(30, 4).hw(100, 6)
+    for ms, broker, leo in told_since:
+        told.fetch(ms, broker, leo)
+    return [row for row in agreed(told) if row[0] == "report"]
+
+
+def test_a_report_above_what_was_computed_disagrees_once_every_member_was_heard_of():
+    assert above((200, 2, 4), (300, 3, 4)) == [("report", 4, 6, "disagree")]
+
+
+def test_while_a_member_of_the_isr_is_silent_a_report_may_be_right():
+    """Its thread may have stood still between the line of the HW and that of the fetch, until the broker died."""
+    assert above((200, 2, 6), (400, 2, 8)) == [("report", 4, 6, "only_witness")]
+
+
+def test_a_report_right_behind_the_line_that_froze_the_hw_is_what_its_thread_did_before():
+    told = led(isr=[1], min_isr=1).append(10, 4).hw(10, 4)
+    other = Told("broker-2/replication.log").config(100, "clicks", min_isr=2).progress(60_000)
+    told.append(120, 6).hw(120, 6).append(400, 8).progress(60_000)
+    found = said(replay(table(told, other)).partition_hw, "kind", "reported_hw", "agreement")[1:]
+    assert ("advance", 6, "exact") in found
+    assert not [row for row in found if row[2] == "disagree"]
+    told = led(isr=[1], min_isr=1).append(10, 4).hw(10, 4).append(120, 5).append(400, 6).hw(400, 6).append(900, 7)
+    found = said(replay(table(told.progress(60_000), other)).partition_hw, "kind", "reported_hw", "agreement")[1:]
+    assert ("report", 6, "disagree") in found
+
+
+@pytest.mark.parametrize(("ms", "agreement"), [(200, "only_witness"), (400, "disagree")])
+def test_missing_rows_right_behind_a_report_may_have_shown_it_right(ms, agreement):
+    told = led(isr=(1, 2, 3), replicas=(1, 2, 3)).append(10, 100).fetch(20, 2, 4).fetch(30, 3, 4).hw(30, 4).hw(100, 6)
+    told.skip().fetch(ms, 2, 4).fetch(ms + 1, 3, 4).fetch(700, 2, 4)
+    assert [row for row in agreed(told) if row[0] == "report"] == [("report", 4, 6, agreement)]
+
+
+def test_where_rows_are_missing_since_the_isr_was_told_a_report_alone_is_believed():
+    """The lost row may have been an ISR change; the next one that is told ends the doubt."""
+
+    def reports(*changes):
+        told = led(isr=(1, 2, 3), replicas=(1, 2, 3)).append(10, 100).fetch(20, 2, 6).fetch(30, 3, 4).hw(30, 4)
+        told.skip().fetch(500, 2, 6).fetch(501, 3, 4).append(502, 100)
+        for ms, isr, epoch in changes:
+            told.isr(ms, isr, epoch)
+        told.hw(2000, 6).fetch(3000, 2, 6).fetch(3001, 3, 4)
+        return [row for row in agreed(told) if row[0] == "report"]
+
+    assert reports() == [("report", 4, 6, "only_witness")]
+    assert reports((600, [1, 2, 3], 2)) == [("report", 4, 6, "disagree")]

@@ -88,3 +88,22 @@ def test_the_file_that_tells_most_speaks_for_the_leader():
     state = reconstructor.state
     home = state.source_names.all[int(state.lanes["home"][0])]
     assert home[1] == "broker-1/replication.log"
+
+
+def test_a_line_that_waits_is_no_copy_of_its_own_copy():
+    """The ISR change waits in one file for what others may tell of min ISR; its copy was read at once."""
+    told = Told().leader(0, 0, 0, 0, [1], replicas=[1, 2, 3], min_isr=2).append(10, 4).fetch(20, 2, 4, 4)
+    told.isr(100, [1, 2], 1).hw(101, 4).progress(101)
+    copy = [r | {"source_id": "broker-1/server.log", "level": 0} for r in told.rows if r["event_type"] == "isr"]
+    copy[0] |= {"seq": 0, "source_seq": 0}
+    more = Told("broker-9/controller.log", level=0).progress(0)
+    first = events_of([*told.rows, *copy, *more.rows])
+    after = len(told.rows)
+    told.append(200, 6).fetch(210, 2, 6, 6).hw(210, 6).progress(30_000)
+    more.progress(30_000)
+    second = events_of([*told.rows[after:], *more.rows[1:]])
+    reconstructor = Reconstructor()
+    facts = Facts.concat([reconstructor.update(first), reconstructor.update(second), reconstructor.finish()])
+    whole = replay(events_of([*told.rows, *copy, *more.rows]))
+    assert [r["hw"] for r in facts.partition_hw.to_pylist() if r["kind"] == "advance"] == [4, 6]
+    assert silver(facts) == silver(whole)

@@ -295,3 +295,23 @@ def test_append_to_high_watermark_is_a_histogram_of_milliseconds():
 def test_lag_is_a_histogram_of_records_at_each_fetch():
     told = led().append(10, 9).fetch(20, 2, 9).fetch(30, 2, 9).append(40, 14).fetch(50, 2, 11)
     assert {BOUNDS_RECORDS[k]: count for k, count in histogram(told, "lag").items()} == {0: 2, 4: 1}
+
+
+def test_rows_of_a_later_leader_epoch_begin_a_term_whose_start_was_lost():
+    """What it commits there is no HW of the term before, of which it never told the end."""
+    told = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 9).hw(20, 9)
+    other = Told("broker-2/replication.log").leader(1000, 1, 9, 9, [2], replicas=[1, 2]).append(1100, 20).hw(1100, 20)
+    told.skip(2).event(5000, "append", leader_leo=70, leader_id=1, leader_epoch=2).hw(5001, 70).progress(60_000)
+    facts = replay(table(told, other.progress(60_000), controller().progress(60_000)))
+    assert said(facts.hw_regressions, "class", severity="critical") == []
+    assert said(facts.partition_hw, "leader_epoch", leader_id=1, reported_hw=70) == [2]
+
+
+def test_the_start_of_a_leaders_next_term_is_no_hw_of_the_one_that_it_never_ended():
+    """Broker 1 leads epochs 0 and 2; that it followed in between was lost. The HW that it has then it learnt there."""
+    told = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 9).hw(20, 9)
+    other = Told("broker-2/replication.log").follower(5, 0, 0, 0, 1)
+    other.leader(1000, 1, 9, 9, [2], replicas=[1, 2]).append(1100, 90).hw(1100, 90).isr(2000, [1, 2], 2)
+    told.skip().leader(30_000, 2, 90, 90, [1], replicas=[1, 2], partition_epoch=3).progress(60_000)
+    facts = replay(table(told, other.follower(30_001, 2, 90, 90, 1).progress(60_000), controller().progress(60_000)))
+    assert said(facts.hw_regressions, "class", severity="critical") == []
