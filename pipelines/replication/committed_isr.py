@@ -8,6 +8,7 @@ from pipelines.replication.compiled import kernel
 from pipelines.replication.high_watermark import put_hw, try_advance
 from pipelines.replication.lanes import FREEZE, NEVER, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.machine import (
+    BROKER,
     FORETOLD,
     LANE,
     NOT_FORETOLD,
@@ -21,7 +22,7 @@ from pipelines.replication.machine import (
 )
 from pipelines.replication.replica_states import put_sync, renew_deadline, unassign
 from pipelines.replication.slots import mask_of
-from pipelines.replication.told_by_others import compare_clocks, recorded_at, settle_config
+from pipelines.replication.told_by_others import compare_clocks, recorded_at, settle_config, state_of
 
 
 @kernel
@@ -99,7 +100,7 @@ def on_isr(
         if C.isr_from_whom[i] == BY_METADATA:
             since = recorded_at(L, T, S, lane, now) if C.partition_epoch[i] != NULL32 else NULL
             since = now - L[lane, LANE.ahead] if since == NULL else since
-    put_out(L, R, width, lane, L[lane, LANE.isr] & ~isr, since)
+    put_out(L, R, T, width, lane, L[lane, LANE.isr] & ~isr, since, now)
     set_isr(L, lane, isr)
     if popcount(isr) < L[lane, LANE.assigned_count]:
         compare_clocks(L, T, S, lane, now)
@@ -109,15 +110,21 @@ def on_isr(
 
 
 @kernel
-def put_out(L: Records, R: Records, width: int, lane: int, out: int, since: int) -> None:
+def put_out(
+    L: Records, R: Records, T: Timeline, width: int, lane: int, out: int, since: int, now: int
+) -> None:  # fmt: skip
     """Who left the ISR may be another incarnation than joined it, as its next fetch says.
 
-    Whom the controller put out, at `since` by its own clock, may not join by anything that it told until then.
+    Whom the controller put out, at `since` by its own clock, may not join by anything that it told until then; unless
+    for a failed log directory, of which Partition.isReplicaIsrEligible asks nothing.
     """
     for k in range(L[lane, LANE.slots]):
         if (out >> k) & 1:
-            R[lane * width + k, SLOT.epoch] = -1
-            R[lane * width + k, SLOT.barred] = max(R[lane * width + k, SLOT.barred], since)
+            at = lane * width + k
+            R[at, SLOT.epoch] = -1
+            known = state_of(L, T, lane, R[at, SLOT.id], now)
+            if known < 0 or T.brokers[known, BROKER.failed] == 0:
+                R[at, SLOT.barred] = max(R[at, SLOT.barred], since)
 
 
 @kernel

@@ -75,12 +75,15 @@ def _readable(batch: Batch) -> I64:
 
 
 def _line_keys(state: State, batch: Batch, rows: I64) -> I64:
-    """What copies of a line have in common, as a 64-bit hash: broker, partition, time, type, epochs, offsets, ISR."""
+    """What copies of a line have in common, as a 64-bit hash: broker, partition, time, type, epochs, offsets, ISR.
+
+    The line of a cut names no epoch: its reader knows those that its file told before.
+    """
     c = batch.columns
-    leads = np.isin(c.kind[rows], _LEADERSHIP)
+    leads, cuts = np.isin(c.kind[rows], _LEADERSHIP), c.kind[rows] == CODE["truncate"]
     partition = state.series["partition"][batch.series[batch.rare[rows]]]
     parts = [
-        partition, c.broker[rows], c.ts[rows], c.kind[rows], c.partition_epoch[rows], c.leo[rows],
+        partition, c.broker[rows], c.ts[rows], c.kind[rows], np.where(cuts, 0, c.partition_epoch[rows]), c.leo[rows],
         np.where(leads, c.leader_epoch[rows], 0), np.where(leads, c.hw[rows], 0), c.isr_from_whom[rows],
         c.replica_id[rows], _list_hash(c.isr_from, c.isr_ids)[rows],
     ]  # fmt: skip

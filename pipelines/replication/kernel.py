@@ -190,12 +190,13 @@ def run_lanes(
                 if L[lane, LANE.held_at] != held_at:
                     excuse_open(O, o, 0, L[lane, LANE.held_at], S)
             if seldom(kind == LEADER or kind == FOLLOWER):
-                if not same_incarnation(L, T, lane, clock):
+                resumed = kind == LEADER and C.leader_epoch[i] == L[lane, LANE.leader_epoch]
+                if resumed or not same_incarnation(L, T, lane, clock):
                     close_reports(L, R, width, S, O, 0, o, lane)
                 else:
-                    pass_cut_off(L, lane, clock, S, M, j)
+                    pass_cut_off(L, R, width, lane, clock, S, M, j)
             elif kind >= 0:
-                pass_cut_off(L, lane, clock, S, M, j)
+                pass_cut_off(L, R, width, lane, clock, S, M, j)
             L[lane, LANE.last_ts] = clock
             A.events[stat] += fetches_of(what)
             if seldom(kind < 0):

@@ -55,8 +55,9 @@ class Timeline(NamedTuple):
     apart: Records
 
 
-BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL)
-"""A state of a broker: its incarnation, and when that registered, where told."""
+BROKERS = shape(key=0, ts=0, serving=0, epoch=NULL, started=NULL, failed=0)
+"""A state of a broker: its incarnation, and when that registered, where told; `failed`: a log directory of it is gone,
+else it is as before."""
 
 VERSIONS_TOLD = shape(key=0, ts=0, told=0, value=0)
 """What a broker tells of the rules it follows, see versions."""

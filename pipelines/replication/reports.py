@@ -337,9 +337,15 @@ def close_reports(
 
 
 @hot
-def pass_cut_off(L: Records, lane: int, clock: int, S: Settings, M: Marks, j: int) -> None:
+def pass_cut_off(
+    L: Records, R: Records, width: int, lane: int, clock: int, S: Settings, M: Marks, j: int
+) -> None:  # fmt: skip
     """A later row is past the report that may have been cut off: it was right, or is known to be wrong from now on."""
-    if seldom(L[lane, LANE.cut_off_until] == NEVER and clock > L[lane, LANE.cut_off_ts] + S.race):
+    if seldom(
+        L[lane, LANE.cut_off_until] == NEVER
+        and clock > L[lane, LANE.cut_off_ts] + S.race
+        and not _silent_member(L, R, width, lane, L[lane, LANE.cut_off_ts])
+    ):
         L[lane, LANE.cut_off_until] = clock
         if L[lane, LANE.hw] < L[lane, LANE.cut_off]:
             M[j] |= NOT_CUT_OFF

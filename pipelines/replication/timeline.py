@@ -98,12 +98,16 @@ class Timeline:
         for c, b in self.brokers:
             states = self._all_states((c, b))
             started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
+            key, last = (c << 32) | (b & 0xFFFFFFFF), None
             for ts, detail, epoch, *_ in states:
                 if detail == LOG_DIR_OFFLINE:  # the broker goes on serving what lies in its other directories
+                    if last is not None:
+                        _, told, serving, known, since, _ = last
+                        brokers.append((key, ts, serving, known, told if since == NULL else since, 1))
                     continue
                 since = started.get(-1 if epoch is None else epoch, NULL)
-                key = (c << 32) | (b & 0xFFFFFFFF)
-                brokers.append((key, ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since))
+                last = key, ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0
+                brokers.append(last)
         brokers.sort(key=lambda e: (e[0], e[1]))
         configs = []
         for (c, t), entries in self.configs.items():

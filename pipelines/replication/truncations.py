@@ -134,5 +134,5 @@ def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
     if standing is not None and note.hw is not None and standing.hw is not None and note.hw > standing.hw:
         begins = False  # it has learnt a HW since, so it has fetched
     if standing is not None:
-        standing.cut = True
+        standing.cut, standing.leo = True, note.leo
     return Cut(note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins)

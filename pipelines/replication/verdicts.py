@@ -131,7 +131,7 @@ def _behind_gap(mark: Mark) -> list[str]:
 
 
 def _untold(mark: Mark) -> list[str]:
-    """What was not told of the term that this HW is of: its leader's clock may be behind."""
+    """What was not told of the term that this HW is of, or of one since: it may have lost what the HW covers."""
     return [] if mark.untold is None else [f"the start of leader epoch {mark.untold}"]
 
 
@@ -155,7 +155,7 @@ def _after(term: Term, mark: Mark, floor: int | None, seen: TermSeen) -> Mark:
     """
     start = _least(term.offset, floor)
     after = Mark(mark.offset, mark.exact and start is not None, mark.by, mark.epoch, mark.broker_id)
-    after.behind_gap, after.untold = mark.behind_gap, mark.untold
+    after.behind_gap, after.untold = mark.behind_gap, term.epoch if start is None else mark.untold
     if start is not None and mark.offset is not None and start < mark.offset:
         after = Mark(start, True, "loss", term.epoch, term.broker_id)
     covered = after.exact or (seen.hmax is not None and term.offset is not None and seen.hmax >= term.offset)

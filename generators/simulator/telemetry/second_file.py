@@ -12,6 +12,8 @@ from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import Settings
 from generators.simulator.telemetry.levels import INFO, telling
 
+_OF_ONE_FILE = ("append", "replica_leo", "hw")
+"""What `hwmark ingest logs` reads from one file of a broker only, the one that tells more."""
 STATE_CHANGE, SERVER = "state-change", "server"
 FILES = (STATE_CHANGE, SERVER)
 
@@ -33,7 +35,7 @@ class SecondFile:
 
     def _rows(self, happenings: Iterable[Happening]) -> Iterator[Happening]:
         for h in happenings:
-            if h.source == REPLICATION:
+            if h.source == REPLICATION and h.kind not in _OF_ONE_FILE:
                 yield _of_state_change(h) if _is_state_change(h) else _of_server(h)
 
 
