@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.buckets import owner
+from pipelines.replication.clocks import WrongClock
 from pipelines.replication.columns import I64, rows_of, wide
 from pipelines.replication.facts import SCHEMAS
 from pipelines.replication.intake import Batch
@@ -178,6 +179,23 @@ def say_gaps(state: State, talk: Talk, batch: Batch, outcome: Outcome) -> None:
             event = batch.events.slice(int(row), 1).to_pylist()[0]
             ts = int(batch.told("ts", np.array([row]))[0])
             talk.partition_rows.append(_gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
+
+
+def say_clocks(state: State, talk: Talk, clocks: list[WrongClock]) -> None:
+    """Clocks that are wrong by more than the grace, with how many milliseconds they are ahead at least."""
+    for clock in clocks:
+        if clock.ahead:
+            series = {name: int(state.series[name][clock.series]) for name in ("partition", "broker", "source")}
+            cluster, topic, partition = state.place(series["partition"])
+            _, source_id, source_epoch = state.source_names.all[series["source"]]
+            row = {
+                "cluster": cluster, "topic": topic, "partition": partition, "source_id": source_id,
+                "source_epoch": source_epoch, "broker_id": series["broker"],
+            }  # fmt: skip
+            seq = int(state.series["next_seq"][clock.series])
+            talk.partition_rows.append(
+                _gap_row(row, clock.ts, "partition", seq, seq, "clock", str(clock.ahead // 1000))
+            )
 
 
 def say_late(

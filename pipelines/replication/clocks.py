@@ -2,17 +2,24 @@
 
 What a broker tells of a partition epoch follows from what the controller recorded, by a way of some milliseconds. A
 difference within the race window is that way; a larger one, up to the grace, is one of clocks.
+
+What a broker tells comes after what was recorded, and what it asked for before: so its clock is ahead of the
+controller's by no more than any difference of the first kind, and by no less than any of the second. Where that
+excludes the grace either way the clock is wrong: it is reported (telemetry_gaps, kind `clock`) and not corrected.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.arrays import Arrays, Records, Shape
 from pipelines.replication.columns import BY_CONTROLLER, CODE, I64
+from pipelines.replication.copied_lines import list_hash
 from pipelines.replication.intake import Batch
-from pipelines.replication.lanes import APART, HEARD, RECORDED
+from pipelines.replication.lanes import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.rules import Rules
 from pipelines.replication.state import State
 
@@ -21,36 +28,91 @@ KEPT_GRACES = 6
 _BY_BROKER = [CODE[name] for name in ("leader", "follower", "isr")]
 
 
-def compare_clocks(state: State, batch: Batch, rules: Rules) -> None:
-    """Takes in what controllers and brokers tell of partition epochs."""
+class WrongClock(NamedTuple):
+    """A clock that is known to be `ahead` of the controller's since `ts`, in microseconds, negative where it is behind;
+    0: it is right again, in another incarnation."""
+
+    series: int
+    ts: int
+    ahead: int
+
+
+def compare_clocks(state: State, batch: Batch, rules: Rules) -> list[WrongClock]:
+    """Takes in what controllers and brokers tell of partition epochs; the clocks that show to be wrong by it."""
     c = batch.columns
     rows = np.flatnonzero(batch.accepted.counts(batch.rare) & (c.partition_epoch >= 0))
     if not len(rows):
-        return
+        return []
     grace, race = rules.reorder_grace_ms * 1000, rules.race_window_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
-    key = (state.series["partition"][batch.series[batch.rare[rows]]] << 32) | c.partition_epoch[rows]
-    told = np.stack([key, c.ts[rows], c.topic_id[rows], c.broker[rows]], axis=1).astype(np.int64)
+    series = batch.series[batch.rare[rows]].astype(np.int64)
+    key = (state.series["partition"][series] << 32) | c.partition_epoch[rows]
+    isr = list_hash(c.isr_from, c.isr_ids)[rows]
     by_controller = (c.kind[rows] == CODE["election"]) | (c.isr_from_whom[rows] == BY_CONTROLLER)
     by_broker = np.isin(c.kind[rows], _BY_BROKER) & ~by_controller
-    recorded = np.concatenate([_rows(state.recorded), told[by_controller][:, :3]])
-    heard = np.concatenate([_rows(state.heard), told[by_broker]])
-    recorded, heard = (_first(rows[rows[:, 1] > horizon], 1) for rows in (recorded, heard))
-    matched, ahead, since = _match(heard, recorded)
+    asks = c.kind[rows] == CODE["isr_proposed"]
+    told = np.stack([key, c.ts[rows], c.topic_id[rows]], axis=1).astype(np.int64)
+    told_now = np.column_stack([told, isr])[by_controller]
+    recorded = np.concatenate([_rows(state.recorded), told_now])
+    heard = np.concatenate([_rows(state.heard), np.column_stack([told, c.broker[rows], series])[by_broker]])
+    next_epoch = np.column_stack([told[:, 0] + 1, told[:, 1:], isr, series])
+    asked = np.concatenate([_rows(state.asked), next_epoch[asks]])
+    recorded, heard, asked = _first(recorded[recorded[:, 1] > horizon], 1), _first(heard, 1), _first(asked, 1)
+    matched, ahead, since = _match(heard, recorded, 3)
+    latest = np.concatenate([recorded, told_now[np.argsort(told_now[:, 1], kind="stable")]])
+    answered, lead, answered_at = _match(asked, latest, 4)
+    wrong = _wrong_clocks(state, (heard[matched, 4], ahead, since), (asked[answered, 4], lead, answered_at), grace)
+    fresh = ~answered & (asked[:, 1] > horizon)
+    state.asked = _arrays(ASKED, asked[fresh])
     near = (ahead >= 0) & (ahead <= race)
     told = np.stack([_place(heard[matched]), since, np.where(near, 0, ahead)], axis=1)
     _note_apart(state, told[np.abs(ahead) <= grace], horizon)
     state.recorded = _arrays(RECORDED, recorded[np.lexsort((recorded[:, 1], recorded[:, 0]))])
-    state.heard = _arrays(HEARD, heard[~matched])
+    state.heard = _arrays(HEARD, heard[~matched & (heard[:, 1] > horizon)])
+    return wrong
 
 
-def _match(heard: Records, recorded: Records) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """(which of `heard` the controller told too; of those by how much they are ahead, and since when that is known)."""
+def _wrong_clocks(
+    state: State, told: tuple[I64, I64, I64], asked: tuple[I64, I64, I64], grace: int
+) -> list[WrongClock]:  # fmt: skip
+    """Draws the bounds of each series' clock closer, by (series, difference, time since when that is known) of what it
+    told and what it asked for; those that exclude the grace now, and those that are right where one was wrong."""
+    most, least, apart = (state.series[name] for name in ("ahead_most", "ahead_least", "apart"))
+    known = np.full(state.series.count, -1, dtype=np.int64)
+    for (series, ahead, since), bound, draw in ((told, most, np.minimum), (asked, least, np.maximum)):
+        draw.at(bound, series, ahead)
+        np.maximum.at(known, series, since)
+    seen = np.unique(np.concatenate([told[0], asked[0]]))
+    behind, ahead_of = most[seen] < -grace, least[seen] > grace
+    off = np.where(behind, most[seen], np.where(ahead_of, least[seen], 0))
+    fresh = (off != 0) & (apart[seen] == 0)
+    apart[seen[fresh]] = off[fresh]
+    found = [WrongClock(int(s), int(known[s]), int(apart[s])) for s in seen[fresh]]
+    if state.clocks_apart:
+        place = {(int(state.series["partition"][s]), int(state.series["broker"][s])): int(s) for s in seen[off == 0]}
+        found += [WrongClock(s, int(known[s]), 0) for at, s in place.items() if at in state.clocks_apart]
+    for clock in found:
+        at = int(state.series["partition"][clock.series]), int(state.series["broker"][clock.series])
+        if clock.ahead:
+            state.clocks_apart[at] = clock.ahead
+        else:
+            del state.clocks_apart[at]
+    return found
+
+
+def _match(heard: Records, recorded: Records, columns: int) -> tuple[npt.NDArray[np.bool_], I64, I64]:
+    """(which of `heard` the controller told too; of those by how much they are ahead, and since when that is known).
+
+    They are one where key and topic id are, and the ISR too where the first `columns` include it; of several rows of
+    the controller the last one counts.
+    """
     matched = np.zeros(len(heard), dtype=np.bool_)
     if not len(recorded) or not len(heard):
         return matched, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    key, topic_id = (np.concatenate([recorded[:, k], heard[:, k]]) for k in (0, 2))
-    number = _numbers(_numbers(key) * (topic_id.max() + 2) + topic_id + 1)
+    number = np.zeros(len(recorded) + len(heard), dtype=np.int64)
+    for k in (0, 2, 3)[: columns - 1]:
+        values = _numbers(np.concatenate([recorded[:, k], heard[:, k]]))
+        number = _numbers(number * (values.max() + 1) + values)
     ts = np.full(number.max() + 1, -1, dtype=np.int64)
     ts[number[: len(recorded)]] = recorded[:, 1]
     then = ts[number[len(recorded) :]]

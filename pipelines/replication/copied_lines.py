@@ -85,7 +85,7 @@ def _line_keys(state: State, batch: Batch, rows: I64) -> I64:
     parts = [
         partition, c.broker[rows], c.ts[rows], c.kind[rows], np.where(cuts, 0, c.partition_epoch[rows]), c.leo[rows],
         np.where(leads, c.leader_epoch[rows], 0), np.where(leads, c.hw[rows], 0), c.isr_from_whom[rows],
-        c.replica_id[rows], _list_hash(c.isr_from, c.isr_ids)[rows],
+        c.replica_id[rows], list_hash(c.isr_from, c.isr_ids)[rows],
     ]  # fmt: skip
     mixed = np.zeros(len(rows), dtype=np.uint64)
     for part in parts:
@@ -100,7 +100,7 @@ def _mixed(state: npt.NDArray[np.uint64], value: npt.NDArray[np.uint64]) -> npt.
     return mixed * _MIX
 
 
-def _list_hash(ends: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> I64:
+def list_hash(ends: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> I64:
     """A number for each list, equal for equal lists."""
     starts, size = ends[:-1].astype(np.int64), np.diff(ends)
     first, count = int(ends[0]) if len(ends) else 0, int(size.sum())

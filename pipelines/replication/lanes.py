@@ -116,11 +116,15 @@ HW_ROWS = shape(
 report `holding` has its links, see reports, and `awaited` is a computed HW beside it whose own report is missing."""
 
 
-RECORDED = shape(key=0, ts=NULL, topic_id=-1)
-"""When a controller recorded a partition epoch; the key is partition << 32 | partition epoch."""
+RECORDED = shape(key=0, ts=NULL, topic_id=-1, isr=0)
+"""When a controller recorded a partition epoch, and the ISR in it as a hash; the key is partition << 32 | partition
+epoch."""
 
-HEARD = shape(key=0, ts=NULL, topic_id=-1, broker=NULL32)
+HEARD = shape(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1)
 """When a broker told of a partition epoch that no controller has told yet."""
+
+ASKED = shape(key=0, ts=NULL, topic_id=-1, isr=0, series=-1)
+"""When a leader asked for an ISR, by the partition epoch that it would have."""
 
 APART = shape(key=0, ts=NULL, ahead=0)
 """By how much a broker's clock is ahead of the controller's since `ts`; the key is partition << 32 | broker."""
@@ -178,8 +182,12 @@ SERIES = shape(
     next_seq=0,
     last_ts=NULL,
     follower_hw=NULL,
+    ahead_most=NEVER,
+    ahead_least=-NEVER,
+    apart=0,
 )
-"""One source's rows of one partition."""
+"""One source's rows of one partition. Its clock is ahead of the controller's by `ahead_least` to `ahead_most`; `apart`:
+by how much at least, once these exclude that it is right."""
 
 PARTITIONS = shape(
     leader_id=NULL32,

@@ -29,6 +29,7 @@ class Note:
     """One rare event row, de-duplicated by (source, seq); the columns of `replication_events`, nulls as None.
 
     `ts` in microseconds. event_type is leader, follower, election, isr, isr_proposed, isr_rejected, truncate,
+    clock (the clock of `broker_id` is `before` microseconds ahead of the controller's; 0: it is right again),
     hw (a follower's HW that fell, or with detail `reports_back` a leader whose reports moved back, with `taken_back`
     one whose earlier report above them was false, with `not_cut_off` one that went on after a report above every
     computed HW), lost, gap, or midflight: the telemetry of `broker_id` begins, or begins again, in the middle of a

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.acceptance import falls
+from pipelines.replication.clocks import WrongClock
 from pipelines.replication.columns import CODE, I32, I64, NULL, NULL32, narrow, rows_of, wide
 from pipelines.replication.facts import table
 from pipelines.replication.intake import Batch, encode
@@ -74,6 +75,17 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     state.partitions["noted"][partitions] = 1
     for (_, extra), event, clock, partition in zip(said, events, clocks, partitions.tolist(), strict=True):
         state.notes.setdefault(partition, []).append(_queued(event, clock, extra))
+
+
+def note_clocks(state: State, clocks: list[WrongClock]) -> None:
+    """Queues which clocks are wrong from when on, for the histories of their partitions."""
+    for clock in clocks:
+        series = {name: int(state.series[name][clock.series]) for name in ("partition", "broker", "source")}
+        _, source_id, source_epoch = state.source_names.all[series["source"]]
+        key = (clock.ts, series["broker"], 1, str(source_id), int(source_epoch), 0)
+        note = Note(clock.ts, "clock", series["broker"], str(source_id), before=clock.ahead)
+        state.partitions["noted"][series["partition"]] = 1
+        state.notes.setdefault(series["partition"], []).append((key, note))
 
 
 def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from pipelines.replication.hw_course import keep_recent
 from pipelines.replication.intake import Batch, read, settle_twins
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Surroundings, decided_upto, keep_ended, narrate
-from pipelines.replication.noting import begin, learn_assignments, take_notes
+from pipelines.replication.noting import begin, learn_assignments, note_clocks, take_notes
 from pipelines.replication.output import listed, replica_hw, replica_sync, reported_hws
 from pipelines.replication.rules import Rules
 from pipelines.replication.run import Bounds, Outcome, run
@@ -98,7 +98,7 @@ class Reconstructor:
         mark_copies(state, batch)
         talk = broadcast.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
-        compare_clocks(state, batch, self.rules)
+        clocks = compare_clocks(state, batch, self.rules)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
         outcome = run(state, self.rules, batch, self._bounds(final), final)
         remember_lines(state, batch, outcome.consumed, self.rules)
@@ -106,6 +106,8 @@ class Reconstructor:
         keep_ended(state, outcome)
         spans = self.rules.race_window_ms * 1000, self.rules.reorder_grace_ms * 1000
         context = Surroundings(state, self.rules, before, outcome, *spans)
+        note_clocks(state, clocks)
+        broadcast.say_clocks(state, talk, clocks)
         changes, regressions = self._narrate(context, minutes, batch, final)
         broadcast.say_gaps(state, talk, batch, outcome)
         broadcast.say_late(state, talk, batch, waited, settled, told_before)

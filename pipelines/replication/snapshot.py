@@ -17,6 +17,7 @@ from pipelines.replication.first_terms import FirstTerms
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
     APART,
+    ASKED,
     HEARD,
     HW_ROWS,
     LANES,
@@ -37,9 +38,9 @@ MAGIC, VERSION = b"hwmark-state", 7
 _ARRAYS = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
     "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,
-    "recorded": RECORDED, "heard": HEARD, "apart": APART, "lines_read": LINES_READ,
+    "recorded": RECORDED, "heard": HEARD, "asked": ASKED, "apart": APART, "lines_read": LINES_READ,
 }  # fmt: skip
-_LATER = frozenset({"lines_read"})
+_LATER = frozenset({"lines_read", "asked"})
 """Arrays that blobs of earlier versions lack."""
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
@@ -97,6 +98,7 @@ class Rest(Struct):
     assigned: list[tuple[int, list[assignments.Told]]]
     unread: list[tuple[int, int, list[int]]] = []
     versions: list[tuple[int, int, list[timeline.Version]]] = []
+    clocks_apart: list[tuple[int, int, int]] = []
 
 
 _encoder, _decoder = Encoder(), Decoder(Rest)
@@ -116,6 +118,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         assigned=list(state.assigned.several.items()),
         unread=[(*k, v) for k, v in state.unread.items()],
         versions=[(*k, v) for k, v in state.timeline.versions.items()],
+        clocks_apart=[(*k, v) for k, v in state.clocks_apart.items()],
     )  # fmt: skip
 
 
@@ -168,6 +171,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}
     state.due, state.gaps, state.told_lost = dict(rest.due), dict(rest.gaps), set(rest.told_lost)
     state.holds = {(c, b): times for c, b, times in rest.holds}
+    state.clocks_apart = {(p, b): ahead for p, b, ahead in rest.clocks_apart}
     state.unread = {(c, b): times for c, b, times in rest.unread}
     state.assigned = assignments.Assignments(tables["assigned"], dict(rest.assigned))
     state.first_terms = FirstTerms(tables["first_terms"])

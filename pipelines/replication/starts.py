@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
-from pipelines.replication.terms import Mark, Owed, Standing, Term, Terms
+from pipelines.replication.terms import STORED_BY, Mark, Owed, Standing, Term, Terms
 
 
 def credit(
@@ -26,7 +26,7 @@ def credit(
         terms.owed.append(Owed(standing.epoch, note.broker_id, note.hw, moved, due, standing.anchor))
         return (standing.epoch, 0) if moved else standing.anchor
     part = terms.last_part(note, isr.added_under(standing.epoch) if standing else frozenset(), context)
-    term, told, by = terms.at(part), note.hw, f"stored by broker {note.broker_id}"
+    term, told, by = terms.at(part), note.hw, f"{STORED_BY}{note.broker_id}"
     if term is not None and standing is not None and standing.led and note.leo is not None:
         term.returned = max(note.leo, term.returned or 0)
         if alone(terms, term, isr, replicas, note.ts, context):
@@ -67,7 +67,7 @@ def pay(terms: Terms, at: int, context: Context) -> bool:
         took_part = term is not None and (o.moved or terms.fetched(term, o.broker_id, at, context))
         part = (term.epoch, term.ordinal) if term is not None and took_part else o.anchor
         untold = o.epoch if term is None else None
-        _store(terms, part, o.broker_id, o.hw, f"stored by broker {o.broker_id}", untold=untold)
+        _store(terms, part, o.broker_id, o.hw, f"{STORED_BY}{o.broker_id}", untold=untold)
     return bool(ready)
 
 

@@ -18,6 +18,7 @@ from pipelines.replication.history import PartitionHistory
 from pipelines.replication.keys import Keys
 from pipelines.replication.lanes import (
     APART,
+    ASKED,
     HEARD,
     HW_ROWS,
     LANES,
@@ -86,6 +87,9 @@ class State:
     recorded: Arrays = field(default_factory=lambda: Arrays(RECORDED))
     """By (key, ts): one row per partition epoch that a controller told lately."""
     heard: Arrays = field(default_factory=lambda: Arrays(HEARD))
+    asked: Arrays = field(default_factory=lambda: Arrays(ASKED))
+    clocks_apart: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By partition and broker: by how many microseconds its clock is wrong, see clocks."""
     apart: Arrays = field(default_factory=lambda: Arrays(APART))
     """By (key, ts): brokers whose clocks are, or were, apart from the controller's."""
     lines_read: Arrays = field(default_factory=lambda: Arrays(LINES_READ))

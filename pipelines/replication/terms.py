@@ -9,6 +9,7 @@ from pipelines.replication.notes import Context, Note, TermSeen
 from pipelines.replication.state_codec import Kept
 
 KEPT_TERMS = 8
+STORED_BY = "stored by broker "
 
 
 class Term(Kept):
@@ -130,6 +131,8 @@ class Terms(Kept):
     owed: list[Owed] = field(default_factory=list)
     # when a broker last started again as a follower in the leader epoch that it was in
     restarted: dict[int, int] = field(default_factory=dict)
+    # brokers whose clocks are wrong, by how many microseconds they are ahead of the controller's
+    apart: dict[int, int] = field(default_factory=dict)
 
     def begin(self, note: Note, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one an election has announced."""

@@ -69,6 +69,8 @@ class TopicHistory(Kept):
             self._hw_fell(note, context)
         elif note.event_type in ("lost", "gap"):
             self._gap(note)
+        elif note.event_type == "clock":
+            self._clock(note)
         else:
             self._isr(note, context)
 
@@ -212,6 +214,13 @@ class TopicHistory(Kept):
             term.held = True
             term.seen = replace(term.seen, held=True) if term.seen else None
             self.judge_again = self._due()
+
+    def _clock(self, note: Note) -> None:
+        """The clock of a broker is wrong, or right again: nothing is proven by when it says that something was."""
+        self.terms.apart.pop(note.broker_id, None)
+        if note.before:
+            self.terms.apart[note.broker_id] = note.before
+        self.judge_again = self._due()
 
     def _isr(self, note: Note, context: Context) -> None:
         """leader, election, isr, isr_proposed and isr_rejected: who is, or asks to be, in sync."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context, Note
 from pipelines.replication.state_codec import Fixed, Kept
 from pipelines.replication.terms import Mark, Term, Terms
-from pipelines.replication.verdicts import Verdict, judge, mark_at_start
+from pipelines.replication.verdicts import Verdict, judge, mark_at_start, wrong_clocks
 
 
 class Cut(Fixed, frozen=True):
@@ -56,7 +58,8 @@ def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verd
     in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts) and _in_sync(cut, terms, isr)
     below = mark.offset is not None and cut.to < mark.offset
     if in_sync and below and not _follows_from_a_start(cut, terms, marks):
-        return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
+        missing = wrong_clocks(terms, {term.broker_id, cut.replica_id})
+        return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context, missing)
     own = _own_mark(cut, terms, marks, mark)
     committed = own.offset if own else None
     if cut.before is None or cut.before == cut.to or committed is None or cut.to < committed:
@@ -94,14 +97,17 @@ def _follows_from_a_start(cut: Cut, terms: Terms, marks: list[Mark]) -> bool:
 
 
 def moved_back(
-    term: Term, hw_before: int | None, hw_after: int | None, broker_id: int, as_of: int, context: Context
-) -> Verdict:
+    term: Term, hw_before: int | None, hw_after: int | None, broker_id: int, as_of: int, context: Context,
+    missing: Sequence[str] = (),
+) -> Verdict:  # fmt: skip
     """A HW that fell inside one term, which Kafka's rules forbid."""
-    held = term.known(as_of, context).held
+    missing = [*missing]
+    if term.known(as_of, context).held:
+        missing = [f"telemetry of broker {term.broker_id} without a gap", *missing]
     evidence: dict[str, object] = {"broker": broker_id, "epoch": term.epoch, "hw": [hw_before, hw_after]}
-    if held:
-        evidence["missing"] = [f"telemetry of broker {term.broker_id} without a gap"]
-    return Verdict("hw_moved_back", "unproven" if held else "proven", evidence, term, hw_before, hw_after)
+    if missing:
+        evidence["missing"] = missing
+    return Verdict("hw_moved_back", "unproven" if missing else "proven", evidence, term, hw_before, hw_after)
 
 
 def _own_mark(cut: Cut, terms: Terms, marks: list[Mark], present: Mark) -> Mark | None:

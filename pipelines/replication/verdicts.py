@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.replication.notes import Context, TermSeen
 from pipelines.replication.state_codec import Fixed
-from pipelines.replication.terms import Mark, Term, Terms
+from pipelines.replication.terms import STORED_BY, Mark, Term, Terms
 
 CUT_OFF = "a report that nothing else shows, the last one of its broker"
 CRITICAL = frozenset({"unclean_loss", "committed_loss", "hw_moved_back"})
@@ -81,6 +81,9 @@ def _verdict(
     start = _least(term.offset, floor)
     if start is not None and mark.offset is not None and start < mark.offset:
         missing = [*_missing(term, previous, floor), *_misread(previous), *_behind_gap(mark), *_untold(mark)]
+        stored_by = mark.by.removeprefix(STORED_BY)
+        told_by = {term.broker_id, previous.broker_id, int(stored_by) if stored_by.isdecimal() else term.broker_id}
+        missing += wrong_clocks(terms, told_by)
         return _loss(terms, term, previous, mark, start, missing, since)
     if term.unclean and floor is None and not (mark.exact and mark.offset == 0):
         evidence = {**_evidence(term, mark), "missing": _missing(term, previous, floor)}
@@ -128,6 +131,14 @@ def _misread(previous: Term) -> list[str]:
 def _behind_gap(mark: Mark) -> list[str]:
     """What is missing ahead of the start that told of this HW: it may be that of a later term."""
     return [f"telemetry of {mark.by.removeprefix('stored by ')} without a gap"] if mark.behind_gap else []
+
+
+def wrong_clocks(terms: Terms, brokers: set[int]) -> list[str]:
+    """Whose clock would have to be right for what these brokers told to stand in its order."""
+    return [
+        f"a right clock of broker {broker} (off by {terms.apart[broker] / 1e6:+.0f} s)"
+        for broker in sorted(brokers & terms.apart.keys())
+    ]
 
 
 def _untold(mark: Mark) -> list[str]:
