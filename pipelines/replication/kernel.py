@@ -183,7 +183,7 @@ def run_lanes(
                 continue
             if seldom(what & 0x200 != 0):
                 hold(L, lane)
-                excuse_open(O, o, 0, clock, S)
+                excuse_open(O, o, 0, L[lane, LANE.last_ts], S)
             if seldom(pending < J[job, JOB.holds_to]):
                 held_at = L[lane, LANE.held_at]
                 pending = pass_holds(L, lane, holds, pending, J[job, JOB.holds_to], clock)
@@ -197,11 +197,12 @@ def run_lanes(
                     pass_cut_off(L, R, width, lane, clock, S, M, j)
             elif kind >= 0:
                 pass_cut_off(L, R, width, lane, clock, S, M, j)
+            if seldom(kind < 0):
+                excuse_open(O, o, 0, L[lane, LANE.last_ts], S)
             L[lane, LANE.last_ts] = clock
             A.events[stat] += fetches_of(what)
             if seldom(kind < 0):
                 hold(L, lane)
-                excuse_open(O, o, 0, clock, S)
                 continue
             if L[lane, LANE.state] != IDLE:
                 passed = clock + 1 if kind == FOLLOWER or kind == LEADER else clock  # at the end of a term none follows

@@ -306,10 +306,10 @@ def _by_links(S: Settings, O: Records, o: int, at: int) -> int:
 
 
 @kernel
-def excuse_open(O: Records, o: int, first: int, now: int, S: Settings) -> None:
+def excuse_open(O: Records, o: int, first: int, since: int, S: Settings) -> None:
     """Telemetry is missing beside the reports that wait for a match: what they tell may have been in it."""
     at = o - 1
-    while at >= first and O[at, ROW.ts] >= now - S.race and O[at, ROW.kind] != TERM_START:
+    while at >= first and O[at, ROW.ts] >= since - S.race and O[at, ROW.kind] != TERM_START:
         if O[at, ROW.kind] == REPORT and (O[at, ROW.agreement] == OPEN or O[at, ROW.agreement] == LEFT):
             O[at, ROW.holding] |= EXCUSED
         at -= 1

@@ -19,7 +19,7 @@ from pipelines.replication.present import Present
 from pipelines.replication.starts import credit, pay, raised
 from pipelines.replication.state_codec import Kept
 from pipelines.replication.terms import KEPT_TERMS, Mark, Standing, Term, Terms
-from pipelines.replication.truncations import Back, Cut, cut_of, judge_cut, moved_back, still_grave
+from pipelines.replication.truncations import Back, Cut, across_clocks, cut_of, judge_cut, moved_back, still_grave
 from pipelines.replication.verdicts import CRITICAL, Verdict, judge, loss_not_excluded
 
 EVER = 1 << 62
@@ -305,6 +305,7 @@ class TopicHistory(Kept):
             elif cut.grave is not None and not still_grave(cut, self.terms, self.isr, context):
                 continue
             elif verdict is not None:
+                verdict = across_clocks(verdict, self.terms)
                 self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}-{cut.to}", cut.ts, None, cut.replica_id)
         for back in self.backs:
             term = self.terms.at(back.part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from msgspec.structs import replace
 
 from pipelines.replication.identity import UNTOLD_US
 from pipelines.replication.isr_history import IsrHistory
@@ -57,9 +57,9 @@ def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verd
         return _info("log_start_advance", cut, term, mark) if restarted else None
     in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts) and _in_sync(cut, terms, isr)
     below = mark.offset is not None and cut.to < mark.offset
-    if in_sync and below and not _follows_from_a_start(cut, terms, marks):
-        missing = wrong_clocks(terms, {term.broker_id, cut.replica_id})
-        return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context, missing)
+    untold = cut.epoch is not None and cut.epoch > term.epoch  # by the clock of a replica that is behind, say
+    if in_sync and below and not untold and not _follows_from_a_start(cut, terms, marks):
+        return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
     own = _own_mark(cut, terms, marks, mark)
     committed = own.offset if own else None
     if cut.before is None or cut.before == cut.to or committed is None or cut.to < committed:
@@ -71,6 +71,15 @@ def still_grave(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> bo
     """Whether nothing told of since explains it: the clock of its leader may be behind, the replica's ahead."""
     _, marks = judge(terms, cut.due, context)
     return _in_sync(cut, terms, isr) and not _follows_from_a_start(cut, terms, marks)
+
+
+def across_clocks(verdict: Verdict, terms: Terms) -> Verdict:
+    """The same, unproven where a clock is wrong: who was in the ISR then is a matter of time."""
+    missing = wrong_clocks(terms, set(terms.apart))
+    if verdict.cls != "hw_moved_back" or not missing:
+        return verdict
+    told = verdict.evidence.get("missing", [])
+    return replace(verdict, proof="unproven", evidence={**verdict.evidence, "missing": [*told, *missing]})
 
 
 def _in_sync(cut: Cut, terms: Terms, isr: IsrHistory) -> bool:
@@ -97,13 +106,11 @@ def _follows_from_a_start(cut: Cut, terms: Terms, marks: list[Mark]) -> bool:
 
 
 def moved_back(
-    term: Term, hw_before: int | None, hw_after: int | None, broker_id: int, as_of: int, context: Context,
-    missing: Sequence[str] = (),
+    term: Term, hw_before: int | None, hw_after: int | None, broker_id: int, as_of: int, context: Context
 ) -> Verdict:  # fmt: skip
     """A HW that fell inside one term, which Kafka's rules forbid."""
-    missing = [*missing]
-    if term.known(as_of, context).held:
-        missing = [f"telemetry of broker {term.broker_id} without a gap", *missing]
+    held = term.known(as_of, context).held
+    missing = [f"telemetry of broker {term.broker_id} without a gap"] if held else []
     evidence: dict[str, object] = {"broker": broker_id, "epoch": term.epoch, "hw": [hw_before, hw_after]}
     if missing:
         evidence["missing"] = missing

@@ -1,0 +1,76 @@
+"""How far a clock is off: no more than what it told is behind what was recorded, no less than what it asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bronze import Told, controller, said, table
+
+from pipelines.replication import Reconstructor, replay
+from pipelines.replication.facts import Facts
+
+HOUR = 3_600_000
+
+
+def cluster(ahead, asks=False):
+    """(sources) Broker 2, whose clock is `ahead`, follows and leads; the controller records two partition epochs."""
+    recorded = controller(controller_epoch=1, committed=True)
+    recorded.election(0, 1, 0, partition_epoch=0, isr=[1, 2])
+    recorded.election(40_000, 2, 1, partition_epoch=1, isr=[2])
+    first = Told().leader(10, 0, 0, 0, [1, 2], replicas=[1, 2]).append(20, 9).fetch(30, 2, 9).hw(30, 9)
+    second = Told("broker-2/replication.log").follower(ahead + 20, 0, 0, 0, 1)
+    second.leader(ahead + 40_010, 1, 9, 9, [2], replicas=[1, 2])
+    if asks:
+        second.proposed(ahead + 50_000, [2, 1], "expand")
+        second.rows[-1]["partition_epoch"] = 1
+        recorded.isr(50_100, [2, 1], 2, "controller", leader_id=2, leader_epoch=1)
+    return [s.progress(s.rows[-1]["ts"] / 1000 - 1_767_225_600_000 + 40_000) for s in (recorded, first, second)]
+
+
+def clocks(facts):
+    return said(facts.telemetry_gaps, "source_id", "partition", "detail", kind="clock")
+
+
+@pytest.mark.parametrize(("behind", "told"), [(HOUR, "-3599990"), (70_000, "-69990"), (10_000, None), (0, None)])
+def test_a_clock_that_tells_of_what_was_not_recorded_yet_is_behind(behind, told):
+    found = clocks(replay(table(*cluster(-behind))))
+    assert found == ([("broker-2/replication.log", 0, told)] if told else [])
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(HOUR, "3599900"), (70_000, "69900"), (10_000, None), (0, None)])
+def test_a_clock_that_asked_after_it_was_answered_is_ahead(ahead, told):
+    found = clocks(replay(table(*cluster(ahead, asks=True))))
+    assert found == ([("broker-2/replication.log", 0, told)] if told else [])
+
+
+def test_a_broker_that_tells_late_may_have_stood_still():
+    assert clocks(replay(table(*cluster(HOUR)))) == []
+
+
+@pytest.mark.parametrize("cut", range(1, 12, 3))
+def test_a_wrong_clock_is_told_once_however_its_telemetry_is_cut(cut):
+    events = table(*cluster(-HOUR))
+    first = Reconstructor()
+    parts = [first.update(events.slice(0, cut))]
+    second = Reconstructor.restore(first.snapshot())
+    parts += [second.update(events.slice(cut)), second.finish()]
+    assert len(clocks(Facts.concat(parts))) == 1
+
+
+def lost(ahead):
+    """Broker 2 leads from 5 on though 9 was committed; its own clock is `ahead`."""
+    recorded = controller(controller_epoch=1, committed=True)
+    recorded.election(0, 1, 0, partition_epoch=0, isr=[1, 2])
+    recorded.election(40_000, 2, 1, partition_epoch=1, isr=[2])
+    first = Told().leader(10, 0, 0, 0, [1, 2], replicas=[1, 2]).append(20, 9).fetch(30, 2, 9).hw(30, 9)
+    second = Told("broker-2/replication.log").follower(ahead + 20, 0, 0, 0, 1)
+    second.leader(ahead + 40_010, 1, 5, 5, [2], replicas=[1, 2])
+    facts = replay(table(*(s.progress(90_000) for s in (recorded, first)), second.progress(ahead + 90_000)))
+    rows = [r for r in facts.hw_regressions.to_pylist() if r["class"] == "committed_loss"]
+    return [(r["severity"], r["proof"], json.loads(r["evidence"]).get("missing")) for r in rows][-1:]
+
+
+def test_a_verdict_across_a_wrong_clock_is_unproven():
+    assert lost(0) == [("critical", "bounded", None)]
+    assert lost(-HOUR) == [("warning", "unproven", ["a right clock of broker 2 (off by -3600 s)"])]
