@@ -48,10 +48,10 @@ def test_isr_changes_are_told_a_second_time_by_the_logger_that_printed_them(leve
     assert {row[-1] for row in second[0]} == {"alter_partition"}
 
 
-def test_a_shrink_is_proposed_in_server_log_with_what_it_prints_of_the_leader() -> None:
+def test_a_shrink_is_proposed_in_server_log_and_the_offsets_beside_it_come_from_one_file() -> None:
+    """`hwmark ingest logs` reads HWs and LEOs of a broker from one of its files: see generators.brokerlogs.voices."""
     told = [kind for kind, *_ in of(rows("freeze"), "server", ("isr_proposed", "append", "replica_leo", "hw"), SAME)]
-    assert "isr_proposed" in told
-    assert "replica_leo" in told
+    assert set(told) == {"isr_proposed"}
 
 
 def test_server_log_alone_knows_neither_topic_ids_nor_leader_epochs() -> None:
