@@ -40,6 +40,7 @@ RUN = shape(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
 """A run of numbers of one source: `since` and `last` are the times of its first and its last row."""
 OF = RUN.at
 EVER = 1 << 62
+ANEW = "source_seq starts anew inside a source_epoch: its rows are taken for repeats"
 
 
 def coverage(events: pa.Table) -> pa.Table:
@@ -173,6 +174,10 @@ class Source:
     gone: bool = False
     """A later incarnation has spoken: nothing more is expected."""
 
+    def starts_anew(self, seq: int, ts: int) -> bool:
+        """Whether a number that was told before comes again with a time after all that was told: no repeat does."""
+        return seq < self.next_seq and ts > self.latest >= 0
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -199,6 +204,7 @@ class Sources:
         """Takes in coverage of one micro-batch; returns resets and wrong clocks it shows."""
         found: list[Gap] = []
         new: set[tuple[str, str, int]] = set()
+        anew: set[tuple[str, str, int]] = set()
         ordered = runs.sort_by([(n, "ascending") for n in ("cluster", "source_id", "source_epoch", "seq_from")])
         for row in ordered.to_pylist():
             if row["source_id"] == DRAIN:  # it closes what others told, and has no clock of its own
@@ -207,6 +213,10 @@ class Sources:
             if key not in self.known:
                 self.known[key] = Source(*key)
                 new.add(key)
+            if self.known[key].starts_anew(row["seq_from"], row["since"]) and key not in anew:
+                anew.add(key)
+                last = self.known[key].next_seq - 1
+                found.append(Gap(self.known[key], "reset", last, last, row["since"], ANEW))
             if row["seq_to"] >= self.known[key].next_seq:
                 self.known[key].ahead.append((row["seq_from"], row["seq_to"], row["since"], row["told"]))
         for key in sorted(self.known):

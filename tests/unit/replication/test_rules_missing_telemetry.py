@@ -315,3 +315,15 @@ def test_the_start_of_a_leaders_next_term_is_no_hw_of_the_one_that_it_never_ende
     told.skip().leader(30_000, 2, 90, 90, [1], replicas=[1, 2], partition_epoch=3).progress(60_000)
     facts = replay(table(told, other.follower(30_001, 2, 90, 90, 1).progress(60_000), controller().progress(60_000)))
     assert said(facts.hw_regressions, "class", severity="critical") == []
+
+
+def test_numbers_that_start_anew_inside_an_epoch_are_told_once():
+    """A writer that forgot to begin a new source_epoch: what it tells from then on looks like repeats."""
+    told = led().append(10, 1).append(20, 2).append(30, 3)
+    again = led().append(10, 1).append(20, 2)
+    restarted = [row | {"ts": row["ts"] + 5_000_000} for row in again.rows]
+    reconstructor = Reconstructor()
+    parts = [reconstructor.update(table(told)), reconstructor.update(table(again))]
+    assert said(Facts.concat(parts).telemetry_gaps, "kind") == [], "repeats are no news"
+    parts += [reconstructor.update(events_of(restarted)), reconstructor.finish()]
+    assert said(Facts.concat(parts).telemetry_gaps, "kind", "seq_from", "ms") == [("reset", 3, 5000)]
