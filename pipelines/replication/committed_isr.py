@@ -34,6 +34,8 @@ def weigh_isr(L: Records, R: Records, S: Settings, width: int, lane: int, O: Rec
     if under == L[lane, LANE.frozen]:
         return o
     L[lane, LANE.frozen] = under
+    if lean(L, lane):
+        L[lane, LANE.thawed] = now
     if under and S.strict == 1 and lean(L, lane):
         forget_times(L, R, width, lane)
     if S.strict == 1:

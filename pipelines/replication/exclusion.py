@@ -11,6 +11,7 @@ from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context
 from pipelines.replication.terms import Mark, Term, Terms
 from pipelines.replication.timeline import LOG_DIR_OFFLINE
+from pipelines.replication.verdicts import wrong_clocks
 
 
 def missing_to_exclude_loss(
@@ -26,6 +27,7 @@ def missing_to_exclude_loss(
     resumed = term.ordinal > 0
     missing = [] if resumed else _missing_of_election(term, isr)
     missing += _missing_of_log(terms, term, isr, min(as_of, term.ts + context.grace_us), context)
+    missing += wrong_clocks(terms, {term.broker_id})
     if not missing:
         return []
     start = [] if term.offset is not None else ["start offset"]

@@ -49,6 +49,7 @@ from pipelines.replication.machine import (
     declared,
     fetches_of,
     first_not_below,
+    in_vain,
     kind_of,
     lean,
     place_of,
@@ -104,7 +105,7 @@ def on_leo(
         y = fetched(L, R, width, lane, slot, leo, L[lane, LANE.leader_leo], now, S, Y, y)
     elif changed:
         y = judge(L, R, width, lane, slot, now, S, Y, y)
-    if changed:
+    if changed and not in_vain(L, lane, now):
         o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
     if seldom(S.replica_hw == 1) and kind == FETCH:
         y = follow_hw(L, R, lane, at, slot, now, Y, y)
@@ -251,7 +252,8 @@ def run_lanes(
                     y = leo_grew(L, R, width, lane, end, now, S, Y, y)
                     L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], end)
                     L[lane, LANE.held] &= ~(1 << mine)
-                    o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, 0, OPEN)
+                    if not in_vain(L, lane, now):
+                        o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, 0, OPEN)
                 else:
                     leo = P[j, PACKED.leo]
                     o, y = on_leo(

@@ -40,6 +40,7 @@ LANES = shape(
     isr=0,
     isr_known=0,
     isr_doubted=0,
+    thawed=NULL,
     joining=0,
     assigned=0,
     assigned_count=0,
@@ -73,7 +74,8 @@ LANES = shape(
     cut_off_until=NULL,
 )
 """`version`: the rules of the version that its broker had told when the term began (bits as in versions, and above them
-replica.lag.max.messages + 1), 0 where none was; `isr_doubted`: rows are missing since the ISR was told; `reports_open`:
+replica.lag.max.messages + 1), 0 where none was; `isr_doubted`: rows are missing since the ISR was told; `thawed`: when
+the HW began to stand still, or did no longer, in a lean log; `reports_open`:
 some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet;
 `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may be the last word
 of a broker that was killed."""

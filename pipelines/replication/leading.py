@@ -43,6 +43,7 @@ def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records
 def forget_reports(L: Records, lane: int) -> None:
     """A new term: its reports are a chain of their own."""
     L[lane, LANE.reports_open] = 0
+    L[lane, LANE.thawed] = NULL
     L[lane, LANE.gap_low] = L[lane, LANE.gap_high] = NULL
     L[lane, LANE.cut_off] = L[lane, LANE.cut_off_ts] = L[lane, LANE.cut_off_until] = NULL
 

@@ -29,11 +29,18 @@ def credit(
     term, told, by = terms.at(part), note.hw, f"{STORED_BY}{note.broker_id}"
     if term is not None and standing is not None and standing.led and note.leo is not None:
         term.returned = max(note.leo, term.returned or 0)
-        if alone(terms, term, isr, replicas, note.ts, context):
+        started_again = _started_since(term, note, context)
+        if started_again and alone(terms, term, isr, replicas, note.ts, context):
             told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
     if told is not None:
         _store(terms, part, note.broker_id, told, by, _behind_gap(standing, note, context))
     return part
+
+
+def _started_since(term: Term, note: Note, context: Context) -> bool:
+    """Whether a leader may have started again since its term began: one that did not says itself which HW it had."""
+    states = context.broker_states(note.broker_id, note.ts)
+    return not states or any(detail == "started" and ts > term.ts for ts, detail, *_ in states)
 
 
 def _behind_gap(standing: Standing | None, note: Note, context: Context) -> bool:

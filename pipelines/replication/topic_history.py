@@ -220,6 +220,8 @@ class TopicHistory(Kept):
         self.terms.apart.pop(note.broker_id, None)
         if note.before:
             self.terms.apart[note.broker_id] = note.before
+            for term in self.terms.terms:
+                term.excluded = False
         self.judge_again = self._due()
 
     def _isr(self, note: Note, context: Context) -> None:
@@ -272,6 +274,8 @@ class TopicHistory(Kept):
             known = self.present.partition_epoch
             if note.partition_epoch is None or known is None or note.partition_epoch > known:
                 self._take(note)
+            elif note.event_type == "election":
+                self._elected(note)
 
     def _elected(self, note: Note) -> None:
         """An unclean election marks its term, and announces it while its leader has not told of it."""
