@@ -158,7 +158,7 @@ def clocks_of(a: Accepted, series: I32, seq: I64, order: I64) -> I64:
 
 
 @compiled
-def falls(rows: I64, hw: I64, series: I32, S: Records) -> tuple[I64, I64]:
+def falls(rows: I64, hw: I64, epoch: I64, series: I32, S: Records) -> tuple[I64, I64]:
     """(rows of follower HWs that fell below that broker's own earlier one, the HW before each)."""
     fallen, before = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
     count = 0
@@ -167,5 +167,5 @@ def falls(rows: I64, hw: I64, series: I32, S: Records) -> tuple[I64, I64]:
         if hw[k] < S[s, OF.follower_hw]:
             fallen[count], before[count] = rows[k], S[s, OF.follower_hw]
             count += 1
-        S[s, OF.follower_hw] = hw[k]
+        S[s, OF.follower_hw], S[s, OF.follower_epoch] = hw[k], epoch[k]
     return fallen[:count], before[:count]

@@ -184,6 +184,7 @@ SERIES = shape(
     next_seq=0,
     last_ts=NULL,
     follower_hw=NULL,
+    follower_epoch=NULL32,
     ahead_most=NEVER,
     ahead_least=-NEVER,
     apart=0,

@@ -162,23 +162,30 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
 
 
 def _cuts(state: State, batch: Batch, outcome: Outcome, of: I64) -> dict[int, dict[str, Any]]:
-    """By row of a cut: the HW that its replica, as a follower, had told last."""
+    """By row of a cut: the HW that its replica had told last as a follower in the same leader epoch."""
     rows = batch.rare[of[batch.columns.kind[of] == CODE["truncate"]]]
     if not len(rows):
         return {}
-    told, hws = outcome.follower_hws
+    told, hws, epochs = outcome.follower_hws
     of_told, seq_told = batch.series[told], batch.told("seq", told)
+    cuts = zip(
+        rows.tolist(), batch.series[rows], batch.told("seq", rows),
+        batch.columns.leader_epoch[of[batch.columns.kind[of] == CODE["truncate"]]], strict=True,
+    )  # fmt: skip
     found = {}
-    for row, series, seq in zip(rows.tolist(), batch.series[rows], batch.told("seq", rows), strict=True):
+    for row, series, seq, epoch in cuts:
         earlier = np.flatnonzero((of_told == series) & (seq_told < seq))
-        hw = hws[earlier[np.argmax(seq_told[earlier])]] if len(earlier) else state.series["follower_hw"][series]
-        found[row] = {} if hw == NULL else {"hw": int(hw)}
+        if len(earlier):
+            last = earlier[np.argmax(seq_told[earlier])]
+            hw, told_in = hws[last], epochs[last]
+        else:
+            hw, told_in = (state.series[name][series] for name in ("follower_hw", "follower_epoch"))
+        found[row] = {"hw": int(hw)} if hw != NULL and told_in == epoch else {}
     return found
 
 
 def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
-    rows, hws = outcome.follower_hws
-    return falls(rows, hws, batch.series, state.series.data)
+    return falls(*outcome.follower_hws, batch.series, state.series.data)
 
 
 def _queued(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:

@@ -63,8 +63,8 @@ class Outcome:
     """By row of the micro-batch."""
     left: I64
     """Rows on partitions that were not read."""
-    follower_hws: tuple[I64, I64]
-    """Rows that tell the HWs of brokers as followers, and these HWs."""
+    follower_hws: tuple[I64, I64, I64]
+    """Rows that tell the HWs of brokers as followers, these HWs, and in which leader epochs."""
     backs: tuple[I64, I64]
     """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
@@ -186,7 +186,9 @@ def run(
         marks=(lines[marked, PACKED.row], marks[marked]),
         consumed=consumed,
         left=unled[:0] if whole else np.flatnonzero((consumed == 0) & (batch.series >= 0)),
-        follower_hws=(lines[follower, PACKED.row], lines[follower, PACKED.more]),
+        follower_hws=(
+            lines[follower, PACKED.row], lines[follower, PACKED.more], lines[follower, PACKED.who] >> 32,
+        ),
         backs=(lines[back, PACKED.row], lines[back, PACKED.leader_leo]),
         stats=stats, hw=hw, sync=sync, ended=ended,
     )  # fmt: skip
