@@ -132,13 +132,18 @@ def lane_rows(state: State, accepted: Accepted) -> tuple[I32, I64, I64, int]:
 
 
 def _merged(state: State, accepted: Accepted, series: I64) -> Records:
-    """The lines of several series, by the running maximum of time within each source, then source and number."""
+    """The lines of several series, by the running maximum of time within each source, then source and number; ahead of
+    what waits behind a hole in one of them: its own lines come first."""
     names = [state.source_names.all[state.series["source"][accepted.series[k]]] for k in series]
     parts = [accepted.lines[accepted.start[k] : accepted.end[k]] for k in series]
     clock = np.concatenate([np.maximum.accumulate(part[:, PACKED.ts]) for part in parts])
     rank = np.repeat([sorted(names).index(name) for name in names], [len(part) for part in parts])
     together = np.concatenate(parts)
-    merged: Records = together[np.lexsort((together[:, PACKED.seq], rank, clock))]
+    order = np.lexsort((together[:, PACKED.seq], rank, clock))
+    waiting = series[accepted.end[series] < accepted.bounds[series + 1]]
+    if len(waiting):
+        order = order[clock[order] < accepted.lines[accepted.end[waiting], PACKED.ts].min()]
+    merged: Records = together[order]
     return merged
 
 
