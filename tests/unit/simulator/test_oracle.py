@@ -79,8 +79,12 @@ def judged(seed: int, level: int, lost: float) -> str:
     return "\n".join([head, *shown(found), command(one.run)]) if found else ""
 
 
+MENDED = (58, 63, 105, 126, 163, 292, 433, 534, 5014, 5373, 5481, 6758, 6892, 6906, 10897, 11418, 11718, 11828, 12018)
+"""Seeds that found faults of the reconstruction, since mended, which the first ones do not show."""
+
+
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("seed", seeds(50))
+@pytest.mark.parametrize("seed", [*seeds(50), *MENDED])
 def test_nothing_false_is_told_and_no_loss_is_passed_over(seed, level):
     if wrong := judged(seed, level, 0.0):
         pytest.fail(wrong, pytrace=False)
@@ -95,7 +99,9 @@ def found_before(seed, level):
     return pytest.param(seed, level, marks=marks)
 
 
-@pytest.mark.parametrize(("seed", "level"), [found_before(seed, level) for seed in seeds(50) for level in LEVELS])
+@pytest.mark.parametrize(
+    ("seed", "level"), [found_before(seed, level) for seed in [*seeds(50), *MENDED] for level in LEVELS]
+)
 def test_nor_where_rows_of_the_telemetry_are_lost(seed, level):
     if wrong := judged(seed, level, Random(f"lost {seed}").choice((0.002, 0.01, 0.05))):
         pytest.fail(wrong, pytrace=False)
