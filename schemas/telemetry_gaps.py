@@ -3,6 +3,9 @@
 from schemas.declaration import Column, Table
 from schemas.keys import LEVEL
 
+NOT_UNDERSTOOD = "not understood: "
+"""How the detail begins where the lines are there, in a shape that the reader does not know."""
+
 TABLE = Table(
     "silver/telemetry_gaps",
     "telemetry that is missing, late, restarted or out of time",

@@ -16,6 +16,7 @@ from generators.brokerlogs.report import ParseReport
 from generators.brokerlogs.roles import read_role
 from generators.brokerlogs.statelog import Line, StateLog
 from generators.brokerlogs.telling import Telling
+from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 PREFIX = re.compile(
     r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
@@ -119,7 +120,7 @@ class RareLines:
     def _worded_anew(self, logger: str, message: str, line: Line, telling: Telling) -> bool:
         """Say what was not understood; False where that is two lines in one, of which the first was cut."""
         torn = _TWO_LINES.search(message) is not None
-        shape = _TORN if torn else f"not understood: {self._count(logger, message)}"
+        shape = _TORN if torn else f"{NOT_UNDERSTOOD}{self._count(logger, message)}"
         self.report.broken += torn
         self.report.understood -= torn
         if self.told.get(shape) != line.ts // 1000:
@@ -133,7 +134,7 @@ class RareLines:
     def _count(self, logger: str, message: str) -> str:
         topics = {topic for topic, _ in self.known.places if topic}
         shape = shape_of(message, sorted(topics, key=len, reverse=True))
-        if f"not understood: {shape}" not in self.told and len(self.told) >= _SHAPES:
+        if f"{NOT_UNDERSTOOD}{shape}" not in self.told and len(self.told) >= _SHAPES:
             shape = "more shapes than are told apart"
         self.report.not_understood(f"{logger}: {shape}", message)
         return shape

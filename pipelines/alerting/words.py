@@ -134,7 +134,7 @@ def _disagreement(told: Sequence[Condition]) -> str:
 
 def _gap(told: Sequence[Condition]) -> str:
     if told[0].cause == "clock":
-        return f"{subject(told)} told {words.count(len(told), 'row')} ahead of every other clock"
+        return f"{subject(told)} told {words.count(len(told), 'row')} on a clock that is wrong"
     return f"telemetry of {subject(told)}: {words.count(len(told), 'row')} of kind {told[0].cause}"
 
 

@@ -20,18 +20,15 @@ from pipelines.replication.lines import PACKED
 from pipelines.replication.minutes import Minutes
 from pipelines.replication.narrate import Standing
 from pipelines.replication.run import Outcome
-from pipelines.replication.sources import DRAIN, Gap
+from pipelines.replication.sources import ANEW, DRAIN, Gap
 from pipelines.replication.state import State
 from pipelines.replication.timeline import CLUSTER_WIDE
 from pipelines.replication.versions import rules_told
 from pipelines.replication.writers import Written
+from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
     from pipelines.replication.reconstructor import Reconstructor
-
-
-NOT_UNDERSTOOD = "not understood: "
-"""How the detail of a `lost` row begins where the lines are there, in a shape that the reader does not know."""
 
 
 @dataclass
@@ -146,7 +143,7 @@ def _hear_gap(state: State, talk: Talk, gap: Gap) -> None:
         "broker_id": broker, "level": None,
     }  # fmt: skip
     talk.source_rows.append(_gap_row(row, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
-    if gap.kind == "gap" and broker is not None:
+    if broker is not None and (gap.kind == "gap" or gap.detail == ANEW):
         state.hold(state.clusters.number(source.cluster), broker, gap.ts)
 
 
@@ -185,17 +182,13 @@ def say_clocks(state: State, talk: Talk, clocks: list[WrongClock]) -> None:
     """Clocks that are wrong by more than the grace, with how many milliseconds they are ahead at least."""
     for clock in clocks:
         if clock.ahead:
-            series = {name: int(state.series[name][clock.series]) for name in ("partition", "broker", "source")}
-            cluster, topic, partition = state.place(series["partition"])
-            _, source_id, source_epoch = state.source_names.all[series["source"]]
+            (_, topic, partition), (cluster, source_id, source_epoch) = state.place(clock.partition), clock.source
             row = {
                 "cluster": cluster, "topic": topic, "partition": partition, "source_id": source_id,
-                "source_epoch": source_epoch, "broker_id": series["broker"],
+                "source_epoch": source_epoch, "broker_id": clock.broker,
             }  # fmt: skip
-            seq = int(state.series["next_seq"][clock.series])
-            talk.partition_rows.append(
-                _gap_row(row, clock.ts, "partition", seq, seq, "clock", str(clock.ahead // 1000))
-            )
+            detail = str(clock.ahead // 1000)
+            talk.partition_rows.append(_gap_row(row, clock.ts, "partition", clock.seq, clock.seq, "clock", detail))
 
 
 def say_late(

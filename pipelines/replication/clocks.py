@@ -30,9 +30,13 @@ _BY_BROKER = [CODE[name] for name in ("leader", "follower", "isr")]
 
 class WrongClock(NamedTuple):
     """A clock that is known to be `ahead` of the controller's since `ts`, in microseconds, negative where it is behind;
-    0: it is right again, in another incarnation."""
+    0: it is right again, in another incarnation. `source` and `seq` are the source (cluster, id, epoch) and the next
+    number of its rows of the partition."""
 
-    series: int
+    partition: int
+    broker: int
+    source: tuple[str, str, int]
+    seq: int
     ts: int
     ahead: int
 
@@ -87,17 +91,24 @@ def _wrong_clocks(
     off = np.where(behind, most[seen], np.where(ahead_of, least[seen], 0))
     fresh = (off != 0) & (apart[seen] == 0)
     apart[seen[fresh]] = off[fresh]
-    found = [WrongClock(int(s), int(known[s]), int(apart[s])) for s in seen[fresh]]
-    if state.clocks_apart:
-        place = {(int(state.series["partition"][s]), int(state.series["broker"][s])): int(s) for s in seen[off == 0]}
-        found += [WrongClock(s, int(known[s]), 0) for at, s in place.items() if at in state.clocks_apart]
-    for clock in found:
-        at = int(state.series["partition"][clock.series]), int(state.series["broker"][clock.series])
-        if clock.ahead:
-            state.clocks_apart[at] = clock.ahead
-        else:
-            del state.clocks_apart[at]
+    found = []
+    if state.clocks_apart:  # one that only may be right, because little is known of it, ends no doubt
+        right = seen[(off == 0) & (np.abs(most[seen]) <= grace)]
+        again = {(clock.partition, clock.broker): clock for clock in (_clock(state, s, known[s], 0) for s in right)}
+        found += [clock for place, clock in again.items() if state.clocks_apart.pop(place, 0)]
+    for s in seen[fresh]:
+        clock = _clock(state, s, known[s], apart[s])
+        state.clocks_apart[clock.partition, clock.broker] = clock.ahead
+        found.append(clock)
     return found
+
+
+def _clock(state: State, series: int, ts: int, ahead: int) -> WrongClock:
+    partition, broker, source, seq = (
+        int(state.series[name][series]) for name in ("partition", "broker", "source", "next_seq")
+    )
+    cluster, source_id, epoch = state.source_names.all[source]
+    return WrongClock(partition, broker, (str(cluster), str(source_id), int(epoch)), seq, int(ts), int(ahead))
 
 
 def _match(heard: Records, recorded: Records, columns: int) -> tuple[npt.NDArray[np.bool_], I64, I64]:

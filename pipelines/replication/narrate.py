@@ -116,8 +116,13 @@ class Surroundings:
         return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
 
     def min_isr(self, as_of: int, told: int | None = None) -> int:
-        rule = self.rules.of(self.state.place(self.partition)[0])[0].min_isr
-        return self.state.timeline.min_isr(self._cluster(), self._topic(), as_of, told, rule)
+        cluster = self._cluster()
+        return self.state.timeline.min_isr(cluster, self._topic(), as_of, told, self._rules[cluster].min_isr)
+
+    @cached_property
+    def _rules(self) -> list[Rules]:
+        """The rules of each cluster."""
+        return [self.rules.of(str(name))[0] for (name,) in self.state.clusters.all]
 
     def _topic(self) -> int:
         return int(self.state.partition_keys.keys[self.partition]) >> 32

@@ -80,12 +80,11 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
 def note_clocks(state: State, clocks: list[WrongClock]) -> None:
     """Queues which clocks are wrong from when on, for the histories of their partitions."""
     for clock in clocks:
-        series = {name: int(state.series[name][clock.series]) for name in ("partition", "broker", "source")}
-        _, source_id, source_epoch = state.source_names.all[series["source"]]
-        key = (clock.ts, series["broker"], 1, str(source_id), int(source_epoch), 0)
-        note = Note(clock.ts, "clock", series["broker"], str(source_id), before=clock.ahead)
-        state.partitions["noted"][series["partition"]] = 1
-        state.notes.setdefault(series["partition"], []).append((key, note))
+        _, source_id, source_epoch = clock.source
+        note = Note(clock.ts, "clock", clock.broker, source_id, before=clock.ahead)
+        state.partitions["noted"][clock.partition] = 1
+        key = (clock.ts, clock.broker, 1, source_id, source_epoch, 0)
+        state.notes.setdefault(clock.partition, []).append((key, note))
 
 
 def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -163,17 +162,15 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
 
 def _cuts(state: State, batch: Batch, outcome: Outcome, of: I64) -> dict[int, dict[str, Any]]:
     """By row of a cut: the HW that its replica had told last as a follower in the same leader epoch."""
-    rows = batch.rare[of[batch.columns.kind[of] == CODE["truncate"]]]
+    of = of[batch.columns.kind[of] == CODE["truncate"]]
+    rows = batch.rare[of]
     if not len(rows):
         return {}
     told, hws, epochs = outcome.follower_hws
     of_told, seq_told = batch.series[told], batch.told("seq", told)
-    cuts = zip(
-        rows.tolist(), batch.series[rows], batch.told("seq", rows),
-        batch.columns.leader_epoch[of[batch.columns.kind[of] == CODE["truncate"]]], strict=True,
-    )  # fmt: skip
+    cuts = rows.tolist(), batch.series[rows], batch.told("seq", rows), batch.columns.leader_epoch[of]
     found = {}
-    for row, series, seq, epoch in cuts:
+    for row, series, seq, epoch in zip(*cuts, strict=True):
         earlier = np.flatnonzero((of_told == series) & (seq_told < seq))
         if len(earlier):
             last = earlier[np.argmax(seq_told[earlier])]

@@ -16,11 +16,10 @@ from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits,
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import partition_health, telemetry_gaps
+from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 OTHERS_SPEAK = timedelta(seconds=10)
 """What others say of a partition sooner after its leader's last word may come of clocks that differ."""
-NOT_UNDERSTOOD = "not understood: "
-"""So begins the detail of a `lost` row whose lines were there, in a shape that is not known."""
 _HEALTH = View(partition_health.TABLE, "last_event_ts", "")
 _GAPS = View(telemetry_gaps.TABLE, "ts", "")
 
@@ -158,10 +157,13 @@ def _levels(lake: Lake, wanted: Filter) -> Mapping[str, dict[int | None, int]]:
 
 
 def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:
+    """By kind: how many, of clocks and of numbers that start anew how many sources have them."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
-    sql = f"SELECT cluster, kind, count(*) AS n FROM t WHERE {_noticed(wanted)} AND NOT {_ODD} GROUP BY cluster, kind"
-    for row in _rows(lake, _GAPS, sql):
-        found[row["cluster"]][row["kind"]] = row["n"]
+    kind = f"CASE WHEN kind = 'reset' AND detail IS NOT NULL THEN '{judged.ANEW}' ELSE kind END AS kind"
+    rows = f"SELECT cluster, source_id, {kind} FROM t WHERE {_noticed(wanted)} AND NOT {_ODD}"
+    values = "count(*) AS n, count(DISTINCT source_id) AS sources"
+    for row in _rows(lake, _GAPS, f"SELECT cluster, kind, {values} FROM ({rows}) GROUP BY cluster, kind"):
+        found[row["cluster"]][row["kind"]] = row["sources" if row["kind"] in ("clock", judged.ANEW) else "n"]
     return found
 
 

@@ -9,6 +9,9 @@ from datetime import datetime, timedelta
 from pipelines.verdict import words
 from pipelines.verdict.records import ClusterRecord, Limits, NotUnderstood, Source, State
 
+ANEW = "anew"
+"""The kind of gap where a source's numbers start anew inside an epoch: nothing of what it reports since counts."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -103,6 +106,8 @@ def missing(record: ClusterRecord) -> Iterator[str]:
         yield f"{words.count(gaps, 'gap')} in its telemetry"
     if clocks := record.gaps.get("clock", 0):
         yield f"{words.count(clocks, 'clock')} found wrong"
+    if anew := record.gaps.get(ANEW, 0):
+        yield f"{words.count(anew, 'source')} that began numbers anew inside an epoch, and counts as repeats since"
     if record.not_understood:
         yield _not_understood(record.not_understood)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from bronze import Told, controller, said, table
+from bronze import Told, controller, events_of, said, table
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts import Facts
@@ -74,3 +74,33 @@ def lost(ahead):
 def test_a_verdict_across_a_wrong_clock_is_unproven():
     assert lost(0) == [("critical", "bounded", None)]
     assert lost(-HOUR) == [("warning", "unproven", ["a right clock of broker 2 (off by -3600 s)"])]
+
+
+def lost_later(*more):
+    """(severity, proof) What broker 2 commits on a clock an hour behind is lost, after `more` in a batch of its own."""
+    recorded, first, second = cluster(-HOUR)
+    sizes = [len(told.rows) for told in (recorded, first, second)]
+    batches = [table(recorded, first, second), table(*more)]
+    second.append(-HOUR + 81_000, 12).hw(-HOUR + 81_010, 12)
+    recorded.election(120_000, 1, 2, partition_epoch=2, isr=[1])
+    first.leader(120_010, 2, 9, 9, [1], replicas=[1, 2])
+    for told in (recorded, first):
+        told.progress(190_000)
+    second.progress(-HOUR + 190_000)
+    rest = zip((recorded, first, second), sizes, strict=True)
+    batches.append(events_of([row for told, size in rest for row in told.rows[size:]]))
+    reconstructor = Reconstructor()
+    facts = Facts.concat([*map(reconstructor.update, batches), reconstructor.finish()])
+    rows = [r for r in facts.hw_regressions.to_pylist() if r["class"] == "unclean_loss"]
+    return [(r["severity"], r["proof"]) for r in rows][-1:]
+
+
+def test_a_file_of_the_broker_that_was_written_late_does_not_make_its_clock_right():
+    late = Told("broker-2/state-change.log", level=0).isr(75_000, [2], 1, leader_epoch=1)
+    assert lost_later() == [("warning", "unproven")]
+    assert lost_later(late) == [("warning", "unproven")]
+
+
+def test_a_right_clock_in_a_later_incarnation_ends_the_doubt():
+    right = Told("broker-2/replication.log", source_epoch=1).leader(40_030, 1, 9, 9, [2], replicas=[1, 2])
+    assert lost_later(right)[0][0] == "critical"

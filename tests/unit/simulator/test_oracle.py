@@ -90,18 +90,8 @@ def test_nothing_false_is_told_and_no_loss_is_passed_over(seed, level):
         pytest.fail(wrong, pytrace=False)
 
 
-FOUND: dict[tuple[int, int], str] = {}
-"""Seeds that found a fault of the reconstruction that is not mended yet; the test says so once it is."""
-
-
-def found_before(seed, level):
-    marks = [pytest.mark.xfail(reason=FOUND[seed, level], strict=True)] if (seed, level) in FOUND else []
-    return pytest.param(seed, level, marks=marks)
-
-
-@pytest.mark.parametrize(
-    ("seed", "level"), [found_before(seed, level) for seed in [*seeds(50), *MENDED] for level in LEVELS]
-)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("seed", [*seeds(50), *MENDED])
 def test_nor_where_rows_of_the_telemetry_are_lost(seed, level):
     if wrong := judged(seed, level, Random(f"lost {seed}").choice((0.002, 0.01, 0.05))):
         pytest.fail(wrong, pytrace=False)
