@@ -124,7 +124,7 @@ def put_out(
         if (out >> k) & 1:
             at = lane * width + k
             R[at, SLOT.epoch] = -1
-            known = state_of(L, T, lane, R[at, SLOT.id], now)
+            known = state_of(L, T, lane, R[at, SLOT.id], now if since == NULL else since + L[lane, LANE.ahead])
             if known < 0 or T.brokers[known, BROKER.failed] == 0:
                 R[at, SLOT.barred] = max(R[at, SLOT.barred], since)
 

@@ -28,31 +28,33 @@ OF = LINES_READ.at
 def mark_copies(state: State, batch: Batch) -> None:
     """Marks the rare rows that are copies of a line which another file of the same broker also holds.
 
-    Of the copies in one micro-batch the row with the smallest (source_id, source_epoch, source_seq) counts; none does
-    whose line was counted in an earlier one.
+    Of the copies in one micro-batch the row with the smallest (source_id, source_epoch, source_seq) counts, of those
+    that the broker's lane reads if there are any; none does whose line was counted in an earlier one.
     """
     rows = _readable(batch)
     if not len(rows):
         return
     of, key = batch.rare[rows], _line_keys(state, batch, rows)
     source = state.series["source"][batch.series[of]].astype(np.int64)
+    in_lane = state.series["lane"][batch.series[of]] >= 0
     known = state.lines_read.data[: state.lines_read.count]
     if not _in_several_sources(np.concatenate([known[:, OF.key], key]), np.concatenate([known[:, OF.source], source])):
         return
-    batch.accepted.copied[of] = _repeated(state, known, key, source)
+    batch.accepted.copied[of] = _repeated(state, known, key, source, in_lane)
 
 
 def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], rules: Rules) -> None:
     """Keeps which lines have been read from which source, for copies that are still to come.
 
     A copy is no line that was read while the one that counts still waits: that one would be taken for the copy then.
+    Nor is it one that only the histories read, if the broker has a lane: that has to read the line still.
     """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
     rows = _readable(batch)
     key, of = _line_keys(state, batch, rows), batch.rare[rows]
     counts, read = batch.accepted.copied[of] == 0, consumed[of] == 1
-    kept = read & (counts | ~np.isin(key, key[counts & ~read]))
+    kept = read & (counts | ~np.isin(key, key[counts & ~read])) & ~_passed_the_lane_by(state, batch, rows)
     rows, key, of = rows[kept], key[kept], of[kept]
     known = state.lines_read.data[: state.lines_read.count]
     known = known[known[:, OF.ts] > horizon]
@@ -60,6 +62,15 @@ def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], r
     state.lines_read = Arrays(LINES_READ)
     state.lines_read.grow(len(known) + len(told))
     state.lines_read.data[: state.lines_read.count] = np.concatenate([known, told])
+
+
+def _passed_the_lane_by(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
+    """Which rare rows belong to a series without a lane, while their broker has one in their partition."""
+    series = batch.series[batch.rare[rows]]
+    passed: npt.NDArray[np.bool_] = state.series["lane"][series] < 0
+    places = zip(state.series["partition"][series[passed]], batch.columns.broker[rows[passed]], strict=True)
+    passed[passed] = [state.lane_of(int(partition), int(broker)) >= 0 for partition, broker in places]
+    return passed
 
 
 def _readable(batch: Batch) -> I64:
@@ -117,14 +128,16 @@ def _in_several_sources(key: I64, source: I64) -> bool:
     return bool((same & (source[order][1:] != source[order][:-1])).any())
 
 
-def _repeated(state: State, known: Records, key: I64, source: I64) -> npt.NDArray[np.bool_]:
+def _repeated(
+    state: State, known: Records, key: I64, source: I64, in_lane: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:  # fmt: skip
     """Which of the rows are copies: each row of a source is its k-th of that key, and one of all k-th ones counts."""
     names = state.source_names.all
     rank = np.empty(len(names), dtype=np.int64)
     rank[sorted(range(len(names)), key=lambda k: names[k])] = np.arange(len(names))
     keys = np.concatenate([known[:, OF.key], key])
     sources = np.concatenate([known[:, OF.source], source])
-    new = np.concatenate([np.zeros(len(known), dtype=np.int64), np.ones(len(key), dtype=np.int64)])
+    new = np.concatenate([np.zeros(len(known), dtype=np.int64), 2 - in_lane.astype(np.int64)])
     order = np.lexsort((np.arange(len(keys)), sources, keys))
     ordinal = np.empty(len(keys), dtype=np.int64)
     ordinal[order] = _place_in_run(keys[order], sources[order])

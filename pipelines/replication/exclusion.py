@@ -11,7 +11,7 @@ from pipelines.replication.isr_history import IsrHistory
 from pipelines.replication.notes import Context
 from pipelines.replication.terms import Mark, Term, Terms
 from pipelines.replication.timeline import LOG_DIR_OFFLINE
-from pipelines.replication.verdicts import wrong_clocks
+from pipelines.replication.verdicts import CRITICAL, wrong_clocks
 
 
 def missing_to_exclude_loss(
@@ -21,6 +21,8 @@ def missing_to_exclude_loss(
 
     `before` is the largest HW known of the terms before it.
     """
+    if unlike := _unlike_records(terms, term):
+        return unlike
     bounds = [before.bound, before.offset if before.exact else None]
     if term.offset is not None and any(bound is not None and term.offset >= bound for bound in bounds):
         return []
@@ -44,6 +46,21 @@ def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     return [] if term.broker_id in last.isr else [f"broker {term.broker_id} in the ISR before the election"]
 
 
+def _unlike_records(terms: Terms, term: Term) -> list[str]:
+    """Where a leader lost records, or may have, and went on in the same leader epoch.
+
+    Others may still hold what it lost, and do not see that other records took its place: an epoch has an end for them
+    (OffsetsForLeaderEpoch), but no content.
+    """
+    for earlier in terms.terms[: terms.terms.index(term)]:
+        lost = earlier.told is not None and any(
+            f'"class": "{cls}"' in earlier.told for cls in (*CRITICAL, "loss_not_excluded")
+        )
+        if earlier.ordinal > 0 and lost and earlier.epoch < term.epoch:
+            return [f"equal records on all replicas from offset {earlier.offset} of leader epoch {earlier.epoch} on"]
+    return []
+
+
 def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, context: Context) -> list[str]:
     """What keeps the log of the new leader from being known as the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
@@ -57,7 +74,9 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, conte
             stopped = False
         elif detail == LOG_DIR_OFFLINE and ts >= since:
             missing.append(f"the log directories of broker {broker}")
-    unexplained = (resumed or terms.restarted.get(broker, -1) >= since) and not _stopped_cleanly(
+    led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
+    again = led is not None and context.started_between(broker, max(led, since), term.ts)
+    unexplained = (resumed or again or terms.restarted.get(broker, -1) >= since) and not _stopped_cleanly(
         broker, since, until, context
     )
     if restarts or unexplained:

@@ -11,8 +11,15 @@ from pipelines.replication.reports import judge_report
 
 
 @kernel
-def hold(L: Records, lane: int) -> None:
-    """Telemetry is missing: every LEO of the maximal ISR has to be told again, and the ISR may be another one."""
+def hold(L: Records, lane: int, now: int) -> None:
+    """Telemetry is missing: every LEO of the maximal ISR has to be told again, and the ISR may be another one.
+
+    Nor does a later row refute a report of before: what is missing may be the start of a term, or of another topic of
+    the same name.
+    """
+    L[lane, LANE.missed] = now
+    L[lane, LANE.witness] = L[lane, LANE.agreed] = NULL
+    L[lane, LANE.low_reports] = 0
     if L[lane, LANE.state] != IDLE:
         L[lane, LANE.held] = L[lane, LANE.isr] | L[lane, LANE.joining]
         L[lane, LANE.append_ts] = NULL
@@ -24,7 +31,7 @@ def pass_holds(L: Records, lane: int, holds: Records, pending: int, end: int, no
     """Applies the holds that came up to `now`, each once; returns the first that is still to come."""
     while pending < end and holds[pending, HELD.ts] <= now:
         if holds[pending, HELD.ts] > L[lane, LANE.held_at]:
-            hold(L, lane)
+            hold(L, lane, now)
             L[lane, LANE.held_at] = holds[pending, HELD.ts]
             if holds[pending, HELD.unread]:
                 L[lane, LANE.level] = 0  # nobody knows what this source still tells

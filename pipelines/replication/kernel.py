@@ -59,7 +59,15 @@ from pipelines.replication.machine import (
 )
 from pipelines.replication.only_witness import contradicted, take_back
 from pipelines.replication.replica_states import fetched, follow_hw, judge, leo_grew, pass_deadlines
-from pipelines.replication.reports import close_reports, excuse_open, on_report, own_report, pass_cut_off, reports_wait
+from pipelines.replication.reports import (
+    close_reports,
+    excuse_open,
+    on_report,
+    own_report,
+    pass_cut_off,
+    reports_wait,
+    tells_own_hw,
+)
 from pipelines.replication.slots import give_slot, give_slots, mask_of, slot_of
 from pipelines.replication.told_by_others import (
     beyond,
@@ -183,7 +191,7 @@ def run_lanes(
             if seldom(what & 0x100 != 0):
                 continue
             if seldom(what & 0x200 != 0):
-                hold(L, lane)
+                hold(L, lane, clock)
                 excuse_open(O, o, 0, L[lane, LANE.last_ts], S)
             if seldom(pending < J[job, JOB.holds_to]):
                 held_at = L[lane, LANE.held_at]
@@ -203,7 +211,7 @@ def run_lanes(
             L[lane, LANE.last_ts] = clock
             A.events[stat] += fetches_of(what)
             if seldom(kind < 0):
-                hold(L, lane)
+                hold(L, lane, clock)
                 continue
             if L[lane, LANE.state] != IDLE:
                 passed = clock + 1 if kind == FOLLOWER or kind == LEADER else clock  # at the end of a term none follows
@@ -266,6 +274,10 @@ def run_lanes(
                     M, P, j,
                 )  # fmt: skip
             elif seldom(kind == ISR):
+                if C.hw[i] > L[lane, LANE.hw] and L[lane, LANE.hw] != NULL and tells_own_hw(L, lane, C, i):
+                    o, y = on_report(
+                        L, R, T, S, A, width, lane, C.hw[i], NULL, now, stat, O, o, 0, Y, y, M, P, j
+                    )  # fmt: skip
                 o, y = on_isr(L, R, C, T, S, A, M, width, lane, i, j, stat, now, O, o, 0, Y, y)
             elif seldom(kind == PROPOSED):
                 asked = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])

@@ -46,6 +46,7 @@ LANES = shape(
     assigned_count=0,
     held=0,
     held_at=-1,
+    missed=NULL,
     told_min_isr=NULL32,
     min_isr=NULL32,
     lag_max=NULL,
@@ -72,13 +73,14 @@ LANES = shape(
     cut_off=NULL,
     cut_off_ts=NULL,
     cut_off_until=NULL,
+    cut_off_isr=0,
 )
 """`version`: the rules of the version that its broker had told when the term began (bits as in versions, and above them
-replica.lag.max.messages + 1), 0 where none was; `isr_doubted`: rows are missing since the ISR was told; `thawed`: when
-the HW began to stand still, or did no longer, in a lean log; `reports_open`:
-some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet;
-`cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, and until when it may be the last word
-of a broker that was killed."""
+replica.lag.max.messages + 1), 0 where none was; `isr_doubted`: rows are missing since the ISR was told; `missed`:
+when rows were missing last; `thawed`: when the HW began to stand still, or did no longer, in a lean log;
+`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report
+has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, when the ISR was
+`cut_off_isr`, and until when it may be the last word of a broker that was killed."""
 
 
 REPLICAS = shape(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pipelines.replication.arrays import Records, shape
 from pipelines.replication.columns import CODE, I64, NULL, NULL32
-from pipelines.replication.compiled import hot, kernel, seldom
+from pipelines.replication.compiled import hot, kernel
 from pipelines.replication.lanes import HW_ROWS, LANES, RECORDED, REPLICAS, SYNC_ROWS, TERMS
 from pipelines.replication.lines import PACKED
 
@@ -206,11 +206,11 @@ def lean(L: Records, lane: int) -> bool:
 def in_vain(L: Records, lane: int, now: int) -> bool:
     """Whether LEOs are those of an attempt that raised nothing, though nobody is known to have held the HW.
 
-    At level 2 every rise is printed, and LEOs where there was none. Under min ISR no LEOs are, so that a replica that
-    is outside the ISR may have caught up by then: it holds the HW for replica.lag.time.max.ms.
+    At level 2 every rise is printed, and LEOs where there was none. A replica outside the ISR may hold the HW of which
+    the leader has not heard yet that the controller stopped it. And under min ISR no LEOs are printed, so that one may
+    have caught up by then: it holds the HW for replica.lag.time.max.ms.
     """
-    return bool(
-        seldom(L[lane, LANE.thawed] != NULL)
-        and L[lane, LANE.level] == 2
-        and now - L[lane, LANE.thawed] <= L[lane, LANE.lag_max]
-    )
+    if L[lane, LANE.level] != 2:
+        return False
+    thawed = L[lane, LANE.thawed] != NULL and now - L[lane, LANE.thawed] <= L[lane, LANE.lag_max]
+    return bool(thawed or popcount(L[lane, LANE.isr]) < L[lane, LANE.assigned_count])

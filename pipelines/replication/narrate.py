@@ -115,6 +115,9 @@ class Surroundings:
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
         return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
 
+    def started_between(self, broker_id: int, after: int, until: int) -> bool:
+        return self.state.timeline.started_between(self._cluster(), broker_id, after, until)
+
     def min_isr(self, as_of: int, told: int | None = None) -> int:
         cluster = self._cluster()
         return self.state.timeline.min_isr(cluster, self._topic(), as_of, told, self._rules[cluster].min_isr)

@@ -159,6 +159,10 @@ class Context(Protocol):
         """The states of a broker in time order, each happening once."""
         ...
 
+    def started_between(self, broker_id: int, after: int, until: int) -> bool:
+        """Whether the broker's own log tells of a start of it in (after, until], by its own clock."""
+        ...
+
     def min_isr(self, as_of: int, told: int | None = None) -> int:
         """`min.insync.replicas` of the topic; `told` is what the leader said of it when it began."""
         ...

@@ -23,6 +23,7 @@ from pipelines.replication.state import STARTING, OrderKey, State
 
 _FORETOLD = (FORETOLD, NOT_FORETOLD)
 _FIRST = {"leader", "follower", "isr", "config"}
+_STARTS = [CODE["leader"], CODE["follower"]]
 _QUEUED = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
 
 
@@ -161,20 +162,25 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
 
 
 def _cuts(state: State, batch: Batch, outcome: Outcome, of: I64) -> dict[int, dict[str, Any]]:
-    """By row of a cut: the HW that its replica had told last as a follower in the same leader epoch."""
+    """By row of a cut: the HW that its replica had told last since it began to follow, in the same leader epoch."""
     of = of[batch.columns.kind[of] == CODE["truncate"]]
     rows = batch.rare[of]
     if not len(rows):
         return {}
     told, hws, epochs = outcome.follower_hws
     of_told, seq_told = batch.series[told], batch.told("seq", told)
+    starts = batch.rare[np.isin(batch.columns.kind, _STARTS)]
+    of_start, seq_start = batch.series[starts], batch.told("seq", starts)
     cuts = rows.tolist(), batch.series[rows], batch.told("seq", rows), batch.columns.leader_epoch[of]
     found = {}
     for row, series, seq, epoch in zip(*cuts, strict=True):
-        earlier = np.flatnonzero((of_told == series) & (seq_told < seq))
+        since = seq_start[(of_start == series) & (seq_start < seq)].max(initial=-1)
+        earlier = np.flatnonzero((of_told == series) & (seq_told < seq) & (seq_told > since))
         if len(earlier):
             last = earlier[np.argmax(seq_told[earlier])]
             hw, told_in = hws[last], epochs[last]
+        elif since >= 0:
+            hw, told_in = NULL, epoch
         else:
             hw, told_in = (state.series[name][series] for name in ("follower_hw", "follower_epoch"))
         found[row] = {"hw": int(hw)} if hw != NULL and told_in == epoch else {}

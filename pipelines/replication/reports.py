@@ -8,7 +8,7 @@ it lies between the HW computed before and after it.
 from __future__ import annotations
 
 from pipelines.replication.arrays import Records
-from pipelines.replication.columns import NULL, NULL32
+from pipelines.replication.columns import BY_METADATA, NULL, NULL32, Columns
 from pipelines.replication.compiled import hot, kernel, seldom
 from pipelines.replication.high_watermark import last_open, lowest, note_gap, put_hw, try_advance
 from pipelines.replication.lanes import (
@@ -86,7 +86,8 @@ def on_report(
     mine = 1 << max(slot_of(L, R, width, lane, L[lane, LANE.broker]), 0)
     alone = (L[lane, LANE.isr] | L[lane, LANE.joining]) == mine
     awaited = last_open(O, o, first, ADVANCE, NULL, now, S.race) if alone else -1
-    if awaited >= 0:  # this is the report of that value, and says another
+    passed_over = awaited >= 0 and lean(L, lane) and before != NULL and before < O[awaited, ROW.hw] < hw
+    if awaited >= 0 and not passed_over:  # this is the report of that value, and says another
         O[awaited, ROW.agreement] = UNREPORTED
         return _leave(L, O, o, first, lane, hw, before, now, S), y
     told = L[lane, LANE.leader_leo] != NULL and hw <= L[lane, LANE.leader_leo]
@@ -108,7 +109,22 @@ def on_report(
         o = believe(L, R, S, A, width, lane, hw, now, stat, O, o)
         O[o - 1, ROW.before] = before
         return o, y
+    if hw > L[lane, LANE.hw] and seldom(_held_by_guess(L, R, width, lane, hw, now)):
+        return put_hw(L, O, o, lane, now, REPORT, hw, 0, ONLY_WITNESS, S), y
     return _leave(L, O, o, first, lane, hw, before, now, S), y
+
+
+@kernel
+def _held_by_guess(L: Records, R: Records, width: int, lane: int, hw: int, now: int) -> bool:
+    """Whether only a replica outside the ISR holds the HW below `hw`, and fetches are missing that tell if it does."""
+    if L[lane, LANE.missed] == NULL or now - L[lane, LANE.missed] > 2 * L[lane, LANE.lag_max]:
+        return False
+    for k in range(L[lane, LANE.slots]):
+        at = lane * width + k
+        member = ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> k) & 1
+        if member and R[at, SLOT.id] != L[lane, LANE.broker] and R[at, SLOT.leo] < hw:
+            return False
+    return bool(hw <= L[lane, LANE.leader_leo])
 
 
 @kernel
@@ -161,8 +177,12 @@ def _follows_open(O: Records, o: int, first: int, before: int, now: int, S: Sett
 
 @kernel
 def _leave(L: Records, O: Records, o: int, first: int, lane: int, hw: int, before: int, now: int, S: Settings) -> int:
-    """A report that matches nothing so far stays open, with the links that it has by now."""
-    if L[lane, LANE.held] != 0 or L[lane, LANE.isr_doubted] == 1:
+    """A report that matches nothing so far stays open, with the links that it has by now.
+
+    Where rows are missing nothing contradicts it: they may tell of another ISR, or that the leader started again.
+    """
+    lower = hw < L[lane, LANE.hw] and L[lane, LANE.agreed] == NULL
+    if L[lane, LANE.held] != 0 or L[lane, LANE.isr_doubted] == 1 or lower:
         return put_hw(L, O, o, lane, now, REPORT, hw, 0, ONLY_WITNESS, S)
     since = _taken_by_another(O, o, first, hw, before, now, S)
     if since >= 0:  # this one goes on where that one should have ended: that one is wrong
@@ -184,6 +204,7 @@ def _leave(L: Records, O: Records, o: int, first: int, lane: int, hw: int, befor
             L[lane, LANE.gap_low] = L[lane, LANE.gap_high] = NULL
     if hw > L[lane, LANE.hw] and (L[lane, LANE.cut_off_until] != NEVER or hw > L[lane, LANE.cut_off]):
         L[lane, LANE.cut_off], L[lane, LANE.cut_off_ts], L[lane, LANE.cut_off_until] = hw, now, NEVER
+        L[lane, LANE.cut_off_isr] = L[lane, LANE.isr]
     o = put_hw(L, O, o, lane, now, REPORT, hw, links, OPEN, S)
     O[o - 1, ROW.before] = before
     O[o - 1, ROW.awaited] = _awaited(O, first, o - 1, now, S)
@@ -268,20 +289,20 @@ def judge_report(
         return ONLY_WITNESS
     past = L[lane, LANE.last_ts] > O[at, ROW.ts] + S.race
     above = O[at, ROW.reported] > O[at, ROW.hw]
-    if past and not (above and _silent_member(L, R, width, lane, O[at, ROW.ts])):
+    if past and not (above and _silent_member(L, R, width, lane, O[at, ROW.isr], O[at, ROW.ts])):
         return DISAGREE
     return ONLY_WITNESS if final else LEFT
 
 
 @kernel
-def _silent_member(L: Records, R: Records, width: int, lane: int, since: int) -> bool:
+def _silent_member(L: Records, R: Records, width: int, lane: int, isr: int, since: int) -> bool:
     """Whether a follower in the ISR has not fetched since, as far as its leader told: what it holds is not known."""
     if lean(L, lane):
         return False
     for k in range(L[lane, LANE.slots]):
         at = lane * width + k
         other = R[at, SLOT.id] != L[lane, LANE.broker]
-        if other and (L[lane, LANE.isr] >> k) & 1 and R[at, SLOT.last_fetch] < since:
+        if other and (isr >> k) & 1 and R[at, SLOT.last_fetch] < since:
             return True
     return False
 
@@ -298,9 +319,10 @@ def _by_links(S: Settings, O: Records, o: int, at: int) -> int:
             awaited = O[r, ROW.hw] if awaited == NULL and O[r, ROW.agreement] == OPEN else awaited
         r += 1
     if hw == O[at, ROW.hw]:
-        if awaited != NULL:  # the report of that value, and it says another
-            O[at, ROW.hw] = awaited
-        return OPEN if awaited != NULL else EXACT
+        if awaited == NULL or O[at, ROW.level] == 0:  # at level 0 no rise is printed
+            return EXACT
+        O[at, ROW.hw] = awaited  # the report of that value, and it says another
+        return OPEN
     linked = links & LINKED_BEFORE and links & LINKED_AFTER
     return RACE if linked and not links & COMPUTED and before < hw <= top else OPEN
 
@@ -344,7 +366,7 @@ def pass_cut_off(
     if seldom(
         L[lane, LANE.cut_off_until] == NEVER
         and clock > L[lane, LANE.cut_off_ts] + S.race
-        and not _silent_member(L, R, width, lane, L[lane, LANE.cut_off_ts])
+        and not _silent_member(L, R, width, lane, L[lane, LANE.cut_off_isr], L[lane, LANE.cut_off_ts])
     ):
         L[lane, LANE.cut_off_until] = clock
         if L[lane, LANE.hw] < L[lane, LANE.cut_off]:
@@ -357,3 +379,11 @@ def own_report(L: Records, lane: int, replica: int, leader_id: int) -> bool:
     if replica != L[lane, LANE.broker]:
         return False
     return leader_id == L[lane, LANE.broker] or (leader_id == NULL32 and L[lane, LANE.state] != IDLE)
+
+
+@kernel
+def tells_own_hw(L: Records, lane: int, C: Columns, i: int) -> bool:
+    """An `isr` row with the HW that this broker had as the leader when it took the change in."""
+    leads = C.leader_id[i] == NULL32 or C.leader_id[i] == L[lane, LANE.broker]
+    same = C.leader_epoch[i] == L[lane, LANE.leader_epoch] and C.topic_id[i] == L[lane, LANE.topic_id]
+    return bool(leads and same and C.isr_from_whom[i] == BY_METADATA)

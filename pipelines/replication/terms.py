@@ -19,7 +19,8 @@ class Term(Kept):
     `returned`: the LEO its leader came back with; `seen`: what the kernel knew of it when it was judged to be over, as
     of `seen_at`; `over`: its leader does nothing in it any more; `excluded`: it is known to have begun with all that
     was committed before; `stored_behind_gap`: telemetry of who told `stored` is missing before that, so it may be of a
-    later term; `stored_in`: the leader epoch that it is of, where nobody has told of that one's start in time.
+    later term; `stored_in`: the leader epoch that it is of, where nobody has told of that one's start in time;
+    `behind_gap`: telemetry of its leader is missing before it, and nothing of that broker was told.
     """
 
     epoch: int
@@ -49,6 +50,7 @@ class Term(Kept):
     excluded: bool = False
     stored_behind_gap: bool = False
     stored_in: int | None = None
+    behind_gap: bool = False
 
     def known(self, as_of: int, context: Context) -> TermSeen:
         """What is known of it: frozen once it is over, else as of now."""
@@ -133,6 +135,8 @@ class Terms(Kept):
     restarted: dict[int, int] = field(default_factory=dict)
     # brokers whose clocks are wrong, by how many microseconds they are ahead of the controller's
     apart: dict[int, int] = field(default_factory=dict)
+    # brokers of which telemetry was missing before anything of them was told
+    missed: frozenset[int] = frozenset()
 
     def begin(self, note: Note, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one an election has announced."""

@@ -14,6 +14,7 @@ from pipelines.replication.columns import NULL, NULL32
 from pipelines.replication.lanes import APART, RECORDED
 from pipelines.replication.machine import BROKERS, CONFIGS, MS, VERSIONS_TOLD
 from pipelines.replication.machine import Timeline as Arrays
+from pipelines.replication.versions import OF_SOFTWARE
 
 State = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that told it: source id, source epoch, source seq."""
@@ -73,6 +74,12 @@ class Timeline:
         if key not in self._states:
             self._states[key] = _each_once(self.brokers.get(key, []))
         return self._states[key]
+
+    def started_between(self, cluster: int, broker: int, after: int, until: int) -> bool:
+        """Whether a broker told the version of its software in (after, until], as it does when it starts."""
+        return any(
+            after < ts <= until and told == OF_SOFTWARE for ts, told, _ in self.versions.get((cluster, broker), [])
+        )
 
     def min_isr(self, cluster: int, topic: int, as_of: int, told: int | None, rule: int) -> int:
         """In force for a topic: its own setting, else what its leader told, else the cluster's, else the rule."""

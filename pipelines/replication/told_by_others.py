@@ -126,8 +126,8 @@ def set_clock(L: Records, S: Settings, lane: int, ahead: int, asked: bool) -> No
 
 
 @kernel
-def configured(T: Timeline, cluster: int, topic: int, topic_id: int, ts: int) -> tuple[int, int]:
-    """(min ISR, lag max in microseconds) told for this topic, NULL32 and NULL where not told.
+def configured(T: Timeline, cluster: int, topic: int, topic_id: int, ts: int) -> tuple[int, int, int]:
+    """(min ISR, lag max in microseconds, when) told for this topic, NULL32 and NULL where not told.
 
     What was told of another topic of that name counts for nothing.
     """
@@ -136,22 +136,24 @@ def configured(T: Timeline, cluster: int, topic: int, topic_id: int, ts: int) ->
     while at >= 0 and T.configs[at, CONFIG.key] == key:
         told_of = T.configs[at, CONFIG.topic_id]
         if told_of < 0 or topic_id < 0 or told_of == topic_id:
-            return T.configs[at, CONFIG.min_isr], T.configs[at, CONFIG.lag]
+            return T.configs[at, CONFIG.min_isr], T.configs[at, CONFIG.lag], T.configs[at, CONFIG.ts]
         at -= 1
-    return NULL32, NULL
+    return NULL32, NULL, NULL
 
 
 @kernel
 def settle_config(L: Records, T: Timeline, S: Settings, lane: int, ts: int, lag_too: bool, lower: bool) -> None:
-    """min ISR: topic config, else what the leader told, else cluster config, else the rule; lag likewise.
+    """min ISR: what the leader told as it began or the topic config, whichever is newer, else cluster config, else the
+    rule; lag likewise.
 
     Not `lower`: a smaller min ISR does not count yet. A broker applies the changes of topics ahead of those of configs,
     so the attempt that comes with metadata still has the old one (BrokerMetadataPublisher.onMetadataUpdate).
     """
     known = L[lane, LANE.min_isr]
-    topic_min, topic_lag = configured(T, L[lane, LANE.cluster], L[lane, LANE.topic], L[lane, LANE.topic_id], ts)
-    cluster_min, cluster_lag = configured(T, L[lane, LANE.cluster], -1, -1, ts)
-    if topic_min != NULL32:
+    topic_min, topic_lag, when = configured(T, L[lane, LANE.cluster], L[lane, LANE.topic], L[lane, LANE.topic_id], ts)
+    cluster_min, cluster_lag, _ = configured(T, L[lane, LANE.cluster], -1, -1, ts)
+    newer = when > L[lane, LANE.term_start] - S.race  # it may have come with the metadata that made it the leader
+    if topic_min != NULL32 and (newer or L[lane, LANE.told_min_isr] == NULL32):
         L[lane, LANE.min_isr] = topic_min
     elif L[lane, LANE.told_min_isr] != NULL32:
         L[lane, LANE.min_isr] = L[lane, LANE.told_min_isr]
@@ -212,8 +214,15 @@ def settings_of(rules: Records, L: Records, lane: int) -> Settings:
 
 @kernel
 def same_incarnation(L: Records, T: Timeline, lane: int, now: int) -> bool:
-    """Whether this broker is known not to have started again since it began to lead."""
-    at = state_of(L, T, lane, L[lane, LANE.broker], now)
+    """Whether this broker is known not to have started again since it began to lead: by what the controller told up to
+    then by either clock, and by its own first lines, which tell its version."""
+    key = (L[lane, LANE.cluster] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF)
+    at = as_of(T.versions, key, now)
+    while at >= 0 and T.versions[at, TOLD.key] == key and T.versions[at, TOLD.ts] > L[lane, LANE.term_start]:
+        if T.versions[at, TOLD.told] == OF_SOFTWARE:
+            return False
+        at -= 1
+    at = as_of(T.brokers, key, now - min(L[lane, LANE.ahead], 0))
     if at < 0 or T.brokers[at, BROKER.started] == NULL:
         return False
     return bool(T.brokers[at, BROKER.started] + L[lane, LANE.ahead] <= L[lane, LANE.term_start])

@@ -19,7 +19,15 @@ from pipelines.replication.present import Present
 from pipelines.replication.starts import credit, pay, raised
 from pipelines.replication.state_codec import Kept
 from pipelines.replication.terms import KEPT_TERMS, Mark, Standing, Term, Terms
-from pipelines.replication.truncations import Back, Cut, across_clocks, cut_of, judge_cut, moved_back, still_grave
+from pipelines.replication.truncations import (
+    Back,
+    Cut,
+    across_clocks_and_gaps,
+    cut_of,
+    judge_cut,
+    moved_back,
+    still_grave,
+)
 from pipelines.replication.verdicts import CRITICAL, Verdict, judge, loss_not_excluded
 
 EVER = 1 << 62
@@ -119,6 +127,7 @@ class TopicHistory(Kept):
         self._credit(note, context)
         if not self.terms.too_late(note.leader_epoch or 0):
             term = self.terms.begin(note, self._due(), self.present.topic_id)
+            term.behind_gap = note.broker_id in self.terms.missed
             key = (term.epoch, term.ordinal)
             self.terms.standings[note.broker_id] = Standing(term.epoch, note.leo, note.hw, True, key, ts=note.ts)
             self._pay(note.ts, context)
@@ -209,6 +218,8 @@ class TopicHistory(Kept):
         standing = self.terms.standings.get(note.broker_id)
         if standing is not None:
             standing.gap = True
+        else:
+            self.terms.missed |= {note.broker_id}
         term = self.terms.at(standing.anchor) if standing and standing.led else None
         if term is not None:
             term.held = True
@@ -309,7 +320,7 @@ class TopicHistory(Kept):
             elif cut.grave is not None and not still_grave(cut, self.terms, self.isr, context):
                 continue
             elif verdict is not None:
-                verdict = across_clocks(verdict, self.terms)
+                verdict = across_clocks_and_gaps(verdict, cut, self.terms)
                 self._tell(verdict, f"replica-{cut.replica_id}-cut-{cut.ts}-{cut.to}", cut.ts, None, cut.replica_id)
         for back in self.backs:
             term = self.terms.at(back.part)
@@ -350,7 +361,7 @@ class TopicHistory(Kept):
             return verdict
         place = self.terms.terms.index(term)
         earlier = [*([self.terms.folded_term] if self.terms.folded_term else []), *self.terms.terms[:place]]
-        if all(t.offset is None for t in earlier) and not self.isr.led_before(term.epoch):
+        if all(t.offset is None for t in earlier) and not self.isr.led_before(term.epoch) and not term.behind_gap:
             return verdict
         missing = missing_to_exclude_loss(self.terms, term, before, self.isr, as_of, context)
         term.excluded = not missing
@@ -362,7 +373,7 @@ class TopicHistory(Kept):
         if len(terms.terms) != 1 or terms.folded_term is not None or terms.terms[0].held or terms.terms[0].told:
             return False
         first = terms.terms[0]
-        if self.isr.led_before(first.epoch):
+        if self.isr.led_before(first.epoch) or first.behind_gap:
             return False
         first.due = 0
         first.unclean = True if first.unclean is None and self.isr.replaced_under(first.epoch) else first.unclean

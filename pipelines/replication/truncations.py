@@ -25,6 +25,7 @@ class Cut(Fixed, frozen=True):
     epoch: int | None = None  # of the leader it follows
     partition_epoch: int | None = None  # as the replica knows it
     begins: bool = False  # its first cut since it began to follow
+    behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that it did
     grave: Verdict | None = None  # what it comes to, unless a term that is still to be told of explains it
 
 
@@ -57,8 +58,8 @@ def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verd
         return _info("log_start_advance", cut, term, mark) if restarted else None
     in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts) and _in_sync(cut, terms, isr)
     below = mark.offset is not None and cut.to < mark.offset
-    untold = cut.epoch is not None and cut.epoch > term.epoch  # by the clock of a replica that is behind, say
-    if in_sync and below and not untold and not _follows_from_a_start(cut, terms, marks):
+    another = cut.epoch is not None and cut.epoch != term.epoch  # by the clock of a replica that is behind, or ahead
+    if in_sync and below and not another and not _follows_from_a_start(cut, terms, marks):
         return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
     own = _own_mark(cut, terms, marks, mark)
     committed = own.offset if own else None
@@ -73,9 +74,18 @@ def still_grave(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> bo
     return _in_sync(cut, terms, isr) and not _follows_from_a_start(cut, terms, marks)
 
 
-def across_clocks(verdict: Verdict, terms: Terms) -> Verdict:
-    """The same, unproven where a clock is wrong: who was in the ISR then is a matter of time."""
+def across_clocks_and_gaps(verdict: Verdict, cut: Cut, terms: Terms) -> Verdict:
+    """The same, unproven where a clock is wrong, or may be, or rows are missing.
+
+    Who was in the ISR then is a matter of time, and whether the leader had come back with a shorter log by then; and
+    a replica that has only begun to follow may cut its log.
+    """
     missing = wrong_clocks(terms, set(terms.apart))
+    resumed = [t for t in terms.terms if t.ordinal > 0 and t.epoch == cut.epoch]
+    if not missing and any(t.offset is not None and cut.to >= t.offset for t in resumed):
+        missing = [f"how far apart the clocks of brokers {cut.replica_id} and {resumed[0].broker_id} are"]
+    if cut.behind_gap:
+        missing = [*missing, f"telemetry of broker {cut.replica_id} without a gap"]
     if verdict.cls != "hw_moved_back" or not missing:
         return verdict
     told = verdict.evidence.get("missing", [])
@@ -98,7 +108,7 @@ def _follows_from_a_start(cut: Cut, terms: Terms, marks: list[Mark]) -> bool:
     still; or when its leader came back with a shorter log in the same epoch.
     """
     for term, before in zip(terms.terms, [terms.base, *marks], strict=False):
-        resumed = term.ordinal > 0 and abs(term.ts - cut.ts) <= UNTOLD_US
+        resumed = term.ordinal > 0 and abs(term.ts - cut.ts) <= 2 * UNTOLD_US  # two clocks, each off by a grace
         start = mark_at_start(term, before)
         if term.epoch == cut.epoch and (cut.begins or resumed) and start is not None and cut.to >= start:
             return True
@@ -138,14 +148,18 @@ def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
     if note.leo is None:
         return None
     standing = terms.standings.get(replica)
-    before = note.before
-    if before is None and standing is not None and standing.leo is not None and standing.leo >= note.leo:
-        before = standing.leo
     part = standing.anchor if standing else None
     epoch = note.leader_epoch if note.leader_epoch is not None else standing.epoch if standing else None
     begins = standing is not None and not standing.led and not standing.cut and standing.epoch == epoch
     if standing is not None and note.hw is not None and standing.hw is not None and note.hw > standing.hw:
         begins = False  # it has learnt a HW since, so it has fetched
+    before = note.before
+    if before is None and standing is not None and standing.leo is not None:
+        ended_below = begins and note.log_start == note.leo  # it was made anew from the log start of its leader on
+        before = standing.leo if standing.leo >= note.leo or ended_below else None
+    behind_gap = standing.gap if standing is not None else replica in terms.missed
     if standing is not None:
         standing.cut, standing.leo = True, note.leo
-    return Cut(note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins)
+    return Cut(
+        note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins, behind_gap
+    )  # fmt: skip

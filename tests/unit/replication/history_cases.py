@@ -19,10 +19,12 @@ def seen(hmax: int | None = None, **known: Any) -> TermSeen:
 
 @dataclass
 class Around:
-    """A fake of what a history asks: terms by (broker, start ms), broker states as (ms, detail, epoch)."""
+    """A fake of what a history asks: terms by (broker, start ms), broker states as (ms, detail, epoch), and when
+    brokers told their version as they started."""
 
     terms: dict[tuple[int, int], TermSeen] = field(default_factory=dict)
     states: dict[int, list[tuple[int, str, int | None]]] = field(default_factory=dict)
+    starts: dict[int, list[int]] = field(default_factory=dict)
     least: int = 1
     race_window_us: int = 150_000
     grace_us: int = 10_000_000
@@ -33,6 +35,9 @@ class Around:
     def broker_states(self, broker_id: int, as_of: int) -> list[State]:
         known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []))
         return [(*state, "controller", 0, 0) for state in known if state[0] <= as_of]
+
+    def started_between(self, broker_id: int, after: int, until: int) -> bool:
+        return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
 
     def min_isr(self, as_of: int, told: int | None = None) -> int:
         return self.least if told is None else told

@@ -111,3 +111,33 @@ def test_a_cut_within_the_race_window_of_an_advance_is_not_below_the_hw():
     assert regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 2, 250, before=300)], Rising())[0]["class"] == (
         "uncommitted_truncation"
     )
+
+
+def test_a_cut_behind_missing_rows_of_its_replica_is_not_proven():
+    """That it began to follow, and may cut its log, is missing."""
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), Note(900_000, "gap", 2), truncate(1000, 2, 4)]
+    row = regressions(story, Around({(1, 0): seen(9)}))[-1]
+    assert (row["class"], row["proof"]) == ("hw_moved_back", "unproven")
+
+
+def test_a_cut_in_another_leader_epoch_than_the_present_one_is_no_hw_that_moved_back():
+    """The replica's clock is ahead: it has not heard of the present leader yet."""
+    story = [leader(0, 1, 0, 0, 0, (1, 2, 3)), leader(1000, 3, 1, 9, 9, (2, 3)), truncate(2000, 2, 4, leader_epoch=0)]
+    assert "hw_moved_back" not in [
+        r["class"] for r in regressions(story, Around({(1, 0): seen(9), (3, 1000): seen(9)}))
+    ]
+
+
+def test_a_cut_far_from_the_return_of_its_leader_may_be_of_two_clocks():
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 1, 0, 4, 0, (1, 2)), truncate(600_000, 2, 4, leader_epoch=0)]
+    rows = regressions(story, Around({(1, 0): seen(9), (1, 5000): seen(20)}))
+    assert [r["proof"] for r in rows if r["class"] == "hw_moved_back"] == ["unproven"]
+
+
+def test_a_log_made_anew_from_the_log_start_of_its_leader_is_no_cut():
+    story = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        follower(1000, 2, 0, 0, 0, of=1),
+        truncate(1001, 2, 5, leader_epoch=0, log_start=5),
+    ]
+    assert [r["class"] for r in regressions(story, Around({(1, 0): seen(9)}))] == ["log_start_advance"]

@@ -114,3 +114,20 @@ def test_a_start_behind_an_earlier_leader_epoch_is_judged_though_that_one_told_n
     assert [cls for cls, *_ in verdicts(story)] == ["loss_not_excluded"]
     member = isr(1000, 2, (2, 1), 1, "metadata", leader_id=2, leader_epoch=1)
     assert verdicts([member, leader(5000, 1, 2, 7, 7, (1,), partition_epoch=2)]) == []
+
+
+def test_a_leader_whose_own_log_tells_that_it_started_again_needs_a_controlled_shutdown():
+    """By its own clock: that of the controller may be another one."""
+    story = [START, follower(4000, 1, 1, 0, 0, of=-1), leader(5000, 1, 2, 0, 0, (1,))]
+    for starts, expected in (({}, []), ({1: [3500]}, ["loss_not_excluded"])):
+        rows = regressions(story, Around(BLIND, {}, starts))
+        assert [r["class"] for r in rows] == expected
+
+
+def test_after_a_loss_inside_a_leader_epoch_others_may_hold_other_records_of_it():
+    """Broker 1 came back with an empty log in epoch 0 and wrote on; broker 2 has what it lost."""
+    terms = {(1, 0): seen(10, leader_leo=10), (1, 2000): seen(20, leader_leo=20), (2, 9000): seen(20)}
+    story = [START, leader(2000, 1, 0, 0, 0, (1, 2)), leader(9000, 2, 1, 20, 20, (2,))]
+    rows = regressions(story, Around(terms, {2: CLEAN}))
+    missing = [json.loads(r["evidence"]).get("missing") for r in rows if r["class"] == "loss_not_excluded"]
+    assert missing == [["equal records on all replicas from offset 0 of leader epoch 0 on"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Told, events_of, last_rows, said, table
+from bronze import Told, controller, events_of, last_rows, said, table
 
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts import Facts
@@ -283,3 +283,47 @@ def test_where_rows_are_missing_since_the_isr_was_told_a_report_alone_is_believe
 
     assert reports() == [("report", 4, 6, "only_witness")]
     assert reports((600, [1, 2, 3], 2)) == [("report", 4, 6, "disagree")]
+
+
+def test_a_member_that_fetched_no_more_before_it_left_the_isr_refutes_no_report():
+    """Its thread stood still in the leader: what it held then is not known."""
+    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).hw(21, 4)
+    told.fetch(30, 2, 9).hw(31, 9).fetch(900, 2, 9).isr(2000, [1, 2], 1).fetch(3000, 2, 9)
+    assert ("report", 4, 9, "only_witness") in agreed(told)
+
+
+def test_the_broker_tells_its_own_start_that_ends_an_incarnation():
+    """The controller has not told of it yet; by its version the broker has started again."""
+    told = up_to(4).hw(100, 5)
+    told.event(4000, "config", True, replica_id=1, detail="kafka=4.1.1").leader(5000, 1, 4, 0, [1, 2], replicas=[1, 2])
+    started = controller().broker_state(-500, 1, "started", epoch=1).broker_state(-400, 1, "unfenced", epoch=1)
+    facts = replay(table(told.fetch(6000, 2, 4).progress(60_000), started.progress(60_000)))
+    assert ("report", "only_witness") in said(facts.partition_hw, "kind", "agreement")
+
+
+def test_the_hw_that_a_leader_has_as_it_learns_of_an_isr_is_a_report():
+    """The thread that raised it printed nothing any more."""
+    told = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 4).hw(20, 4)
+    told.isr(1000, [1], 1, "metadata", hw=7, leader_epoch=0)
+    other = Told("broker-2/replication.log").leader(5000, 1, 0, 0, [2], replicas=[1, 2]).progress(60_000)
+    recorded = controller(controller_epoch=1, committed=True).election(4990, 2, 1, partition_epoch=2, isr=[2])
+    facts = replay(table(told, other, recorded.progress(60_000)))
+    row = [r for r in facts.hw_regressions.to_pylist() if r["lost_to"] is not None][-1]
+    assert (row["lost_to"], row["proof"]) == (7, "bounded")
+
+
+def test_at_level_2_the_leos_of_an_attempt_that_raised_nothing_raise_nothing():
+    """Broker 2 is outside the ISR and holds the HW: its leader has not heard yet that the controller stopped it."""
+    told = led(isr=[1], replicas=[1, 2], level=2).append(10, 4).hw(11, 4).append(1000, 8)
+    printed(told, 1100, 4, 9)
+    stopped = controller().broker_state(990, 2, "controlled_shutdown", epoch=1).progress(60_000)
+    facts = replay(table(told.append(2000, 9).progress(60_000), stopped))
+    assert said(facts.partition_hw, "hw", "agreement", kind="advance")[-1] == (9, "only_witness")
+
+
+def test_what_a_leader_tells_of_min_isr_as_it_begins_is_newer_than_the_config_of_before():
+    """The change was made while nobody could tell of it."""
+    before = controller().config(0, "clicks", min_isr=2).progress(60_000)
+    source = Told().leader(1000, 1, 4, 4, [1], replicas=[1, 2], min_isr=1).append(1010, 9).hw(1010, 9).progress(60_000)
+    facts = replay(table(source, before))
+    assert said(facts.partition_hw, "hw", "agreement", kind="advance") == [(9, "exact")]

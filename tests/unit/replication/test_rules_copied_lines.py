@@ -107,3 +107,17 @@ def test_a_line_that_waits_is_no_copy_of_its_own_copy():
     whole = replay(events_of([*told.rows, *copy, *more.rows]))
     assert [r["hw"] for r in facts.partition_hw.to_pylist() if r["kind"] == "advance"] == [4, 6]
     assert silver(facts) == silver(whole)
+
+
+def test_a_line_that_no_lane_read_is_no_copy_of_the_one_that_its_lane_waits_for():
+    """The leader's second file names no leadership of its own, and comes a batch earlier."""
+    told = Told().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2], min_isr=2).append(10, 9).fetch(20, 2, 9).hw(20, 9)
+    told.isr(1000, [1], 1, leader_epoch=0).append(1010, 20).fetch(1020, 2, 20)
+    told.isr(2000, [1, 2], 2, leader_epoch=0).hw(2001, 20).progress(9000)
+    server = Told("broker-1/server.log", level=0).isr(2000, [1, 2], 2, leader_epoch=0).progress(9000)
+    reconstructor = Reconstructor()
+    batches = [[*told.rows[:4], *server.rows], told.rows[4:]]
+    facts = Facts.concat([*(reconstructor.update(events_of(rows)) for rows in batches), reconstructor.finish()])
+    rows = facts.partition_hw.to_pylist()
+    assert ("advance", 20) in {(row["kind"], row["hw"]) for row in rows}
+    assert "disagree" not in {row["agreement"] for row in rows}

@@ -6,7 +6,7 @@ from collections import Counter
 
 from bronze import BASE_MS, Told, advances, controller, events_of, said, table
 
-from pipelines.replication import Reconstructor, replay
+from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts import Facts
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
@@ -268,7 +268,15 @@ def histogram(told, name):
 
 def test_minute_stats_count_what_the_other_tables_hold():
     told = (
-        led(min_isr=2).append(10, 9).fetch(20, 2, 4).hw(20, 4).hw(500, 7).isr(700, [1], epoch=1).skip().progress(50_000)
+        led(min_isr=2)
+        .append(10, 9)
+        .fetch(20, 2, 4)
+        .hw(20, 4)
+        .hw(500, 7)
+        .fetch(600, 2, 4)
+        .isr(700, [1], epoch=1)
+        .skip()
+        .progress(50_000)
     )
     facts = replay(table(told))
     found = counts(facts)
@@ -327,3 +335,33 @@ def test_numbers_that_start_anew_inside_an_epoch_are_told_once():
     assert said(Facts.concat(parts).telemetry_gaps, "kind") == [], "repeats are no news"
     parts += [reconstructor.update(events_of(restarted)), reconstructor.finish()]
     assert said(Facts.concat(parts).telemetry_gaps, "kind", "seq_from", "ms") == [("reset", 3, 5000)]
+
+
+def test_what_comes_after_missing_rows_refutes_no_report_of_before():
+    """What is missing is the start of another topic of that name."""
+    told = led(level=2).append(10, 9).hw(20, 9).skip().replica_leo(1000, 2, 0).append(1010, 1).progress(60_000)
+    facts = replay(table(told))
+    assert said(facts.partition_hw, "reported_hw", agreement="disagree") == []
+
+
+def test_a_report_below_the_hw_after_missing_rows_proves_nothing():
+    """The leader started again with a shorter log, and that line is missing."""
+    told = led().append(10, 9).fetch(20, 2, 9).hw(20, 9).skip().append(5000, 3).fetch(5010, 2, 3)
+    told.event(5010, "hw", replica_id=1, hw=2, hw_before=0, leader_id=1).append(9000, 4).progress(60_000)
+    assert ("report", "only_witness") in said(replay(table(told)).partition_hw, "kind", "agreement", reported_hw=2)
+
+
+def test_a_hold_by_a_replica_outside_the_isr_is_a_guess_while_its_fetches_are_missing():
+    """Broker 3 counts as caught up by a fetch that it did not make, since the one before it is missing."""
+    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 9).fetch(21, 3, 9).hw(21, 9)
+    told.append(1000, 12).skip().fetch(1010, 2, 12).fetch(2000, 3, 10).fetch(2500, 2, 12)
+    told.isr(3000, [1, 2], 1).hw(3000, 12).fetch(3500, 2, 12).fetch(3600, 3, 11).progress(60_000)
+    facts = replay(table(told), Rules(lag_max_ms=6000))
+    assert said(facts.partition_hw, "reported_hw", agreement="disagree") == []
+
+
+def test_a_first_term_behind_missing_rows_of_its_leader_is_judged():
+    """The rows before it may have told that this broker led before, in the same leader epoch."""
+    told = Told(level=0).skip().leader(1000, 0, 0, 0, [1, 2], replicas=[1, 2]).progress(90_000)
+    facts = replay(table(told, controller().election(10, 1, 0, isr=[1, 2]).progress(90_000)))
+    assert said(facts.hw_regressions, "class") == ["loss_not_excluded"]

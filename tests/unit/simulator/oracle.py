@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
@@ -42,11 +43,30 @@ class Finding(NamedTuple):
         return f"{self.kind} in {self.partition}\n    facts: {_words(self.facts)}\n    truth: {_words(self.truth)}"
 
 
-def findings(facts: Facts, truth: Mapping[str, pa.Table], unheard: Collection[tuple[Any, ...]] | None) -> list[Finding]:
-    """All of them. `unheard`: reports that came about in ways no telemetry tells (`heard`), None: do not ask."""
+def findings(
+    facts: Facts,
+    truth: Mapping[str, pa.Table],
+    unheard: Collection[tuple[Any, ...]] | None,
+    events: pa.Table | None = None,
+) -> list[Finding]:
+    """All of them. `unheard`: reports that came about in ways no telemetry tells (`heard`), None: do not ask; `events`:
+    what was left where rows were lost."""
     told = latest(facts.hw_regressions)
     true = [row for row in truth["truth_regressions"].to_pylist() if row["class"] in LOSSES]
-    return [*_criticals(told, true), *_losses(told, true), *_reports(facts, unheard)]
+    started = None if events is None else _starts(events)
+    gaps = {row["source_id"].split("/")[0] for row in facts.telemetry_gaps.to_pylist() if row["kind"] == "gap"}
+    reported = [t for t in true if started is None or f"broker-{t['leader_id']}" not in gaps or _start(t) in started]
+    return [*_criticals(told, true), *_losses(told, reported), *_reports(facts, unheard)]
+
+
+def _starts(events: pa.Table) -> set[tuple[Any, ...]]:
+    """The starts of terms that were told of. Of another one there is a gap in the telemetry of its broker."""
+    return {_start(row) for row in events.filter(pc.equal(events["event_type"], "leader")).to_pylist()}
+
+
+def _start(row: Row) -> tuple[Any, ...]:
+    ts = row["ts"].replace(microsecond=row["ts"].microsecond // 1000 * 1000)
+    return row["topic"], row["partition"], row["topic_id"], row["leader_id"], row["leader_epoch"], ts
 
 
 def latest(regressions: pa.Table) -> list[Row]:

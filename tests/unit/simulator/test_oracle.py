@@ -75,11 +75,15 @@ def judged(seed: int, level: int, lost: float) -> str:
             facts = replay(events, one.rules)
     except Exception as error:
         return f"{head}: {type(error).__name__}: {error}\n{command(one.run)}"
-    found = findings(facts, one.truth, one.unheard)
+    found = findings(facts, one.truth, one.unheard, events if lost else None)
     return "\n".join([head, *shown(found), command(one.run)]) if found else ""
 
 
-MENDED = (58, 63, 105, 126, 163, 292, 433, 534, 5014, 5373, 5481, 6758, 6892, 6906, 10897, 11418, 11718, 11828, 12018)
+MENDED = (
+    58, 63, 105, 126, 163, 292, 433, 534, 5014, 5195, 5373, 5481, 6758, 6892, 6906, 10561, 10897, 11242, 11418,
+    11718, 11828, 12018, 12295, 12300, 20154, 20251, 20779, 21414, 21460, 21671, 21787, 22194, 23147, 23235, 23343,
+    23588, 24619, 25787, 25836, 26180, 27204, 27486, 27716, 29353,
+)  # fmt: skip
 """Seeds that found faults of the reconstruction, since mended, which the first ones do not show."""
 
 
