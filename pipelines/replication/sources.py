@@ -173,6 +173,9 @@ class Source:
     """The first time of a stretch that ran ahead of everybody, while it lasts."""
     gone: bool = False
     """A later incarnation has spoken: nothing more is expected."""
+    doubtful: bool = False
+    """Its first rows lie far ahead of what all others told: nothing of it counts until they or it show which is
+    right."""
 
     def starts_anew(self, seq: int, ts: int) -> bool:
         """Whether a number that was told before comes again with a time after all that was told: no repeat does."""
@@ -243,6 +246,9 @@ class Sources:
     def _join(self, source: Source) -> list[Gap]:
         """Moves the contiguous front of a source over the runs that continue it."""
         source.ahead.sort()
+        source.doubtful = self._is_doubtful(source)
+        if source.doubtful:
+            return []
         found: list[Gap] = []
         rest: list[Run] = []
         for seq_from, seq_to, since, told in source.ahead:
@@ -258,6 +264,21 @@ class Sources:
                 source.told = source.told if clock else max(source.told, told)
         source.ahead = rest
         return found
+
+    def _is_doubtful(self, source: Source) -> bool:
+        """Whether a source began far ahead of all others and has not gone on for the grace: it may have begun later, or
+        its clock is wrong until it is set. A row of its own far behind shows that, one of another source near it that
+        it is right."""
+        first, last = min(run[2] for run in source.ahead), max(run[3] for run in source.ahead)
+        others = self.latest(source.cluster)
+        if source.latest >= 0 or others < 0 or first <= others + CLOCK_JUMP_US:
+            return False
+        return last - first < self.grace_us and not self._others_near(source, first)
+
+    def _give_up(self, source: Source) -> list[Gap]:
+        """Everything is told, and nobody came near what a source began with: its clock is wrong."""
+        source.clock_since, source.latest = min(run[2] for run in source.ahead), self.latest(source.cluster)
+        return self._join(source)
 
     def _jumped(self, source: Source, since: int, told: int) -> bool:
         """Whether a run is a wrong clock: far ahead of its own source and of everything others say."""
@@ -287,6 +308,10 @@ class Sources:
         """Declares lost what has been missing for longer than the grace; `everything` at the end."""
         found = []
         for source in self.known.values():
+            if source.cluster == cluster and source.doubtful:
+                if not everything:
+                    continue
+                found += self._give_up(source)
             while source.cluster == cluster and source.ahead:
                 seq_from, _, since, told = source.ahead[0]
                 if not everything and source.latest - max(source.told, 0) < self.grace_us and source.told >= 0:
@@ -312,7 +337,7 @@ class Sources:
 
     def heard_upto(self, cluster: str) -> int:
         """How far every source heard of that still speaks has told, or the grace has given up on the silent."""
-        alive = [s.told for s in self.known.values() if s.cluster == cluster and not s.gone]
+        alive = [s.told for s in self.known.values() if s.cluster == cluster and not s.gone and not s.doubtful]
         return max(min(alive, default=-1), self.latest(cluster) - self.grace_us, self.settled.get(cluster, -1))
 
     def frontier(self, cluster: str) -> int:
@@ -320,7 +345,7 @@ class Sources:
 
         Sources begin together: until the grace has passed on the first row of the newest one another may come.
         """
-        newest = max((s.first for s in self.known.values() if s.cluster == cluster), default=-1)
+        newest = max((s.first for s in self.known.values() if s.cluster == cluster and not s.doubtful), default=-1)
         latest = self.latest(cluster)
         if latest < newest + self.grace_us:
             return max(latest - self.grace_us, self.settled.get(cluster, -1))

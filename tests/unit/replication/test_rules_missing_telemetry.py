@@ -137,6 +137,32 @@ def test_the_first_row_of_a_source_may_be_the_wrong_clock():
     assert clocks(told, controller().progress(40)) == [(800_000, 2), (1_000_000, 0)]
 
 
+def wrong_or_late(*batches):
+    """The rows of kind `clock` and `late` that these batches give, and what they leave to be told by the end."""
+    reconstructor = Reconstructor()
+    parts = [reconstructor.update(batch) for batch in batches]
+    before = said(Facts.concat(parts).telemetry_gaps, "source_id", "kind", "seq_from")
+    parts.append(reconstructor.finish())
+    after = said(Facts.concat(parts).telemetry_gaps, "source_id", "kind", "seq_from")
+    found = [[g for g in told if g[1] in ("clock", "late")] for told in (before, after)]
+    return found[0], [g for g in found[1] if g not in found[0]]
+
+
+def test_a_first_row_far_ahead_is_judged_once_it_or_another_source_shows_which_is_right():
+    """An hour ahead of what broker 1 told so far broker 2 begins: with a clock that is not set yet, or later."""
+    hour, wrong = 3_600_000, ("broker-2/replication.log", "clock", 0)
+    one = led().append(10, 9).fetch(20, 2, 9).progress(30_000).append(60_000, 12).fetch(60_010, 2, 12).progress(90_000)
+    first, rest = events_of(one.rows[:4]), events_of(one.rows[4:])
+    two = Told("broker-2/replication.log").follower(hour, 0, 0, 0, 1)
+    ahead, falls = table(two), two.follower(95_000, 0, 12, 9, 1).progress(99_000).rows[1:]
+    assert wrong_or_late(first, ahead, rest, events_of(falls)) == ([wrong], [])
+    assert wrong_or_late(first, ahead, rest) == ([], [wrong])
+    goes_on = Told("broker-2/replication.log").skip().progress(hour + 20_000)
+    assert wrong_or_late(first, ahead, table(goes_on)) == ([], [])
+    near = led().skip(3).progress(hour + 500)
+    assert wrong_or_late(first, ahead, events_of(near.rows[1:])) == ([], [])
+
+
 def test_two_wrong_clocks_far_from_each_other_prove_neither():
     told, other = led().append(10, 9).fetch(200_000, 2, 4).fetch(30, 2, 8), Told("broker-2/replication.log")
     other.progress(20).progress(900_000).progress(1000)
