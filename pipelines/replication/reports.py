@@ -383,7 +383,12 @@ def own_report(L: Records, lane: int, replica: int, leader_id: int) -> bool:
 
 @kernel
 def tells_own_hw(L: Records, lane: int, C: Columns, i: int) -> bool:
-    """An `isr` row with the HW that this broker had as the leader when it took the change in."""
+    """An `isr` row with the HW that this broker had as the leader when it took the change in.
+
+    At level 0 it is one of few, and tells nothing of LEOs since.
+    """
+    if L[lane, LANE.level] == 0:
+        return False
     leads = C.leader_id[i] == NULL32 or C.leader_id[i] == L[lane, LANE.broker]
     same = C.leader_epoch[i] == L[lane, LANE.leader_epoch] and C.topic_id[i] == L[lane, LANE.topic_id]
     return bool(leads and same and C.isr_from_whom[i] == BY_METADATA)
