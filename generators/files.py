@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -71,6 +72,28 @@ class _Output:
         if not self.closed:
             self.closed = True
             self._stream.close()
+
+
+def write_durably(root: str, path: str, content: bytes, storage_options: StorageOptions | None = None) -> None:
+    """Writes a file below `root`, whole or not at all; when this returns it outlives a power failure."""
+    folder = local_path(root)
+    if folder is None:
+        with file_system(root, storage_options).open_output_stream(path) as stream:
+            stream.write(content)
+        return
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(target)
+    descriptor = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def object_store(uri: str, storage_options: StorageOptions) -> ObjectStore:

@@ -217,6 +217,9 @@ def run(
     drain: Annotated[bool, typer.Option("--drain", help="With --once: make final all that was told so far.")] = False,
     interval: Annotated[str | None, typer.Option(metavar="10s", help="Without --once: a batch so often.")] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start silver and gold anew from bronze.")] = False,
+    accept_removal: Annotated[
+        int | None, typer.Option(metavar="VERSION", help="Read on past a commit that took rows out of bronze.")
+    ] = None,
     buckets: Annotated[int | None, typer.Option(help="State shards; fixed for the life of a checkpoint.")] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, unless spark-submit says.")] = None,
     fail_on_alert: FailOnAlert = False,
@@ -252,6 +255,7 @@ def run(
             once=once,
             drain=drain,
             rebuild=rebuild,
+            accept_removal=accept_removal,
         )
     typer.echo(run_line(summary))
     if fail_on_alert and _alerts(settings, _now()):

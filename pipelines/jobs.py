@@ -51,6 +51,7 @@ def reconstruct(
     once: bool,
     drain: bool = False,
     rebuild: bool = False,
+    accept_removal: int | None = None,
 ) -> RunSummary:
     """The streaming job: to the end of the data, or on and on."""
     from pipelines.streaming.job import run
@@ -63,6 +64,7 @@ def reconstruct(
         interval=None if once else chosen.interval,
         drain=drain,
         rebuild=rebuild,
+        accept_removal=accept_removal,
         buckets=chosen.buckets,
         master=chosen.master,
         shuffle_partitions=chosen.shuffle_partitions,

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from generators.lock import hold
-from pipelines.streaming.bronze_log import last_version_read
-from pipelines.streaming.checkpoint import committed_offset
+from pipelines.delta_log import actions
+from pipelines.streaming.bronze_log import MARK, RETENTION, last_version_read
+from pipelines.streaming.checkpoint import begun, committed_offset, query_id
+from pipelines.streaming.manifest import Manifests
 from pipelines.streaming.tables import Lake
 from schemas import tables
 from schemas.encoding import writer_properties
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 BRONZE = "replication_events"
+SAFE_HOURS = 24
+"""No file younger than this is taken for one that nobody will commit, whatever `vacuum_hours` is."""
 AGING = {
     "quarantine": "quarantined_at",
     **dict.fromkeys(("partition_hw", "isr_changes", "replica_sync", "replica_hw", "telemetry_gaps"), "ts"),
@@ -45,16 +50,59 @@ def maintain(
     options = dict(storage_options or {})
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
     with hold(lake, "maintain", options) as held:
-        read = version_read(place)
+        read, kept = version_read(place), _recorded(place)
         for name in tables():
             if not DeltaTable.is_deltatable(place.uri(name), storage_options=options):
                 continue
             held.check()
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
-            yield f"{tables()[name].path}: " + ", ".join(
-                _keep_up(place.open(name), name, read, column, oldest, vacuum_hours)
-            )
+            said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
+            if orphans := _remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours):
+                said.append(f"{orphans} files that no commit named removed")
+            yield f"{tables()[name].path}: " + ", ".join(said)
+
+
+def _recorded(lake: Lake) -> dict[str, frozenset[str]]:
+    """Per table the files of batches that are recorded: one that is not committed yet will be."""
+    query = query_id(lake.files())
+    manifests = Manifests(lake, query) if query is not None else None
+    batches = [manifests.read(number) for number in manifests.numbers()] if manifests is not None else []
+    files = [file for batch in batches if batch is not None for file in batch.files]
+    return {kind: frozenset(f.path for f in files if f.kind == kind) for kind in {f.kind for f in files}}
+
+
+def _remove_orphans(lake: Lake, name: str, kept: frozenset[str], hours: int) -> int:
+    """Removes files that were written and never committed, as a process leaves them that was killed or whose batch was
+    played again; how many. Those of a batch that is under way are not among them."""
+    from pyarrow.fs import FileSelector
+
+    folder, table = lake.files(name), lake.open(name)
+    under_way = begun(lake.root, lake.storage_options)
+    oldest = datetime.now(UTC) - timedelta(hours=max(hours, SAFE_HOURS))
+    oldest = oldest if under_way is None else min(oldest, under_way.at - timedelta(hours=1))
+    named = _named(table, lake, name) | kept
+    orphans = [
+        f.path
+        for f in folder.get_file_info(FileSelector("", recursive=False))
+        if f.base_name.endswith(".parquet") and f.base_name not in named and f.mtime is not None and f.mtime < oldest
+    ]
+    for path in orphans:
+        folder.delete_file(path)
+    return len(orphans)
+
+
+def _named(table: DeltaTable, lake: Lake, name: str) -> set[str]:
+    """Every file that the table has, or had in a version whose commit its log still holds."""
+    from pyarrow.fs import FileSelector
+
+    found = {unquote(path) for path in table.get_add_actions(flatten=True)["path"].to_pylist()}
+    folder = lake.files(name)
+    for entry in folder.get_file_info(FileSelector("_delta_log", allow_not_found=True)):
+        if entry.base_name.endswith(".json") and entry.base_name[:-5].isdigit():
+            told = actions(folder, int(entry.base_name[:-5]))
+            found |= {unquote(a[k]["path"]) for a in told for k in ("add", "remove") if k in a}
+    return found
 
 
 def version_read(lake: Lake) -> int | None:
@@ -84,7 +132,10 @@ def _keep_up(
 
 
 def _age(table: DeltaTable, column: str, oldest: datetime) -> str:
-    deleted = table.delete(f"{column} < '{oldest.astimezone(UTC).isoformat()}'")
+    from deltalake import CommitProperties
+
+    ours = CommitProperties(custom_metadata={MARK: RETENTION})
+    deleted = table.delete(f"{column} < '{oldest.astimezone(UTC).isoformat()}'", commit_properties=ours)
     return f"{deleted['num_deleted_rows']} rows before {oldest:%Y-%m-%d %H:%M} removed"
 
 

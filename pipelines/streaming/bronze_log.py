@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,20 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 
+MARK, RETENTION = "hwmark", "retention"
+"""How a commit of ours that ages rows says so in its commitInfo."""
+
+
 class VersionVanishedError(RuntimeError):
     """What the query is to read next is not there any more."""
 
 
 class UnreadableTableError(RuntimeError):
     """Bronze has a feature of Delta that this source does not read."""
+
+
+class RemovedRowsError(RuntimeError):
+    """A commit took rows out of bronze that was not our own retention."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +76,11 @@ BEGINNING = Offset()
 class BronzeLog:
     """The files of a table by version."""
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self.uri, self.storage_options = uri, dict(storage_options or {})
+    def __init__(
+        self, uri: str, storage_options: Mapping[str, str] | None = None, accepted: Collection[int] = ()
+    ) -> None:
+        """`accepted`: versions that may have taken rows out, see `removes_rows`."""
+        self.uri, self.storage_options, self.accepted = uri, dict(storage_options or {}), frozenset(accepted)
 
     def latest(self) -> int:
         """The newest version."""
@@ -156,7 +168,13 @@ class BronzeLog:
         for action in told:
             if "protocol" in action:
                 self._require_readable(action["protocol"]["minReaderVersion"])
-        return added(told)
+        if removes_rows(told) and version not in self.accepted:
+            raise RemovedRowsError(
+                f"version {version} of {self.uri} removed rows ({_operation(told)}), which nothing of hwmark did: what "
+                "was read of them stays in silver; go on with "
+                f"`hwmark run --accept-removal {version}`, or start silver anew with `hwmark run --rebuild`"
+            )
+        return added(told, accepted=version in self.accepted)
 
     def _require_readable(self, reader: int) -> None:
         if reader > 1:
@@ -176,12 +194,44 @@ class BronzeLog:
         return self._vanished(f"file {path}")
 
 
-def added(commit: Sequence[Mapping[str, Any]]) -> list[File]:
-    """What a commit's actions add; one that rewrote files, to compact them or to age rows, added nothing."""
-    if any(a["remove"]["dataChange"] for a in commit if "remove" in a):
+def added(commit: Sequence[Mapping[str, Any]], accepted: bool = False) -> list[File]:
+    """What a commit's actions add; one that rewrote files, to compact them or to age rows, added nothing.
+
+    `accepted`: whoever removed rows may have added others; what was read before is a repeat.
+    """
+    if _removes(commit) and not accepted:
         return []
     at = next((a["commitInfo"].get("timestamp") for a in commit if "commitInfo" in a), None)
     return [_file(a["add"], at) for a in commit if "add" in a and a["add"]["dataChange"]]
+
+
+def removes_rows(commit: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a commit takes rows out, other than by our retention."""
+    return _removes(commit) and not _is_retention(commit)
+
+
+def _removes(commit: Sequence[Mapping[str, Any]]) -> bool:
+    return any(a["remove"].get("dataChange", True) for a in commit if "remove" in a)
+
+
+def _is_retention(commit: Sequence[Mapping[str, Any]]) -> bool:
+    """By its mark, or, of earlier versions, by its only condition."""
+    info = _info(commit)
+    predicate = str(info.get("operationParameters", {}).get("predicate", ""))
+    of_earlier = info.get("operation") == "DELETE" and re.fullmatch(r"ts < (?:(?! AND | OR ).)*", predicate)
+    return bool(info.get(MARK) == RETENTION or of_earlier)
+
+
+def _info(commit: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    found: Iterator[Mapping[str, Any]] = (a["commitInfo"] for a in commit if "commitInfo" in a)
+    return next(found, {})
+
+
+def _operation(commit: Sequence[Mapping[str, Any]]) -> str:
+    """What a commit says that it was."""
+    info = _info(commit)
+    by = info.get("engineInfo") or info.get("clientVersion") or "an engine that does not say its name"
+    return f"{info.get('operation', 'an operation that is not named')} by {by}"
 
 
 def _file(add: Mapping[str, Any], committed_ms: int | None) -> File:

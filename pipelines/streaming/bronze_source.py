@@ -35,6 +35,7 @@ class SourceSettings:
     max_bytes: int
     max_rows: int
     storage_options: dict[str, str] = field(default_factory=dict)
+    accepted: list[int] = field(default_factory=list)
 
     def option(self) -> str:
         return json.dumps(self.__dict__)
@@ -79,7 +80,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, settings: SourceSettings) -> None:
         self.settings = settings
-        self.log = BronzeLog(settings.uri, settings.storage_options)
+        self.log = BronzeLog(settings.uri, settings.storage_options, settings.accepted)
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:

@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from generators.files import StorageOptions, file_system
+from generators.files import StorageOptions, file_system, write_durably
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
+
+    from pipelines.streaming.tables import Lake
 
 FOLDER = "_run"
 RECORD = f"{FOLDER}/query.json"
 """Which query wrote the silver tables: its checkpoint has its id for a name."""
 INTERVAL = f"{FOLDER}/interval.json"
 """How often the job that ran last takes what is new."""
+REMOVALS = f"{FOLDER}/accepted_removals.json"
+"""Versions of bronze that took rows out and may be read past."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,45 @@ def _folder(files: FileSystem) -> str:
         return f"{FOLDER}/{json.loads(stream.read())['query_id']}"
 
 
+def query_id(files: FileSystem) -> str | None:
+    """The query that wrote the silver tables, None where none did."""
+    try:
+        return _folder(files).rpartition("/")[2]
+    except FileNotFoundError:
+        return None
+
+
+def plan(files: FileSystem, query_id: str, batch_id: int) -> str:
+    """The file in which Spark says what a batch reads. Raises FileNotFoundError."""
+    return _plan(files, f"{FOLDER}/{query_id}", batch_id)
+
+
+def offset(plan: str) -> dict[str, Any]:
+    """The offset of bronze up to which a batch reads, in its source's words."""
+    found: dict[str, Any] = json.loads(plan.splitlines()[-1])
+    return found
+
+
+def restore_plan(lake: Lake, query_id: str, batch_id: int, plan: str) -> None:
+    """Writes anew what a batch reads."""
+    path = f"{FOLDER}/{query_id}/offsets/{batch_id}"
+    write_durably(lake.root, path, plan.encode(), lake.storage_options)
+
+
+def last(files: FileSystem, query_id: str, folder: str) -> int:
+    """The last batch in a folder of the checkpoint, -1 where there is none."""
+    return _last(files, f"{FOLDER}/{query_id}/{folder}", -1)
+
+
+def _plan(files: FileSystem, folder: str, batch_id: int) -> str:
+    with files.open_input_stream(f"{folder}/offsets/{batch_id}") as stream:
+        return str(stream.read().decode())
+
+
 def _planned(files: FileSystem, folder: str, batch_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a batch was planned with: Spark's metadata, and the offset of bronze up to which it reads."""
-    with files.open_input_stream(f"{folder}/offsets/{batch_id}") as stream:
-        lines = stream.read().decode().splitlines()
-    return json.loads(lines[1]), json.loads(lines[-1])
+    told = _plan(files, folder, batch_id)
+    return json.loads(told.splitlines()[1]), offset(told)
 
 
 def _last(files: FileSystem, folder: str, none: int | None = None) -> int:
@@ -83,6 +121,21 @@ def remember_interval(lake: str, seconds: float | None, storage_options: Storage
     files.create_dir(FOLDER)
     with files.open_output_stream(INTERVAL) as stream:
         stream.write(json.dumps({"seconds": seconds}).encode())
+
+
+def accepted_removals(lake: str, storage_options: StorageOptions | None = None) -> list[int]:
+    """Versions of bronze that took rows out and may be read past."""
+    try:
+        with file_system(lake, storage_options).open_input_stream(REMOVALS) as stream:
+            return [int(version) for version in json.loads(stream.read())]
+    except FileNotFoundError:
+        return []
+
+
+def accept_removal(lake: str, version: int, storage_options: StorageOptions | None = None) -> None:
+    """Records that a version of bronze which took rows out may be read past."""
+    known = accepted_removals(lake, storage_options)
+    write_durably(lake, REMOVALS, json.dumps(sorted({*known, version})).encode(), storage_options)
 
 
 def interval(lake: str, storage_options: StorageOptions | None = None) -> float | None:

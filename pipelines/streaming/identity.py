@@ -40,7 +40,7 @@ def open_query(
     Raises StateMismatch where silver has rows that the checkpoint at hand did not write, or its state was built
     under other rules or another layout.
     """
-    known = _read(lake)
+    known = recorded(lake)
     if known and not rebuild and _begun(lake, known):
         asked = Query(
             known.query_id, buckets or known.buckets, shuffle_partitions, asdict(rules), known.rebuild, source
@@ -100,7 +100,8 @@ def _is_file(lake: Lake, path: str) -> bool:
     return bool(lake.files().get_file_info(path).type == FileType.File)
 
 
-def _read(lake: Lake) -> Query | None:
+def recorded(lake: Lake) -> Query | None:
+    """The query that wrote this lake's silver tables, None where none did."""
     if not _is_file(lake, RECORD):
         return None
     with lake.files().open_input_stream(RECORD) as stream:

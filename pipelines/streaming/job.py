@@ -18,12 +18,12 @@ from generators.lake import bronze
 from generators.lease import LeaseLost
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
-from pipelines.streaming import hadoop
-from pipelines.streaming.checkpoint import remember_interval
+from pipelines.streaming import checkpoint, hadoop
 from pipelines.streaming.drain import close_sources
 from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, follow
 from pipelines.streaming.hadoop import spark_uri
-from pipelines.streaming.identity import Query, open_query
+from pipelines.streaming.identity import Query, open_query, recorded
+from pipelines.streaming.manifest import resume
 from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.tables import ROLE, Lake
 from schemas import replication_events
@@ -51,6 +51,7 @@ def run(
     interval: float | None = None,
     drain: bool = False,
     rebuild: bool = False,
+    accept_removal: int | None = None,
     buckets: int | None = None,
     master: str = "local[2]",
     shuffle_partitions: int = 2,
@@ -68,7 +69,8 @@ def run(
 ) -> RunSummary:
     """Runs the query to the end of bronze (`once`), or every `interval` seconds until `stop` or SIGTERM.
 
-    `source`: how bronze is read, one of SOURCES; `drain` first closes all sources; `rebuild` starts silver anew.
+    `source`: how bronze is read, one of SOURCES; `drain` first closes all sources; `rebuild` starts silver anew;
+    `accept_removal`: a version of bronze that took rows out and may be read past from now on.
     `buckets`: shards of the state of a new lake, by default one for each of `shuffle_partitions`.
     `gold_interval_s`: seconds between writes of `gold/partition_health`, by default every batch of a run `once` and
     10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
@@ -84,10 +86,15 @@ def run(
         _session_to_stop() as stop_later,
     ):
         bronze(place.root, place.storage_options)
+        if (known := recorded(place)) is not None and not rebuild:
+            for restored in resume(place, known.query_id):
+                log.warning("%s", restored)
         place.create()
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         every = interval or INTERVAL_S
-        remember_interval(place.root, every if continuous else None, place.storage_options)
+        checkpoint.remember_interval(place.root, every if continuous else None, place.storage_options)
+        if accept_removal is not None:
+            checkpoint.accept_removal(place.root, accept_removal, place.storage_options)
         if drain:
             close_sources(place.root, place.storage_options)
         spark = session(
@@ -141,7 +148,8 @@ def arrow_source(
     from pipelines.streaming.bronze_source import FORMAT, BronzeSource, SourceSettings
 
     uri, options = lake.uri("replication_events"), dict(lake.storage_options)
-    settings = SourceSettings(uri, keys, query.shuffle_partitions, max_bytes, max_rows, options)
+    accepted = checkpoint.accepted_removals(lake.root, options)
+    settings = SourceSettings(uri, keys, query.shuffle_partitions, max_bytes, max_rows, options, accepted)
     spark.dataSource.register(BronzeSource)
     return spark.readStream.format(FORMAT).option("settings", settings.option()).load()
 
@@ -194,7 +202,7 @@ def start(
     from pipelines.streaming.sink import FORMAT, LakeSink, SinkSettings
 
     settings = SinkSettings(
-        lake.root, query.query_id, query.buckets, query.rebuild, dict(lake.storage_options), role_token
+        lake.root, query.query_id, query.buckets, query.rebuild, dict(lake.storage_options), role_token, query.rules
     )
     facts.sparkSession.dataSource.register(LakeSink)
     writer = (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from generators.data_file import Written
 from generators.lock import verify_role
 from pipelines.streaming import gold
 from pipelines.streaming.fact_files import ROW_GROUP, WRITTEN, FactFiles, Told
+from pipelines.streaming.manifest import Manifests
 from pipelines.streaming.packing import decode
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, commit
 
@@ -35,6 +35,7 @@ class SinkSettings:
     overwrite_first: bool = False
     storage_options: dict[str, str] = field(default_factory=dict)
     role_token: str | None = None
+    rules: dict[str, object] = field(default_factory=dict)
 
     def option(self) -> str:
         return json.dumps(self.__dict__)
@@ -71,32 +72,36 @@ class LakeWriter(DataSourceStreamArrowWriter):
         return told
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """One commit per table that has something new; a table that has the batch already stays as it is."""
+        """One commit per table that has something new; a table that has the batch already stays as it is.
+
+        What is committed is recorded first. A batch that is played again commits what is missing from that record;
+        the files of its own tasks are then in no table, and `maintain` removes them once they are old.
+        """
         verify_role(self.settings.lake, ROLE, self.settings.role_token, self.settings.storage_options)
         tasks = [m for m in messages if isinstance(m, TaskFiles)]
         query_id, first = self.settings.query_id, self.settings.overwrite_first and batchId == 0
+        manifests = Manifests(self.lake, query_id)
+        batch = manifests.settle(
+            replace(
+                manifests.planned(batchId),
+                rules=self.settings.rules,
+                files=[file for task in tasks for file in task.files],
+                touched=gold.earliest(task.touched for task in tasks),
+                health=sum(task.health for task in tasks) == self.settings.buckets,
+            )
+        )
         for kind in KINDS:
-            self._commit(kind, [f for t in tasks for f in t.files if f.kind == kind], batchId, first)
+            if first or batch.of(kind):
+                commit(self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first)
         if first:
             for kind in MINUTES:
                 commit(self.lake, kind, [], query_id, batchId - 1, overwrite=True)
-        gold.add_minutes(self.lake, gold.earliest(t.touched for t in tasks), query_id, batchId)
-        if sum(t.health for t in tasks) == self.settings.buckets:
-            self._commit(HEALTH, [f for t in tasks for f in t.files if f.kind == HEALTH], batchId, True)
+        gold.add_minutes(self.lake, batch.touched, query_id, batchId)
+        if batch.health:
+            commit(self.lake, HEALTH, batch.of(HEALTH), query_id, batchId, overwrite=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Removes the files of tasks that had finished."""
-        self._remove([f for m in messages if isinstance(m, TaskFiles) for f in m.files])
-
-    def _commit(self, kind: str, files: list[Written], batch_id: int, overwrite: bool) -> None:
-        if not files and not overwrite:
-            return
-        if not commit(self.lake, kind, files, self.settings.query_id, batch_id, overwrite=overwrite):
-            self._remove(files)
-
-    def _remove(self, files: list[Written]) -> None:
-        for file in files:
-            self.lake.files(file.kind).delete_file(file.path)
+        """Leaves every file: Spark also calls this where a commit failed that some tables have already."""
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Buffer]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from generators.data_file import CONFIGURATION, Written
 from generators.files import file_system
 from generators.lake import with_columns
+from pipelines.delta_log import actions
 from pipelines.replication.facts import SCHEMAS
 from schemas import tables
 from schemas.declaration import Table
@@ -39,6 +41,32 @@ class Lake:
 
         return DeltaTable(self.uri(kind), storage_options=dict(self.storage_options))
 
+    def path(self, kind: str) -> str:
+        """Where a table is below the lake."""
+        return declared(kind).path
+
+    def has_table(self, kind: str) -> bool:
+        from deltalake import DeltaTable
+
+        return bool(DeltaTable.is_deltatable(self.uri(kind), storage_options=dict(self.storage_options)))
+
+    def table_id(self, kind: str) -> str:
+        """The id that a table got when it was made: in its first commit, while the log has that."""
+        try:
+            first = actions(self.files(kind), 0)
+        except FileNotFoundError:
+            first = []
+        found = next((a["metaData"]["id"] for a in first if "metaData" in a), None)
+        return str(self.open(kind).metadata().id if found is None else found)
+
+    def missing_file(self, kind: str, version: int) -> str | None:
+        """A file that a version of a table adds and that is not there; None where all are."""
+        from pyarrow.fs import FileType
+
+        folder = self.files(kind)
+        added = [unquote(a["add"]["path"]) for a in actions(folder, version) if "add" in a]
+        return next((f.path for f in folder.get_file_info(added) if f.type != FileType.File), None)
+
     def files(self, kind: str | None = None) -> Any:
         """A pyarrow file system rooted at a table's folder, or at the lake."""
         return file_system(self.uri(kind) if kind else self.root, self.storage_options)
@@ -53,7 +81,7 @@ class Lake:
         for kind in (*KINDS, HEALTH, *MINUTES):
             uri, options = self.uri(kind), dict(self.storage_options)
             schema = declared(kind).arrow()
-            if DeltaTable.is_deltatable(uri, storage_options=options):
+            if self.has_table(kind):
                 with_columns(self.open(kind), schema)
             else:
                 DeltaTable.create(uri, schema, mode="ignore", configuration=CONFIGURATION, storage_options=options)

@@ -5,13 +5,16 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from generators.lake import append_events, bronze
 from pipelines.streaming.bronze_log import (
     BEGINNING,
+    MARK,
+    RETENTION,
     BronzeLog,
     Offset,
+    RemovedRowsError,
     UnreadableTableError,
     VersionVanishedError,
     last_version_read,
@@ -103,10 +106,28 @@ def test_compacted_files_are_no_news(lake):
 def test_files_that_aging_rewrote_are_no_news(lake):
     log = log_of(lake)
     first = log.advance(BEGINNING, log.latest(), *EVERYTHING)
-    bronze(str(lake)).delete("source_seq < 5")
+    bronze(str(lake)).delete("source_seq < 5", commit_properties=CommitProperties(custom_metadata={MARK: RETENTION}))
     then = log.advance(first, log.latest(), *EVERYTHING)
     assert (then.version, then.events) == (5, first.events)
     assert log.between(first, then) == []
+
+
+def test_rows_that_somebody_took_out_of_bronze_are_refused_by_version_until_accepted(lake):
+    log = log_of(lake)
+    first = log.advance(BEGINNING, log.latest(), *EVERYTHING)
+    write_deltalake(bronze(str(lake)), EVENTS.slice(5, 10), mode="overwrite")
+    with pytest.raises(RemovedRowsError, match=r"version 4 .*WRITE.*--accept-removal 4"):
+        log.advance(first, log.latest(), *EVERYTHING)
+    accepted = BronzeLog(log.uri, accepted=[4])
+    then = accepted.advance(first, accepted.latest(), *EVERYTHING)
+    assert rows(accepted, accepted.between(first, then)) == list(range(5, 15)), "what was read before is a repeat"
+
+
+def test_retention_of_an_earlier_version_is_known_by_its_condition(lake):
+    log = log_of(lake)
+    first = log.advance(BEGINNING, log.latest(), *EVERYTHING)
+    bronze(str(lake)).delete("ts < '2026-01-01T00:00:00.005+00:00'")
+    assert log.advance(first, log.latest(), *EVERYTHING).events == first.events
 
 
 def test_a_commit_that_is_gone_says_how_to_go_on(lake):

@@ -1,5 +1,7 @@
 """A micro-batch is committed to every table once, however often it is played."""
 
+import json
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,10 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from generators.lake import bronze
 from pipelines.streaming import sink
+from pipelines.streaming.checkpoint import restore_plan
+from pipelines.streaming.identity import StateMismatch
+from pipelines.streaming.manifest import resume
 from pipelines.streaming.packing import encode
 from pipelines.streaming.sink import LakeWriter, SinkSettings
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake, commit
 from schemas import isr_changes, minute_stats, partition_health, partition_hw
 from tests.streaming.events import START
 
@@ -36,8 +42,21 @@ HEALTHY = rows(partition_health, {"cluster": "main", "topic": "clicks", "partiti
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
+    return begun(lake)
+
+
+def begun(lake, queries=("q", "r"), batches=3):
+    """The lake with its tables, and with checkpoints that have planned so many batches."""
+    bronze(lake.root)
     lake.create()
+    for query_id in queries:
+        for number in range(batches):
+            plan(lake, query_id, number, {"version": number + 1})
     return lake
+
+
+def plan(lake, query_id, number, end):
+    restore_plan(lake, query_id, number, f'v1\n{{"batchTimestampMs": 0}}\n{json.dumps(end)}')
 
 
 def writer(lake, query_id="q", buckets=2, overwrite_first=False):
@@ -102,20 +121,34 @@ def test_a_batch_is_one_commit_of_each_table_that_has_rows(lake):
     assert versions(lake) == {kind: int(kind in touched) for kind in versions(lake)}
 
 
-def test_a_batch_played_again_changes_no_table_and_leaves_no_file(lake):
+def test_a_batch_played_again_changes_no_table(lake):
     out = writer(lake)
     out.commit(batch_of_two_tasks(out), 0)
-    before = contents(lake), versions(lake), files(lake)
+    before = contents(lake), versions(lake)
     out.commit(batch_of_two_tasks(out), 0)
-    assert (contents(lake), versions(lake), files(lake)) == before
+    assert (contents(lake), versions(lake)) == before
 
 
-def test_a_commit_that_was_cut_off_is_completed_when_played_again(lake):
-    out = writer(lake)
-    out._commit("partition_hw", batch_of_two_tasks(out)[0].files[:1], 0, False)
-    out.commit(batch_of_two_tasks(out), 0)
-    whole = Lake(lake.root + "/whole", {})
-    whole.create()
+def test_a_commit_that_fails_part_way_is_completed_when_played_again_and_nothing_is_deleted(lake, monkeypatch):
+    """Of the tables of a batch the first has it when the next one's log cannot be written; then Spark aborts."""
+    out, told = writer(lake), batch_of_two_tasks(writer(lake))
+
+    def full(lake, kind, *args, **more):
+        if kind == "isr_changes":
+            raise OSError("No space left on device")
+        return commit(lake, kind, *args, **more)
+
+    monkeypatch.setattr(sink, "commit", full)
+    with pytest.raises(OSError, match="No space left"):
+        out.commit(told, 0)
+    out.abort(told, 0)
+    assert contents(lake)["partition_hw"] == HW.to_pylist()
+    monkeypatch.setattr(sink, "commit", commit)
+    again = batch_of_two_tasks(out)
+    out.commit(again, 0)
+    named, held = {f.path for task in told if task for f in task.files}, [lake.open(k).file_uris() for k in KINDS]
+    assert {Path(path).name for paths in held for path in paths} <= named, "from the record of the batch"
+    whole = begun(Lake(lake.root + "/whole", {}))
     uncut = writer(whole)
     uncut.commit(batch_of_two_tasks(uncut), 0)
     assert contents(lake) == contents(whole)
@@ -152,10 +185,100 @@ def test_first_batch_of_a_rebuild_replaces_every_table_and_empties_those_without
     assert contents(lake)["partition_hw"] == HW.slice(1, 1).to_pylist() + HW.slice(0, 1).to_pylist()
 
 
-def test_abort_removes_what_was_written(lake):
+def refused(lake, words, number=1):
+    out, before = writer(lake), versions(lake)
+    with pytest.raises(StateMismatch, match=words):
+        out.commit(batch_of_two_tasks(out), number)
+    assert versions(lake) == before
+
+
+def test_a_number_alone_does_not_make_a_batch_the_one_that_was_committed(lake):
     out = writer(lake)
-    out.abort(batch_of_two_tasks(out), 0)
-    assert files(lake) == []
+    out.commit(batch_of_two_tasks(out), 0)
+    plan(lake, "q", 0, {"version": 7})
+    refused(lake, "batch 0 was recorded with other events", 0)
+
+
+def test_a_batch_goes_on_where_the_one_before_it_ended(lake):
+    out = writer(lake)
+    out.commit(batch_of_two_tasks(out), 0)
+    plan(lake, "q", 0, {"version": 0})
+    refused(lake, "batch 1 does not go on where the one before ended")
+
+
+def test_a_batch_of_another_bronze_is_refused(lake):
+    out = writer(lake)
+    out.commit(batch_of_two_tasks(out), 0)
+    shutil.rmtree(lake.uri("replication_events"))
+    bronze(lake.root)
+    refused(lake, "bronze is another table")
+
+
+def test_a_batch_older_than_what_was_committed_is_refused(lake):
+    out = writer(lake)
+    for number in range(3):
+        out.commit(batch_of_two_tasks(out), number)
+    for number in range(2):
+        (Path(lake.root) / f"_run/q/batches/{number}.json").unlink()
+    refused(lake, "batch 1 is older than what was committed")
+
+
+def test_a_damaged_manifest_is_named(lake):
+    out = writer(lake)
+    out.commit(batch_of_two_tasks(out), 0)
+    (Path(lake.root) / "_run/q/batches/0.json").write_text("{")
+    refused(lake, "_run/q/batches/0.json is damaged", 0)
+
+
+def committed(lake):
+    """Two batches, as Spark's checkpoint knows them to be done."""
+    out = writer(lake)
+    for number in range(2):
+        out.commit(batch_of_two_tasks(out), number)
+        done = Path(lake.root) / f"_run/q/commits/{number}"
+        done.parent.mkdir(exist_ok=True)
+        done.write_text("v1\n{}")
+    return Path(lake.root)
+
+
+def test_what_a_batch_reads_is_restored_where_the_checkpoint_lost_it(lake):
+    folder = committed(lake)
+    (folder / "_run/q/offsets/2").unlink()
+    before = (folder / "_run/q/offsets/1").read_text()
+    (folder / "_run/q/offsets/1").unlink()
+    assert resume(lake, "q") == ["restored what batch 1 reads: its file in the checkpoint was lost"]
+    assert (folder / "_run/q/offsets/1").read_text() == before
+    assert resume(lake, "q") == []
+
+
+def test_a_lake_without_manifests_begins_some(lake):
+    shutil.rmtree(committed(lake) / "_run/q/batches")
+    assert resume(lake, "q") == []
+    out = writer(lake)
+    out.commit(batch_of_two_tasks(out), 2)
+    assert resume(lake, "q") == []
+
+
+def test_a_table_that_is_gone_is_refused(lake):
+    shutil.rmtree(committed(lake) / lake.path("isr_changes"))
+    with pytest.raises(StateMismatch, match="isr_changes is gone, and batch 1 was committed to it"):
+        resume(lake, "q")
+
+
+def test_a_table_that_lost_its_last_commit_is_refused(lake):
+    table = committed(lake) / lake.path("partition_hw")
+    max((table / "_delta_log").glob("*.json")).unlink()
+    with pytest.raises(StateMismatch, match="partition_hw has batch 0 as its last one"):
+        resume(lake, "q")
+
+
+def test_a_table_whose_newest_file_is_gone_is_refused(lake):
+    committed(lake)
+    newest = lake.open("partition_hw").get_add_actions(flatten=True)["path"].to_pylist()
+    for path in newest:
+        (Path(lake.root) / lake.path("partition_hw") / path).unlink()
+    with pytest.raises(StateMismatch, match=r"partition_hw names the file .*, which is not there"):
+        resume(lake, "q")
 
 
 def test_a_task_that_fails_leaves_no_file(lake):

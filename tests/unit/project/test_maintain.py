@@ -1,12 +1,17 @@
 """`hwmark maintain` on small lakes: what is kept, and that the job is never overtaken."""
 
 import json
+import os
+import time
 
 import pytest
 from deltalake import DeltaTable
 from lakes import at, loss, write
 
+from generators.data_file import Written
 from pipelines.maintain import maintain
+from pipelines.streaming.manifest import Manifest, Manifests
+from pipelines.streaming.tables import Lake
 from schemas import tables
 
 
@@ -28,7 +33,9 @@ def job_has_read(lake, version):
     (query / "commits" / "4").write_text("v1\n{}")
     offset = {"sourceVersion": 1, "reservoirVersion": version + 1, "index": -1, "isStartingVersion": False}
     (query / "offsets" / "4").write_text("v1\n{}\n" + json.dumps(offset))
-    (query / "offsets" / "5").write_text("v1\n{}\n" + json.dumps({**offset, "reservoirVersion": 99}))
+    (query / "offsets" / "5").write_text(
+        f'v1\n{{"batchTimestampMs": {time.time() * 1000:.0f}}}\n' + json.dumps({**offset, "reservoirVersion": 99})
+    )
 
 
 @pytest.fixture
@@ -88,3 +95,23 @@ def test_losses_are_kept_when_silver_ages(lake):
 def test_nothing_ages_unless_asked(lake):
     job_has_read(lake, 3)
     assert "rows before" not in " ".join(lines(str(lake)).values())
+
+
+def test_files_that_no_commit_named_are_removed_once_they_are_old_and_in_no_manifest(lake):
+    """As a killed ingest leaves them, or a batch that was played again."""
+    job_has_read(lake, 3)
+    write(lake, "partition_hw", {"ts": at(0)})
+    folder = lake / "silver/partition_hw"
+    for name in ("orphan", "young", "recorded"):
+        (folder / f"part-{name}.parquet").write_bytes(b"PAR1")
+        hours = 1 if name == "young" else 30
+        then = time.time() - hours * 3600
+        os.utime(folder / f"part-{name}.parquet", (then, then))
+    told = {"kind": "partition_hw", "path": "part-recorded.parquet", "size": 4, "rows": 1, "written_ms": 0, "stats": ""}
+    manifest = Manifest(5, "id", None, {}, "v1", files=[Written(**told)])
+    Manifests(Lake(str(lake), {}), "q").write(manifest)
+    assert "1 files that no commit named removed" in lines(str(lake), vacuum_hours=0)["silver/partition_hw"]
+    left = {path.name for path in folder.glob("part-*.parquet")}
+    assert {"part-young.parquet", "part-recorded.parquet"} <= left
+    assert "part-orphan.parquet" not in left
+    assert table(lake, "partition_hw").to_pyarrow_table().num_rows == 1
