@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from generators.data_file import CONFIGURATION, Written, write_file
 from generators.files import StorageOptions as StorageOptions
-from generators.files import file_system
+from generators.files import file_system, local_path
 from generators.row_groups import row_groups
 from schemas import replication_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.dataset as ds
     from deltalake import CommitProperties, DeltaTable, Field
     from pyarrow.fs import FileSystem
 
@@ -46,6 +47,21 @@ def _opened(lake: str, storage_options: StorageOptions | None) -> DeltaTable:
 def bronze_uri(lake: str) -> str:
     """Where the table of events of a lake is."""
     return f"{lake.rstrip('/')}/{replication_events.TABLE.path}"
+
+
+def dataset(
+    table: DeltaTable,
+    schema: pa.Schema | None = None,
+    storage_options: StorageOptions | None = None,
+    reading: ds.ParquetReadOptions | None = None,
+) -> ds.Dataset:
+    """The rows of a table for filters and projections.
+
+    On a disk through pyarrow's own file system: deltalake's is made of Python objects, and a thread of pyarrow that
+    lets go of one as the process ends aborts it ("terminate called without an active exception").
+    """
+    folder = file_system(table.table_uri, storage_options) if local_path(table.table_uri) is not None else None
+    return table.to_pyarrow_dataset(filesystem=folder, schema=schema, parquet_read_options=reading)
 
 
 def with_columns(table: DeltaTable, schema: pa.Schema) -> DeltaTable:
@@ -162,8 +178,6 @@ def read_events(
         if value is not None:
             this = ds.field(name) == value
             keep = this if keep is None else keep & this
-    data = _opened(lake, storage_options).to_pyarrow_dataset(
-        schema=replication_events.ARROW,
-        parquet_read_options=ds.ParquetReadOptions(dictionary_columns=set(dictionaries)),
-    )
+    reading = ds.ParquetReadOptions(dictionary_columns=set(dictionaries))
+    data = dataset(_opened(lake, storage_options), replication_events.ARROW, storage_options, reading)
     return data.to_table(columns=list(columns) if columns else None, filter=keep)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from generators.lake import dataset
 from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
 from pipelines.alerting.rules import AlertRules, JobBehindRule
 from pipelines.streaming.checkpoint import interval
@@ -40,7 +41,7 @@ def read(
     uri, options = f"{lake.rstrip('/')}/{table.path}", dict(storage_options or {})
     if not DeltaTable.is_deltatable(uri, storage_options=options):
         return schema.empty_table()
-    rows = DeltaTable(uri, storage_options=options).to_pyarrow_dataset(schema=table.arrow())
+    rows = dataset(DeltaTable(uri, storage_options=options), table.arrow(), options)
     return rows.to_table(schema.names, filter=keep).cast(schema)
 
 

@@ -19,7 +19,6 @@ from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
-    from deltalake import DeltaTable
 
 WHO = {"cluster_minute": ("cluster",), "broker_minute": ("cluster", "broker_id")}
 """The minute tables, and whose minute a row of each is."""
@@ -62,9 +61,9 @@ def add_minutes(lake: Lake, touched: Touched, query_id: str, batch_id: int) -> N
     tables = {kind: table for kind in WHO if not has_batch(table := lake.open(kind), query_id, batch_id)}
     if not touched or not tables:
         return
-    partials = lake.open("minute_stats").to_pyarrow_dataset().to_table(filter=_since(touched))
+    partials = lake.rows("minute_stats").to_table(filter=_since(touched))
     for kind, table in tables.items():
-        rows = minutes(partials, kind, _gauges_before(table, touched, WHO[kind]))
+        rows = minutes(partials, kind, _gauges_before(lake.rows(kind), touched, WHO[kind]))
         write_deltalake(
             table, rows, mode="overwrite", predicate=_sql(touched), commit_properties=transaction(query_id, batch_id)
         )
@@ -176,14 +175,14 @@ def percentile(histogram: I64 | None, bounds: Sequence[float], share: float) -> 
     return bounds[bucket] if bucket < len(bounds) else None
 
 
-def _gauges_before(table: DeltaTable, touched: Touched, who: Sequence[str]) -> dict[Who, dict[str, int]]:
+def _gauges_before(rows: ds.Dataset, touched: Touched, who: Sequence[str]) -> dict[Who, dict[str, int]]:
     """Gauges in the last minute that each cluster has before its first touched one."""
     columns = [*who, "minute", *GAUGES]
-    before = table.to_pyarrow_dataset().to_table(columns=columns, filter=_until(touched))
+    before = rows.to_table(columns=columns, filter=_until(touched))
     last = before.group_by("cluster").aggregate([("minute", "max")])
     ends = dict(zip(last["cluster"].to_pylist(), last["minute_max"].to_pylist(), strict=True))
-    rows = before.filter(pc.is_in(before["minute"], pa.array(list(ends.values()), before["minute"].type))).to_pylist()
-    return {_key(r, who)[0]: {g: r[g] or 0 for g in GAUGES} for r in rows if r["minute"] == ends[r["cluster"]]}
+    final = before.filter(pc.is_in(before["minute"], pa.array(list(ends.values()), before["minute"].type))).to_pylist()
+    return {_key(r, who)[0]: {g: r[g] or 0 for g in GAUGES} for r in final if r["minute"] == ends[r["cluster"]]}
 
 
 def _since(touched: Touched) -> ds.Expression:

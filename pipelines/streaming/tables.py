@@ -9,13 +9,14 @@ from urllib.parse import unquote
 
 from generators.data_file import CONFIGURATION, Written
 from generators.files import file_system
-from generators.lake import with_columns
+from generators.lake import dataset, with_columns
 from pipelines.delta_log import actions
 from pipelines.replication.facts import SCHEMAS
 from schemas import tables
 from schemas.declaration import Table
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
     from deltalake import DeltaTable
 
 KINDS = tuple(SCHEMAS)
@@ -40,6 +41,10 @@ class Lake:
         from deltalake import DeltaTable
 
         return DeltaTable(self.uri(kind), storage_options=dict(self.storage_options))
+
+    def rows(self, kind: str) -> ds.Dataset:
+        """The rows of a table as they are now."""
+        return dataset(self.open(kind), storage_options=self.storage_options)
 
     def path(self, kind: str) -> str:
         """Where a table is below the lake."""

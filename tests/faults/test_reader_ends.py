@@ -1,0 +1,50 @@
+"""A process that has read a table ends with its own status: nothing aborts it on the way out.
+
+HWMARK_ENDS=300 pytest tests/faults/test_reader_ends.py tries as many.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from schemas import partition_hw, tables
+
+ENDS = int(os.environ.get("HWMARK_ENDS", "20"))
+FILES, SCHEMA = 40, partition_hw.ARROW
+STAND_INS = {"string": "x", "int32": 0, "int64": 0, "bool": False, "timestamp[us, tz=UTC]": 0}
+AT_ONCE = 6
+"""More than there are cores: a thread that is late is what aborts."""
+READ = """
+import sys
+from pipelines.alerting.reading import read
+from schemas import tables
+table = tables()["partition_hw"]
+print(read(sys.argv[1], table, table.arrow(), None).num_rows)
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """A table of many small files, whose readers are many threads."""
+    lake = tmp_path_factory.mktemp("lake")
+    uri = str(lake / tables()["partition_hw"].path)
+    row = {name: STAND_INS.get(str(kind)) for name, kind in zip(SCHEMA.names, SCHEMA.types, strict=True)}
+    for _ in range(FILES):
+        write_deltalake(uri, pa.Table.from_pylist([row], SCHEMA), mode="append")
+    return lake
+
+
+def test_a_process_that_has_read_a_table_ends_with_its_own_status(lake):
+    command = [sys.executable, "-c", READ, str(lake)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        ends = list(
+            pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, check=False), range(ENDS))
+        )
+    assert [end.stderr[-500:] for end in ends if end.returncode] == []
