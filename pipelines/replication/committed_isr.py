@@ -17,6 +17,7 @@ from pipelines.replication.machine import (
     Settings,
     Stats,
     Timeline,
+    in_vain,
     lean,
     popcount,
 )
@@ -108,6 +109,8 @@ def on_isr(
         compare_clocks(L, T, S, lane, now)
     settle_config(L, T, S, lane, now, False, C.isr_from_whom[i] != BY_METADATA)
     o = weigh_isr(L, R, S, width, lane, O, o, now)
+    if in_vain(L, lane, now):  # a rise that comes of it is printed
+        return o, y
     return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN), y
 
 

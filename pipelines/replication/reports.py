@@ -28,6 +28,7 @@ from pipelines.replication.lanes import (
 )
 from pipelines.replication.lines import PACKED
 from pipelines.replication.machine import (
+    BROKER,
     LANE,
     LEFT,
     MOVED_BACK,
@@ -43,6 +44,7 @@ from pipelines.replication.machine import (
 from pipelines.replication.only_witness import believe, chain_refutes, raise_to, rely_on, take_back
 from pipelines.replication.replica_states import leo_grew
 from pipelines.replication.slots import slot_of
+from pipelines.replication.told_by_others import state_of
 
 LINKED_BEFORE, LINKED_AFTER, COMPUTED, EXCUSED = 1, 2, 4, 8
 """What an open report has beside it: a known HW that it begins at; a report that begins at it; a computed HW of its own
@@ -109,22 +111,30 @@ def on_report(
         o = believe(L, R, S, A, width, lane, hw, now, stat, O, o)
         O[o - 1, ROW.before] = before
         return o, y
-    if hw > L[lane, LANE.hw] and seldom(_held_by_guess(L, R, width, lane, hw, now)):
-        return put_hw(L, O, o, lane, now, REPORT, hw, 0, ONLY_WITNESS, S), y
-    return _leave(L, O, o, first, lane, hw, before, now, S), y
+    guess = hw > L[lane, LANE.hw] and _held_by_guess(L, R, T, S, width, lane, hw, now)
+    o = _leave(L, O, o, first, lane, hw, before, now, S)
+    if seldom(guess) and O[o - 1, ROW.agreement] == OPEN:
+        O[o - 1, ROW.holding] |= EXCUSED
+    return o, y
 
 
 @kernel
-def _held_by_guess(L: Records, R: Records, width: int, lane: int, hw: int, now: int) -> bool:
-    """Whether only a replica outside the ISR holds the HW below `hw`, and fetches are missing that tell if it does."""
-    if L[lane, LANE.missed] == NULL or now - L[lane, LANE.missed] > 2 * L[lane, LANE.lag_max]:
-        return False
+def _held_by_guess(
+    L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, hw: int, now: int
+) -> bool:  # fmt: skip
+    """Whether only replicas outside the ISR hold the HW below `hw`, and it is not known that they do: fetches are
+    missing that tell if they caught up, or the leader may not have heard yet what the controller told of one."""
+    missed = L[lane, LANE.missed] != NULL and now - L[lane, LANE.missed] <= 2 * L[lane, LANE.lag_max]
+    unheard = False
     for k in range(L[lane, LANE.slots]):
         at = lane * width + k
-        member = ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> k) & 1
-        if member and R[at, SLOT.id] != L[lane, LANE.broker] and R[at, SLOT.leo] < hw:
+        if R[at, SLOT.id] == L[lane, LANE.broker] or R[at, SLOT.leo] >= hw:
+            continue
+        if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> k) & 1:
             return False
-    return bool(hw <= L[lane, LANE.leader_leo])
+        known = state_of(L, T, lane, R[at, SLOT.id], now)
+        unheard = unheard or (known >= 0 and T.brokers[known, BROKER.ts] > now - L[lane, LANE.ahead] - 2 * S.race)
+    return bool(hw <= L[lane, LANE.leader_leo] and (missed or unheard))
 
 
 @kernel

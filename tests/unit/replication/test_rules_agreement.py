@@ -327,3 +327,23 @@ def test_what_a_leader_tells_of_min_isr_as_it_begins_is_newer_than_the_config_of
     source = Told().leader(1000, 1, 4, 4, [1], replicas=[1, 2], min_isr=1).append(1010, 9).hw(1010, 9).progress(60_000)
     facts = replay(table(source, before))
     assert said(facts.partition_hw, "hw", "agreement", kind="advance") == [(9, "exact")]
+
+
+def test_a_replica_of_which_the_leader_may_not_have_heard_yet_refutes_no_report():
+    """The controller let broker 3 in again a moment ago; for its leader it is fenced still, and holds nothing."""
+    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 9).fetch(21, 3, 9).hw(21, 9)
+    told.isr(500, [1, 2], 1, "metadata").fetch(900, 3, 9, broker_epoch=2).append(990, 12).fetch(1010, 2, 12)
+    told.hw(1010, 12).fetch(1400, 2, 12).fetch(1500, 3, 10, broker_epoch=2)
+    states = controller().broker_state(-90, 3, "started", epoch=1).broker_state(-80, 3, "unfenced", epoch=1)
+    states.broker_state(490, 3, "fenced", epoch=1).broker_state(800, 3, "started", epoch=2)
+    states.broker_state(1005, 3, "unfenced", epoch=2).progress(60_000)
+    facts = replay(table(told.progress(60_000), states))
+    assert said(facts.partition_hw, "reported_hw", agreement="disagree") == []
+
+
+def test_at_level_2_a_change_of_the_isr_raises_only_what_is_printed():
+    """Broker 3 is outside the ISR and holds the HW: at level 2 nobody tells of its LEO."""
+    told = led(isr=[1, 2], replicas=[1, 2, 3], min_isr=2, level=2).append(10, 9).replica_leo(11, 2, 9)
+    told.isr(1000, [1], 1, "metadata").isr(2000, [1, 2], 2).append(3000, 12).replica_leo(3001, 2, 12)
+    facts = replay(table(told.progress(60_000), controller().progress(60_000)))
+    assert said(facts.partition_hw, "hw", kind="advance") == []
