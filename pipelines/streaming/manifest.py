@@ -63,8 +63,8 @@ class Manifests:
             before = checkpoint.plan(self._files, self._query_id, batch_id - 1) if batch_id else None
         except FileNotFoundError as lost:
             raise StateMismatch(
-                f"the checkpoint of lake {self._lake.root} has lost what batch {batch_id} reads ({lost}): start the "
-                "job again, which restores it, or start silver anew with `hwmark run --rebuild`"
+                f"the checkpoint of lake {self._lake.root} has lost what batch {batch_id} reads: start the job again, "
+                "which restores it, or start silver anew with `hwmark run --rebuild`"
             ) from lost
         start = checkpoint.offset(before) if before else None
         return Manifest(batch_id, self._lake.table_id("replication_events"), start, checkpoint.offset(plan), plan)

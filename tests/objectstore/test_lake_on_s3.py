@@ -28,7 +28,7 @@ from pipelines.streaming.sink import LakeWriter, SinkSettings
 from pipelines.streaming.tables import ROLE, Lake
 from pipelines.streaming.unread import bronze_of
 from schemas import replication_events
-from tests.streaming.test_sink import HW, written
+from tests.streaming.test_sink import HW, begun, written
 from tests.unit.ingest.comparing import numbers_without_holes, told
 
 LOGS = traces.path("unclean_election") / "broker-1"
@@ -66,6 +66,7 @@ def test_a_lease_of_a_dead_process_is_taken_over_and_the_dead_cannot_commit(lake
         place = Lake(lake, storage_options)
         place.create()
         for token, commits in ((dead.token, False), (held.token, True)):
+            begun(place, "q")
             out = LakeWriter(SinkSettings(lake, "q", 1, storage_options=storage_options, role_token=token))
             files = [written(out, partition_hw=HW)]
             if commits:
@@ -113,6 +114,7 @@ def test_a_lake_is_maintained_and_shown_there(lake, storage_options, monkeypatch
     place = Lake(lake, storage_options)
     place.create()
     for batch in range(2):
+        begun(place, "q")
         out = LakeWriter(SinkSettings(lake, "q", 1, storage_options=storage_options))
         out.commit([written(out, partition_hw=HW)], batch)
     lines = list(maintain(lake, storage_options=storage_options))

@@ -66,20 +66,20 @@ def test_files_and_blobs_of_one_task_are_told_together(lake):
     assert set(told.touched) == {"main"}
 
 
-def test_a_batch_that_is_played_again_leaves_no_second_files(lake):
+def test_a_batch_that_is_played_again_commits_no_second_files(lake):
     out = writer(lake)
     out.commit([handed_on(out, by_hand(lake, partition_hw=HW))], 0)
-    once = sorted(files(lake))
+    once = lake.open("partition_hw").file_uris()
     out.commit([handed_on(out, by_hand(lake, partition_hw=HW))], 0)
-    assert sorted(files(lake)) == once
+    assert lake.open("partition_hw").file_uris() == once
 
 
-def test_a_batch_that_is_given_up_removes_the_files_of_its_tasks(lake):
+def test_a_batch_that_is_given_up_keeps_the_files_of_its_tasks(lake):
+    """Some tables may have them already."""
     out = writer(lake)
     told = handed_on(out, by_hand(lake, partition_hw=HW))
-    assert len(files(lake)) == 1
     out.abort([told], 0)
-    assert files(lake) == []
+    assert len(files(lake)) == 1
 
 
 def test_an_error_removes_what_was_begun(lake):

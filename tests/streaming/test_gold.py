@@ -111,8 +111,9 @@ def lake(tmp_path):
 def add(lake, batch_id, *partials):
     from pipelines.streaming.packing import encode
     from pipelines.streaming.sink import LakeWriter, SinkSettings
+    from tests.streaming.test_sink import begun
 
-    out = LakeWriter(SinkSettings(lake.root, "q", 1))
+    out = LakeWriter(SinkSettings(begun(lake, "q", len(CUTS)).root, "q", 1))
     table = pa.Table.from_pylist(list(partials), minute_stats.ARROW)
     batch = pa.record_batch(
         [pa.array(["minute_stats"]), pa.array([encode(table)], pa.binary())], names=["kind", "blob"]

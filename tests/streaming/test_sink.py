@@ -11,7 +11,7 @@ import pytest
 
 from generators.lake import bronze
 from pipelines.streaming import sink
-from pipelines.streaming.checkpoint import restore_plan
+from pipelines.streaming.checkpoint import last, restore_plan
 from pipelines.streaming.identity import StateMismatch
 from pipelines.streaming.manifest import resume
 from pipelines.streaming.packing import encode
@@ -42,16 +42,16 @@ HEALTHY = rows(partition_health, {"cluster": "main", "topic": "clicks", "partiti
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
-    return begun(lake)
-
-
-def begun(lake, queries=("q", "r"), batches=3):
-    """The lake with its tables, and with checkpoints that have planned so many batches."""
-    bronze(lake.root)
     lake.create()
-    for query_id in queries:
-        for number in range(batches):
-            plan(lake, query_id, number, {"version": number + 1})
+    return lake
+
+
+def begun(lake, query_id, batches=3):
+    """The lake with bronze, and with a checkpoint of the query that has planned so many batches."""
+    bronze(lake.root, lake.storage_options)
+    known = last(lake.files(), query_id, "offsets")
+    for number in range(known + 1, batches if known < 0 else 0):
+        plan(lake, query_id, number, {"version": number + 1})
     return lake
 
 
@@ -60,6 +60,7 @@ def plan(lake, query_id, number, end):
 
 
 def writer(lake, query_id="q", buckets=2, overwrite_first=False):
+    begun(lake, query_id)
     return LakeWriter(SinkSettings(lake.root, query_id, buckets, overwrite_first))
 
 
@@ -148,7 +149,8 @@ def test_a_commit_that_fails_part_way_is_completed_when_played_again_and_nothing
     out.commit(again, 0)
     named, held = {f.path for task in told if task for f in task.files}, [lake.open(k).file_uris() for k in KINDS]
     assert {Path(path).name for paths in held for path in paths} <= named, "from the record of the batch"
-    whole = begun(Lake(lake.root + "/whole", {}))
+    whole = Lake(lake.root + "/whole", {})
+    whole.create()
     uncut = writer(whole)
     uncut.commit(batch_of_two_tasks(uncut), 0)
     assert contents(lake) == contents(whole)

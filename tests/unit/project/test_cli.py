@@ -223,7 +223,15 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     checked("firing")
     done = hwmark("run", "--lake", "lake", "--once", "--drain", "--buckets", "7", "--fail-on-alert")
     assert done.exit_code == 3
-    assert told == {"once": True, "drain": True, "rebuild": False, "lake": "lake", "interval": 10.0, "buckets": 7}
+    assert told == {
+        "once": True,
+        "drain": True,
+        "rebuild": False,
+        "accept_removal": None,
+        "lake": "lake",
+        "interval": 10.0,
+        "buckets": 7,
+    }
     slow = "run: batch 0 of 9 events takes 61 s so far: Processing new data; 1 of 2 tasks of stage 3 done\n"
     assert slow in done.output
     assert "run: batch 0: 9 events, 3 events/s, 2 commits of bronze behind\n" in done.output
