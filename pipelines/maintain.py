@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from generators.lock import hold
 from pipelines.delta_log import actions
 from pipelines.streaming.bronze_log import MARK, RETENTION, last_version_read
-from pipelines.streaming.checkpoint import begun, committed_offset, query_id
+from pipelines.streaming.checkpoint import Begun, begun, committed_offset, query_id
 from pipelines.streaming.manifest import Manifests
 from pipelines.streaming.tables import Lake
 from schemas import tables
@@ -50,7 +50,7 @@ def maintain(
     options = dict(storage_options or {})
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
     with hold(lake, "maintain", options) as held:
-        read, kept = version_read(place), _recorded(place)
+        read, kept, under_way = version_read(place), _recorded(place), begun(lake, options)
         for name in tables():
             if not DeltaTable.is_deltatable(place.uri(name), storage_options=options):
                 continue
@@ -58,7 +58,7 @@ def maintain(
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
             said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
-            if orphans := _remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours):
+            if orphans := _remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 said.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(said)
 
@@ -72,13 +72,12 @@ def _recorded(lake: Lake) -> dict[str, frozenset[str]]:
     return {kind: frozenset(f.path for f in files if f.kind == kind) for kind in {f.kind for f in files}}
 
 
-def _remove_orphans(lake: Lake, name: str, kept: frozenset[str], hours: int) -> int:
+def _remove_orphans(lake: Lake, name: str, kept: frozenset[str], hours: int, under_way: Begun | None) -> int:
     """Removes files that were written and never committed, as a process leaves them that was killed or whose batch was
     played again; how many. Those of a batch that is under way are not among them."""
     from pyarrow.fs import FileSelector
 
     folder, table = lake.files(name), lake.open(name)
-    under_way = begun(lake.root, lake.storage_options)
     oldest = datetime.now(UTC) - timedelta(hours=max(hours, SAFE_HOURS))
     oldest = oldest if under_way is None else min(oldest, under_way.at - timedelta(hours=1))
     named = _named(table, lake, name) | kept

@@ -25,8 +25,8 @@ class Cut(Fixed, frozen=True):
     epoch: int | None = None  # of the leader it follows
     partition_epoch: int | None = None  # as the replica knows it
     begins: bool = False  # its first cut since it began to follow
-    behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that it did
     grave: Verdict | None = None  # what it comes to, unless a term that is still to be told of explains it
+    behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that it did
 
 
 class Back(Kept):
@@ -161,5 +161,6 @@ def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
     if standing is not None:
         standing.cut, standing.leo = True, note.leo
     return Cut(
-        note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins, behind_gap
+        note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins,
+        behind_gap=behind_gap,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import json
 import uuid
 from dataclasses import asdict, dataclass
 
+from generators.files import write_durably
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint import FOLDER, RECORD
 from pipelines.streaming.tables import KINDS, Lake
@@ -109,8 +110,4 @@ def recorded(lake: Lake) -> Query | None:
 
 
 def _write(lake: Lake, query: Query) -> None:
-    files = lake.files()
-    files.create_dir(FOLDER)
-    with files.open_output_stream(f"{RECORD}.new") as stream:
-        stream.write(json.dumps(asdict(query)).encode())
-    files.move(f"{RECORD}.new", RECORD)
+    write_durably(lake.root, RECORD, json.dumps(asdict(query)).encode(), lake.storage_options)

@@ -84,9 +84,13 @@ class Manifests:
             raise self._mismatch(asked, "bronze is another table than the one that was read so far", before)
         if before is not None and before.end != asked.start:
             raise self._mismatch(asked, f"batch {asked.batch_id} does not go on where the one before ended", before)
-        if any(number > asked.batch_id for number in self.numbers()):
+        # Only where the one before is not there are all listed: this runs with every batch.
+        later = self.numbers()[-1:] if before is None else []
+        if self.read(asked.batch_id + 1) is not None or any(number > asked.batch_id for number in later):
             raise self._mismatch(asked, f"batch {asked.batch_id} is older than what was committed", None)
         self.write(asked)
+        if asked.batch_id % KEPT == 0:
+            self.prune()
         return asked
 
     def read(self, batch_id: int) -> Manifest | None:
