@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from generators.data_file import CONFIGURATION, Written, write_file
+from generators.engines import require_ours
 from generators.files import StorageOptions as StorageOptions
 from generators.files import file_system, local_path
 from generators.row_groups import row_groups
@@ -23,11 +24,13 @@ ROWS_OF_A_GROUP = 1 << 20
 
 
 def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
-    """The table of events of `lake`, to write to: with all columns of its declared schema."""
-    return with_columns(_opened(lake, storage_options), replication_events.ARROW)
+    """The table of events of `lake`, to write to: with all columns of its declared schema. Raises OtherEngineError."""
+    table = opened(lake, storage_options)
+    require_ours(table, lake)
+    return with_columns(table, replication_events.ARROW)
 
 
-def _opened(lake: str, storage_options: StorageOptions | None) -> DeltaTable:
+def opened(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
     """The table of events of `lake` as it is, created with its declared schema where it does not exist."""
     from deltalake import DeltaTable
 
@@ -153,7 +156,7 @@ def committed(
     lake: str, app_ids: Sequence[str], storage_options: StorageOptions | None = None
 ) -> dict[str, int | None]:
     """The last version of each writer that is in the lake, None where there is none."""
-    table = _opened(lake, storage_options)
+    table = opened(lake, storage_options)
     return {app_id: table.transaction_version(app_id) for app_id in app_ids}
 
 
@@ -179,5 +182,5 @@ def read_events(
             this = ds.field(name) == value
             keep = this if keep is None else keep & this
     reading = ds.ParquetReadOptions(dictionary_columns=set(dictionaries))
-    data = dataset(_opened(lake, storage_options), replication_events.ARROW, storage_options, reading)
+    data = dataset(opened(lake, storage_options), replication_events.ARROW, storage_options, reading)
     return data.to_table(columns=list(columns) if columns else None, filter=keep)

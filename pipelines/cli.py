@@ -220,6 +220,9 @@ def run(
     accept_removal: Annotated[
         int | None, typer.Option(metavar="VERSION", help="Read on past a commit that took rows out of bronze.")
     ] = None,
+    skip_file: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Go on without a file of bronze; again for more.")
+    ] = None,
     buckets: Annotated[int | None, typer.Option(help="State shards; fixed for the life of a checkpoint.")] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, unless spark-submit says.")] = None,
     fail_on_alert: FailOnAlert = False,
@@ -256,6 +259,7 @@ def run(
             drain=drain,
             rebuild=rebuild,
             accept_removal=accept_removal,
+            skip_files=skip_file or (),
         )
     typer.echo(run_line(summary))
     if fail_on_alert and _alerts(settings, _now()):

@@ -52,6 +52,7 @@ def reconstruct(
     drain: bool = False,
     rebuild: bool = False,
     accept_removal: int | None = None,
+    skip_files: Sequence[str] = (),
 ) -> RunSummary:
     """The streaming job: to the end of the data, or on and on."""
     from pipelines.streaming.job import run
@@ -65,6 +66,7 @@ def reconstruct(
         drain=drain,
         rebuild=rebuild,
         accept_removal=accept_removal,
+        skip_files=skip_files,
         buckets=chosen.buckets,
         master=chosen.master,
         shuffle_partitions=chosen.shuffle_partitions,

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from generators.engines import MARK, other_engine
 from generators.lock import hold
 from pipelines.delta_log import actions
-from pipelines.streaming.bronze_log import MARK, RETENTION, last_version_read
+from pipelines.streaming.bronze_commits import RETENTION
+from pipelines.streaming.bronze_log import last_version_read
 from pipelines.streaming.checkpoint import Begun, begun, committed_offset, query_id
 from pipelines.streaming.manifest import Manifests
 from pipelines.streaming.tables import Lake
@@ -55,6 +57,9 @@ def maintain(
             if not DeltaTable.is_deltatable(place.uri(name), storage_options=options):
                 continue
             held.check()
+            if name == BRONZE and (engine := other_engine(place.open(name))) is not None:
+                yield f"{tables()[name].path}: left to {engine}, which writes it: two engines on a local disk could not"
+                continue
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
             said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))

@@ -12,8 +12,9 @@ from generators.lake import dataset
 from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
 from pipelines.alerting.rules import AlertRules, JobBehindRule
 from pipelines.streaming.checkpoint import interval
+from pipelines.streaming.closings import SOURCE as DRAIN
+from pipelines.streaming.closings import closings
 from pipelines.streaming.unread import bronze_of
-from pipelines.verdict.sources import DRAIN
 from schemas import (
     cluster_minute,
     hw_regressions,
@@ -111,7 +112,9 @@ def sources(
     is_drain = pc.equal(rows["source_id"], DRAIN)
     told = rows.filter(pc.invert(is_drain)).group_by(["cluster", "source_id", "broker_id"]).aggregate([("ts", "max")])
     closing = pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))
-    closed = rows.filter(closing).group_by(["cluster"]).aggregate([("ts", "max")])
+    beside = pa.Table.from_pylist(closings(lake, storage_options), _PROGRESS).select(["cluster", "ts"])
+    closed = pa.concat_tables([rows.filter(closing).select(["cluster", "ts"]), beside])
+    closed = closed.group_by(["cluster"]).aggregate([("ts", "max")])
     return told.rename_columns(TOLD.names).cast(TOLD), closed.rename_columns(CLOSED.names).cast(CLOSED)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from generators.files import file_system
 from pipelines.delta_log import actions
+from schemas.declaration import Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,16 @@ class Change:
     version_to: int
     rows: int
     files: tuple[str, ...] | None = None
+
+
+def is_as_declared(table: DeltaTable, declared: Table) -> bool:
+    """Whether its files have all declared columns in the declared types."""
+    from deltalake import Schema
+
+    expected = {field.name: field.type for field in Schema.from_arrow(declared.arrow()).fields}
+    there = {field.name: field.type for field in table.schema().fields}
+    same = all(there.get(name) == kind for name, kind in expected.items())
+    return same and not table.metadata().partition_columns
 
 
 def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, str] | None = None) -> Change | None:
@@ -36,8 +48,8 @@ def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, st
         return None
     added = _added(table, after, version, storage_options) if after is not None and after < version else None
     if added is None:
-        present = table.get_add_actions(flatten=True)
-        return _change(0, version, sum(present.column("num_records").to_pylist()), None)
+        files = file_system(table.table_uri, storage_options)
+        return _change(0, version, sum(_rows(files, *told) for told in _present(table)), None)
     return _change((after or 0) + 1, version, sum(added.values()), tuple(added))
 
 
@@ -53,15 +65,33 @@ def _added(
     try:
         for number in range(after + 1, version + 1):
             for action in actions(files, number):
-                _apply(action, added)
+                _apply(action, added, files)
         present = files.get_file_info(list(added))
     except FileNotFoundError:
         return None
     return added if all(info.is_file for info in present) else None
 
 
-def _apply(action: dict[str, Any], added: dict[str, int]) -> None:
+def _present(table: DeltaTable) -> Iterator[tuple[str, int | None]]:
+    """Path and rows of every file, None where its writer did not count them."""
+    present = table.get_add_actions(flatten=True)
+    counted = "num_records" in present.schema.names
+    rows = present.column("num_records").to_pylist() if counted else [None] * present.num_rows
+    return zip(map(unquote, present.column("path").to_pylist()), rows, strict=True)
+
+
+def _rows(files: FileSystem, path: str, rows: int | None) -> int:
+    if rows is not None:
+        return rows
+    import pyarrow.parquet as pq
+
+    with files.open_input_file(path) as file:
+        return int(pq.read_metadata(file).num_rows)
+
+
+def _apply(action: dict[str, Any], added: dict[str, int], files: FileSystem) -> None:
     if (add := action.get("add")) and add["dataChange"]:
-        added[unquote(add["path"])] = json.loads(add["stats"])["numRecords"]
+        path = unquote(add["path"])
+        added[path] = _rows(files, path, json.loads(add.get("stats") or "{}").get("numRecords"))
     if (remove := action.get("remove")) and remove["dataChange"]:
         added.pop(unquote(remove["path"]), None)

@@ -16,7 +16,7 @@ from pipelines.alerting.evidence import Evidence
 from pipelines.alerting.reading import read, sources
 from pipelines.alerting.silence import sources as told_by_source
 from pipelines.quality import frames
-from pipelines.quality.changes import Change, since
+from pipelines.quality.changes import Change, is_as_declared, since
 from pipelines.quality.results import CheckSummary, Judged, Result, append, judged
 from pipelines.quality.suites import Limits, Suite, suites
 from pipelines.quality.validation import Outcome, Validator
@@ -94,7 +94,9 @@ class _Run:
         return since(table, self.before.get((suite.name, suite.table.path)), self.storage_options)
 
     def _new(self, suite: Suite, change: Change) -> frames.New:
-        return frames.New(self.spark, self.lake, suite.table, change, self.events, self.silent)
+        table = self._open(suite.table)
+        as_declared = table is not None and is_as_declared(table, suite.table)
+        return frames.New(self.spark, self.lake, suite.table, change, self.events, self.silent, as_declared)
 
     @cached_property
     def before(self) -> Judged:

@@ -22,7 +22,10 @@ WHERE = ("cluster", "topic", "topic_id", "partition")
 
 @dataclass(frozen=True)
 class New:
-    """What is new in one table of a lake, read by Spark; `events` is the number of events it is measured by."""
+    """What is new in one table of a lake, read by Spark; `events` is the number of events it is measured by.
+
+    `as_declared`: its files have all of its declared columns in the declared types.
+    """
 
     spark: SparkSession
     lake: str
@@ -30,6 +33,7 @@ class New:
     change: Change
     events: int
     silent: pa.Table
+    as_declared: bool = True
 
     @property
     def uri(self) -> str:
@@ -39,16 +43,25 @@ class New:
         """The new rows.
 
         Delta's batch reader has no range of versions without a change feed, and its stream refuses a table
-        that was overwritten: the files that the log names are read as they are (no table has deletion
-        vectors, column mapping or partitions); all of a table through Delta, at the version judged.
+        that was overwritten: the files that the log names are read as they are (no table of ours has deletion
+        vectors, column mapping or partitions); all of a table, and one that another engine has made, through Delta, at
+        the version judged.
         """
         if self.change.files is None:
             return self.whole()
+        if not self.as_declared:
+            return self.whole(_from_files(self.change.files))
         return self.spark.read.schema(self.table.spark()).parquet(*(f"{self.uri}/{name}" for name in self.change.files))
 
-    def whole(self) -> DataFrame:
-        """The table as it was at the version judged."""
-        return self.spark.read.format("delta").option("versionAsOf", self.change.version_to).load(self.uri)
+    def whole(self, only: Column | None = None) -> DataFrame:
+        """The table as it was at the version judged, its declared columns."""
+        from pyspark.sql import functions as F
+
+        rows = self.spark.read.format("delta").option("versionAsOf", self.change.version_to).load(self.uri)
+        there, declared = set(rows.columns), self.table.spark()
+        return (rows if only is None else rows.where(only)).select(
+            *((F.col(f.name) if f.name in there else F.lit(None)).cast(f.dataType).alias(f.name) for f in declared)
+        )
 
 
 def as_it_is(new: New) -> DataFrame:
@@ -117,8 +130,8 @@ def _with_context(new: New) -> DataFrame:
     if new.change.files is None:
         return fresh
     start = new.rows().agg(F.min("ts") - F.expr(CONTEXT)).collect()[0][0]
-    older = new.whole().filter((F.col("ts") >= F.lit(start)) & ~_from_files(new.change.files))
-    return fresh.unionByName(older.select(*new.table.arrow().names).withColumn("is_new", F.lit(False)))
+    older = new.whole((F.col("ts") >= F.lit(start)) & ~_from_files(new.change.files))
+    return fresh.unionByName(older.withColumn("is_new", F.lit(False)))
 
 
 def _from_files(files: tuple[str, ...]) -> Column:

@@ -11,11 +11,11 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, File, Offset
+from pipelines.streaming.bronze_commits import File, Part
+from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, Offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 # Spark starts a process that plans for every query: what only reading needs is imported where it reads.
 FORMAT = "hwmark-bronze"
@@ -27,7 +27,10 @@ READ_BY_ALL = 4
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time."""
+    """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time.
+
+    `accepted`, `skipped` and `closings` are those of `BronzeLog`.
+    """
 
     uri: str
     keys: list[int]
@@ -36,6 +39,11 @@ class SourceSettings:
     max_rows: int
     storage_options: dict[str, str] = field(default_factory=dict)
     accepted: list[int] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    closings: int = 0
+
+    def log(self) -> BronzeLog:
+        return BronzeLog(self.uri, self.storage_options, self.accepted, self.skipped, self.closings)
 
     def option(self) -> str:
         return json.dumps(self.__dict__)
@@ -59,9 +67,9 @@ class BronzeSource(DataSource):
 class Named(InputPartition):
     """Files of a batch that every task reads for itself."""
 
-    files: list[str]
+    files: list[Part]
 
-    def __init__(self, files: list[str]) -> None:
+    def __init__(self, files: list[Part]) -> None:
         self.files = files
 
 
@@ -69,9 +77,9 @@ class Named(InputPartition):
 class Share(InputPartition):
     """What one task reads: files, and which row groups of each (None: all)."""
 
-    files: list[tuple[str, list[int] | None]]
+    files: list[tuple[Part, list[int] | None]]
 
-    def __init__(self, files: list[tuple[str, list[int] | None]]) -> None:
+    def __init__(self, files: list[tuple[Part, list[int] | None]]) -> None:
         self.files = files
 
 
@@ -80,7 +88,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, settings: SourceSettings) -> None:
         self.settings = settings
-        self.log = BronzeLog(settings.uri, settings.storage_options, settings.accepted)
+        self.log = settings.log()
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:
@@ -101,7 +109,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         files = self.log.between(Offset(**start), Offset(**end))
         if self.settings.tasks <= READ_BY_ALL:
-            return [Named([file.path for file in files])] if files else []
+            return [Named([file.part for file in files])] if files else []
         return shares(self.log, files, self.settings.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,24 +141,28 @@ def shares(log: BronzeLog, files: Sequence[File], tasks: int) -> list[Share]:
         groups = made[least].setdefault(path, None if group is None else [])
         if groups is not None and group is not None:
             groups.append(group)
-    return [Share([(p, g and sorted(g)) for p, g in share.items()]) for share in made if share]
+    parts = {file.path: file.part for file in files}
+    return [Share([(parts[p], g and sorted(g)) for p, g in share.items()]) for share in made if share]
 
 
 def _row_groups(log: BronzeLog, file: File) -> list[int]:
     """Bytes of each row group."""
-    with _open(log, file.path) as parquet:
+    from pipelines.streaming.bronze_file import opened
+
+    with opened(log, file.path) as parquet:
         return [parquet.metadata.row_group(k).total_byte_size for k in range(parquet.metadata.num_row_groups)]
 
 
-def tables(log: BronzeLog, files: Sequence[tuple[str, list[int] | None]]) -> Iterator[pa.Table]:
+def tables(log: BronzeLog, files: Sequence[tuple[Part, list[int] | None]]) -> Iterator[pa.Table]:
     """The events of these files, about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
     import pyarrow as pa
 
+    from pipelines.streaming.bronze_file import read
     from pipelines.streaming.packing import ROWS_PER_BLOB
 
     waiting: list[pa.Table] = []
-    for path, groups in files:
-        for events in _read(log, path, groups):
+    for part, groups in files:
+        for events in read(log, part, groups):
             if waiting and _apart(waiting, events):
                 yield pa.concat_tables(waiting, promote_options="default")
                 waiting = []
@@ -167,39 +179,3 @@ def _apart(waiting: Sequence[pa.Table], events: pa.Table) -> bool:
     from generators.row_groups import WORTH
 
     return sum(map(len, [*waiting, events])) >= WORTH and events.column_names != waiting[0].column_names
-
-
-def _read(log: BronzeLog, path: str, groups: list[int] | None) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
-    from pipelines.replication.columns import NAMED
-    from pipelines.streaming.packing import ROWS_PER_BLOB
-
-    with _open(log, path, NAMED) as parquet:
-        for group in range(parquet.metadata.num_row_groups) if groups is None else groups:
-            told = _told(parquet.metadata.row_group(group))
-            for batch in parquet.iter_batches(ROWS_PER_BLOB, row_groups=[group], columns=told, use_threads=False):
-                yield pa.Table.from_batches([batch])
-
-
-def _told(group: pq.RowGroupMetaData) -> list[str]:
-    """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed."""
-    from pipelines.streaming.narrow import ALWAYS
-    from schemas import replication_events
-
-    empty = set()
-    for index in range(group.num_columns):
-        column = group.column(index)
-        if column.statistics is not None and column.statistics.null_count == column.num_values:
-            empty.add(column.path_in_schema.split(".")[0])
-    present = {group.column(index).path_in_schema.split(".")[0] for index in range(group.num_columns)}
-    return [name for name in replication_events.ARROW.names if name in present - (empty - ALWAYS)]
-
-
-def _open(log: BronzeLog, path: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(log.folder.open_input_file(path), read_dictionary=list(dictionaries))
-    except FileNotFoundError as gone:
-        raise log.missing(path) from gone

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipelines.replication import sources
 from pipelines.replication.buckets import assign
 from pipelines.replication.columns import with_dictionaries
+from pipelines.streaming.bronze_commits import Part
 from pipelines.streaming.bronze_log import BronzeLog
 from pipelines.streaming.bronze_source import tables
 from pipelines.streaming.narrow import declared
@@ -20,7 +21,7 @@ from schemas import replication_events
 ROWS = 1 << 17
 
 
-def refer(files: Sequence[str], keys: Sequence[int]) -> pa.RecordBatch:
+def refer(files: Sequence[Part], keys: Sequence[int]) -> pa.RecordBatch:
     """Rows of PACKED that tell every bucket in which files of bronze its events are."""
     blob = json.dumps(list(files)).encode()
     return pa.RecordBatch.from_pylist([{"key": key, "kind": FILES, "blob": blob} for key in keys], PACKED)
@@ -44,10 +45,10 @@ class BucketRows:
             self._read(range(bucket % self._tasks, self._buckets, self._tasks), json.loads(files))
         return self._rows.pop(bucket), self._covered
 
-    def _read(self, mine: Sequence[int], files: Sequence[str]) -> None:
+    def _read(self, mine: Sequence[int], files: Sequence[Part]) -> None:
         parts: dict[int, list[pa.Table]] = {bucket: [] for bucket in mine}
         covered = [sources.COVERAGE.empty_table()]
-        for events in tables(self._log, [(path, None) for path in files]):
+        for events in tables(self._log, [(part, None) for part in files]):
             covered.append(sources.coverage(events))
             bucket_of = assign(events, self._buckets)
             for bucket in mine:

@@ -180,4 +180,10 @@ def _cause(message: str) -> str:
     """The last error line of a Python worker's trace, or the first line of what Spark says."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Mismatch): ", line)]
-    return errors[-1] if errors else lines[0] if lines else "the streaming query failed"
+    return (
+        re.sub(r"^pipelines\.[\w.]+: ", "", errors[-1])
+        if errors
+        else lines[0]
+        if lines
+        else "the streaming query failed"
+    )

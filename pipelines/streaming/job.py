@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from generators.lake import bronze
+from generators.lake import opened
 from generators.lease import LeaseLost
 from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming import checkpoint, hadoop
+from pipelines.streaming.closings import count_closings
 from pipelines.streaming.drain import close_sources
 from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, follow
 from pipelines.streaming.hadoop import spark_uri
 from pipelines.streaming.identity import Query, open_query, recorded
 from pipelines.streaming.manifest import resume
 from pipelines.streaming.numbering import bucket_keys
+from pipelines.streaming.skipped import skip_file, skipped
+from pipelines.streaming.suitable import require_suitable
 from pipelines.streaming.tables import ROLE, Lake
 from schemas import replication_events
 
@@ -52,6 +55,7 @@ def run(
     drain: bool = False,
     rebuild: bool = False,
     accept_removal: int | None = None,
+    skip_files: Sequence[str] = (),
     buckets: int | None = None,
     master: str = "local[2]",
     shuffle_partitions: int = 2,
@@ -70,7 +74,8 @@ def run(
     """Runs the query to the end of bronze (`once`), or every `interval` seconds until `stop` or SIGTERM.
 
     `source`: how bronze is read, one of SOURCES; `drain` first closes all sources; `rebuild` starts silver anew;
-    `accept_removal`: a version of bronze that took rows out and may be read past from now on.
+    `accept_removal`: a version of bronze that took rows out and may be read past from now on; `skip_files`: files of
+    bronze that cannot be read and are not from now on.
     `buckets`: shards of the state of a new lake, by default one for each of `shuffle_partitions`.
     `gold_interval_s`: seconds between writes of `gold/partition_health`, by default every batch of a run `once` and
     10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
@@ -85,7 +90,7 @@ def run(
         _stoppable(stop or threading.Event()) as stopping,
         _session_to_stop() as stop_later,
     ):
-        bronze(place.root, place.storage_options)
+        _ready(place)
         if (known := recorded(place)) is not None and not rebuild:
             for restored in resume(place, known.query_id):
                 log.warning("%s", restored)
@@ -95,6 +100,8 @@ def run(
         checkpoint.remember_interval(place.root, every if continuous else None, place.storage_options)
         if accept_removal is not None:
             checkpoint.accept_removal(place.root, accept_removal, place.storage_options)
+        for path in skip_files:
+            log.warning("%s", skip_file(place.root, path, place.storage_options))
         if drain:
             close_sources(place.root, place.storage_options)
         spark = session(
@@ -127,6 +134,12 @@ def run(
         raise AssertionError("the last attempt returns or raises")
 
 
+def _ready(lake: Lake) -> None:
+    """Has bronze exist, in whichever columns its writers made it. Raises UnsuitableColumnsError."""
+    table = opened(lake.root, lake.storage_options)
+    require_suitable(table.table_uri, table.schema(), table.metadata().partition_columns)
+
+
 def packed_bronze(spark: SparkSession, lake: Lake, query: Query, max_bytes: str, max_rows: int) -> DataFrame:
     """Bronze as a stream of rows (key, kind, blob) for every bucket, and the batch's time: the same when replayed."""
     from pyspark.sql import functions as F
@@ -148,21 +161,38 @@ def arrow_source(
     from pipelines.streaming.bronze_source import FORMAT, BronzeSource, SourceSettings
 
     uri, options = lake.uri("replication_events"), dict(lake.storage_options)
-    accepted = checkpoint.accepted_removals(lake.root, options)
-    settings = SourceSettings(uri, keys, query.shuffle_partitions, max_bytes, max_rows, options, accepted)
+    settings = SourceSettings(
+        uri,
+        keys,
+        query.shuffle_partitions,
+        max_bytes,
+        max_rows,
+        options,
+        accepted=checkpoint.accepted_removals(lake.root, options),
+        skipped=skipped(lake.root, options),
+        closings=count_closings(lake.root, options),
+    )
     spark.dataSource.register(BronzeSource)
     return spark.readStream.format(FORMAT).option("settings", settings.option()).load()
 
 
 def delta_source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
     """Bronze row by row through delta-spark, in the order of its commits; files that `maintain` rewrote are no news."""
-    return (
+    from pyspark.sql import functions as F
+
+    rows = (
         spark.readStream.format("delta")
         .option("maxBytesPerTrigger", max_bytes_per_trigger)
         .option("maxFilesPerTrigger", 1_000_000)
         .option("skipChangeCommits", "true")
         .load(spark_uri(lake.uri("replication_events")))
-        .select(*replication_events.ARROW.names)
+    )
+    there = set(rows.columns)
+    return rows.select(
+        *(
+            (F.col(f.name) if f.name in there else F.lit(None)).cast(f.dataType).alias(f.name)
+            for f in replication_events.spark()
+        )
     )
 
 

@@ -11,9 +11,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.types import StructType
 
 from generators.lock import verify_role
-from pipelines.streaming import gold
+from pipelines.streaming import checkpoint, gold
+from pipelines.streaming.bronze_log import BronzeLog, versions_of
 from pipelines.streaming.fact_files import ROW_GROUP, WRITTEN, FactFiles, Told
-from pipelines.streaming.manifest import Manifests
+from pipelines.streaming.manifest import Manifest, Manifests
 from pipelines.streaming.packing import decode
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, commit
 
@@ -81,9 +82,11 @@ class LakeWriter(DataSourceStreamArrowWriter):
         tasks = [m for m in messages if isinstance(m, TaskFiles)]
         query_id, first = self.settings.query_id, self.settings.overwrite_first and batchId == 0
         manifests = Manifests(self.lake, query_id)
+        planned = manifests.planned(batchId)
+        self._require_read(planned)
         batch = manifests.settle(
             replace(
-                manifests.planned(batchId),
+                planned,
                 rules=self.settings.rules,
                 files=[file for task in tasks for file in task.files],
                 touched=gold.earliest(task.touched for task in tasks),
@@ -99,6 +102,13 @@ class LakeWriter(DataSourceStreamArrowWriter):
         gold.add_minutes(self.lake, batch.touched, query_id, batchId)
         if batch.health:
             commit(self.lake, HEALTH, batch.of(HEALTH), query_id, batchId, overwrite=True)
+
+    def _require_read(self, planned: Manifest) -> None:
+        """Where delta-spark reads bronze: it has left nothing out of what the batch reads."""
+        if (versions := versions_of(planned.start, planned.end)) is not None:
+            accepted = checkpoint.accepted_removals(self.lake.root, self.lake.storage_options)
+            log = BronzeLog(self.lake.uri("replication_events"), self.lake.storage_options, accepted)
+            log.require_appends(versions.start, versions.stop - 1)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leaves every file: Spark also calls this where a commit failed that some tables have already."""

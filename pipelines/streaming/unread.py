@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from generators.files import StorageOptions, file_system
+from generators.files import StorageOptions
 from pipelines.delta_log import commits
-from pipelines.streaming.bronze_log import BronzeLog, File, Offset, VersionVanishedError, added
+from pipelines.streaming.bronze_commits import File, added, removes_rows
+from pipelines.streaming.bronze_log import BronzeLog, Offset, VersionVanishedError
 from pipelines.streaming.checkpoint import committed_offset
 from schemas import replication_events
 
@@ -69,13 +70,13 @@ def _offset(offset: Mapping[str, Any]) -> Offset:
 
 
 def _behind(log: BronzeLog, at: Offset, last: int) -> Iterator[File]:
-    """The files of the versions from an offset on."""
+    """The files of the versions from an offset on; also of those that the job refuses until they are accepted."""
     first, skipped = at.version, at.index
     if first == at.snapshot:
         yield from log.files(first, first)[skipped:]
         first, skipped = first + 1, 0
     for commit in commits(log.uri, range(first, last + 1), log.storage_options):
-        yield from added(commit)[skipped:]
+        yield from added(commit, accepted=removes_rows(commit))[skipped:]
         skipped = 0
 
 
@@ -92,13 +93,16 @@ def _backlogs(log: BronzeLog, files: Iterable[File]) -> dict[str, Backlog]:
 def _events(log: BronzeLog, file: File) -> dict[str, int]:
     """How many events of each cluster a file holds; by its statistics where they name one cluster."""
     least, largest = file.clusters
-    if least is not None and least == largest and len(least) < TRUSTED:
-        return {least: file.rows}
+    known = least is not None and least == largest and (len(least) < TRUSTED or "cluster" in dict(file.values))
+    if known and file.rows >= 0:
+        return {str(least): file.rows}
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(file_system(log.uri, log.storage_options).open_input_file(file.path)) as parquet:
+        with pq.ParquetFile(log.opened(file.path)) as parquet:
+            if known:
+                return {str(least): parquet.metadata.num_rows}
             counted = parquet.read(columns=["cluster"])["cluster"].value_counts().to_pylist()
-    except FileNotFoundError:  # what is gone cannot be read: its statistics are all there is
-        return dict.fromkeys((name for name in file.clusters if name), file.rows)
+    except (OSError, ValueError):  # what cannot be read has its statistics, at least one event
+        return dict.fromkeys((name for name in file.clusters if name), max(1, file.rows))
     return {row["values"]: row["counts"] for row in counted}

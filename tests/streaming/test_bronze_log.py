@@ -7,11 +7,11 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from generators.engines import MARK
 from generators.lake import append_events, bronze
+from pipelines.streaming.bronze_commits import RETENTION
 from pipelines.streaming.bronze_log import (
     BEGINNING,
-    MARK,
-    RETENTION,
     BronzeLog,
     Offset,
     RemovedRowsError,
@@ -183,7 +183,7 @@ def test_a_large_file_is_shared_by_row_groups(tmp_path):
 def test_columns_without_values_are_not_read(lake):
     log = log_of(lake)
     (file, *_) = log.between(BEGINNING, log.advance(BEGINNING, 3, *EVERYTHING))
-    (read,) = tables(log, [(file.path, None)])
+    (read,) = tables(log, [(file.part, None)])
     assert "unclean" not in read.column_names
     assert "isr" in read.column_names
     assert (
@@ -196,7 +196,7 @@ def test_a_file_of_broker_wide_rows_can_be_packed(lake):
     put(lake, 3, EVENTS.filter(pc.less(EVENTS["partition"], 0)))
     log = log_of(lake)
     (file,) = log.between(Offset(3, 4), Offset(3, 5))
-    (read,) = tables(log, [(file.path, None)])
+    (read,) = tables(log, [(file.part, None)])
     assert len(pack_table(read, [0, 1])) == 4
 
 

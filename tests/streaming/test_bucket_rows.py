@@ -33,7 +33,7 @@ def lake(tmp_path):
 
 def paths(lake):
     log = BronzeLog(bronze(lake).table_uri)
-    return [file.path for file in log.between(BEGINNING, log.advance(BEGINNING, log.latest(), 1 << 62, 1 << 62))]
+    return [file.part for file in log.between(BEGINNING, log.advance(BEGINNING, log.latest(), 1 << 62, 1 << 62))]
 
 
 def told(lake, files, buckets, tasks):
@@ -91,7 +91,7 @@ def test_no_files_are_no_rows_in_the_schema_of_all(lake):
 
 def test_a_file_that_is_gone_is_named_with_the_way_on(lake):
     with pytest.raises(VersionVanishedError, match=r"gone\.parquet .* is gone.*run --rebuild"):
-        list(told(lake, ["gone.parquet"], 1, 1))
+        list(told(lake, [("gone.parquet", {})], 1, 1))
 
 
 @pytest.mark.parametrize("tasks", [1, 4])

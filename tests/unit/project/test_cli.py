@@ -228,6 +228,7 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
         "drain": True,
         "rebuild": False,
         "accept_removal": None,
+        "skip_files": (),
         "lake": "lake",
         "interval": 10.0,
         "buckets": 7,

@@ -1,0 +1,124 @@
+"""Going on without a data file of bronze that cannot be read: it is taken out by name, and bronze tells of the gap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from generators.engines import MARK
+from generators.files import file_system, write_durably
+from generators.lake import committed, opened
+from pipelines.errors import UsageError, nearest
+from pipelines.streaming.bronze_file import read
+from pipelines.streaming.bronze_log import BronzeLog
+from pipelines.streaming.checkpoint import FOLDER
+from pipelines.streaming.conform import UnreadableFileError
+from schemas import replication_events
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+SOURCE, SKIPPED = "hwmark/skipped", "skipped"
+RECORD = f"{FOLDER}/skipped.json"
+KEPT_BELOW = f"{FOLDER}/skipped"
+
+StorageOptions = Mapping[str, str]
+Row = Mapping[str, Any]
+
+
+def skipped(lake: str, storage_options: StorageOptions | None = None) -> list[str]:
+    """The files of bronze that are not read, by their paths below the table's folder."""
+    try:
+        with file_system(lake, storage_options).open_input_stream(RECORD) as stream:
+            return [str(path) for path in json.loads(stream.read())]
+    except FileNotFoundError:
+        return []
+
+
+def skip_file(lake: str, path: str, storage_options: StorageOptions | None = None) -> str:
+    """Takes a file out of bronze, keeps it below the lake, and appends a `lost` row per broker; says what it did.
+
+    Raises UsageError where bronze has no such file. What was done in part is done to the end by the next call.
+    """
+    table = opened(lake, storage_options)
+    uri = table.table_uri.rstrip("/")
+    log = BronzeLog(uri, storage_options)
+    last = log.latest()
+    present = {file.path: file for file in log.files(last, last)}
+    known = skipped(lake, storage_options)
+    if path not in present and path not in known:
+        raise UsageError(f"bronze of lake {lake} has no file {path}; {nearest(path, present)}")
+    brokers = _brokers(log, [file.part for file in present.values() if file.path not in {path, *known}])
+    write_durably(lake, RECORD, json.dumps(sorted({*known, path})).encode(), storage_options)
+    if path in present:
+        _take_out(lake, table, path, storage_options)
+    _tell(lake, path, brokers, table, storage_options)
+    places = (
+        ", ".join(sorted({f"broker {row['broker_id']} of {row['cluster']}" for row in brokers})) or "no broker known"
+    )
+    return f"file {path} is no part of bronze any more and lies in {KEPT_BELOW}; what it told of is a gap of {places}"
+
+
+def _brokers(log: BronzeLog, parts: Sequence[Any]) -> list[Row]:
+    """The brokers of every cluster in the files that can be read, and the largest time of the cluster."""
+    rows = []
+    for part in parts:
+        try:
+            rows += [events.select(["cluster", "broker_id", "ts"]) for events in read(log, part)]
+        except UnreadableFileError:  # it is skipped by a call of its own
+            continue
+    if not rows:
+        return []
+    told = pa.concat_tables([r.set_column(0, "cluster", r["cluster"].cast(pa.string())) for r in rows if len(r)])
+    latest = told.group_by("cluster").aggregate([("ts", "max")])
+    ids = told.filter(pc.greater_equal(told["broker_id"], 0)).group_by(["cluster", "broker_id"]).aggregate([])
+    brokers = ids.join(latest, "cluster").sort_by([("cluster", "ascending"), ("broker_id", "ascending")])
+    return list(brokers.to_pylist())
+
+
+def _take_out(lake: str, table: DeltaTable, path: str, storage_options: StorageOptions | None) -> None:
+    """Moves the file away and has the table forget it. Raises UsageError where it has lost other files, too."""
+    files = file_system(lake, storage_options)
+    gone = set(table.repair(dry_run=True)["files_removed"]) - {path}
+    if gone:
+        raise UsageError(f"bronze of lake {lake} has lost other files, too: skip {sorted(gone)[0]} first")
+    source = f"{replication_events.TABLE.path}/{path}"
+    if files.get_file_info(source).is_file:
+        target = f"{KEPT_BELOW}/{path}"
+        files.create_dir(target.rpartition("/")[0], recursive=True)
+        files.move(source, target)
+    table.repair()
+
+
+def _tell(lake: str, path: str, brokers: Sequence[Row], table: DeltaTable, options: StorageOptions | None) -> None:
+    """One `lost` row per broker, once for each file."""
+    writer = f"{SOURCE}/{path}"
+    if committed(lake, [writer], options)[writer] is not None:
+        return
+    from deltalake import CommitProperties, Transaction, write_deltalake
+
+    there = [field.name for field in table.schema().fields if field.name in replication_events.ARROW.names]
+    events = pa.Table.from_pylist([_lost(path, row) for row in brokers], replication_events.ARROW)
+    once = CommitProperties(custom_metadata={MARK: SKIPPED}, app_transactions=[Transaction(writer, 0)])
+    write_deltalake(opened(lake, options), events.select(there), mode="append", commit_properties=once)
+
+
+def _lost(path: str, row: Row) -> dict[str, Any]:
+    source = f"{SOURCE}/{path}/{row['broker_id']}"
+    return {
+        "cluster": row["cluster"],
+        "source_id": source,
+        "source_epoch": 0,
+        "source_seq": 0,
+        "seq": 0,
+        "ts": row["ts_max"],
+        "broker_id": row["broker_id"],
+        "event_type": "lost",
+        "partition": -1,
+        "level": 0,
+        "detail": f"an unknown number of rows: file {path} was skipped",
+    }

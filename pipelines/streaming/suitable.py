@@ -1,0 +1,75 @@
+"""Whether the columns of a table of events are those that are declared, or can be cast to them without loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from schemas import replication_events
+
+if TYPE_CHECKING:
+    from deltalake import Schema
+
+_WHOLE = ("byte", "short", "integer", "long")
+_TAKEN: dict[str, tuple[str, ...]] = {
+    "string": ("string",),
+    "integer": _WHOLE,
+    "long": _WHOLE,
+    "double": ("float", "double", *_WHOLE[:3]),
+    "boolean": ("boolean",),
+    "timestamp": ("timestamp",),
+}
+"""Types of Delta that a declared one is cast from; of long to integer every value is looked at."""
+NAIVE = "a timestamp without time zone: write it in UTC, with the zone (Delta's type `timestamp`)"
+
+
+class UnsuitableColumnsError(ValueError):
+    """The table has columns that cannot be read as events; the message names each with what was found and expected."""
+
+
+def require_suitable(uri: str, schema: Schema, partitioned_by: Iterable[str] = ()) -> None:
+    """Raises UnsuitableColumnsError where a table's columns cannot be read as events. Columns beyond are nobody's."""
+    found = {field.name: _delta_type(field.type.to_json()) for field in schema.fields}
+    problems = list(_problems(found, set(partitioned_by)))
+    if problems:
+        raise UnsuitableColumnsError(f"{uri} cannot be read as events: {'; '.join(problems)}")
+
+
+def _problems(found: Mapping[str, str], partitioned_by: set[str]) -> Iterator[str]:
+    for column in replication_events.TABLE.columns:
+        expected = _declared_in_delta(column.name)
+        kind = found.get(column.name)
+        if kind is None:
+            if not column.null:
+                yield f"column {column.name} is missing, expected {expected}"
+        elif kind == "timestamp_ntz" and expected == "timestamp":
+            yield f"column {column.name} is {NAIVE}"
+        elif not _fits(kind, expected):
+            yield f"column {column.name} is {kind}, expected {expected}"
+        elif column.name in partitioned_by and kind not in ("string", *_WHOLE):
+            yield f"column {column.name} partitions the table, which only text and whole numbers may"
+
+
+def _fits(kind: str, expected: str) -> bool:
+    if kind.startswith("array<") and expected.startswith("array<"):
+        return _fits(kind[6:-1], expected[6:-1])
+    return kind in _TAKEN.get(expected, ())
+
+
+def _declared_in_delta(name: str) -> str:
+    """A declared column's type in the words of Delta's log."""
+    from deltalake import Field
+
+    return _delta_type(Field.from_arrow(replication_events.ARROW.field(name)).type.to_json())
+
+
+def _delta_type(told: str) -> str:
+    """`"long"` as long, arrays as array<long>; of other nested types the kind."""
+
+    def words(kind: Any) -> str:
+        if isinstance(kind, str):
+            return kind
+        return f"array<{words(kind['elementType'])}>" if kind["type"] == "array" else str(kind["type"])
+
+    return words(json.loads(told))
