@@ -69,7 +69,7 @@ def session(
 ) -> SparkSession:
     """The running session, or a new one; a master set by spark-submit wins over `master`.
 
-    `jars_dir`: where `jars.fetch` put Delta's jars; without it Spark resolves them itself, over the network.
+    `jars_dir`: where `jars.fetch` put Delta's jars; without it they are fetched into the user's cache, once.
     `log_file`: what a new JVM and its workers print. Raises UnsuitableSpark.
     """
     from pyspark import SparkContext
@@ -198,6 +198,4 @@ def stderr_to(path: Path) -> Iterator[None]:
 
 
 def _delta(jars_dir: str | None) -> dict[str, str]:
-    if jars_dir:
-        return {"spark.jars": ",".join(jars.find(jars_dir))}
-    return {"spark.jars.packages": jars.coordinates()}
+    return {"spark.jars": ",".join(jars.find(jars_dir) if jars_dir else jars.fetch(cache_dir("jars")))}
