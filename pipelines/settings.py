@@ -61,11 +61,26 @@ class _Section(BaseModel):
     model_config = _STRICT
 
 
+def _octal(value: object) -> object:
+    if not isinstance(value, str) or not re.fullmatch(r"0?0[0-7]{2}", value):
+        raise ValueError(
+            f' is {value!r}: write three octal digits in quotes, such as "027", and 0 for the first: '
+            "what belongs to the owner"
+        )
+    return value
+
+
 class Lake(_Section):
-    """Where the tables are."""
+    """Where the tables are, and who may read them on a local disk."""
 
     path: str = "lake"
     storage_options: dict[str, str] = {}
+    umask: Annotated[str, BeforeValidator(_octal)] = "027"
+
+    @property
+    def mask(self) -> int:
+        """The umask as a number."""
+        return int(self.umask, 8)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipelines.umask import umask
+
 _S3A = {
     "endpoint_url": "endpoint",
     "endpoint": "endpoint",
@@ -38,6 +40,11 @@ def local_checkpoints(root: str) -> dict[str, str]:
     ask for symbolic links, five times a batch in a row and more in the tasks: 0.2 of 3 s. This one calls rename(2).
     """
     return {_CHECKPOINTS: _BY_FILE_SYSTEM} if "://" not in root else {}
+
+
+def file_modes() -> dict[str, str]:
+    """Spark's setting by which files on a local disk, whose modes Hadoop sets itself, get those of this process."""
+    return {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
 
 
 def spark_uri(uri: str) -> str:

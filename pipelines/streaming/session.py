@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.streaming import jars
+from pipelines.streaming.hadoop import file_modes
 from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def session(
     first = SparkContext._active_spark_context is None
     started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
-    settings = {**CONF, **warm_workers(), "spark.sql.shuffle.partitions": str(shuffle_partitions), **(conf or {})}
+    tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    settings = {**CONF, **warm_workers(), **file_modes(), **tasks, **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)

@@ -153,3 +153,17 @@ def test_a_bad_rule_of_a_cluster_is_named_with_its_pattern(file):
     config = file('[rules.clusters."prod-*"]\nmin_isr = 0')
     with pytest.raises(UsageError, match=r"rules.clusters.prod-\*.min_isr is 0; it must be at least 1"):
         load(config)
+
+
+def test_a_umask_is_octal_digits_in_quotes(file, monkeypatch):
+    assert load().lake.umask == "027"
+    assert load(file('[lake]\numask = "0077"')).lake.mask == 0o077
+    monkeypatch.setenv("HWMARK_LAKE__UMASK", "007")
+    assert load().lake.mask == 0o007
+
+
+@pytest.mark.parametrize("text", ['"27"', "27", '"028"', '"227"', '"u=rwx"', '""'])
+def test_a_umask_that_is_none_is_an_error_that_says_how_to_write_one(file, text):
+    told = text.replace('"', "'")
+    with pytest.raises(UsageError, match=rf"my\.toml: lake\.umask is {told}: write three octal digits in quotes"):
+        load(file(f"[lake]\numask = {text}"))
