@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.streaming import jars
-from pipelines.streaming.hadoop import file_modes
+from pipelines.streaming import hadoop, jars
 from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
@@ -82,18 +81,21 @@ def session(
     started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
     tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
-    settings = {**CONF, **warm_workers(), **file_modes(), **tasks, **(conf or {})}
+    settings = {**CONF, **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)
         settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
+    secrets = hadoop.secrets(settings) if started_here else {}
     for name, value in settings.items():
-        builder = builder.config(name, value)
+        if name not in secrets:
+            builder = builder.config(name, value)
     starting: dict[str, str] = {}
     with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext():
         if first:
             zygote.start(starting)
         spark = builder.getOrCreate()
+    hadoop.tell(spark.sparkContext, secrets)
     if first:
         spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
