@@ -32,6 +32,8 @@ FILE = Path("conf/hwmark.toml")
 
 _OPEN = (f"{PREFIX}LAKE__STORAGE_OPTIONS__", f"{PREFIX}RUN__SPARK_CONF__")
 """Below these the names are the object store's and Spark's."""
+_SECRET = {"storage_options", "spark_conf"}
+"""What is written here may be keys: no error repeats it."""
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -192,7 +194,9 @@ class Simulate(_Section):
 class Settings(BaseSettings):
     """Every setting of the program, one section per part of it."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
     lake: Lake = Lake()
     rules: RulesSection = RulesSection()
@@ -284,6 +288,8 @@ def _words(error: ValidationError | SettingsError, file: Path | None, flags: Map
 
 def _complaint(error: ErrorDetails) -> str:
     words = error["msg"].removeprefix("Value error, ")
+    if _SECRET & set(error["loc"]):
+        return f" is wrong: {words}"
     return words if error["type"] == "value_error" else f" is {error['input']!r}: {words}"
 
 

@@ -1,5 +1,6 @@
 """The configuration: what goes over what, and how a mistake is named."""
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,11 @@ def test_a_umask_that_is_none_is_an_error_that_says_how_to_write_one(file, text)
     told = text.replace('"', "'")
     with pytest.raises(UsageError, match=rf"my\.toml: lake\.umask is {told}: write three octal digits in quotes"):
         load(file(f"[lake]\numask = {text}"))
+
+
+@pytest.mark.parametrize("line", ["AWS_SECRET_ACCESS_KEY = 12345678", 'storage_options = "12345678"'])
+def test_a_mistake_in_the_keys_of_an_object_store_does_not_print_them(file, line):
+    section = "[lake]" if line.startswith("storage") else "[lake.storage_options]"
+    with pytest.raises(UsageError, match=r"my\.toml: lake\.storage_options\S* is wrong: Input should be") as refused:
+        load(file(f"{section}\n{line}"))
+    assert "12345678" not in "".join(traceback.format_exception(refused.value))
