@@ -4,9 +4,16 @@ PYTHON ?= python3
 VERSION ?= 4.1
 BIN := .venv/bin
 READY := .venv/ready
+# What looks after the packages, each in a throw-away environment of its own: no part of .venv.
+UV := uv==0.13.9
+PIP_AUDIT := pip-audit==2.10.1
+CYCLONEDX := cyclonedx-bom==7.5.0
+# For lock: --upgrade, or --upgrade-package=NAME.
+UPGRADE ?=
+PIP := pip install -q --disable-pip-version-check
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka lint format bench bench-full lock clean
+.PHONY: help setup demo test test-kafka lint format bench bench-full lock audit sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -39,11 +46,26 @@ bench: $(READY) ## events a second, beside other engines on the same work
 bench-full: $(READY) ## all of it, half an hour; its tables and plot into the README
 	@$(BIN)/hwmark bench --full --for 10m --readme
 
-lock: ## pin anew what pyproject.toml asks for
+lock: ## what pyproject.toml asks for, pinned with hashes; UPGRADE=--upgrade pins anew what is pinned
 	@$(PYTHON) -m venv --clear build/lock
-	@build/lock/bin/pip install -q '.[dev]'
-	@{ head -n 1 requirements.lock; build/lock/bin/pip freeze --exclude hwmark; } > build/requirements.lock
+	@build/lock/bin/$(PIP) $(UV)
+	@cp requirements.lock build/pinned.lock
+	@build/lock/bin/uv pip compile -q --no-header --annotation-style line --universal --python-version 3.11 \
+	  --generate-hashes $(UPGRADE) --extra dev -o build/pinned.lock pyproject.toml
+	@{ head -n 1 requirements.lock; cat build/pinned.lock; } > build/requirements.lock
 	@mv build/requirements.lock requirements.lock
+
+audit: ## known vulnerabilities of the pinned packages; fails where the service that knows them cannot be asked
+	@$(PYTHON) -m venv --clear build/audit
+	@build/audit/bin/$(PIP) $(PIP_AUDIT)
+	@build/audit/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip -r requirements.lock
+
+sbom: $(READY) ## build/sbom.json: what .venv and Delta's jars consist of, as CycloneDX
+	@$(PYTHON) -m venv --clear build/sbom
+	@build/sbom/bin/$(PIP) $(CYCLONEDX)
+	@build/sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+	  --of JSON -o build/packages.json $(BIN)/python
+	@$(BIN)/python -m pipelines.sbom build/packages.json build/sbom.json
 
 clean: ## remove .venv and everything made
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -57,8 +79,8 @@ $(READY): requirements.lock pyproject.toml
 	  { echo "hwmark needs a JDK 17 or later: install one, or set JAVA_HOME" >&2; exit 1; }
 	@echo "setup: packages into .venv (some minutes the first time)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
-	@$(BIN)/pip install -q --disable-pip-version-check -r requirements.lock
-	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/$(PIP) --require-hashes -r requirements.lock
+	@$(BIN)/$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/pip check
 	@$(BIN)/python -m pipelines.setup
 	@touch $@

@@ -87,7 +87,7 @@ def _locked(root: Path, lake: str, role: str) -> Iterator[Held]:
     """The kernel frees the lock with the process, however that ends; the file only names the holder."""
     path = root / _path(role, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

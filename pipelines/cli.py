@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import traceback
@@ -16,6 +17,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from pipelines.errors import UsageError
+from pipelines.umask import umask_restored
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -32,7 +34,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with umask_restored():
+                return super().invoke(ctx)
         except (TyperException, typer.Exit, typer.Abort):
             raise
         except Exception as error:
@@ -121,9 +124,12 @@ class Telling(StrEnum):
 
 
 def _settings(config: Path | None, **flags: Mapping[str, Any]) -> Settings:
+    """The settings in force; what the command and its children write from here on has the modes they say."""
     from pipelines.settings import load
 
-    return load(config, flags)
+    settings = load(config, flags)
+    os.umask(settings.lake.mask)
+    return settings
 
 
 @app.command()

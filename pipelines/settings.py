@@ -32,6 +32,8 @@ FILE = Path("conf/hwmark.toml")
 
 _OPEN = (f"{PREFIX}LAKE__STORAGE_OPTIONS__", f"{PREFIX}RUN__SPARK_CONF__")
 """Below these the names are the object store's and Spark's."""
+_SECRET = {"storage_options", "spark_conf"}
+"""What is written here may be keys: no error repeats it."""
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -61,11 +63,26 @@ class _Section(BaseModel):
     model_config = _STRICT
 
 
+def _octal(value: object) -> object:
+    if not isinstance(value, str) or not re.fullmatch(r"0?0[0-7]{2}", value):
+        raise ValueError(
+            f' is {value!r}: write three octal digits in quotes, such as "027", and 0 for the first: '
+            "what belongs to the owner"
+        )
+    return value
+
+
 class Lake(_Section):
-    """Where the tables are."""
+    """Where the tables are, and who may read them on a local disk."""
 
     path: str = "lake"
     storage_options: dict[str, str] = {}
+    umask: Annotated[str, BeforeValidator(_octal)] = "027"
+
+    @property
+    def mask(self) -> int:
+        """The umask as a number."""
+        return int(self.umask, 8)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -177,7 +194,9 @@ class Simulate(_Section):
 class Settings(BaseSettings):
     """Every setting of the program, one section per part of it."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
 
     lake: Lake = Lake()
     rules: RulesSection = RulesSection()
@@ -269,6 +288,8 @@ def _words(error: ValidationError | SettingsError, file: Path | None, flags: Map
 
 def _complaint(error: ErrorDetails) -> str:
     words = error["msg"].removeprefix("Value error, ")
+    if _SECRET & set(error["loc"]):
+        return f" is wrong: {words}"
     return words if error["type"] == "value_error" else f" is {error['input']!r}: {words}"
 
 

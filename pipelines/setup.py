@@ -11,7 +11,7 @@ JARS = Path(sys.prefix) / "share" / "hwmark" / "jars"
 
 
 def jars_dir(chosen: str) -> str | None:
-    """The folder of Delta's jars: the chosen one, else that of this environment, else None (Spark resolves them)."""
+    """The folder of Delta's jars: the chosen one, else that of this environment, else None (they are fetched)."""
     from pipelines.streaming.jars import MARK
 
     return chosen or (str(JARS) if (JARS / MARK).is_file() else None)
@@ -29,9 +29,12 @@ def main() -> None:
     from generators import traces
     from generators.brokerlogs.ingest import read_logs
     from pipelines.replication import Reconstructor
-    from pipelines.streaming.jars import fetch
+    from pipelines.streaming.jars import JarsRefused, fetch
 
-    print(f"setup: {len(fetch(JARS))} jars in {JARS}")
+    try:
+        print(f"setup: {len(fetch(JARS))} jars in {JARS}")
+    except JarsRefused as refused:
+        sys.exit(f"setup: {refused}")
     reconstructor = Reconstructor()
     reconstructor.update(read_logs([traces.path("unclean_election")], "setup"))
     Reconstructor.restore(reconstructor.snapshot()).finish()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipelines.umask import umask
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _S3A = {
     "endpoint_url": "endpoint",
@@ -13,6 +20,7 @@ _S3A = {
     "secret_access_key": "secret.key",
     "session_token": "session.token",
 }
+_SECRET = re.compile(r"(?i)spark\.hadoop\..*(secret|password|token|key|credential)")
 _TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 _CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -31,6 +39,21 @@ def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
 
 
+def secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of Spark's settings for Hadoop whose names say that nobody else may see them."""
+    return {name: value for name, value in settings.items() if _SECRET.match(name)}
+
+
+def tell(context: SparkContext, settings: Mapping[str, str]) -> None:
+    """Has Hadoop know `settings` (`spark.hadoop...`) from here on.
+
+    What is told before, while the JVM starts, stands in its command line, which every user of the host can read.
+    """
+    told = context._jsc.hadoopConfiguration()
+    for name, value in settings.items():
+        told.set(name.removeprefix("spark.hadoop."), value)
+
+
 def local_checkpoints(root: str) -> dict[str, str]:
     """Spark's setting for a checkpoint on a local disk.
 
@@ -38,6 +61,11 @@ def local_checkpoints(root: str) -> dict[str, str]:
     ask for symbolic links, five times a batch in a row and more in the tasks: 0.2 of 3 s. This one calls rename(2).
     """
     return {_CHECKPOINTS: _BY_FILE_SYSTEM} if "://" not in root else {}
+
+
+def file_modes() -> dict[str, str]:
+    """Spark's setting by which files on a local disk, whose modes Hadoop sets itself, get those of this process."""
+    return {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
 
 
 def spark_uri(uri: str) -> str:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.streaming import jars
+from pipelines.streaming import hadoop, jars
 from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def session(
 ) -> SparkSession:
     """The running session, or a new one; a master set by spark-submit wins over `master`.
 
-    `jars_dir`: where `jars.fetch` put Delta's jars; without it Spark resolves them itself, over the network.
+    `jars_dir`: where `jars.fetch` put Delta's jars; without it they are fetched into the user's cache, once.
     `log_file`: what a new JVM and its workers print. Raises UnsuitableSpark.
     """
     from pyspark import SparkContext
@@ -80,18 +80,22 @@ def session(
     first = SparkContext._active_spark_context is None
     started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
-    settings = {**CONF, **warm_workers(), "spark.sql.shuffle.partitions": str(shuffle_partitions), **(conf or {})}
+    tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
+    settings = {**CONF, **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)
         settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
+    secrets = hadoop.secrets(settings) if started_here else {}
     for name, value in settings.items():
-        builder = builder.config(name, value)
+        if name not in secrets:
+            builder = builder.config(name, value)
     starting: dict[str, str] = {}
     with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext():
         if first:
             zygote.start(starting)
         spark = builder.getOrCreate()
+    hadoop.tell(spark.sparkContext, secrets)
     if first:
         spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
@@ -198,6 +202,4 @@ def stderr_to(path: Path) -> Iterator[None]:
 
 
 def _delta(jars_dir: str | None) -> dict[str, str]:
-    if jars_dir:
-        return {"spark.jars": ",".join(jars.find(jars_dir))}
-    return {"spark.jars.packages": jars.coordinates()}
+    return {"spark.jars": ",".join(jars.find(jars_dir) if jars_dir else jars.fetch(cache_dir("jars")))}

@@ -1,5 +1,6 @@
 """The configuration: what goes over what, and how a mistake is named."""
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,25 @@ def test_a_bad_rule_of_a_cluster_is_named_with_its_pattern(file):
     config = file('[rules.clusters."prod-*"]\nmin_isr = 0')
     with pytest.raises(UsageError, match=r"rules.clusters.prod-\*.min_isr is 0; it must be at least 1"):
         load(config)
+
+
+def test_a_umask_is_octal_digits_in_quotes(file, monkeypatch):
+    assert load().lake.umask == "027"
+    assert load(file('[lake]\numask = "0077"')).lake.mask == 0o077
+    monkeypatch.setenv("HWMARK_LAKE__UMASK", "007")
+    assert load().lake.mask == 0o007
+
+
+@pytest.mark.parametrize("text", ['"27"', "27", '"028"', '"227"', '"u=rwx"', '""'])
+def test_a_umask_that_is_none_is_an_error_that_says_how_to_write_one(file, text):
+    told = text.replace('"', "'")
+    with pytest.raises(UsageError, match=rf"my\.toml: lake\.umask is {told}: write three octal digits in quotes"):
+        load(file(f"[lake]\numask = {text}"))
+
+
+@pytest.mark.parametrize("line", ["AWS_SECRET_ACCESS_KEY = 12345678", 'storage_options = "12345678"'])
+def test_a_mistake_in_the_keys_of_an_object_store_does_not_print_them(file, line):
+    section = "[lake]" if line.startswith("storage") else "[lake.storage_options]"
+    with pytest.raises(UsageError, match=r"my\.toml: lake\.storage_options\S* is wrong: Input should be") as refused:
+        load(file(f"{section}\n{line}"))
+    assert "12345678" not in "".join(traceback.format_exception(refused.value))

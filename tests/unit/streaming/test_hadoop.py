@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.streaming.hadoop import local_checkpoints, settings, spark_uri
+from pipelines.streaming.hadoop import local_checkpoints, secrets, settings, spark_uri
 
 KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret"}
 TOLD = {"access.key": "me", "secret.key": "secret"}
@@ -50,3 +50,26 @@ def test_addresses_of_s3_in_the_words_of_hadoop(uri, address):
 @pytest.mark.parametrize(("root", "local"), [("/data/lake", True), ("s3://bucket/lake", False), ("hdfs://n/l", False)])
 def test_only_checkpoints_on_a_local_disk_are_renamed_by_the_file_system_itself(root, local):
     assert bool(local_checkpoints(root)) == local
+
+
+def test_keys_are_secret_and_what_says_where_and_how_is_not():
+    told = settings(
+        KEYS | {"AWS_SESSION_TOKEN": "t", "AWS_REGION": "eu-central-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}
+    )
+    assert {name.removeprefix("spark.hadoop.fs.s3a.") for name in told.keys() - secrets(told)} == {
+        "endpoint", "endpoint.region", "path.style.access",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("spark.hadoop.fs.azure.account.key.me.dfs.core.windows.net", True),
+        ("spark.hadoop.fs.s3a.encryption.PASSWORD", True),
+        ("spark.hadoop.fs.permissions.umask-mode", False),
+        ("spark.sql.shuffle.partitions", False),
+        ("spark.some.token", False),
+    ],
+)
+def test_only_settings_for_hadoop_can_be_told_after_the_start(name, secret):
+    assert (name in secrets({name: "x"})) == secret
