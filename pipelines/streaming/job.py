@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from pipelines.streaming.hadoop import spark_uri
 from pipelines.streaming.identity import Query, open_query, recorded
 from pipelines.streaming.manifest import resume
 from pipelines.streaming.numbering import bucket_keys
+from pipelines.streaming.signals import stoppable
 from pipelines.streaming.skipped import skip_file, skipped
 from pipelines.streaming.suitable import require_suitable
 from pipelines.streaming.tables import ROLE, Lake
@@ -85,9 +85,10 @@ def run(
 
     place = Lake(_absolute(lake), dict(storage_options or {}))
     continuous = interval is not None or not once
+    stopping = stop or threading.Event()
     with (
+        stoppable(stopping) as install_handlers,
         hold(place.root, ROLE, place.storage_options) as held,
-        _stoppable(stop or threading.Event()) as stopping,
         _session_to_stop() as stop_later,
     ):
         _ready(place)
@@ -117,6 +118,7 @@ def run(
             log_file=log_file,
         )
         stop_later(spark)
+        install_handlers()
         health_every = gold_interval_s if gold_interval_s is not None else 10.0 if continuous else 0.0
         packed = packed_bronze(spark, place, query, max_bytes_per_trigger, max_rows_per_trigger)
         facts = reconstruct(packed, rules, query, health_every, place)
@@ -257,22 +259,9 @@ def _absolute(lake: str) -> str:
 
 
 @contextmanager
-def _stoppable(stop: threading.Event) -> Iterator[threading.Event]:
-    """SIGTERM and SIGINT set `stop` while inside; only the main thread can be signalled."""
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
 def _session_to_stop() -> Iterator[Callable[[SparkSession], None]]:
     """Stops the session at the end, unless it was running before."""
+    from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     borrowed = SparkSession.getActiveSession() is not None
@@ -281,4 +270,5 @@ def _session_to_stop() -> Iterator[Callable[[SparkSession], None]]:
         yield mine.append
     finally:
         for spark in mine if not borrowed else ():
-            spark.stop()
+            with suppress(Py4JError, OSError):  # its JVM may have ended before
+                spark.stop()

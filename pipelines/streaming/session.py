@@ -16,7 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.streaming import hadoop, jars
+from pipelines.streaming import hadoop, jars, scratch
+from pipelines.streaming.signals import deaf_children
 from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
@@ -80,20 +81,26 @@ def session(
     first = SparkContext._active_spark_context is None
     started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
+    kept: Path | None = None
     tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     settings = {**CONF, **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)
         settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
+        kept = scratch.folder(settings)
+        settings |= scratch.settings(kept, settings)
+        # Spark takes this variable for more than its setting.
+        if "," not in os.environ.get("SPARK_LOCAL_DIRS", ","):
+            os.environ["SPARK_LOCAL_DIRS"] = str(kept)
     secrets = hadoop.secrets(settings) if started_here else {}
     for name, value in settings.items():
         if name not in secrets:
             builder = builder.config(name, value)
     starting: dict[str, str] = {}
-    with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext():
+    with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext(), deaf_children():
         if first:
-            zygote.start(starting)
+            zygote.start(starting, kept)
         spark = builder.getOrCreate()
     hadoop.tell(spark.sparkContext, secrets)
     if first:

@@ -22,6 +22,8 @@ import threading
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 
+from pipelines.streaming import scratch
+from pipelines.streaming.signals import ignore
 from pipelines.streaming.workers import daemon, kernels
 from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, PLANNERS, REFUSED, SIZE, requested
 from pipelines.streaming.workers.installed import others, prefer_installed
@@ -43,20 +45,23 @@ _running: subprocess.Popen[bytes] | None = None
 _address = ""
 
 
-def start(environment: MutableMapping[str, str]) -> None:
-    """Has one running for this process, and says in `environment`, that of Spark's Python processes, where."""
+def start(environment: MutableMapping[str, str], kept: Path | None = None) -> None:
+    """Has one running for this process, and says in `environment`, that of Spark's Python processes, where.
+
+    `kept`: a folder (see `scratch`) that it removes at its end.
+    """
     global _running, _address
     if _running is None or _running.poll() is not None:
         _address = str(Path(tempfile.mkdtemp(prefix="hwmark-zygote-"), "socket"))
-        words = [sys.executable, "-m", __name__, _address]
+        words = [sys.executable, "-m", __name__, _address, *([str(kept)] if kept else [])]
         # It ends when this pipe is closed, which happens to the driver in whichever way it ends.
-        _running = subprocess.Popen(words, stdin=subprocess.PIPE)
+        _running = subprocess.Popen(words, stdin=subprocess.PIPE, preexec_fn=ignore)
     environment[ADDRESS] = _address
 
 
-def main(address: str) -> None:
+def main(address: str, kept: str | None = None) -> None:
     """Serves until stdin is closed; then nothing is left of it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody: the driver decides
+    ignore()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads do not outlive a fork
     try:
         prefer_installed()
@@ -71,6 +76,8 @@ def main(address: str) -> None:
         _serve(address)
     finally:
         shutil.rmtree(Path(address).parent, ignore_errors=True)
+        if kept is not None:
+            scratch.remove(Path(kept))
 
 
 def _zips() -> Iterable[Path]:
@@ -144,4 +151,4 @@ def _run(asking: socket.socket, words: Sequence[str], environment: Mapping[str, 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,0 +1,69 @@
+"""SIGTERM and Ctrl-C ask the driver to end after the batch in flight; what it has started hears neither."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+ASK_TO_STOP = (signal.SIGTERM, signal.SIGINT)
+
+_deaf = False
+
+
+def ignore() -> None:
+    """This process ignores what asks the driver to stop, and so does what it starts: the driver decides."""
+    for number in ASK_TO_STOP:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _in_child() -> None:
+    if _deaf:
+        ignore()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes that are forked inside ignore these signals, also after they became another program, as Spark's JVM.
+
+    A signal to the whole process group, as a terminal sends it, would end the JVM in the middle of a batch.
+    """
+    global _deaf
+    before, _deaf = _deaf, True
+    try:
+        yield
+    finally:
+        _deaf = before
+
+
+@contextmanager
+def stoppable(stop: threading.Event) -> Iterator[Callable[[], None]]:
+    """The signals set `stop` while inside, a second Ctrl-C interrupts; only the main thread can be signalled.
+
+    Yields what puts the handlers in place once more: pyspark puts its own over that of Ctrl-C.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+
+    def on_signal(number: int, frame: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    def install() -> None:
+        for number in ASK_TO_STOP:
+            signal.signal(number, on_signal)
+
+    before = {number: signal.getsignal(number) for number in ASK_TO_STOP}
+    install()
+    try:
+        yield install
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,148 @@
+"""`hwmark run` asked to stop ends after the batch in flight; however it ends, nothing of it is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from generators import traces
+from generators.brokerlogs.ingest import read_logs
+from generators.lake import append_events
+from pipelines.setup import jars_dir
+from tests.streaming.test_job import assert_same_as_replay
+from tests.streaming.test_kill import in_commits
+
+PATIENCE_S = 180
+EVENTS = read_logs([traces.path("slow_follower")], "slow_follower")
+PARTS = in_commits(EVENTS, 7)
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked for in /proc"),
+]
+
+
+class Running:
+    """A job in a process group of its own; its processes are known by a variable that all of them inherit."""
+
+    def __init__(self, lake, scratch, *words, program=(sys.executable, "-m", "pipelines.cli")):
+        self.lake, self.scratch, self.mark = lake, scratch, f"OF_THIS_JOB={uuid.uuid4().hex}"
+        scratch.mkdir()
+        environment = os.environ | dict([self.mark.split("=")]) | {
+            "HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or "",
+            "TMPDIR": str(scratch),
+            "SPARK_LOCAL_DIRS": str(scratch),
+            "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
+        }  # fmt: skip
+        self.before = self.numbers("offsets")
+        self.process = subprocess.Popen(
+            [*program, "run", "--lake", str(lake), "--buckets", "4", *words],
+            env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def numbers(self, folder):
+        return {int(entry.name) for entry in self.lake.glob(f"_run/*/{folder}/*") if entry.name.isdigit()}
+
+    def in_flight(self):
+        """Waits until a new batch is being worked on; its number."""
+        return self.wait_for(lambda: max(self.numbers("offsets") - self.numbers("commits") - self.before, default=None))
+
+    def wait_for(self, what):
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            assert self.process.poll() is None, self.process.stderr.read()
+            if (found := what()) is not None:
+                return found
+            time.sleep(0.02)
+        raise AssertionError("it did not happen")
+
+    def alive(self):
+        """Processes that were started by the job, or by what it started, and have not ended."""
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        return found
+
+    def jvm(self):
+        found = self.alive()
+        pids = [pid for pid, words in found.items() if "org.apache.spark.deploy.SparkSubmit" in words]
+        assert len(pids) == 1, found
+        return pids[0]
+
+    def ends(self):
+        """Status and what it said, once nothing of it is left."""
+        _, said = self.process.communicate(timeout=PATIENCE_S)
+        until = time.monotonic() + PATIENCE_S
+        while (left := self.alive()) or (lying := sorted(map(str, self.scratch.rglob("*")))):
+            assert time.monotonic() < until, (left, lying)
+            time.sleep(0.2)
+        return self.process.returncode, said
+
+
+def grow(lake, version):
+    append_events(str(lake), PARTS[version], app_id="test", version=version)
+
+
+ASKED = {
+    "SIGTERM": lambda job: job.process.terminate(),
+    "SIGTERM to the process group": lambda job: os.killpg(job.process.pid, signal.SIGTERM),
+    "Ctrl-C": lambda job: os.killpg(job.process.pid, signal.SIGINT),
+}
+ENDED = {
+    "the driver killed": lambda job: job.process.kill(),
+    "the JVM killed": lambda job: os.kill(job.jvm(), signal.SIGKILL),
+}
+
+
+def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path):
+    lake = tmp_path / "lake"
+    for number, (name, ask) in enumerate((ASKED | ENDED).items()):
+        grow(lake, number)
+        job = Running(lake, tmp_path / f"scratch-{number}", "--interval", "1s")
+        batch = job.in_flight()
+        ask(job)
+        status, said = job.ends()
+        if name in ASKED:
+            assert (status, batch in job.numbers("commits")) == (0, True), (name, said)
+        else:
+            assert status != 0, name
+        if name == "the JVM killed":
+            assert said.splitlines()[-1].startswith("hwmark: RunFailed: Spark's JVM has ended"), said
+            assert "Traceback" not in said
+    grow(lake, 5)
+    assert Running(lake, tmp_path / "scratch", "--once", "--drain").ends()[0] == 0
+    assert_same_as_replay(lake)
+
+
+SUBMITTED = "from pipelines.cli import main\nmain()\n"
+
+
+def test_sigterm_to_the_jvm_of_spark_submit_and_the_next_run_goes_on(tmp_path):
+    import pyspark
+
+    lake, script = tmp_path / "lake", tmp_path / "job.py"
+    script.write_text(SUBMITTED)
+    jars = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", ""))
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    submit += [
+        "--jars",
+        ",".join(map(str, Path(jars).glob("*.jar"))),
+        "--conf",
+        f"spark.pyspark.python={sys.executable}",
+    ]
+    grow(lake, 0)
+    job = Running(lake, tmp_path / "submitted", "--interval", "1s", program=[*submit, str(script)])
+    job.in_flight()
+    job.process.terminate()
+    job.ends()
+    grow(lake, 1)
+    assert Running(lake, tmp_path / "scratch", "--once", "--drain").ends()[0] == 0
+    assert_same_as_replay(lake)
