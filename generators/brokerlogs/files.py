@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 _BLOCK = 1 << 18
 
 
+class Stopped(Exception):
+    """The reader was told to stop in the middle of a compressed file."""
+
+
 class Bytes:
     """The (decompressed) bytes of a file from `position` on; reads never raise, `damage` says what went wrong.
 
-    A plain file may grow: after an empty read a later one can bring more.
+    A plain file may grow: after an empty read a later one can bring more. A compressed one may take long without
+    giving anything: there `stop` is asked, and where it says yes Stopped is raised.
     """
 
-    def __init__(self, path: Path, position: int = 0) -> None:
+    def __init__(self, path: Path, position: int = 0, stop: Callable[[], bool] = lambda: False) -> None:
+        self._stop = stop
         self.path = path
         self.damage: str | None = None
         self.skipped = 0
@@ -70,6 +77,8 @@ class Bytes:
         return b"".join(parts)
 
     def _inflate_some(self, limit: int) -> bytes | None:
+        if self._stop():
+            raise Stopped
         block = self._pending or os.read(self._descriptor, _BLOCK)
         try:
             part = self._inflate.decompress(block, limit)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from generators.brokerlogs.lines import LONGEST
 from generators.brokerlogs.reader import PlaceLost, SeriesReader, first_not_done
 from generators.brokerlogs.series import Series
 
@@ -99,6 +100,17 @@ def test_a_torn_line_waits_for_its_end_and_ends_with_its_file(tmp_path: Path) ->
     log.rename(tmp_path / "rep.log.1")
     log.write_bytes(b"4 next\n")
     assert _rest(reader) == b"3 cut o\n4 next\n"
+
+
+def test_a_line_of_no_end_is_given_in_parts_and_ends_with_its_file(tmp_path: Path) -> None:
+    log, limit = tmp_path / "rep.log", LONGEST + 1
+    log.write_bytes(b"1 whole\n" + b"\0" * 2 * limit)
+    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    read = _rest(reader, limit)
+    assert reader.torn == 2 * limit
+    log.rename(tmp_path / "rep.log.1")
+    log.write_bytes(b"2 next\n")
+    assert read + _rest(reader, limit) == b"1 whole\n" + b"\0" * 2 * limit + b"\n2 next\n"
 
 
 @pytest.mark.parametrize("restart", [False, True])
