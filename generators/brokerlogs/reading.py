@@ -107,7 +107,7 @@ class Reading:
         ended = False
         while not ended:
             going, began = Round(), monotonic()
-            while going.bytes < ROUND_BYTES and not ended and (going.rows or monotonic() - began < PERIOD_S):
+            while not ended and (going.bytes < ROUND_BYTES if going.rows else monotonic() - began < PERIOD_S):
                 step(self.tails, going, stop)
                 ended = done(self.tails) or stop()
             self.bytes += going.bytes

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from generators.brokerlogs.lines import LONGEST
 from generators.brokerlogs.progress import times
 from generators.brokerlogs.tail import Tail
+from generators.printable import printable
 from pipelines.replication.row_rules import split
 
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
@@ -100,7 +101,7 @@ class IngestSummary:
         )
         told.extend(_broken(self.broken))
         told.extend(f"  {problem}" for problem in self.problems)
-        return told
+        return [printable(line) for line in told]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
