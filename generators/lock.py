@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
-from generators.files import StorageOptions, local_path, object_store
+from generators.files import StorageOptions, local_path, object_store, path_part
 from generators.lease import Lease, LeaseTaken, Renewal, verify
 
 
@@ -59,7 +58,7 @@ def verify_role(lake: str, role: str, token: str | None, storage_options: Storag
 
 
 def _path(role: str, kind: str) -> str:
-    return f"_locks/{quote(role, safe=':')}.{kind}"
+    return f"_locks/{path_part(role, safe=':')}.{kind}"
 
 
 @contextmanager

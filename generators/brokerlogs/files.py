@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from generators.printable import printable
+
 _BLOCK = 1 << 18
 
 
@@ -23,7 +25,7 @@ class Bytes:
 
     def __init__(self, path: Path, position: int = 0, stop: Callable[[], bool] = lambda: False) -> None:
         self._stop = stop
-        self.path = path
+        self.path, self._name = path, printable(str(path))
         self.damage: str | None = None
         self.skipped = 0
         self.compressed = path.name.endswith(".gz")
@@ -34,7 +36,7 @@ class Bytes:
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            self.damage = f"{path}: cannot be read ({error.strerror}), left out"
+            self.damage = f"{self._name}: cannot be read ({error.strerror}), left out"
             return
         self._skip_to(position)
 
@@ -49,7 +51,7 @@ class Bytes:
         try:
             return self._read_gzip(limit) if self.compressed else os.read(self._descriptor, limit)
         except OSError as error:
-            self.damage = f"{self.path}: reading stopped ({error.strerror}), what was read before counts"
+            self.damage = f"{self._name}: reading stopped ({error.strerror}), what was read before counts"
             return b""
 
     def head(self, length: int) -> bytes:
@@ -83,11 +85,11 @@ class Bytes:
         try:
             part = self._inflate.decompress(block, limit)
         except zlib.error as error:
-            self.damage = f"{self.path}: broken gzip ({error}), what could be read before counts"
+            self.damage = f"{self._name}: broken gzip ({error}), what could be read before counts"
             return None
         if not block and not part:
             if self._inside:
-                self.damage = f"{self.path}: truncated gzip, what could be read before its end counts"
+                self.damage = f"{self._name}: truncated gzip, what could be read before its end counts"
             return None
         self._inside, self._pending = True, self._inflate.unconsumed_tail
         if self._inflate.eof:  # a gzip file may hold several members

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +207,7 @@ def first_not_done(series: Series, place: Place | None) -> Series:
     """The series without the files that were finished before `place` was lost."""
     done = set(place.done) if place else set()
     fresh = [path.name for path in series.files() if not any(_digest(Bytes(path).read(n)) == d for d, n in done)]
-    return Series(series.folder, series.live, frozenset([*fresh, series.live]), series.numbered)
+    return replace(series, given=frozenset([*fresh, series.live]))
 
 
 def _digest(head: bytes) -> str:
