@@ -108,9 +108,16 @@ def _sign(descriptor: int) -> None:
     os.pwrite(descriptor, json.dumps(signature).encode(), 0)
 
 
+_PROC = Path("/proc/self")
+"""Where a system has it, that of a process is there as long as the process."""
+
+
 def _holder(descriptor: int) -> str:
     try:
         who = json.loads(os.pread(descriptor, 4096, 0))
-        return f"process {who['pid']} on {who['host']} since {who['started']}"
+        named = f"process {int(who['pid'])} on {who['host']} since {who['started']}"
+        if who["host"] == socket.gethostname() and not Path(f"/proc/{int(who['pid'])}").exists() and _PROC.exists():
+            return f"a process without a name: the last to sign it was {named}, which is gone"
+        return named
     except (ValueError, KeyError, TypeError):
         return "a process that has not yet said its name"

@@ -253,4 +253,6 @@ class Tail:
             return []
         if not self._flushed:
             self._flush()
-        return self.take(UNBOUNDED) + self.tell(self._heartbeat.told(allowed_us))
+        told = self._heartbeat.told(allowed_us)
+        self.words.extend(f"{self.source.source_id}: {word}" for word in self._heartbeat.words())
+        return self.take(UNBOUNDED) + self.tell(told)
