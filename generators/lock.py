@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -108,16 +109,30 @@ def _sign(descriptor: int) -> None:
     os.pwrite(descriptor, json.dumps(signature).encode(), 0)
 
 
-_PROC = Path("/proc/self")
-"""Where a system has it, that of a process is there as long as the process."""
+def _doubt(pid: int, signed: datetime) -> str | None:
+    """Why the process with this number cannot be the one that signed; None where it can, or nothing tells."""
+    boot = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
+    if boot is None or not Path("/proc/self/stat").exists():
+        return None
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]
+    except OSError:
+        return "which cannot be seen here any more"
+    began = time.time() - boot + int(ticks) / os.sysconf("SC_CLK_TCK")
+    return "whose number is another process's now" if began > signed.timestamp() + _SLACK_S else None
+
+
+_SLACK_S = 5
+"""A signature holds whole seconds, and clocks are slewed."""
 
 
 def _holder(descriptor: int) -> str:
     try:
         who = json.loads(os.pread(descriptor, 4096, 0))
         named = f"process {int(who['pid'])} on {who['host']} since {who['started']}"
-        if who["host"] == socket.gethostname() and not Path(f"/proc/{int(who['pid'])}").exists() and _PROC.exists():
-            return f"a process without a name: the last to sign it was {named}, which is gone"
+        here = who["host"] == socket.gethostname()
+        if here and (doubt := _doubt(int(who["pid"]), datetime.fromisoformat(who["started"]))):
+            return f"a process that has not said its name: the last to do so was {named}, {doubt}"
         return named
     except (ValueError, KeyError, TypeError):
         return "a process that has not yet said its name"

@@ -82,13 +82,22 @@ def _refused(lake: Path, content: bytes) -> str:
     return str(refused.value)
 
 
-def test_a_holder_on_this_host_that_is_gone_or_another_process_now_is_not_named_for_sure(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells since when a process runs")
+def test_a_holder_on_this_host_that_is_gone_is_not_named_for_sure(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     started = {"host": socket.gethostname(), "pid": gone.pid, "started": "2026-01-01T00:00:00+00:00"}
     said = _refused(tmp_path, json.dumps(started).encode())
-    assert f"the last to sign it was process {gone.pid} on {socket.gethostname()} since 2026-01-01" in said
-    assert "which is gone" in said
+    assert f"the last to do so was process {gone.pid} on {socket.gethostname()} since 2026-01-01" in said
+    assert "which cannot be seen here any more" in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells since when a process runs")
+def test_a_number_that_is_another_process_now_is_not_taken_for_the_one_that_signed(tmp_path: Path) -> None:
+    started = {"host": socket.gethostname(), "pid": os.getpid(), "started": "2020-01-01T00:00:00+00:00"}
+    said = _refused(tmp_path, json.dumps(started).encode())
+    assert f"the last to do so was process {os.getpid()} on {socket.gethostname()} since 2020-01-01" in said
+    assert "whose number is another process's now" in said
 
 
 def test_a_holder_on_another_host_is_named_with_its_host(tmp_path: Path) -> None:
