@@ -1,6 +1,6 @@
 """Logs that would fill the memory or keep a reader busy for hours: it stays small, says how far it is, and stops.
 
-HWMARK_HOSTILE_MB=1000 pytest tests/faults/test_ingest_hostile.py tries the full size.
+HOSTILE_MB=1000 pytest tests/faults/test_ingest_hostile.py tries the full size (a name with HWMARK_ would be a setting).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from generators.lake import read_events
 from pipelines.setup import share_compiled_kernels
 from tests.unit.brokerlogs.log_lines import recorded
 
-MB = int(os.environ.get("HWMARK_HOSTILE_MB", "200"))
+MB = int(os.environ.get("HOSTILE_MB", "200"))
 MOST_MEMORY_MB = 400
 """Of the whole process, of which 300 are its libraries; the full size needs no more than the small one."""
 BEFORE, AFTER = recorded(2, 0).encode(), recorded(2, 7, ms=900).encode()
