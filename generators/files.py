@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
@@ -30,6 +31,12 @@ def local_path(lake: str) -> Path | None:
     if parts.scheme == "file":
         return Path(unquote(parts.path))
     return None if "://" in lake else Path(lake)
+
+
+def path_part(name: str, safe: str = "") -> str:
+    """A name as one part of a path, quoted; a long one is cut, as file systems take 255 bytes, with a hash."""
+    quoted = quote(name, safe=safe)
+    return quoted if len(quoted) <= 200 else f"{quoted[:120]}~{sha256(name.encode()).hexdigest()}"
 
 
 def file_system(uri: str, storage_options: StorageOptions | None = None) -> FileSystem:

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +23,33 @@ LASTS = timedelta(seconds=60)
 RENEWED_EVERY = LASTS / 3
 SKEW = timedelta(seconds=30)
 """So far the clocks of two hosts may be apart: a lease is taken over only when it has been over for so long."""
+
+
+RESOLUTION = timedelta(seconds=1)
+"""Of the times that stores give their objects."""
+RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
+"""When a lease ended that its holder has given back."""
+
+
+class Steady:
+    """The time (UTC) as this machine had it at first, going on evenly however its clock is set meanwhile."""
+
+    def __init__(self, wall: Callable[[], datetime] | None = None, steady: Callable[[], float] | None = None) -> None:
+        self._steady = steady or _seconds
+        self._began, self._from = (wall or _wall)(), self._steady()
+
+    def __call__(self) -> datetime:
+        return self._began + timedelta(seconds=self._steady() - self._from)
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)
+
+
+def _seconds() -> float:
+    """Seconds that go on while the machine sleeps, where the system counts them."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class LeaseTaken(RuntimeError):
@@ -60,6 +88,11 @@ class Signature:
     def content(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 
+    @property
+    def released(self) -> bool:
+        """Whether the holder has given it back."""
+        return self.over(RELEASED)
+
     def over(self, now: datetime, by: timedelta = timedelta()) -> bool:
         """Whether the lease has expired, `by` so long."""
         return now >= datetime.fromisoformat(self.expires) + by
@@ -71,11 +104,15 @@ class Signature:
 
 
 class Lease:
-    """The lease at `path` of an object store, for this process; `now` is the wall clock (aware)."""
+    """The lease at `path` of an object store, for this process; `now` is the time (aware), by default a Steady.
 
-    def __init__(self, store: ObjectStore, path: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self.store, self.path, self._now = store, path, now
-        self._mine = Signature.new(now())
+    No clock that is set makes two holders: the holder goes by a clock of its own that nobody sets, and whoever finds
+    the lease expired by the wall clock asks the store, by its one clock, when it was renewed last.
+    """
+
+    def __init__(self, store: ObjectStore, path: str, now: Callable[[], datetime] | None = None) -> None:
+        self.store, self.path, self._now = store, path, now or Steady()
+        self._mine = Signature.new(self._now())
         self._tag: str | None = None
         self._lost: str | None = None
 
@@ -89,6 +126,12 @@ class Lease:
         there = read(self.store, self.path)
         if there is not None and not there[0].over(self._now(), by=SKEW):
             raise LeaseTaken(there[0].words())
+        if there is not None and not there[0].released and (age := age_of(self.store, self.path)) <= LASTS + RESOLUTION:
+            seconds = age.total_seconds()
+            raise LeaseTaken(
+                f"{there[0].words()}, and by the clock of the store it was renewed {seconds:.0f} s ago: "
+                "set the clocks of both machines right"
+            )
         if whom := self._put(self._mine.until(self._now() + LASTS), there[1] if there else None):
             raise LeaseTaken(whom)
 
@@ -108,7 +151,7 @@ class Lease:
     def release(self) -> None:
         """Leave the lease to the next: it is over at once, with no need to wait for clocks."""
         if self._lost is None:
-            self._put(self._mine.until(self._now() - SKEW), self._tag)
+            self._put(self._mine.until(RELEASED), self._tag)
 
     def _put(self, next: Signature, tag: str | None) -> str | None:
         """Writes where the object still has `tag`, or is not there for None; else says who was faster."""
@@ -163,6 +206,20 @@ def read(store: ObjectStore, path: str) -> tuple[Signature, str | None] | None:
         return Signature(**json.loads(content)), found.meta["e_tag"]
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} holds {content[:80]!r}, which is no lease: remove that object") from error
+
+
+def age_of(store: ObjectStore, path: str) -> timedelta:
+    """How long ago the object was put, by the clock of the store alone: that of an object put just now is asked for."""
+    import obstore
+
+    probe = f"{path}.{uuid.uuid4().hex}"
+    obstore.put(store, probe, b"")
+    try:
+        now: datetime = obstore.head(store, probe)["last_modified"]
+    finally:
+        obstore.delete(store, probe)
+    put: datetime = obstore.head(store, path)["last_modified"]
+    return now - put
 
 
 def verify(store: ObjectStore, path: str, token: str) -> None:

@@ -6,13 +6,13 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
-from generators.files import StorageOptions, local_path, object_store
+from generators.files import StorageOptions, local_path, object_store, path_part
 from generators.lease import Lease, LeaseTaken, Renewal, verify
 
 
@@ -59,7 +59,7 @@ def verify_role(lake: str, role: str, token: str | None, storage_options: Storag
 
 
 def _path(role: str, kind: str) -> str:
-    return f"_locks/{quote(role, safe=':')}.{kind}"
+    return f"_locks/{path_part(role, safe=':')}.{kind}"
 
 
 @contextmanager
@@ -109,9 +109,30 @@ def _sign(descriptor: int) -> None:
     os.pwrite(descriptor, json.dumps(signature).encode(), 0)
 
 
+def _doubt(pid: int, signed: datetime) -> str | None:
+    """Why the process with this number cannot be the one that signed; None where it can, or nothing tells."""
+    boot = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
+    if boot is None or not Path("/proc/self/stat").exists():
+        return None
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]
+    except OSError:
+        return "which cannot be seen here any more"
+    began = time.time() - boot + int(ticks) / os.sysconf("SC_CLK_TCK")
+    return "whose number is another process's now" if began > signed.timestamp() + _SLACK_S else None
+
+
+_SLACK_S = 5
+"""A signature holds whole seconds, and clocks are slewed."""
+
+
 def _holder(descriptor: int) -> str:
     try:
         who = json.loads(os.pread(descriptor, 4096, 0))
-        return f"process {who['pid']} on {who['host']} since {who['started']}"
+        named = f"process {int(who['pid'])} on {who['host']} since {who['started']}"
+        here = who["host"] == socket.gethostname()
+        if here and (doubt := _doubt(int(who["pid"]), datetime.fromisoformat(who["started"]))):
+            return f"a process that has not said its name: the last to do so was {named}, {doubt}"
+        return named
     except (ValueError, KeyError, TypeError):
         return "a process that has not yet said its name"

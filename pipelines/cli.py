@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from pipelines.console import echo
 from pipelines.errors import UsageError
 from pipelines.umask import umask_restored
 
@@ -39,10 +40,7 @@ class Commands(TyperGroup):
         except (TyperException, typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            if ctx.meta.get(_DEBUG):
-                traceback.print_exc()
-            else:
-                typer.echo(f"hwmark: {_one_line(error)}", err=True)
+            echo(traceback.format_exc() if ctx.meta.get(_DEBUG) else f"hwmark: {_one_line(error)}", err=True)
             raise typer.Exit(_status(error)) from error
 
 
@@ -156,7 +154,7 @@ def schema(
     if table is not None and table not in known:
         raise UsageError(f"there is no table {table}; {nearest(table, known)}")
     for name in [table] if table else known:
-        typer.echo(known[name].describe() + "\n")
+        echo(known[name].describe() + "\n")
 
 
 @ingest_app.command("logs")
@@ -199,7 +197,7 @@ def ingest_logs(
             stop=_until_told(),
             storage_options=settings.lake.storage_options,
         )
-    typer.echo("\n".join(summary.lines()))
+    echo("\n".join(summary.lines()))
 
 
 def _until_told() -> threading.Event:
@@ -267,7 +265,7 @@ def run(
             accept_removal=accept_removal,
             skip_files=skip_file or (),
         )
-    typer.echo(run_line(summary))
+    echo(run_line(summary))
     if fail_on_alert and _alerts(settings, _now()):
         raise typer.Exit(FIRING)
 
@@ -298,12 +296,12 @@ def check(
     settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     now = _now()
     for line in jobs.verdicts(settings, now):
-        typer.echo(str(line))
+        echo(str(line))
     summary = jobs.judge(settings, now)
-    typer.echo("\n".join(summary.lines()))
+    echo("\n".join(summary.lines()))
     firing = _alerts(settings, now)
     if summary.failed and not fail_on_check:
-        typer.echo("Expectations failed: --fail-on-check makes that exit status 4.")
+        echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if fail_on_alert and firing:
         raise typer.Exit(FIRING)
     if fail_on_check and summary.failed:
@@ -317,9 +315,9 @@ def _alerts(settings: Settings, now: datetime) -> bool:
 
     states = jobs.alerts(settings, now)
     for state in states:
-        typer.echo(alert_line(state))
+        echo(alert_line(state))
     if not states:
-        typer.echo("No alert is firing.")
+        echo("No alert is firing.")
     return any(state.firing for state in states)
 
 
@@ -340,7 +338,7 @@ def demo(
     from pipelines.demo import new_lake
 
     settings = _settings(config, lake={"path": new_lake(lake)})
-    run_demo(settings, typer.echo)
+    run_demo(settings, echo)
 
 
 @app.command()
@@ -363,7 +361,7 @@ def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> 
         silver_days=keep.silver_days,
         storage_options=settings.lake.storage_options,
     ):
-        typer.echo(line)
+        echo(line)
 
 
 @app.command()
@@ -439,13 +437,13 @@ def simulate(
     way = command.Way(format.value, out, lake is not None, truth, fleet)
     settings = _settings(config, lake={"path": lake}, simulate=given)
     if list_:
-        command.show_list(typer.echo)
+        command.show_list(echo)
     elif scenario:
-        command.play(settings, scenario, given, explain, way, typer.echo)
+        command.play(settings, scenario, given, explain, way, echo)
     elif explain:
         raise UsageError("--explain tells a scenario step by step and needs --scenario; --list names them")
     else:
-        command.simulate(settings, given, way, typer.echo)
+        command.simulate(settings, given, way, echo)
 
 
 @app.command()
@@ -533,7 +531,7 @@ def show(
     limits = jobs.limits(settings, asked if since else jobs.DAY)
     wanted = look.Filter(cluster, topic, partition)
     question = shown.Question(what.value, wanted, limits, asked, limit, format.value)
-    typer.echo(shown.show(look.Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
+    echo(shown.show(look.Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
 
 
 def main() -> None:

@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
+from generators.printable import printable, printable_lines
+
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.streaming.follow import Batch, InFlight, RunSummary
@@ -15,17 +19,27 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Prints text of any number of lines; names in it that others chose can do nothing to a terminal."""
+    typer.echo(printable_lines(text), err=err)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Say]:
     """A function that shows how far `what` has come: in place on a terminal, else a line each, on stderr."""
     if not sys.stderr.isatty():
-        yield lambda text: print(f"{what}: {text}", file=sys.stderr, flush=True)
+        yield lambda text: print(f"{what}: {printable(text)}", file=sys.stderr, flush=True)
         return
     from rich.console import Console
     from rich.markup import escape
 
     with Console(stderr=True).status(what) as status:
-        yield lambda text: status.update(f"{what}: {escape(text)}")
+        yield lambda text: status.update(f"{what}: {escape(printable(text))}")
 
 
 def log_to_stderr(debug: bool) -> None:
@@ -33,7 +47,7 @@ def log_to_stderr(debug: bool) -> None:
     logger = logging.getLogger("hwmark")
     if not logger.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.setFormatter(_Plain("%(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if debug else logging.WARNING)
 
@@ -60,4 +74,4 @@ def run_line(summary: RunSummary) -> str:
 
 def alert_line(state: AlertState) -> str:
     """One alert."""
-    return f"{state.state.upper()} {state.severity} {state.rule}: {state.summary}"
+    return printable(f"{state.state.upper()} {state.severity} {state.rule}: {state.summary}")

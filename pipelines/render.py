@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from generators.printable import printable
+
 Row = Mapping[str, Any]
 
 
@@ -21,7 +23,8 @@ def as_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 def as_json(rows: Sequence[Row]) -> str:
     """One JSON array, a row a line; times are ISO 8601."""
-    return "[" + ",\n ".join(json.dumps(row, default=_plain) for row in rows) + "]"
+    text = ",\n ".join(json.dumps(row, default=_plain) for row in rows)
+    return "[" + text.replace("\x7f", "\\u007f") + "]"
 
 
 def as_csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
@@ -46,7 +49,7 @@ def _cell(row: Row, column: str) -> str:
         return f"{value:%Y-%m-%d %H:%M:%S}.{value.microsecond // 1000:03}"
     if isinstance(value, list):
         return ",".join(map(str, value))
-    return str(value)
+    return printable(str(value))
 
 
 def _value(row: Row, column: str) -> Any:
@@ -60,7 +63,9 @@ def _value(row: Row, column: str) -> Any:
 def _field(value: Any) -> Any:
     if isinstance(value, datetime):
         return _plain(value)
-    return json.dumps(_plain(value)) if isinstance(value, list | dict) else value
+    if isinstance(value, list | dict):
+        return json.dumps(_plain(value))
+    return printable(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from generators.printable import printable
 from pipelines import render, sentences
 from pipelines.known import refuse_unknown, refuse_unwritten
 from pipelines.look import VIEWS, Filter, Lake, newest, presents, rows, tally
@@ -77,9 +78,9 @@ def _since(lake: Lake, asked: Question) -> Filter:
 
 def _view(seen: Survey, asked: Question) -> Iterator[str]:
     if asked.view == "health":
-        return _health(seen, asked)
+        return map(printable, _health(seen, asked))
     if asked.view == "regressions":
-        return _regressions(seen, asked)
+        return map(printable, _regressions(seen, asked))
     return iter(()) if asked.view == "verdict" else _table(seen.lake, asked)
 
 

@@ -47,7 +47,7 @@ def follower(lines: Array, following: Array, n: int, i: int, kind: int, last: bo
     """The next line of i's thread if it has that shape and comes in time: (line, -1 for none or -2 for undecided)."""
     j = following[i]
     limit = lines[i].ts + FETCH_MS
-    if j < 0:
+    if j < 0 or j >= n:
         return -1 if last or _passed(lines, i + 1, n, limit) else -2
     if lines[j].kind != kind or _passed(lines, i + 1, j + 1, limit):
         return -1
@@ -88,7 +88,7 @@ def fetch_of_thread(
     tried = lines[i].kind != PROPOSED
     j = following[i]
     while True:
-        if j < 0:
+        if j < 0 or j >= n:
             return (-1 if last or _passed(lines, i + 1, n, limit) else -2), -1
         kind = lines[j].kind
         same = lines[j].place == place

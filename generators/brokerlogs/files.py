@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+from generators.printable import printable
+
 _BLOCK = 1 << 18
+
+
+class Stopped(Exception):
+    """The reader was told to stop in the middle of a compressed file."""
 
 
 class Bytes:
     """The (decompressed) bytes of a file from `position` on; reads never raise, `damage` says what went wrong.
 
-    A plain file may grow: after an empty read a later one can bring more.
+    A plain file may grow: after an empty read a later one can bring more. A compressed one may take long without
+    giving anything: there `stop` is asked, and where it says yes Stopped is raised.
     """
 
-    def __init__(self, path: Path, position: int = 0) -> None:
-        self.path = path
+    def __init__(self, path: Path, position: int = 0, stop: Callable[[], bool] = lambda: False) -> None:
+        self._stop = stop
+        self.path, self._name = path, printable(str(path))
         self.damage: str | None = None
         self.skipped = 0
         self.compressed = path.name.endswith(".gz")
@@ -27,7 +36,7 @@ class Bytes:
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            self.damage = f"{path}: cannot be read ({error.strerror}), left out"
+            self.damage = f"{self._name}: cannot be read ({error.strerror}), left out"
             return
         self._skip_to(position)
 
@@ -42,7 +51,7 @@ class Bytes:
         try:
             return self._read_gzip(limit) if self.compressed else os.read(self._descriptor, limit)
         except OSError as error:
-            self.damage = f"{self.path}: reading stopped ({error.strerror}), what was read before counts"
+            self.damage = f"{self._name}: reading stopped ({error.strerror}), what was read before counts"
             return b""
 
     def head(self, length: int) -> bytes:
@@ -70,15 +79,17 @@ class Bytes:
         return b"".join(parts)
 
     def _inflate_some(self, limit: int) -> bytes | None:
+        if self._stop():
+            raise Stopped
         block = self._pending or os.read(self._descriptor, _BLOCK)
         try:
             part = self._inflate.decompress(block, limit)
         except zlib.error as error:
-            self.damage = f"{self.path}: broken gzip ({error}), what could be read before counts"
+            self.damage = f"{self._name}: broken gzip ({error}), what could be read before counts"
             return None
         if not block and not part:
             if self._inside:
-                self.damage = f"{self.path}: truncated gzip, what could be read before its end counts"
+                self.damage = f"{self._name}: truncated gzip, what could be read before its end counts"
             return None
         self._inside, self._pending = True, self._inflate.unconsumed_tail
         if self._inflate.eof:  # a gzip file may hold several members

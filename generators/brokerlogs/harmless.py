@@ -123,7 +123,7 @@ Unable to alter partition reassignment for {}
 Successfully altered {} out of {} partition reassignment(s).
 AssignReplicasToDirsRequest from broker {} references {}
 Broker {} assigned partition {}:{} to {} dir {}
-{}-{} has overlapping ISR={} and ELR={}
+{} has overlapping ISR={} and ELR={}
 """
 _CLUSTER_CONTROL = """
 No previous registration found for broker {}

@@ -61,16 +61,19 @@ def ingest_logs(
     found = _discover(paths)
     stop = stop or threading.Event()
     with ExitStack() as roles:
-        reader = Reader(cluster, timezone, internal_topics, follow, clock_offsets or {})
+        reader = Reader(cluster, timezone, internal_topics, follow, clock_offsets or {}, stop)
         ingest = _Ingest(reader, lake, storage_options, roles, Runs(coalesce_ms) if coalesce_ms else None)
         ingest.take_up(found, found.sources)
         reading = ingest.reading
         for going in (
-            reading.following(stop, grace_ms, lambda: ingest.look_round(paths)) if follow else reading.rounds()
+            reading.following(stop, grace_ms, lambda: ingest.look_round(paths))
+            if follow
+            else reading.rounds(stop.is_set)
         ):
-            ingest.commit(going)
+            if going.rows:
+                ingest.commit(going)
             if on_progress:
-                on_progress(reading.summary().lines()[0])
+                on_progress(reading.progress())
             if stop.is_set():
                 break
         return ingest.checked(paths)
@@ -146,7 +149,7 @@ def read_logs(
     found, reading = _discover(paths), Reading(cluster)
     reader = Reader(cluster, timezone, internal_topics, clock_offsets=clock_offsets or {})
     reading.take_up(reader.tails(found, found.sources, {}))
-    tables = [going.table() for going in reading.rounds()]
+    tables = [going.table() for going in reading.rounds() if going.rows]
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 
 

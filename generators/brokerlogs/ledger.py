@@ -7,11 +7,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from pyarrow.fs import FileType
 
-from generators.files import StorageOptions, file_system, local_path
+from generators.files import StorageOptions, file_system, local_path, path_part
 from generators.lake import committed, read_events
 
 
@@ -73,7 +72,7 @@ class Ledger:
         return max(epochs.unique().to_pylist(), default=-1)
 
     def _path(self, source_id: str, version: int) -> str:
-        return f"_ingest/{quote(self.cluster, safe='')}/{quote(source_id, safe='')}/{version}.json"
+        return f"_ingest/{path_part(self.cluster)}/{path_part(source_id)}/{version}.json"
 
     def _write(self, path: str, content: bytes) -> None:
         folder = path.rpartition("/")[0]

@@ -30,5 +30,5 @@ LINE = np.dtype(
     ],
     align=True,
 )
-LONGEST = 8 << 20
+LONGEST = 1 << 20
 """Bytes; a longer line is counted as broken."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.brokerlogs.coalesce import Runs
+from generators.brokerlogs.files import Stopped
 from generators.brokerlogs.numbering import Numbering
 from generators.brokerlogs.progress import times
 from generators.brokerlogs.tail import Tail
@@ -71,14 +72,18 @@ def _coalesced(rows: pa.Table, repeats: np.ndarray) -> pa.Table:
     return rows.filter(pa.array(stay)).append_column("repeats", told)
 
 
-def step(tails: Sequence[Tail], into: Round) -> None:
+def step(tails: Sequence[Tail], into: Round, stop: Callable[[], bool] = lambda: False) -> None:
     """Read on where everything is given out, then give out what no source can still fall behind.
 
-    The horizon is the earliest time to which a source that goes on has been told.
+    The horizon is the earliest time to which a source that goes on has been told. Nothing more is read once `stop`
+    says yes.
     """
     for tail in tails:
-        if tail.drained and not tail.finished:
-            into.bytes += tail.pull()
+        if tail.drained and not tail.finished and not stop():
+            try:
+                into.bytes += tail.pull()
+            except Stopped:
+                break
     horizon = min((tail.told for tail in tails), default=0)
     for tail in tails:
         into.add(tail, tail.take(horizon))

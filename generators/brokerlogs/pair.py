@@ -29,6 +29,8 @@ LEVEL_MS, REOPEN_MS = 10_000, 1000
 """Log time in which a source shows its level, and for which that answer is not asked for again."""
 HOLE_LINES, HOLE_MS = 1000, 5000
 """Numbers, or log time, after which a missing `%sn` is lost (threads displaced lines by up to 745)."""
+AHEAD_LINES, AHEAD_BYTES = 1 << 18, 1 << 25
+"""The furthest that a decision looks ahead where neither time nor numbers go on, as in a stack trace of no end."""
 RESTART_MS = 1000
 """A JVM needs longer than this to come back and number from 1 again; a displaced line is not so far from its like."""
 FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
@@ -93,9 +95,13 @@ def decide(
     decisions = np.zeros(n, DECISION)
     for j in taken:
         decisions[j].taken = 1
-    following = next_of_thread(lines, n)
-    for i in range(n):
+    following, count, at_end = next_of_thread(lines, n), n, last
+    n = 0
+    for i in range(count):
         line, decision = lines[i], decisions[i]
+        while n < count and n - i < AHEAD_LINES and lines[n].end - line.start < AHEAD_BYTES:
+            n += 1
+        last = at_end or n < count
         kind = line.kind
         if line.ts < 0:
             line.ts = state.ts
@@ -147,4 +153,4 @@ def decide(
         if kind == RECORDED:
             state.full = 1
         state.broken, state.ts = kind == BROKEN, line.ts
-    return decisions, n
+    return decisions, count

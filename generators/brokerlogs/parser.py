@@ -13,7 +13,8 @@ from generators.brokerlogs.clock import Clock
 from generators.brokerlogs.controllerlog import METADATA_LOG
 from generators.brokerlogs.known import Known
 from generators.brokerlogs.lifecycle import NUMBERING
-from generators.brokerlogs.lines import DUMPED, LONGEST, RARE, TRUNCATING
+from generators.brokerlogs.lines import DUMPED, RARE, TRUNCATING
+from generators.brokerlogs.overlong import WholeLines
 from generators.brokerlogs.pair import STATE, decide
 from generators.brokerlogs.rare import PREFIX, RareLines
 from generators.brokerlogs.report import ParseReport
@@ -75,6 +76,7 @@ class SourceParser:
         self._scanner = Scanner(self._known, timezone)
         self._topic_ids: list[str] = []
         self._rare = RareLines(self._known, ParseReport())
+        self._lines = WholeLines()
         self._waiting = b""
         self._taken: list[int] = []
         self._decided = np.array([(-1, 0, 0, 0, -1, -1)], STATE)
@@ -101,11 +103,15 @@ class SourceParser:
         `last` ends the log: everything is decided, and a last line without an end is torn and left out. Feeding may
         go on after it, as with the next file of a series.
         """
-        events = self._read(self._waiting + data, last)
+        before = self._lines.overlong
+        pieces = self._lines.pieces(data)
+        self.report.overlong += self._lines.overlong - before
+        events = [self._read(self._waiting + piece, last=False) for piece in pieces]
         if last:
-            self.report.torn = bool(self._waiting)
-            self._waiting = b""
-        return events
+            events.append(self.flush())
+            self.report.torn = bool(self._lines.rest) or self._lines.dropped
+            self._lines = WholeLines()
+        return pa.concat_tables(events) if events else EVENTS.empty_table()
 
     def flush(self) -> pa.Table:
         """Decide what waits for lines to come, as when a live log stands still; an unfinished line is kept."""
@@ -138,7 +144,8 @@ class SourceParser:
                 "known": self._known.dump(),
                 "topic_ids": self._topic_ids,
                 "rare": self._rare.dump(),
-                "waiting": self._waiting.decode("latin-1"),
+                "waiting": (self._waiting + self._lines.rest).decode("latin-1"),
+                "dropped": self._lines.dropped,
                 "taken": self._taken,
                 "patterns": self._scanner.patterns,
                 "decided": pack(self._decided),
@@ -156,7 +163,8 @@ class SourceParser:
         parser._known.load(held["known"])
         parser._topic_ids.extend(held["topic_ids"])
         parser._rare.load(held["rare"])
-        parser._waiting = held["waiting"].encode("latin-1")
+        lines, end, rest = held["waiting"].encode("latin-1").rpartition(b"\n")
+        parser._waiting, parser._lines = lines + end, WholeLines(rest, held.get("dropped", False))
         parser._taken = held["taken"]
         parser._scanner.patterns = [(ms, grade) for ms, grade in held.get("patterns", [])]
         parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
@@ -165,13 +173,13 @@ class SourceParser:
     def _read(self, data: bytes, last: bool) -> pa.Table:
         buf = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(buf == 10)
-        lines, whole = self._scanner.lines(data, buf, ends), int(ends[-1]) + 1 if len(ends) else 0
+        lines = self._scanner.lines(data, buf, ends)
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
         before = int(self._decided["ts"][0])
         decisions, stop = decide(buf, lines, len(lines), taken, self._known.state, self._decided[0], self._level, last)
-        rest = int(lines["start"][stop]) if stop < len(lines) else whole
+        rest = int(lines["start"][stop]) if stop < len(lines) else len(data)
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
-        self._waiting = data[rest:] if stop < len(lines) else data[rest : rest + LONGEST + 1]
+        self._waiting = data[rest:]
         telling = self._tell(buf, lines, decisions, stop, before)
         self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
         latest = int(lines["ts"][:stop].max(initial=0)) - self.clock.most(int(self._source["broker"][0]))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from generators.brokerlogs.files import Bytes
+from generators.brokerlogs.lines import LONGEST
 from generators.brokerlogs.series import Series, written
 
 HEAD = 1024
-LONGEST_LINE = 1 << 20
 REMEMBERED = 100
 
 
@@ -40,17 +41,25 @@ class Place:
 class SeriesReader:
     """Reads a series line by line, oldest file first, going on at `place` where one is given.
 
-    `at_end` is true when the last read found nothing more; a live file may still grow.
+    `at_end` is true when the last read found nothing more; a live file may still grow. Raises Stopped where a
+    compressed file takes long and `stop` says yes.
     """
 
-    def __init__(self, series: Series, place: Place | None = None, done: tuple[tuple[str, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        series: Series,
+        place: Place | None = None,
+        done: tuple[tuple[str, int], ...] = (),
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.series = series
         self.at_end = False
         self._from = place
+        self._stop = stop
         self._done = place.done if place else done
         self._file: Bytes | None = None
         self._head = self._rest = b""
-        self._position = 0
+        self._position = self._endless = 0
         self._damage: list[str] = []
         self._missing: str | None = None
 
@@ -64,7 +73,7 @@ class SeriesReader:
     @property
     def torn(self) -> int:
         """Bytes at the end of the file that are not a whole line yet."""
-        return len(self._rest)
+        return self._endless + len(self._rest)
 
     @property
     def growing(self) -> bool:
@@ -82,7 +91,10 @@ class SeriesReader:
         return why
 
     def read(self, limit: int) -> bytes:
-        """About `limit` bytes of whole lines; empty at the end. Raises PlaceLost where the files are other ones now."""
+        """About `limit` bytes of whole lines, or a part of one that is too long; empty at the end.
+
+        Raises PlaceLost where the files are other ones now.
+        """
         while self._file is not None or self._begin():
             if lines := self._lines(limit):
                 self.at_end = False
@@ -98,9 +110,10 @@ class SeriesReader:
 
     def _end_line(self) -> bytes:
         """The torn last line with an end put to it, of a file that nobody goes on writing."""
-        line, self._rest = self._rest, b""
+        torn, line, self._rest = self.torn, self._rest, b""
         self._advance(line)
-        return line + b"\n" if line else b""
+        self._endless = 0
+        return line + b"\n" if torn else b""
 
     def _begin(self) -> bool:
         path = self._find(self._from) if self._from else self.series.first()
@@ -113,8 +126,8 @@ class SeriesReader:
 
     def _open(self, path: Path, position: int) -> None:
         self._damage = self.damage()
-        self._file = Bytes(path, position)
-        self._position, self._rest = position, b""
+        self._file = Bytes(path, position, self._stop)
+        self._position, self._rest, self._endless = position, b"", 0
 
     def _enter(self, following: Path) -> None:
         """Leave the file at hand as done, and begin the next."""
@@ -136,9 +149,10 @@ class SeriesReader:
             if not data:
                 return b""
             self._rest += data
-            end = self._rest.rfind(b"\n") + 1 or (len(self._rest) if len(self._rest) > LONGEST_LINE else 0)
+            end = self._rest.rfind(b"\n") + 1 or (len(self._rest) if len(self._rest) > LONGEST else 0)
             lines, self._rest = self._rest[:end], self._rest[end:]
             self._advance(lines)
+            self._endless = 0 if lines.endswith(b"\n") else self._endless + len(lines)
             if lines:
                 return lines
 
@@ -158,9 +172,21 @@ class SeriesReader:
     def _find(self, place: Place | None) -> Path:
         """The newest file that begins as `place` says and reaches so far."""
         for path in reversed(self.series.files()):
-            if place and _digest(Bytes(path).read(place.length)) == place.digest and _reaches(path, place.position):
+            if (
+                place
+                and _digest(Bytes(path).read(place.length)) == place.digest
+                and self._reaches(path, place.position)
+            ):
                 return path
         raise PlaceLost
+
+    def _reaches(self, path: Path, position: int) -> bool:
+        if path.name.endswith(".gz"):
+            return Bytes(path, position, self._stop).skipped == position
+        try:
+            return path.stat().st_size >= position
+        except OSError:
+            return False
 
     def _following(self) -> Path | None:
         """The file to read after the one at hand; None while there is none."""
@@ -181,7 +207,7 @@ def first_not_done(series: Series, place: Place | None) -> Series:
     """The series without the files that were finished before `place` was lost."""
     done = set(place.done) if place else set()
     fresh = [path.name for path in series.files() if not any(_digest(Bytes(path).read(n)) == d for d, n in done)]
-    return Series(series.folder, series.live, frozenset([*fresh, series.live]), series.numbered)
+    return replace(series, given=frozenset([*fresh, series.live]))
 
 
 def _digest(head: bytes) -> str:
@@ -190,15 +216,6 @@ def _digest(head: bytes) -> str:
 
 def _begins(path: Path, head: bytes) -> bool:
     return Bytes(path).read(len(head)) == head
-
-
-def _reaches(path: Path, position: int) -> bool:
-    if path.name.endswith(".gz"):
-        return Bytes(path, position).skipped == position
-    try:
-        return path.stat().st_size >= position
-    except OSError:
-        return False
 
 
 def _same(path: Path, stat: os.stat_result | None) -> bool:

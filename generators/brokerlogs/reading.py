@@ -38,6 +38,7 @@ class Reader:
     internal_topics: bool = True
     follow: bool = False
     clock_offsets: Mapping[str, int] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
 
     def tails(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tail]:
         """Those sources of `found` that are `new`, each from where its state says."""
@@ -51,6 +52,7 @@ class Reader:
                 state=states.get(source.source_id),
                 follow=self.follow,
                 chunk=CHUNK,
+                stop=self.stop.is_set,
             )
             for source in new
         ]
@@ -78,7 +80,7 @@ class Reading:
         self.cluster = cluster
         self.tails: list[Tail] = []
         self.words: dict[str, None] = {}
-        self.commits = 0
+        self.commits = self.bytes = 0
         self._began = monotonic()
         self._sources: dict[str, SourceSummary] = {}
         self._broken: Counter[str] = Counter()
@@ -100,26 +102,23 @@ class Reading:
         mine = source.series.folder, source.series.live
         return all((tail.source.series.folder, tail.source.series.live) != mine for tail in self.tails)
 
-    def rounds(self) -> Iterator[Round]:
-        """Rounds of rows until everything there is was given out."""
-        while True:
-            going = Round()
-            while going.bytes < ROUND_BYTES and not (finished := self._step(going)):
-                pass
-            if going.rows:
+    def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Round]:
+        """Rounds until everything there is was given out, or `stop` says yes; one that read much may have no rows."""
+        ended = False
+        while not ended:
+            going, began = Round(), monotonic()
+            while not ended and (going.bytes < ROUND_BYTES if going.rows else monotonic() - began < PERIOD_S):
+                step(self.tails, going, stop)
+                ended = done(self.tails) or stop()
+            self.bytes += going.bytes
+            if going.rows or going.bytes:
                 yield going
-            if finished:
-                return
-
-    def _step(self, going: Round) -> bool:
-        step(self.tails, going)
-        return done(self.tails)
 
     def following(self, stop: threading.Event, grace_ms: int, look_round: Callable[[], None]) -> Iterator[Round]:
         """Rounds as the files grow, one a second at least while there is anything to say, until `stop`."""
         while not stop.is_set():
             began = monotonic()
-            yield from self.rounds()
+            yield from self.rounds(stop.is_set)
             beats = Round()
             for tail in self.tails:
                 beats.add(tail, tail.beat(grace_ms * 1000 // 2))
@@ -138,6 +137,10 @@ class Reading:
         count_broken(self._broken, events)
         for source_id, rows in going.written.items():
             count_rows(self._sources[source_id], rows)
+
+    def progress(self) -> str:
+        """How far it has come, in one line."""
+        return f"{self.summary().lines()[0]}, {self.bytes / 1e6:,.0f} MB"
 
     def summary(self) -> IngestSummary:
         """What was done so far."""

@@ -33,6 +33,9 @@ class ParseReport:
     continuation: int = 0
     """Lines without a header: stack traces and the like."""
     broken: int = 0
+    """Lines that cannot be read."""
+    overlong: int = 0
+    """Of the broken ones those that are longer than is kept of a line."""
     requests: int = 0
     """Lines of the request log, recognised and left aside."""
     torn: bool = False

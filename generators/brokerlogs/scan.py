@@ -6,7 +6,7 @@ from typing import Any
 
 from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.heads import piped, stock, stock_time, without_header
-from generators.brokerlogs.lines import BROKEN, LONGEST
+from generators.brokerlogs.lines import BROKEN
 from generators.brokerlogs.loggers import logger_class
 from generators.brokerlogs.messages import shape
 from generators.brokerlogs.names import Table, hash_of, intern
@@ -22,8 +22,6 @@ def _blank(line: Any, start: int, end: int) -> None:
 @compiled
 def _head(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
     """(end of the thread, start, end of the logger); the logger is -1 in a line without a head."""
-    if end - start > LONGEST:
-        return -1, -1, -1
     if end - start > 14 and buf[start + 13] == 124:
         return piped(buf, start, end, line)
     if end - start > 26 and buf[start] == 91 and stock_time(buf, start) >= 0:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from generators.brokerlogs.files import Bytes
+from generators.brokerlogs.walk import Walk, once
+from generators.printable import file_name
 
 SNIFF = 1 << 16
 
@@ -26,18 +28,20 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class Series:
-    """The files of one writer in one folder: `live` and what it was rotated to."""
+    """The files of one writer in one folder: `live` and what it was rotated to, but for the names in `without`."""
 
     folder: Path
     live: str
     given: frozenset[str] | None = None
     numbered: bool = False
+    without: frozenset[str] = frozenset()
 
     def files(self) -> list[Path]:
         """The files there are now, oldest first; the live one is last whatever it says."""
         names = self._names()
         plain = {name for name in names if not name.endswith(".gz")}
         kept = [self.folder / name for name in names if name.removesuffix(".gz") not in plain or name in plain]
+        kept = once(sorted(kept, key=lambda path: path.name != self.live))
         return sorted(kept, key=lambda path: (path.name == self.live, *_age(path)))
 
     def first(self) -> Path | None:
@@ -46,7 +50,7 @@ class Series:
 
     def _names(self) -> list[str]:
         try:
-            there = [entry.name for entry in self.folder.iterdir()]
+            there = [entry.name for entry in self.folder.iterdir() if entry.name not in self.without]
         except OSError:
             return []
         if self.given is not None and self.live not in self.given:
@@ -86,13 +90,12 @@ def live_name(name: str, numbered: bool = True) -> str | None:
 
 def discover(paths: Iterable[str | Path]) -> Discovery:
     """Group files and folders into sources; nothing is read but the first bytes of each file."""
-    found = Discovery()
-    folders: dict[Path, set[str] | None] = {}
-    for path in (Path(p).absolute() for p in paths):
-        _enter(path, folders, found.words)
+    walk, found = Walk(paths), Discovery()
     entries: list[tuple[Series, int | None, Path | None]] = []
-    for folder, names in folders.items():
-        entries.extend(_sources_of(folder, names, found.words))
+    for folder, members in walk.folders.items():
+        aside = walk.aside.get(folder, {})
+        entries.extend(_sources_of(folder, sorted(members), folder not in walk.partly, aside, found.words))
+    found.words[:0] = walk.words
     ids = _unique_ids([series for series, _, _ in entries])
     for (series, broker, settings), source_id in zip(entries, ids, strict=True):
         found.sources.append(Source(source_id, series, broker, settings))
@@ -100,27 +103,9 @@ def discover(paths: Iterable[str | Path]) -> Discovery:
     return found
 
 
-def _enter(path: Path, folders: dict[Path, set[str] | None], words: list[str]) -> None:
-    if path.is_dir():
-        try:
-            inside = sorted(entry for entry in path.iterdir() if entry.is_dir())
-        except OSError as error:
-            words.append(f"{path}: cannot be read ({error.strerror}), left out")
-            return
-        folders[path] = None
-        for folder in inside:
-            _enter(folder, folders, words)
-    elif not path.exists():
-        words.append(f"{path}: there is no such file, left out")
-    elif folders.setdefault(path.parent, set()) is not None:
-        named = folders[path.parent]
-        assert named is not None
-        named.add(path.name)
-
-
-def _sources_of(folder: Path, names: set[str] | None, words: list[str]) -> list[tuple[Series, int | None, Path | None]]:
-    whole = names is None
-    members = sorted(entry.name for entry in folder.iterdir() if entry.is_file()) if names is None else sorted(names)
+def _sources_of(
+    folder: Path, members: list[str], whole: bool, aside: dict[str, Path], words: list[str]
+) -> list[tuple[Series, int | None, Path | None]]:
     settings = folder / "server.properties"
     node = _node_id(settings)
     groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
@@ -133,7 +118,9 @@ def _sources_of(folder: Path, names: set[str] | None, words: list[str]) -> list[
             groups[name, False].append(name)
     result = []
     for (live, numbered), files in sorted(groups.items()):
-        series = Series(folder, live, None if whole else frozenset(files), numbered)
+        # a link to the file being written, among the files that it has led to, is looked at anew whenever they are
+        without = frozenset(name for name, twin in aside.items() if twin.parent != folder or twin.name not in files)
+        series = Series(folder, live, None if whole else frozenset(files), numbered, without)
         broker = -1 if _is_dump(folder / files[0]) else node
         result.append((series, broker, settings if node is not None and broker != -1 else None))
     return result
@@ -164,12 +151,12 @@ def _left_aside(name: str) -> str | None:
 
 def _unique_ids(series: list[Series]) -> list[str]:
     """`folder/live` per series, with as many parent folders as it takes to tell them apart; a dump goes by its name."""
-    ids = [one.live if _is_dump_name(one.live) else f"{one.folder.name}/{one.live}" for one in series]
-    depth = 1
-    while len(set(ids)) < len(ids) and depth < 16:
-        depth += 1
+    ids = [file_name(one.live if _is_dump_name(one.live) else f"{one.folder.name}/{one.live}") for one in series]
+    depth, deepest = 1, max((len(one.folder.parts) for one in series), default=0)
+    while len(set(ids)) < len(ids) and depth < deepest:
+        depth, counts = depth + 1, Counter(ids)
         ids = [
-            "/".join([*one.folder.parts[-depth:], one.live]) if ids.count(name) > 1 else name
+            file_name("/".join([*one.folder.parts[-depth:], one.live])) if counts[name] > 1 else name
             for one, name in zip(series, ids, strict=True)
         ]
     return ids

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from generators.brokerlogs.lines import LONGEST
 from generators.brokerlogs.progress import times
 from generators.brokerlogs.tail import Tail
+from generators.printable import printable
 from pipelines.replication.row_rules import split
 
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
@@ -39,6 +41,8 @@ class SourceSummary:
     lost: int = 0
     aside: int = 0
     nameless: int = 0
+    broken: int = 0
+    overlong: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -87,6 +91,7 @@ class IngestSummary:
         told.extend(f"  {source.line()}" for source in self.sources)
         told.extend(f"  {line}" for line in (*_not_understood(self.sources), *_of_unknown_loggers(self.sources)))
         told.extend(f"  {one.source_id}: {_NAMELESS.format(one.nameless)}" for one in self.sources if one.nameless)
+        told.extend(f"  {_unreadable(one)}" for one in self.sources if one.broken)
         blind = [source.source_id for source in self.sources if source.lines and not source.has_sn]
         if blind:
             told.append(f"  no line numbers (%sn) in {_few(blind)}: losses before the reader cannot be seen there")
@@ -96,7 +101,7 @@ class IngestSummary:
         )
         told.extend(_broken(self.broken))
         told.extend(f"  {problem}" for problem in self.problems)
-        return told
+        return [printable(line) for line in told]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -119,7 +124,13 @@ def count_lines(summary: SourceSummary, tail: Tail) -> None:
     summary.has_sn, summary.lost = report.has_sn, report.lost - before.lost
     summary.aside, summary.nameless = report.aside - before.aside, report.nameless - before.nameless
     summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
+    summary.broken, summary.overlong = report.broken - before.broken, report.overlong - before.overlong
     summary.examples = report.examples
+
+
+def _unreadable(source: SourceSummary) -> str:
+    longer = f", {source.overlong:,} of them longer than {LONGEST >> 20} MB" if source.overlong else ""
+    return f"{source.source_id}: {source.broken:,} lines cannot be read{longer}: what they told is lost"
 
 
 def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:

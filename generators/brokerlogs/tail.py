@@ -68,12 +68,13 @@ class Tail:
         state: Mapping[str, Any] | None = None,
         follow: bool = False,
         chunk: int = CHUNK,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
         self.beside: list[Tail] = []
         self.words: list[str] = []
         self.finished = False
-        self._make_parser, self._limit = make_parser, chunk
+        self._make_parser, self._limit, self._stop = make_parser, chunk, stop
         self._like: dict[str, Any] = dict(like or {})
         self._heartbeat = Heartbeat()
         self._flushed = False
@@ -88,7 +89,7 @@ class Tail:
             clock, self.parser = self.parser.clock, self.parser.restore(b64decode(state["parser"]))
             self.parser.clock = clock
         place = state.get("place")
-        self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None)
+        self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None, stop=self._stop)
         self.numbering = Numbering(**state.get("numbers", {}))
         self.high: int = state.get("high", 0)
         self.progressed: int = state.get("progressed", 0)
@@ -164,7 +165,8 @@ class Tail:
         self.words.append(f"{self.source.source_id}: not the files read before, begun anew as source_epoch {epoch}")
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
-        self.reader = SeriesReader(first_not_done(self.source.series, lost), done=lost.done if lost else ())
+        fresh = first_not_done(self.source.series, lost)
+        self.reader = SeriesReader(fresh, done=lost.done if lost else (), stop=self._stop)
 
     def _finish(self) -> None:
         """Nothing more will come: end what is open, but leave a line that a broker may still be writing."""
@@ -251,4 +253,6 @@ class Tail:
             return []
         if not self._flushed:
             self._flush()
-        return self.take(UNBOUNDED) + self.tell(self._heartbeat.told(allowed_us))
+        told = self._heartbeat.told(allowed_us)
+        self.words.extend(f"{self.source.source_id}: {word}" for word in self._heartbeat.words())
+        return self.take(UNBOUNDED) + self.tell(told)

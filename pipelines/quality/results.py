@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from generators.data_file import CONFIGURATION
 from generators.files import StorageOptions
+from generators.printable import printable
 from schemas import quality_results
 
 Judged = dict[tuple[str, str], int]
@@ -54,7 +55,7 @@ class CheckSummary:
         ]
         names = ", ".join(f"{r.table} {r.expectation}" for r in self.failed)
         which = f": {names}" if names else ""
-        return [*lines, f"{len(self.results)} expectations, {len(self.failed)} failed{which}"]
+        return [*map(printable, lines), f"{len(self.results)} expectations, {len(self.failed)} failed{which}"]
 
     def to_arrow(self) -> pa.Table:
         """Rows in the schema of `ops/quality_results`."""

@@ -44,6 +44,11 @@ DETAILS = {
 }
 """The words that `detail` may hold, where they carry meaning."""
 
+TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
+"""What Kafka takes for a topic's name (org.apache.kafka.common.internals.Topic), except `.` and `..`."""
+LONGEST_WORD = 300
+"""Characters of a bad value that a reason shows."""
+
 BROKER_WIDE = ("broker_state", "config", "progress", "lost")
 FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 NEVER = 1 << 62
@@ -250,7 +255,8 @@ def _reasons(rules: list[RowRule], broken: np.ndarray, rejected: pa.Table) -> pa
 def _word(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
-    return "null" if value is None else str(value)
+    word = "null" if value is None else str(value)
+    return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
 
 
 def _is_null(column: str) -> Callable[[_Rows], Mask | None]:
@@ -361,6 +367,20 @@ def _without_topic(rows: _Rows) -> Mask | None:
     return rows.only(rows.at(rows.null("topic") & rows.on_partition))
 
 
+def _illegal_topic(rows: _Rows) -> Mask | None:
+    if not rows.some("topic"):
+        return None
+    codes, names = rows.piece.codes("topic")
+    names = names.cast(pa.string())
+    legal = pc.and_not(pc.match_substring_regex(names, TOPIC), pc.is_in(names, _DOTS))
+    if pc.all(legal, min_count=0).as_py():
+        return None
+    at = rows.told("topic")
+    return rows.only(at[~np.asarray(legal)[codes[at]]])
+
+
+_DOTS = pa.array([".", ".."])
+
 ROW_RULES: tuple[RowRule, ...] = (
     *(
         RowRule(f"null_{c.name}", ("event_type",), _is_null(c.name))
@@ -385,5 +405,6 @@ ROW_RULES: tuple[RowRule, ...] = (
     RowRule("partition_event_without_partition", ("event_type", "partition"), _on_no_partition),
     RowRule("broker_wide_event_on_partition", ("event_type", "partition"), _on_partition),
     RowRule("missing_topic", ("event_type", "partition"), _without_topic),
+    RowRule("illegal_topic", ("topic",), _illegal_topic),
 )
 """Every row rule, in the order in which reasons are given."""

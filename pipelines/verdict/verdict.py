@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from generators.printable import printable
 from pipelines.verdict.history import history
 from pipelines.verdict.judged import Judged, judged
 from pipelines.verdict.present import present
@@ -23,7 +24,7 @@ class Line:
     scope: str = ""
 
     def __str__(self) -> str:
-        return f"{self.cluster}{self.scope}: {self.text}"
+        return printable(f"{self.cluster}{self.scope}: {self.text}")
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import obstore
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from generators import traces
+from generators import lease, traces
 from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.files import file_system, object_store
@@ -58,10 +58,14 @@ def test_the_second_holder_is_refused_by_name_and_gets_the_role_when_the_first_i
             verify_role(lake, "run", held.token, storage_options)
 
 
-def test_a_lease_of_a_dead_process_is_taken_over_and_the_dead_cannot_commit(lake, storage_options):
+def test_a_lease_of_a_dead_process_is_taken_over_and_the_dead_cannot_commit(lake, storage_options, monkeypatch):
 
     dead = Signature.new(datetime.now(UTC) - LASTS - SKEW)
     obstore.put(object_store(lake, storage_options), "_locks/run.lease", dead.content())
+    assert abs(lease.age_of(object_store(lake, storage_options), "_locks/run.lease")) <= timedelta(seconds=2)
+    with pytest.raises(RoleHeld, match="by the clock of the store"), hold(lake, "run", storage_options):
+        pass
+    monkeypatch.setattr(lease, "age_of", lambda *_: 2 * LASTS)  # the store has not seen it renewed since
     with hold(lake, ROLE, storage_options) as held:
         place = Lake(lake, storage_options)
         place.create()

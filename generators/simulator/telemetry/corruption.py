@@ -79,6 +79,7 @@ _BREAKING: dict[str, Callable[[Row], Row]] = {
     "empty_isr_with_leader": lambda row: {"leader_id": 1, "isr": []},
     "partition_event_without_partition": lambda row: _with_type("append", row) | {"partition": -1, "leader_leo": 1},
     "broker_wide_event_on_partition": lambda row: _with_type("progress", row) | {"partition": 0, "topic": "orders"},
+    "illegal_topic": lambda row: _with_type("append", row) | {"topic": "no/topic", "leader_leo": 1},
     "missing_topic": lambda row: {"partition": max(row["partition"], 0), "topic": None},
 }
 """Rules that no pattern above covers."""

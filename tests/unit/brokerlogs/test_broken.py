@@ -43,16 +43,6 @@ def test_a_torn_last_line_is_left_out():
     assert parser.report.torn
 
 
-def test_a_line_of_no_end_does_not_fill_the_memory(monkeypatch):
-    parser = SourceParser("c", "s")
-    for _ in range(20):
-        parser.feed(b"x" * (1 << 20))
-    assert len(parser._waiting) <= (8 << 20) + 1
-    rows = plain(parser.feed(b"\n" + recorded(2, 1).encode(), last=True))
-    assert [kind for kind, *_ in short(rows)] == ["fetch"]
-    assert parser.report.broken == 1
-
-
 def test_lines_of_loggers_that_are_not_known_are_counted_by_logger():
     unknown = line("Something else", "com.acme.Authorizer") * 2 + line("And", "kafka.server.NewManager")
     parser, rows = read(unknown, line("Cleaned", "kafka.log.LogCleaner"), recorded(2, 1))

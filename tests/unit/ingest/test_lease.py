@@ -8,7 +8,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from generators import lease as lease_module
-from generators.lease import LASTS, SKEW, Lease, LeaseLost, LeaseTaken, Renewal, verify
+from generators.lease import LASTS, SKEW, Lease, LeaseLost, LeaseTaken, Renewal, Steady, age_of, verify
 
 PATH = "_locks/run.lease"
 
@@ -27,7 +27,9 @@ class Clock:
 
 
 @pytest.fixture
-def store():
+def store(monkeypatch):
+    """Whose own clock never says that a lease was renewed just now; a test of that takes `real_age`."""
+    monkeypatch.setattr(lease_module, "age_of", lambda *_: 2 * LASTS)
     return MemoryStore()
 
 
@@ -179,3 +181,44 @@ def test_an_object_that_is_no_lease_is_named(store, clock):
     obstore.put(store, PATH, b"hello")
     with pytest.raises(ValueError, match=r"_locks/run\.lease holds b'hello', which is no lease: remove"):
         taken(store, clock)
+
+
+HOURS = timedelta(hours=5)
+
+
+@pytest.mark.parametrize("jump", [HOURS, -HOURS], ids=["forward", "back"])
+def test_a_wall_clock_that_is_set_changes_nothing_of_the_lease_that_is_held(store, clock, jump):
+    wall, seconds = Clock(), [1000.0]
+    lease = Lease(store, PATH, Steady(wall, lambda: seconds[0]))
+    lease.acquire()
+    wall.on(jump)
+    seconds[0] += 20
+    clock.on(timedelta(seconds=20))
+    lease.check()
+    lease.renew()
+    assert signature(store)["expires"] == "2026-11-21T12:01:20+00:00"
+    with pytest.raises(LeaseTaken):
+        taken(store, clock)
+    seconds[0] += LASTS.total_seconds()
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_a_clock_that_runs_ahead_takes_over_no_lease_that_the_store_saw_renewed(store, clock, monkeypatch):
+    monkeypatch.setattr(lease_module, "age_of", age_of)
+    lease = taken(store, clock)
+    ahead = Clock()
+    ahead.on(HOURS)
+    with pytest.raises(LeaseTaken, match=r"by the clock of the store it was renewed 0 s ago: set the clocks"):
+        taken(store, ahead)
+    lease.check()
+    lease.renew()
+    assert [entry["path"] for entry in obstore.list(store).collect()] == [PATH]
+
+
+def test_a_released_lease_is_free_whatever_the_clocks_say(store, clock, monkeypatch):
+    monkeypatch.setattr(lease_module, "age_of", age_of)
+    taken(store, clock).release()
+    behind = Clock()
+    behind.on(-HOURS)
+    taken(store, behind)

@@ -1,6 +1,9 @@
 """One holder per role; the second is told who it is."""
 
+import fcntl
+import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +52,60 @@ def test_a_lock_on_disk_cannot_be_lost_and_needs_no_token(tmp_path: Path) -> Non
     with hold(str(tmp_path), "run") as held:
         held.check()
         verify_role(str(tmp_path), "run", held.token, {})
+
+
+FOREIGN = {
+    "a living process of this host": {"host": socket.gethostname(), "pid": 1, "started": "2026-01-01T00:00:00+00:00"},
+    "another host": {"host": "elsewhere", "pid": os.getpid(), "started": "2026-01-01T00:00:00+00:00"},
+    "a time to come": {"host": socket.gethostname(), "pid": os.getpid(), "started": "2099-01-01T00:00:00+00:00"},
+}
+
+
+@pytest.mark.parametrize("signature", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_lock_file_that_nobody_holds_refuses_nobody_whomever_it_names(tmp_path: Path, signature: dict) -> None:
+    path = tmp_path / "_locks" / "run.lock"
+    path.parent.mkdir()
+    path.write_text(json.dumps(signature))
+    with hold(str(tmp_path), "run"):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+
+
+def _refused(lake: Path, content: bytes) -> str:
+    """What is said where the lock is held and its file holds this."""
+    path = lake / "_locks" / "run.lock"
+    path.parent.mkdir()
+    with open(path, "wb", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(content)
+        with pytest.raises(RoleHeld) as refused, hold(str(lake), "run"):
+            pass
+    return str(refused.value)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells since when a process runs")
+def test_a_holder_on_this_host_that_is_gone_is_not_named_for_sure(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    started = {"host": socket.gethostname(), "pid": gone.pid, "started": "2026-01-01T00:00:00+00:00"}
+    said = _refused(tmp_path, json.dumps(started).encode())
+    assert f"the last to do so was process {gone.pid} on {socket.gethostname()} since 2026-01-01" in said
+    assert "which cannot be seen here any more" in said
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells since when a process runs")
+def test_a_number_that_is_another_process_now_is_not_taken_for_the_one_that_signed(tmp_path: Path) -> None:
+    started = {"host": socket.gethostname(), "pid": os.getpid(), "started": "2020-01-01T00:00:00+00:00"}
+    said = _refused(tmp_path, json.dumps(started).encode())
+    assert f"the last to do so was process {os.getpid()} on {socket.gethostname()} since 2020-01-01" in said
+    assert "whose number is another process's now" in said
+
+
+def test_a_holder_on_another_host_is_named_with_its_host(tmp_path: Path) -> None:
+    there = {"host": "nfs-client-7", "pid": os.getpid(), "started": "2026-01-01T00:00:00+00:00"}
+    said = _refused(tmp_path, json.dumps(there).encode())
+    assert f"held by process {os.getpid()} on nfs-client-7 since 2026-01-01T00:00:00+00:00" in said
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'{"pid": 1}', b"null"], ids=ascii)
+def test_a_signature_that_cannot_be_read_names_nobody(tmp_path: Path, content: bytes) -> None:
+    assert "held by a process that has not yet said its name" in _refused(tmp_path, content)

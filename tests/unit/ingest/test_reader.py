@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from generators.brokerlogs.lines import LONGEST
 from generators.brokerlogs.reader import PlaceLost, SeriesReader, first_not_done
 from generators.brokerlogs.series import Series
 
@@ -101,6 +102,17 @@ def test_a_torn_line_waits_for_its_end_and_ends_with_its_file(tmp_path: Path) ->
     assert _rest(reader) == b"3 cut o\n4 next\n"
 
 
+def test_a_line_of_no_end_is_given_in_parts_and_ends_with_its_file(tmp_path: Path) -> None:
+    log, limit = tmp_path / "rep.log", LONGEST + 1
+    log.write_bytes(b"1 whole\n" + b"\0" * 2 * limit)
+    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    read = _rest(reader, limit)
+    assert reader.torn == 2 * limit
+    log.rename(tmp_path / "rep.log.1")
+    log.write_bytes(b"2 next\n")
+    assert read + _rest(reader, limit) == b"1 whole\n" + b"\0" * 2 * limit + b"\n2 next\n"
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_another_log_in_its_place_is_noticed(tmp_path: Path, restart: bool) -> None:
     log = tmp_path / "rep.log"
@@ -112,6 +124,50 @@ def test_another_log_in_its_place_is_noticed(tmp_path: Path, restart: bool) -> N
         reader = SeriesReader(reader.series, reader.place)
     with pytest.raises(PlaceLost):
         reader.read(64)
+
+
+OTHERS = {"shorter": NEW[: NEW.index(b"\n", 1000) + 1], "of equal length": NEW[: len(OLD)], "longer": NEW}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_another_log_with_the_same_inode_is_another_log(tmp_path: Path, other: bytes, restart: bool) -> None:
+    log = tmp_path / "rep.log"
+    log.write_bytes(OLD)
+    reader, inode = SeriesReader(Series(tmp_path, "rep.log")), log.stat().st_ino
+    assert _rest(reader) == OLD
+    with open(log, "r+b") as file:
+        file.truncate()
+        file.write(other)
+    assert log.stat().st_ino == inode
+    if restart:
+        reader = SeriesReader(reader.series, reader.place)
+    with pytest.raises(PlaceLost):
+        reader.read(64)
+    assert _rest(SeriesReader(first_not_done(reader.series, reader.place))) == other
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_an_inode_that_is_used_again_tells_nothing_of_its_file(tmp_path: Path, other: bytes) -> None:
+    """A rotated file is deleted, and the next one made gets its number; a reader that holds it open prevents that."""
+    log = tmp_path / "rep.log"
+    log.write_bytes(OLD)
+    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    assert _rest(reader) == OLD
+    place, inode = reader.place, log.stat().st_ino
+    log.unlink()
+    log.write_bytes(b"x")
+    assert log.stat().st_ino != inode
+    del reader
+    for attempt in range(200):
+        log.unlink()
+        (tmp_path / f"other-{attempt}").touch()
+        log.write_bytes(other)
+        if log.stat().st_ino == inode:
+            break
+        (tmp_path / f"other-{attempt}").unlink()
+    with pytest.raises(PlaceLost):
+        SeriesReader(Series(tmp_path, "rep.log"), place).read(64)
 
 
 def test_files_finished_before_the_place_was_lost_are_not_read_again(tmp_path: Path) -> None:

@@ -118,12 +118,40 @@ BROKEN = [
         "broker_wide_event_on_partition: event_type = progress, partition = 0",
     ),
     ("append", {"topic": None}, "missing_topic: event_type = append, partition = 0"),
+    ("append", {"topic": "no/topic"}, "illegal_topic: topic = no/topic"),
 ]
 
 
 @pytest.mark.parametrize(("event_type", "changes", "reason"), BROKEN)
 def test_broken_rule_is_named_with_the_bad_value(event_type, changes, reason):
     assert reasons(event(event_type, **changes)) == [reason]
+
+
+LEGAL = ["a", "A-z_0.9", "...", "a" * 249, "__consumer_offsets"]
+ILLEGAL = ["", ".", "..", "a" * 250, "a b", "a\n", "\na", "é", "a\x1b[2J", "\u202eabc", "=1+1", "a,b", "a\0"]
+
+
+@pytest.mark.parametrize("encode", [lambda t: t, with_dictionaries], ids=["plain", "dictionaries"])
+def test_a_topic_name_is_what_kafka_takes_for_one(encode):
+    rows = [event("append", topic=name) for name in (*LEGAL, *ILLEGAL)] + [event("progress"), event("config")]
+    mask, rejected = split(encode(table(*rows)))
+    assert mask.to_pylist() == [True] * len(LEGAL) + [False] * len(ILLEGAL) + [True, True]
+    assert rejected["topic"].to_pylist() == ILLEGAL
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int8(), pa.large_string())])
+def test_topic_names_of_foreign_writers_are_judged_alike(kind):
+    rows = table(event("append"), event("append", topic="a b"), event("progress"))
+    at = rows.schema.get_field_index("topic")
+    mask, _ = split(rows.set_column(at, "topic", rows["topic"].cast(kind)))
+    assert mask.to_pylist() == [True, False, True]
+
+
+def test_a_reason_shows_the_beginning_of_a_long_value():
+    (reason,) = reasons(event("append", topic="x" * 1_000_000))
+    assert reason.startswith("illegal_topic: topic = xxx")
+    assert reason.endswith("…")
+    assert len(reason) < 400
 
 
 def test_every_rule_has_a_test_that_breaks_it():
