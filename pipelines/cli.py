@@ -240,7 +240,7 @@ def run(
       hwmark run --lake lake --once               from cron, every minute or so
       hwmark run --lake lake --interval 10s       as a service, until SIGTERM
       hwmark run --lake lake --once --drain       after the last log of an incident
-      hwmark run --lake lake --once --rebuild     after changing a rule
+      hwmark run --lake lake --once --rebuild     to apply a changed rule to history, too
     """
     from pipelines import jobs
     from pipelines.console import batch_line, progress, run_line, slow_line

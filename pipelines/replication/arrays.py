@@ -103,10 +103,18 @@ class Arrays:
         return pa.table({name: np.ascontiguousarray(self[name]) for name in self.shape.names})
 
     @classmethod
-    def from_table(cls, of: Shape, table: pa.Table, width: int = 1) -> Arrays:
-        """The rows that `table` gave. A column it does not know gets its default."""
+    def from_table(cls, of: Shape, table: pa.Table, width: int = 1, later: frozenset[str] = frozenset()) -> Arrays:
+        """The rows that `table` gave. Those of `later` that it lacks get their defaults.
+
+        Raises ValueError naming a column that is not known here, or that is missing.
+        """
+        present = set(table.column_names)
+        if unknown := sorted(present - set(of.names)):
+            raise ValueError(f"column {unknown[0]} is not known to this version")
+        if missing := sorted(set(of.names) - present - later):
+            raise ValueError(f"column {missing[0]} is missing")
         arrays = cls(of, width, table.num_rows // width)
         for name in of.names:
-            if name in table.column_names:
+            if name in present:
                 arrays[name][:] = table[name].to_numpy()
         return arrays

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication import broadcast, row_rules, snapshot
+from pipelines.replication.changed_rules import change_rules
 from pipelines.replication.clocks import compare_clocks
 from pipelines.replication.columns import I64, rows_of, with_dictionaries
 from pipelines.replication.copied_lines import mark_copies, remember_lines
@@ -73,10 +74,16 @@ class Reconstructor:
         return snapshot.pack(self.state, self.rules, self.bucket, self.buckets)
 
     @classmethod
-    def restore(cls, blob: bytes) -> Reconstructor:
-        """The Reconstructor whose `snapshot` this is. Raises ValueError naming an unknown version."""
+    def restore(cls, blob: bytes, rules: Rules | None = None) -> Reconstructor:
+        """The Reconstructor whose `snapshot` this is, from here on under `rules` where they are given.
+
+        Raises ValueError naming an unknown version, or what of the state is not known.
+        """
         made = cls.__new__(cls)
-        made.state, made.rules, made.bucket, made.buckets = snapshot.unpack(blob)
+        made.state, kept, made.bucket, made.buckets = snapshot.unpack(blob)
+        made.rules = rules or kept
+        if made.rules != kept:
+            change_rules(made.state, kept, made.rules)
         return made
 
     def _covered(self, written: Written) -> pa.Table:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 from msgspec.json import Decoder, Encoder
 
 from pipelines.replication import assignments, timeline
@@ -42,8 +42,22 @@ _ARRAYS = {
 }  # fmt: skip
 _LATER = frozenset({"lines_read", "asked"})
 """Arrays that blobs of earlier versions lack."""
+_LATER_COLUMNS = {
+    "series": frozenset({"follower_epoch", "ahead_most", "ahead_least", "apart"}),
+    "lanes": frozenset(
+        {"isr_doubted", "thawed", "missed", "version", "reports_open", "gap_low", "gap_high", "cut_off", "cut_off_ts",
+         "cut_off_until", "cut_off_isr"}
+    ),
+    "carry": frozenset({"before", "awaited"}),
+    "recorded": frozenset({"isr"}),
+    "heard": frozenset({"series"}),
+}  # fmt: skip
+"""Columns that they lack: as nothing was kept of them, their defaults, which say that nothing is known, are right."""
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
+_OTHERS = ("waiting", "assigned", "first_terms", "starting", "histories", "rest")
+_KNOWN = frozenset({*_ARRAYS, *_KEYS, *_OTHERS})
+_WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
 _FIELDS = tuple(field.name for field in fields(Note))
 _LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas", "place"))
 _values = attrgetter(*_FIELDS)
@@ -74,7 +88,7 @@ def _write(sink: Any, name: str, table: pa.Table) -> None:
     sink.write(body)
 
 
-class Rest(Struct):
+class Rest(Struct, forbid_unknown_fields=True):
     """What of a state is few."""
 
     rules: Rules
@@ -132,7 +146,12 @@ def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
             f"snapshot has version {version}, this hwmark reads {VERSION}: rebuild with `hwmark run --rebuild`"
         )
     tables = _read(memoryview(blob)[len(MAGIC) + 2 :])
-    rest = _decoder.decode(tables["rest"]["json"][0].as_py())
+    if unknown := sorted(tables.keys() - _KNOWN):
+        raise ValueError(f"state {unknown[0]} is not known to this version: {_WAY_OUT}")
+    try:
+        rest = _decoder.decode(tables["rest"]["json"][0].as_py())
+    except ValidationError as error:
+        raise ValueError(f"state is not of this version ({error}): {_WAY_OUT}") from error
     return _state(tables, rest), rest.rules, rest.bucket, rest.buckets
 
 
@@ -155,7 +174,11 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     for name, shape in _ARRAYS.items():
         if name not in tables and name in _LATER:
             continue
-        setattr(state, name, Arrays.from_table(shape, tables[name], rest.width if name == "replicas" else 1))
+        width, later = rest.width if name == "replicas" else 1, _LATER_COLUMNS.get(name, frozenset())
+        try:
+            setattr(state, name, Arrays.from_table(shape, tables[name], width, later))
+        except ValueError as error:
+            raise ValueError(f"state {name}: {error}: {_WAY_OUT}") from error
     for name in _KEYS:
         setattr(state, name, Keys(tables[name]["key"].to_numpy()))
     for name in _NAMES:

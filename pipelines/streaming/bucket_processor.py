@@ -36,8 +36,11 @@ class BucketProcessor(StatefulProcessor):
         lake: Lake,
         tasks: int,
         reconstructor: type[Reconstructor] | None = None,
+        pending: tuple[int, Rules] | None = None,
     ) -> None:
+        """`pending`: a batch that is played again, and the rules under which its facts were recorded."""
         self._rules, self._keys = asdict(rules), list(keys)
+        self._pending = None if pending is None else (pending[0], asdict(pending[1]))
         self._health_every = health_every
         self._lake, self._tasks = (lake.root, dict(lake.storage_options)), tasks
         self._reconstructor = reconstructor
@@ -53,7 +56,7 @@ class BucketProcessor(StatefulProcessor):
         kinds, blobs, at = _gathered(rows)
         # `get` once and never `exists`: each is a round trip to the JVM.
         held = self._state.get()
-        reconstructor = self._restored(key[0], held)
+        reconstructor = self._restored(key[0], held, _batch_id())
         events, coverage = self._received(self._keys.index(key[0]), kinds, blobs)
         facts = reconstructor.update(events, coverage, _batch_id())
         out = _facts(facts, at)
@@ -68,13 +71,15 @@ class BucketProcessor(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _restored(self, key: int, held: tuple[Any, ...] | None) -> Reconstructor:
+    def _restored(self, key: int, held: tuple[Any, ...] | None, batch_id: int) -> Reconstructor:
         from pipelines.replication import Reconstructor, Rules
 
         kind = self._reconstructor or Reconstructor
+        again = self._pending is not None and batch_id <= self._pending[0]
+        rules = Rules(**(self._pending[1] if again and self._pending else self._rules))
         if held:
-            return kind.restore(bytes(held[0]))
-        return kind(Rules(**self._rules), bucket=self._keys.index(key), buckets=len(self._keys))
+            return kind.restore(bytes(held[0]), rules)
+        return kind(rules, bucket=self._keys.index(key), buckets=len(self._keys))
 
     def _received(self, bucket: int, kinds: list[str], blobs: list[bytes]) -> tuple[pa.Table, pa.Table]:
         """Events and coverage, which came as they are or as the names of the files that hold them."""

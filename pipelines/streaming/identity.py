@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from generators.files import write_durably
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint import FOLDER, RECORD
 from pipelines.streaming.tables import KINDS, Lake
+
+log = logging.getLogger("hwmark.run")
 
 
 class StateMismatch(RuntimeError):
@@ -37,9 +41,9 @@ def open_query(
 ) -> Query:
     """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
 
-    `buckets`: None means those that the lake's state has, in a new one as many as shuffle partitions.
-    Raises StateMismatch where silver has rows that the checkpoint at hand did not write, or its state was built
-    under other rules or another layout.
+    `buckets`: None means those that the lake's state has, in a new one as many as shuffle partitions. Other rules than
+    those of the record apply from the next batch on, and are recorded. Raises StateMismatch where silver has rows that
+    the checkpoint at hand did not write, or its state has another layout, or rules that are not known here.
     """
     known = recorded(lake)
     if known and not rebuild and _begun(lake, known):
@@ -47,7 +51,10 @@ def open_query(
             known.query_id, buckets or known.buckets, shuffle_partitions, asdict(rules), known.rebuild, source
         )
         _require_its_settings(known, asked)
-        return known
+        if changed := changed_rules(known, rules):
+            _write(lake, asked)
+            log.warning("%s, from the next batch on: `run --rebuild` applies it throughout", "; ".join(changed))
+        return asked
     # A rebuild that was killed before its first commit is still to be done.
     rebuild = rebuild or (known is not None and known.rebuild)
     if not rebuild and _written_kinds(lake):
@@ -77,9 +84,28 @@ def _require_its_settings(known: Query, asked: Query) -> None:
 
 def _differences(known: Query, asked: Query) -> dict[str, tuple[object, object]]:
     pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions", "source")}
-    before = asdict(Rules()) | known.rules  # a rule that is newer than the record has its default there
-    pairs |= {f"rules.{name}": (before[name], value) for name, value in asked.rules.items()}
     return {name: (before, now) for name, (before, now) in pairs.items() if before != now}
+
+
+def changed_rules(known: Query, rules: Rules) -> list[str]:
+    """What is another rule than in the record, in words. Raises StateMismatch naming a rule that is not known here."""
+    before = asdict(rules_of(known.rules))
+    return [
+        f"rules.{name} is {value}, which was {before[name]}"
+        for name, value in asdict(rules).items()
+        if value != before[name]
+    ]
+
+
+def rules_of(recorded: Mapping[str, object]) -> Rules:
+    """Rules as they were recorded; one that is newer than the record has its default. Raises StateMismatch."""
+    unknown = sorted(set(recorded) - set(asdict(Rules())))
+    if unknown:
+        raise StateMismatch(
+            f"rules.{unknown[0]} of the lake's record is not known to this version: use the version of hwmark that "
+            "wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
+        )
+    return Rules(**recorded)  # type: ignore[arg-type]  # they were written from Rules
 
 
 def _mismatch(lake: Lake, why: str) -> StateMismatch:

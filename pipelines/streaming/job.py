@@ -19,11 +19,12 @@ from generators.lock import hold
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming import checkpoint, hadoop
 from pipelines.streaming.closings import count_closings
+from pipelines.streaming.damage import explained, require_readable
 from pipelines.streaming.drain import close_sources
 from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, follow
 from pipelines.streaming.hadoop import spark_uri
-from pipelines.streaming.identity import Query, open_query, recorded
-from pipelines.streaming.manifest import resume
+from pipelines.streaming.identity import Query, open_query, recorded, rules_of
+from pipelines.streaming.manifest import Manifests, resume
 from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.signals import stoppable
 from pipelines.streaming.skipped import skip_file, skipped
@@ -95,6 +96,7 @@ def run(
         if (known := recorded(place)) is not None and not rebuild:
             for restored in resume(place, known.query_id):
                 log.warning("%s", restored)
+            require_readable(place, known.query_id)
         place.create()
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         every = interval or INTERVAL_S
@@ -131,7 +133,7 @@ def run(
                 raise
             except RunFailed as failed:
                 if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
-                    raise
+                    raise RunFailed(explained(str(failed), place, query.query_id)) from failed
                 log.warning("%s The machine is busy: starting again", failed)
         raise AssertionError("the last attempt returns or raises")
 
@@ -218,7 +220,9 @@ def reconstruct(
     from pipelines.streaming.bucket_processor import OUTPUT, BucketProcessor
 
     keys = bucket_keys(query.buckets, query.shuffle_partitions)
-    processor = BucketProcessor(rules, keys, health_every, lake, query.shuffle_partitions, reconstructor)
+    known = Manifests(lake, query.query_id).pending(checkpoint.last(lake.files(), query.query_id, "commits"))
+    pending = None if known is None else (known.batch_id, rules_of(known.rules))
+    processor = BucketProcessor(rules, keys, health_every, lake, query.shuffle_partitions, reconstructor, pending)
     return packed.groupBy("key").transformWithStateInPandas(
         processor, outputStructType=OUTPUT, outputMode="Append", timeMode="None"
     )

@@ -120,6 +120,11 @@ class Manifests:
         found = self._files.get_file_info(FileSelector(self._folder, allow_not_found=True))
         return sorted(int(f.base_name[:-5]) for f in found if f.base_name.endswith(".json"))
 
+    def pending(self, committed: int) -> Manifest | None:
+        """The batch that is recorded and not known to be `committed`: it is played again."""
+        number = max(self.numbers(), default=-1)
+        return self.read(number) if number > committed else None
+
     def prune(self) -> None:
         """Removes those of batches that no checkpoint asks for any more."""
         for number in self.numbers()[:-KEPT]:
@@ -148,13 +153,25 @@ def resume(lake: Lake, query_id: str) -> list[str]:
     if not numbers:
         return []
     done, said = checkpoint.last(lake.files(), query_id, "commits"), []
-    for number in range(checkpoint.last(lake.files(), query_id, "offsets") + 1, numbers[-1] + 1):
-        if (manifest := manifests.read(number)) is not None:
+    for number in range(min(checkpoint.last(lake.files(), query_id, "offsets") + 1, numbers[-1]), numbers[-1] + 1):
+        manifest = manifests.read(number)
+        if manifest is not None and (why := _wrong(lake, query_id, manifest)):
             checkpoint.restore_plan(lake, query_id, number, manifest.plan)
-            said.append(f"restored what batch {number} reads: its file in the checkpoint was lost")
+            said.append(f"restored what batch {number} reads: its file in the checkpoint was {why}")
     _require_batches(lake, query_id, manifests, [n for n in numbers if n <= done])
     manifests.prune()
     return said
+
+
+def _wrong(lake: Lake, query_id: str, manifest: Manifest) -> str:
+    """What is wrong with a batch's plan in the checkpoint; empty where it tells of what the batch reads."""
+    try:
+        checkpoint.offset(checkpoint.plan(lake.files(), query_id, manifest.batch_id))
+        return ""
+    except FileNotFoundError:
+        return "lost"
+    except (ValueError, IndexError):
+        return "damaged"
 
 
 def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed: list[int]) -> None:

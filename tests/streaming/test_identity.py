@@ -1,10 +1,14 @@
 """Silver and the state that wrote it belong together, or the run is refused."""
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from pipelines.replication import Rules
-from pipelines.streaming.identity import StateMismatch, open_query
+from pipelines.streaming.checkpoint import RECORD
+from pipelines.streaming.identity import StateMismatch, changed_rules, open_query, recorded
 from pipelines.streaming.tables import Lake
 from tests.streaming.test_sink import HW, writer, written
 
@@ -78,14 +82,49 @@ def test_rebuild_starts_a_new_query_and_survives_being_killed_before_its_first_c
         ({"buckets": 4}, "buckets is 4, and this lake's state has 2"),
         ({"shuffle_partitions": 3}, "shuffle_partitions is 3"),
         ({"source": "delta"}, "source is delta, and this lake.s state has arrow"),
-        ({"rules": Rules(lag_max_ms=6000)}, "rules.lag_max_ms is 6000, and this lake's state has 30000"),
     ],
 )
-def test_other_rules_or_layout_need_a_rebuild(lake, asked, named):
+def test_another_layout_needs_a_rebuild(lake, asked, named):
     begin(lake, opened(lake))
     with pytest.raises(StateMismatch, match=f"{named}.*run --rebuild"):
         opened(lake, **asked)
     assert opened(lake, **asked, rebuild=True).rebuild
+
+
+def test_other_rules_apply_from_the_next_batch_on_and_are_recorded(lake, caplog):
+    begin(lake, opened(lake))
+    asked = opened(lake, rules=Rules(lag_max_ms=6000))
+    assert "rules.lag_max_ms is 6000, which was 30000, from the next batch on: `run --rebuild`" in caplog.text
+    assert asked.rules["lag_max_ms"] == 6000
+    assert recorded(lake) == asked
+    caplog.clear()
+    assert opened(lake, rules=Rules(lag_max_ms=6000)) == asked
+    assert caplog.text == ""
+
+
+def test_a_rule_that_is_newer_than_the_record_has_its_default(lake, caplog):
+    begin(lake, opened(lake))
+    record(lake, lambda rules: rules.pop("replica_hw"))
+    opened(lake)
+    assert caplog.text == ""
+    assert "rules.replica_hw is True, which was False" in " ".join(
+        changed_rules(recorded(lake), Rules(replica_hw=True))
+    )
+
+
+def test_a_recorded_rule_that_is_not_known_is_refused_by_name(lake):
+    begin(lake, opened(lake))
+    record(lake, lambda rules: rules.update(of_next_year=1))
+    with pytest.raises(StateMismatch, match=r"rules\.of_next_year .*not known to this version.*--rebuild"):
+        opened(lake)
+
+
+def record(lake, change):
+    """The lake's record as another version would have written it."""
+    path = Path(lake.root, RECORD)
+    told = json.loads(path.read_text())
+    change(told["rules"])
+    path.write_text(json.dumps(told))
 
 
 def test_an_empty_silver_starts_without_words(lake):

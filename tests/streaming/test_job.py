@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -138,6 +139,29 @@ def test_sigterm_stops_after_the_batch_in_flight_and_the_next_run_goes_on(spark,
     assert unread(lake) == {}
     assert interval(str(lake)) is None
     assert_same_as_replay(lake)
+
+
+@pytest.mark.spark
+def test_a_changed_rule_applies_from_the_next_batch_on_and_a_batch_played_again_keeps_its_own(spark, tmp_path):
+    """Followers are 10 ms behind: more than 5 ms is out of sync under the second rules only."""
+    lake, third = tmp_path / "lake", len(EVENTS) // 3
+    strict, at = Rules(lag_max_ms=5, reorder_grace_ms=0), EVENTS["ts"].to_pylist()
+    lax = replace(strict, lag_max_ms=30_000)
+    put(lake, 0, 0, third)
+    run(str(lake), lax, buckets=BUCKETS)
+    put(lake, 1, third, 2 * third)
+    run(str(lake), lax, buckets=BUCKETS)
+    (commits,) = lake.glob("_run/*/commits")
+    (commits / "1").unlink()  # as a kill leaves it that came before Spark's own record
+    (commits / ".1.crc").unlink(missing_ok=True)
+    told = contents(lake)
+    put(lake, 2, 2 * third, len(EVENTS))
+    run(str(lake), strict, buckets=BUCKETS, drain=True)
+    out = Lake(str(lake), {}).open("replica_sync").to_pyarrow_table()
+    late = [row["ts"] for row in out.to_pylist() if row["state"] == "out_of_sync"]
+    assert late
+    assert min(late) > at[third * 2 - 20]
+    assert told["partition_hw"] == [row for row in contents(lake)["partition_hw"] if row in told["partition_hw"]]
 
 
 def unread(lake):
