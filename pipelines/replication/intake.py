@@ -338,19 +338,27 @@ def settle_twins(batch: Batch) -> tuple[I64, list[str]]:
 
     Returns the rows that lost, with the reason; identical twins are plain repeats.
     """
-    twins, lost, reasons = batch.accepted.twins, [], []
+    twins, lost = batch.accepted.twins, []
+    pairs = twins[_different(batch.events, twins)]
+    if not len(pairs):
+        return np.array([], dtype=np.int64), []
+    rows, at = np.unique(pairs, return_inverse=True)
+    ts = dict(zip(rows.tolist(), batch.told("ts", rows).tolist(), strict=True))
     winner: dict[int, int] = {}
-    for first, other in twins[_different(batch.events, twins)].tolist():
+    for first, other in rows[at].reshape(pairs.shape).tolist():
         kept = winner.get(first, first)
-        if _canonical(batch.events, other) < _canonical(batch.events, kept):
+        smaller = ts[other] < ts[kept] or (
+            ts[other] == ts[kept] and _canonical(batch.events, other) < _canonical(batch.events, kept)
+        )
+        if smaller:
             batch.accepted.dropped[kept], batch.accepted.dropped[other] = 1, 0
             batch.accepted.gap_before[other] = batch.accepted.gap_before[kept]
             winner[first] = other
             kept, other = other, kept
         lost.append(other)
-        number = int(batch.told("seq", np.array([other]))[0])
-        reasons.append(f"conflict: number {number} of its series names another row too")
-    return np.array(lost, dtype=np.int64), reasons
+    losers = np.array(lost, dtype=np.int64)
+    numbers = batch.told("seq", losers).tolist()
+    return losers, [f"conflict: number {number} of its series names another row too" for number in numbers]
 
 
 def _different(events: pa.Table, twins: I64) -> Any:
@@ -369,6 +377,6 @@ def _different(events: pa.Table, twins: I64) -> Any:
     return differ
 
 
-def _canonical(events: pa.Table, row: int) -> tuple[Any, bytes]:
+def _canonical(events: pa.Table, row: int) -> bytes:
     values = events.slice(row, 1).to_pylist()[0]
-    return values["ts"], repr(sorted(values.items(), key=lambda item: item[0])).encode()
+    return repr(sorted(values.items(), key=lambda item: item[0])).encode()

@@ -36,6 +36,7 @@ class Running:
         scratch.mkdir()
         environment = os.environ | dict([self.mark.split("=")]) | {
             "HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or "",
+            "PYSPARK_PYTHON": sys.executable,
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
             "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",

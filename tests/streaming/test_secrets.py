@@ -74,9 +74,7 @@ def kept_in(shell, place):
 
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked at in /proc")
-@pytest.mark.parametrize("source", ["arrow", "delta"])
-def test_no_secret_is_in_the_lake_the_output_the_log_or_a_command_line(tmp_path, monkeypatch, source):
-    monkeypatch.setenv("HWMARK_RUN__SOURCE", source)
+def test_no_secret_is_in_the_lake_the_output_the_log_or_a_command_line(tmp_path):
     lake, shell = tmp_path / "lake", Shell(tmp_path / "spark.log")
     shell.hwmark("ingest", "logs", *sorted(LOGS.iterdir()), "--cluster", "c", "--lake", lake)
     # A batch that fails: Spark then tells its plan, with the options of source and sink.
