@@ -96,8 +96,20 @@ def session(
         spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
     if started_here:
+        _no_traces_of_closed_connections()
         spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def _no_traces_of_closed_connections() -> None:
+    """A JVM that is killed leaves pyspark's server of accumulators a connection cut off, whose trace it would print."""
+    from pyspark import accumulators
+
+    def told(*_: object) -> None:
+        log.debug("a connection of Spark's JVM was cut off", exc_info=True)
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = told  # type: ignore[method-assign,assignment]
 
 
 def warm_workers() -> dict[str, str]:
