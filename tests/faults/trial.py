@@ -39,7 +39,7 @@ class Outcome:
 
 @dataclass
 class Prepared:
-    """Per stage: the lake as its command finds it, the calls of that command, and the tables when nothing goes wrong."""
+    """Per stage: the lake as its command finds it, that command's calls, and the tables when nothing goes wrong."""
 
     library: Path
     folder: Path
