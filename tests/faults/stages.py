@@ -87,7 +87,7 @@ def copy(lake: Path, target: Path) -> None:
     for told in target.glob("_run/*/state/*/_metadata/*/*"):
         if (content := told.read_bytes()).count(str(lake).encode()):
             told.write_bytes(content.replace(str(lake).encode(), str(target).encode()))
-            told.with_name(f".{told.name}.crc").unlink()
+            told.with_name(f".{told.name}.crc").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
