@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka lint format bench bench-full lock clean
+.PHONY: help setup demo test test-kafka test-faults lint format bench bench-full lock clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,10 @@ test: $(READY) ## all tests
 
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
 	@$(BIN)/pytest -s tests/realkafka --kafka=$(VERSION)
+
+test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
+	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
+	  FAULTS=all $(BIN)/pytest tests/objectstore/test_faulty_store.py && exit $$disk
 
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .

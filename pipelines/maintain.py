@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from generators.lock import hold
+from pipelines.console import libraries_silent
 from pipelines.delta_log import actions
 from pipelines.streaming.bronze_log import MARK, RETENTION, last_version_read
 from pipelines.streaming.checkpoint import Begun, begun, committed_offset, query_id
@@ -57,7 +58,8 @@ def maintain(
             held.check()
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
-            said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
+            with libraries_silent():
+                said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
             if orphans := _remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 said.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(said)
