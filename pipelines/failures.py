@@ -38,13 +38,15 @@ def words(error: BaseException, lake: str) -> str | None:
     return None
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what caused it, and so on."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
+def _chain(error: object) -> Iterator[BaseException]:
+    """The error, what caused it, and so on; pyspark keeps what Java tells of that in an attribute of its own."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        error = waiting.pop(0)
+        if isinstance(error, BaseException) and id(error) not in seen:
+            seen.add(id(error))
+            yield error
+            waiting += [error.__cause__, error.__context__, getattr(error, "cause", None)]
 
 
 def _where(error: BaseException, number: int, lake: str) -> str | None:

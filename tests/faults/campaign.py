@@ -10,15 +10,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 from pipelines.setup import share_compiled_kernels
 from tests.faults.points import Injection, injections, ordered
-from tests.faults.preload import build
+from tests.faults.preload import Point, build
 from tests.faults.stages import INJECTED
 from tests.faults.trial import SOUND, VERDICTS, Outcome, Prepared, prepare, tried
 
 SEED = 1
+OUTCOMES = "outcomes.jsonl"
 COLUMNS = ("EIO", "ENOSPC", "kill", "short")
 
 
@@ -81,7 +83,7 @@ def main() -> None:
     asked.add_argument("--stages", nargs="*", default=[stage.name for stage in INJECTED])
     asked.add_argument("--only", default="", help="injections whose words have this in them")
     asked.add_argument("--most", type=int, help="so many at most")
-    asked.add_argument("--folder", type=Path, help="kept, with what was unsound in it; its lakes are taken again")
+    asked.add_argument("--folder", type=Path, help="kept; a campaign in it goes on with what is left to try")
     asked.add_argument("--list", action="store_true", help="name the faults there are, and try none")
     options = asked.parse_args()
     folder, until = options.folder or Path(tempfile.mkdtemp(prefix="hwmark-faults-")), 60 * options.minutes
@@ -91,22 +93,33 @@ def main() -> None:
     prepared = _prepared(folder)
     every = injections({stage.name: prepared.calls[stage.name] for stage in INJECTED})
     chosen = [one for one in ordered(every, options.seed) if one.stage in options.stages and options.only in str(one)]
-    chosen = chosen[: options.most]
+    found = _known(folder)
+    done = {outcome.injection for outcome in found}
+    chosen = [one for one in chosen if one not in done][: options.most]
     print(f"{len(every)} faults, {len(chosen)} chosen; prepared in {time.monotonic() - began:.0f} s", flush=True)
     if options.list:
         print("\n".join(map(str, chosen)))
         return
-    found = []
-    with (folder / "outcomes.jsonl").open("w") as kept:
+    with (folder / OUTCOMES).open("a") as kept:
         for outcome in outcomes(chosen, prepared, folder, options.at_once, began + until):
             found.append(outcome)
-            said = {"injection": str(outcome.injection), "verdict": outcome.verdict, "why": outcome.why}
-            kept.write(json.dumps(said) + "\n")
+            kept.write(json.dumps(asdict(outcome)) + "\n")
             kept.flush()
             if outcome.verdict not in SOUND:
                 print(f"{outcome.verdict}: {outcome.injection}: {outcome.why}", flush=True)
     print(closing_table(found, len(every)))
     raise SystemExit(any(outcome.verdict not in SOUND for outcome in found))
+
+
+def _known(folder: Path) -> list[Outcome]:
+    """What earlier campaigns in this folder found."""
+    kept = folder / OUTCOMES
+    told = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    return [Outcome(_injection(**fields["injection"]), fields["verdict"], fields["why"]) for fields in told]
+
+
+def _injection(stage: str, point: dict[str, str], number: int, fault: str) -> Injection:
+    return Injection(stage, Point(**point), number, fault)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ AT_ONCE = 2
 @pytest.mark.skipif(compiler() is None, reason="no C compiler: faults cannot be injected")
 def test_a_write_that_fails_loses_doubles_and_hides_nothing(tmp_path):
     prepared = prepare(build(tmp_path), tmp_path, lambda stage: stage.name in SAMPLE)
+    assert {name: files for name, files in prepared.unseen.items() if files} == {}, "written past the library"
     every = ordered(injections({stage.name: prepared.calls[stage.name] for stage in INJECTED}), SEED)
     chosen = [one for name, most in SAMPLE.items() for one in [o for o in every if o.stage == name][:most]]
     found = list(outcomes(chosen, prepared, tmp_path, AT_ONCE, float("inf")))

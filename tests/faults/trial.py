@@ -47,6 +47,8 @@ class Prepared:
     calls: dict[str, list[Call]] = field(default_factory=dict)
     expected: dict[str, Rows] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    unseen: dict[str, list[str]] = field(default_factory=dict)
+    """Files that the command changed by other calls than were noted."""
 
     @property
     def logs(self) -> Path:
@@ -60,9 +62,11 @@ def prepare(library: Path, folder: Path, wanted: Callable[[Stage], bool] = lambd
     for number, stage in enumerate(STAGES):
         before, log = folder / f"lake-{number}", folder / f"{number}.calls"
         copy(live, before)
-        prepared.lakes[stage.name], began = before, time.monotonic()
+        prepared.lakes[stage.name], began, was = before, time.monotonic(), _files(live)
         _well(stage.words, live, prepared, recording(library, live, log) | stage.settings)
         prepared.calls[stage.name], prepared.seconds[stage.name] = noted(log), time.monotonic() - began
+        changed = {path for path, _ in was.items() ^ _files(live).items()}
+        prepared.unseen[stage.name] = sorted(changed - {call.path for call in prepared.calls[stage.name]})
         if stage.on and wanted(stage):
             after = folder / f"after-{number}"
             copy(live, after)
@@ -71,6 +75,12 @@ def prepare(library: Path, folder: Path, wanted: Callable[[Stage], bool] = lambd
             prepared.expected[stage.name] = tables(after)
             shutil.rmtree(after)
     return prepared
+
+
+def _files(lake: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of the last change of every file."""
+    told = ((path, path.stat()) for path in lake.rglob("*") if path.is_file())
+    return {str(path.relative_to(lake)): (stat.st_size, stat.st_mtime_ns) for path, stat in told}
 
 
 def _well(words: tuple[str, ...], lake: Path, prepared: Prepared, settings: Mapping[str, str]) -> None:

@@ -43,5 +43,13 @@ def test_the_cause_behind_an_error_counts_too():
     assert words(failed, LAKE) == f"no space left on device: {LAKE}: {FULL}"
 
 
+def test_what_java_tells_of_a_cause_counts_too():
+    state = RuntimeError("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.")
+    state.cause = RuntimeError("java.io.IOException: No space left on device")
+    failed = RuntimeError("the streaming query failed")
+    failed.__cause__ = state
+    assert words(failed, LAKE) == f"no space left on device: {LAKE}: {FULL}"
+
+
 def test_what_comes_of_nothing_like_that_has_no_such_words():
     assert words(ValueError("no table of this name"), LAKE) is None
