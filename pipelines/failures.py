@@ -18,7 +18,7 @@ DISK = {
 
 _GONE = "was killed or died (out of memory?), and what was under way is not done:"
 _JVM_ANSWERS_NO_MORE = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
-_WORKER_IS_GONE = re.compile("Python worker exited unexpectedly|Python worker process terminated|java.io.EOFException")
+_WORKER_IS_GONE = re.compile("Python worker exited unexpectedly|Python worker process terminated")
 
 
 def words(error: BaseException, lake: str) -> str | None:
@@ -31,7 +31,7 @@ def words(error: BaseException, lake: str) -> str | None:
         for number, advice in DISK.items():
             if (where := _where(cause, number, lake)) is not None:
                 return f"{os.strerror(number).lower()}: {where}: {advice}"
-    if any(_WORKER_IS_GONE.search(str(cause)) for cause in chain):
+    if any(_WORKER_IS_GONE.search(_said(cause)) for cause in chain):
         return f"a Python worker of Spark {_GONE} lake {lake}: {_AGAIN}"
     if any(type(cause).__name__ in _JVM_ANSWERS_NO_MORE for cause in chain):
         return f"the JVM of Spark {_GONE} lake {lake}: {_AGAIN}"
@@ -39,14 +39,19 @@ def words(error: BaseException, lake: str) -> str | None:
 
 
 def _chain(error: object) -> Iterator[BaseException]:
-    """The error, what caused it, and so on; pyspark keeps what Java tells of that in an attribute of its own."""
+    """The error, what caused it, and so on; of an error of Java's pyspark keeps the cause by itself."""
     waiting, seen = [error], set[int]()
     while waiting:
         error = waiting.pop(0)
         if isinstance(error, BaseException) and id(error) not in seen:
             seen.add(id(error))
             yield error
-            waiting += [error.__cause__, error.__context__, getattr(error, "cause", None)]
+            waiting += [error.__cause__, error.__context__, getattr(error, "_cause", None)]
+
+
+def _said(error: BaseException) -> str:
+    """Its message; of an error of Java's with the trace, in which alone is told what was behind it."""
+    return f"{error}\n{getattr(error, '_stackTrace', '')}"
 
 
 def _where(error: BaseException, number: int, lake: str) -> str | None:
@@ -54,7 +59,7 @@ def _where(error: BaseException, number: int, lake: str) -> str | None:
     if isinstance(error, OSError) and error.errno == number and error.filename:
         return str(error.filename)
     said = os.strerror(number).lower()
-    lines = [line for line in str(error).splitlines() if said in line.lower() or f"os error {number})" in line]
+    lines = [line for line in _said(error).splitlines() if said in line.lower() or f"os error {number})" in line]
     if not lines and getattr(error, "errno", None) != number:
         return None
     named = re.search(re.escape(lake.rstrip("/")) + r"/[^\s'\"():,]+", "\n".join(lines))

@@ -45,10 +45,12 @@ def test_the_cause_behind_an_error_counts_too():
 
 def test_what_java_tells_of_a_cause_counts_too():
     state = RuntimeError("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.")
-    state.cause = RuntimeError("java.io.IOException: No space left on device")
+    state._stackTrace = (
+        f"\tat RocksDB\nCaused by: java.io.FileNotFoundException: {LAKE}/_run/1 (No space left on device)"
+    )
     failed = RuntimeError("the streaming query failed")
-    failed.__cause__ = state
-    assert words(failed, LAKE) == f"no space left on device: {LAKE}: {FULL}"
+    failed._cause = state
+    assert words(failed, LAKE) == f"no space left on device: {LAKE}/_run/1: {FULL}"
 
 
 def test_what_comes_of_nothing_like_that_has_no_such_words():
