@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import pickle
+import re
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -81,7 +82,7 @@ def main() -> None:
     asked.add_argument("--at-once", type=int, default=2)
     asked.add_argument("--seed", type=int, default=SEED)
     asked.add_argument("--stages", nargs="*", default=[stage.name for stage in INJECTED])
-    asked.add_argument("--only", default="", help="injections whose words have this in them")
+    asked.add_argument("--only", default="", help="those whose words this regular expression finds")
     asked.add_argument("--most", type=int, help="so many at most")
     asked.add_argument("--folder", type=Path, help="kept; a campaign in it goes on with what is left to try")
     asked.add_argument("--list", action="store_true", help="name the faults there are, and try none")
@@ -92,7 +93,9 @@ def main() -> None:
     share_compiled_kernels()
     prepared = _prepared(folder)
     every = injections({stage.name: prepared.calls[stage.name] for stage in INJECTED})
-    chosen = [one for one in ordered(every, options.seed) if one.stage in options.stages and options.only in str(one)]
+    chosen = [
+        one for one in ordered(every, options.seed) if one.stage in options.stages and re.search(options.only, str(one))
+    ]
     found = _known(folder)
     done = {outcome.injection for outcome in found}
     chosen = [one for one in chosen if one not in done][: options.most]
