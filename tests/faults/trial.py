@@ -20,7 +20,7 @@ HELD, CLEAR, UNCLEAR, LOST, DOUBLED, WRONG = "held", "clear error", "unclear err
 NOT_REACHED = "not reached"
 VERDICTS = (HELD, CLEAR, UNCLEAR, LOST, DOUBLED, WRONG, NOT_REACHED)
 SOUND = {HELD, CLEAR, NOT_REACHED}
-ENDS_S = 30.0
+ENDS_S = 60.0
 """So long a process may outlive the command that started it."""
 
 _WORDS = {"EIO": "input/output error", "ENOSPC": "no space left on device"}
@@ -104,7 +104,9 @@ def tried(injection: Injection, prepared: Prepared, folder: Path) -> Outcome:
         reached = any(call.here for call in noted(calls))
         outcome = _judged(injection, ended, further, lake, prepared.expected[stage.name], reached)
     finally:
-        _end(faulty)
+        stayed = _end(faulty)
+    if stayed:
+        outcome = Outcome(injection, WRONG, f"{stayed} processes do not end with the command")
     if outcome.verdict in SOUND:
         shutil.rmtree(folder)
     return outcome
@@ -143,10 +145,11 @@ def is_clear(ended: Ended, fault: str, lake: str) -> bool:
     return named and lake in told[0] and not _FOREIGN.search(told[0])
 
 
-def _end(environment: Mapping[str, str]) -> None:
-    """Waits for what the command has started, and ends what does not end by itself."""
+def _end(environment: Mapping[str, str]) -> int:
+    """Waits for what the command has started, and ends what does not end by itself; how many those are."""
     deadline = time.monotonic() + ENDS_S
     while (left := left_over(environment)) and time.monotonic() < deadline:
         time.sleep(0.2)
     for process in left:
         os.kill(process, signal.SIGKILL)
+    return len(left)
