@@ -12,8 +12,8 @@ from tests.faults.stages import INJECTED
 from tests.faults.trial import SOUND, prepare
 
 SEED = 20261122
-SAMPLE = {"first ingest": 3, "second ingest": 3, "second run": 4, "maintain": 4}
-"""Faults per stage. A run takes two starts of Spark, a check three."""
+SAMPLE = {"first ingest": 3, "second ingest": 3, "second run": 3, "maintain": 4}
+"""Faults per stage: a run takes two starts of Spark, and a check is left to `make test-faults`."""
 AT_ONCE = 2
 
 
@@ -22,7 +22,9 @@ AT_ONCE = 2
 def test_a_write_that_fails_loses_doubles_and_hides_nothing(tmp_path):
     prepared = prepare(build(tmp_path), tmp_path, lambda stage: stage.name in SAMPLE)
     assert {name: files for name, files in prepared.unseen.items() if files} == {}, "written past the library"
-    every = ordered(injections({stage.name: prepared.calls[stage.name] for stage in INJECTED}), SEED)
+    every = ordered(
+        injections({stage.name: prepared.calls[stage.name] for stage in INJECTED if stage.name in SAMPLE}), SEED
+    )
     chosen = [one for name, most in SAMPLE.items() for one in [o for o in every if o.stage == name][:most]]
     found = list(outcomes(chosen, prepared, tmp_path, AT_ONCE, float("inf")))
     print(closing_table(found, len(every)))

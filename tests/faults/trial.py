@@ -60,6 +60,8 @@ def prepare(library: Path, folder: Path, wanted: Callable[[Stage], bool] = lambd
     prepared, live = Prepared(library, folder), folder / "live"
     write_logs(prepared.logs)
     for number, stage in enumerate(STAGES):
+        if stage.dispensable and not wanted(stage):
+            continue
         before, log = folder / f"lake-{number}", folder / f"{number}.calls"
         copy(live, before)
         prepared.lakes[stage.name], began, was = before, time.monotonic(), _files(live)
