@@ -102,7 +102,7 @@ def session(
 
 
 def _no_traces_of_closed_connections() -> None:
-    """A JVM that is killed leaves pyspark's server of accumulators a connection cut off, whose trace it would print."""
+    """A JVM that is killed leaves pyspark and py4j with connections cut off, whose traces they would print."""
     from pyspark import accumulators
 
     def told(*_: object) -> None:
@@ -110,6 +110,11 @@ def _no_traces_of_closed_connections() -> None:
 
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
         server.handle_error = told  # type: ignore[method-assign,assignment]
+    logging.getLogger().addFilter(_not_of_py4j)  # which calls `logging.exception` itself
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j" or log.isEnabledFor(logging.DEBUG)
 
 
 def warm_workers() -> dict[str, str]:
