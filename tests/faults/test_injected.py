@@ -12,7 +12,7 @@ from tests.faults.stages import INJECTED
 from tests.faults.trial import SOUND, prepare
 
 SEED = 20261122
-SAMPLE = {"first ingest": 3, "second ingest": 3, "second run": 3, "maintain": 4}
+SAMPLE = {"first ingest": 3, "second ingest": 3, "second run": 2, "maintain": 3}
 """Faults per stage: a run takes two starts of Spark, and a check is left to `make test-faults`."""
 AT_ONCE = 2
 
