@@ -13,10 +13,10 @@ UPGRADE ?=
 PIP := pip install -q --disable-pip-version-check
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka lint format bench bench-full lock audit sbom clean
+.PHONY: help setup demo test test-kafka test-faults lint format bench bench-full bench-bounds lock audit sbom clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## .venv with the pinned packages, Delta's jars and compiled kernels; once
 
@@ -32,6 +32,10 @@ test: $(READY) ## all tests
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
 	@$(BIN)/pytest -s tests/realkafka --kafka=$(VERSION)
 
+test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
+	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
+	  FAULTS=all $(BIN)/pytest tests/objectstore/test_faulty_store.py && exit $$disk
+
 lint: $(READY) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -45,6 +49,9 @@ bench: $(READY) ## events a second, beside other engines on the same work
 
 bench-full: $(READY) ## all of it, half an hour; its tables and plot into the README
 	@$(BIN)/hwmark bench --full --for 10m --readme
+
+bench-bounds: $(READY) ## the most memory that the job takes: a large backlog, a million partitions, a silent source
+	@$(BIN)/python -m pipelines.bench.bounds
 
 lock: ## what pyproject.toml asks for, pinned with hashes; UPGRADE=--upgrade pins anew what is pinned
 	@$(PYTHON) -m venv --clear build/lock

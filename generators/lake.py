@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from generators.data_file import CONFIGURATION, Written, write_file
 from generators.engines import require_ours
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Field
     from pyarrow.fs import FileSystem
 
+Mode = Literal["append", "overwrite"]
 ROWS_OF_A_FILE = 4_000_000
 """A file is read in one micro-batch: a commit of more rows can be read in several."""
 ROWS_OF_A_GROUP = 1 << 20
@@ -135,18 +136,41 @@ def append_files(
 
 
 def _commit(table: DeltaTable, files: Sequence[Written], versions: Mapping[str, int]) -> None:
+    add_files(table, files, replication_events.ARROW, versions)
+
+
+def add_files(
+    table: DeltaTable, files: Sequence[Written], schema: pa.Schema, versions: Mapping[str, int], mode: Mode = "append"
+) -> None:
+    """One commit of these files that also says which version each writer has reached.
+
+    A store may do what it is asked and then answer with an error: the client asks again and meets its own commit.
+    """
+    from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import AddAction
 
-    table.create_write_transaction(
-        [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files],
-        mode="append",
-        schema=replication_events.ARROW,
-        partition_by=[],
-        commit_properties=_reached(versions),
-    )
+    try:
+        table.create_write_transaction(
+            [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files],
+            mode=mode,
+            schema=schema,
+            partition_by=[],
+            commit_properties=reached(versions),
+        )
+    except CommitFailedError:
+        table.update_incremental()
+        there = set(table.get_add_actions(flatten=True).column("path").to_pylist()) if files else set()
+        if not has_reached(table, versions) or not {f.path for f in files} <= there:
+            raise
 
 
-def _reached(versions: Mapping[str, int]) -> CommitProperties:
+def has_reached(table: DeltaTable, versions: Mapping[str, int]) -> bool:
+    """Whether a table says of each writer that it is at this version."""
+    return all(table.transaction_version(app_id) == version for app_id, version in versions.items())
+
+
+def reached(versions: Mapping[str, int]) -> CommitProperties:
+    """The commit properties that say which version each writer has reached."""
     from deltalake import CommitProperties, Transaction
 
     return CommitProperties(app_transactions=[Transaction(*item) for item in versions.items()])

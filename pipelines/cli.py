@@ -7,6 +7,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,8 @@ FAILED, WRONG, FIRING, UNMET, HELD = 1, 2, 3, 4, 75
 expectations failed; another process holds the role."""
 
 _DEBUG = "hwmark.debug"
+_lake: ContextVar[str] = ContextVar("lake", default="the lake")
+"""Which one a command is at, for the words of what goes wrong."""
 
 
 class Commands(TyperGroup):
@@ -53,6 +56,10 @@ def _status(error: Exception) -> int:
 
 
 def _one_line(error: Exception) -> str:
+    from pipelines.failures import words as of_the_system
+
+    if _status(error) == FAILED and (known := of_the_system(error, _lake.get())) is not None:
+        return known
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, UsageError | ValueError | FileNotFoundError) or _status(error) == HELD:
         return words
@@ -127,6 +134,7 @@ def _settings(config: Path | None, **flags: Mapping[str, Any]) -> Settings:
 
     settings = load(config, flags)
     os.umask(settings.lake.mask)
+    _lake.set(settings.lake.path)
     return settings
 
 

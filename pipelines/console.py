@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,6 +51,26 @@ def log_to_stderr(debug: bool) -> None:
         handler.setFormatter(_Plain("%(message)s"))
         logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+
+
+@contextmanager
+def libraries_silent() -> Iterator[None]:
+    """What libraries print to stderr past Python, as Rust does where its thread gives up, is shown with --debug only.
+
+    Their caller gets an error all the same, and says it in one line.
+    """
+    if logging.getLogger("hwmark").isEnabledFor(logging.DEBUG):
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def batch_line(batch: Batch) -> str:

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from generators.engines import MARK, other_engine
 from generators.lock import hold
+from pipelines.console import libraries_silent
 from pipelines.delta_log import actions
 from pipelines.streaming.bronze_commits import RETENTION
 from pipelines.streaming.bronze_log import last_version_read
@@ -62,7 +63,8 @@ def maintain(
                 continue
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
-            said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
+            with libraries_silent():
+                said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
             if orphans := _remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 said.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(said)

@@ -90,6 +90,20 @@ def restore_plan(lake: Lake, query_id: str, batch_id: int, plan: str) -> None:
     write_durably(lake.root, path, plan.encode(), lake.storage_options)
 
 
+def remove_drafts(files: FileSystem, query_id: str) -> None:
+    """Removes what a JVM that was killed left of files it was about to give their names, `.N.<uuid>.tmp`.
+
+    Before its first batch Spark refuses a checkpoint with anything in it, and would do so for good.
+    """
+    from pyarrow.fs import FileSelector
+
+    for folder in ("offsets", "commits"):
+        found = files.get_file_info(FileSelector(f"{FOLDER}/{query_id}/{folder}", allow_not_found=True))
+        for entry in found:
+            if entry.base_name.startswith(".") and entry.base_name.endswith((".tmp", ".tmp.crc")):
+                files.delete_file(entry.path)
+
+
 def last(files: FileSystem, query_id: str, folder: str) -> int:
     """The last batch in a folder of the checkpoint, -1 where there is none."""
     return _last(files, f"{FOLDER}/{query_id}/{folder}", -1)

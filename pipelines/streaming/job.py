@@ -25,6 +25,7 @@ from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, f
 from pipelines.streaming.hadoop import spark_uri
 from pipelines.streaming.identity import Query, open_query, recorded, rules_of
 from pipelines.streaming.manifest import Manifests, resume
+from pipelines.streaming.moved import follow_move
 from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.signals import stoppable
 from pipelines.streaming.skipped import skip_file, skipped
@@ -97,6 +98,8 @@ def run(
             for restored in resume(place, known.query_id):
                 log.warning("%s", restored)
             require_readable(place, known.query_id)
+            if follow_move(place, known.query_id):
+                log.warning("the lake was moved to %s: its state is read there", place.root)
         place.create()
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         every = interval or INTERVAL_S

@@ -148,6 +148,7 @@ def resume(lake: Lake, query_id: str) -> list[str]:
 
     Raises StateMismatch naming what is missing. A lake without manifests is one of an earlier version: it begins some.
     """
+    checkpoint.remove_drafts(lake.files(), query_id)
     manifests = Manifests(lake, query_id)
     numbers = manifests.numbers()
     if not numbers:

@@ -107,8 +107,25 @@ def session(
         spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
     if started_here:
+        _no_traces_of_closed_connections()
         spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def _no_traces_of_closed_connections() -> None:
+    """A JVM that is killed leaves pyspark and py4j with connections cut off, whose traces they would print."""
+    from pyspark import accumulators
+
+    def told(*_: object) -> None:
+        log.debug("a connection of Spark's JVM was cut off", exc_info=True)
+
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        server.handle_error = told  # type: ignore[method-assign,assignment]
+    logging.getLogger().addFilter(_not_of_py4j)  # which calls `logging.exception` itself
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j" or log.isEnabledFor(logging.DEBUG)
 
 
 def warm_workers() -> dict[str, str]:

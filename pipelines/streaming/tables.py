@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from generators.data_file import CONFIGURATION, Written
 from generators.files import file_system
-from generators.lake import dataset, with_columns
+from generators.lake import add_files, dataset, with_columns
 from pipelines.delta_log import actions
 from pipelines.replication.facts import SCHEMAS
 from schemas import tables
@@ -104,19 +104,10 @@ def commit(
 
     Delta records the transaction and does not refuse an old one: whether it is there is asked here.
     """
-    from deltalake.transaction import AddAction
-
     table = lake.open(kind)
     if has_batch(table, query_id, batch_id):
         return False
-    actions = [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files]
-    table.create_write_transaction(
-        actions,
-        mode="overwrite" if overwrite else "append",
-        schema=declared(kind).arrow(),
-        partition_by=[],
-        commit_properties=transaction(query_id, batch_id),
-    )
+    add_files(table, files, declared(kind).arrow(), {query_id: batch_id}, "overwrite" if overwrite else "append")
     return True
 
 
@@ -124,10 +115,3 @@ def has_batch(table: DeltaTable, query_id: str, batch_id: int) -> bool:
     """Whether a table holds this batch of this query."""
     last = table.transaction_version(query_id)
     return last is not None and last >= batch_id
-
-
-def transaction(query_id: str, batch_id: int) -> Any:
-    """The commit properties that record a batch."""
-    from deltalake import CommitProperties, Transaction
-
-    return CommitProperties(app_transactions=[Transaction(query_id, batch_id)])

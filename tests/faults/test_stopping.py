@@ -116,7 +116,7 @@ def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path):
         else:
             assert status != 0, name
         if name == "the JVM killed":
-            assert said.splitlines()[-1].startswith("hwmark: RunFailed: Spark's JVM has ended"), said
+            assert said.splitlines()[-1].startswith("hwmark: the JVM of Spark was killed or died"), said
             assert "Traceback" not in said
     grow(lake, 5)
     assert Running(lake, tmp_path / "scratch", "--once", "--drain").ends()[0] == 0

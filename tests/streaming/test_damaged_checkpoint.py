@@ -39,6 +39,16 @@ def lake(begun, tmp_path):
     return shutil.copytree(begun, tmp_path / "lake")
 
 
+def test_a_lake_that_was_moved_goes_on(lake, begun, tmp_path):
+    begun.rename(tmp_path / "away")
+    try:
+        go(lake)
+        assert not begun.exists()
+    finally:
+        (tmp_path / "away").rename(begun)
+    assert_same_as_replay(lake)
+
+
 def file_of(lake, path):
     (found,) = lake.glob(f"_run/*/{path}")
     found.with_name(f".{found.name}.crc").unlink(missing_ok=True)

@@ -299,3 +299,13 @@ def test_statistics_let_readers_skip_files(lake):
     assert file["num_records"] == 2
     assert (file["min.topic"], file["max.topic"], file["null_count.topic_id"]) == ("clicks", "clicks", 2)
     assert (file["min.ts"], file["max.ts"]) == (START, START + timedelta(milliseconds=2))
+
+
+def test_drafts_of_a_killed_jvm_are_removed_as_the_job_starts(lake):
+    """With one of them in it Spark refuses the checkpoint of a first batch, at every start."""
+    offsets = Path(lake.root, "_run", "q", "offsets")
+    offsets.mkdir(parents=True)
+    for name in ("0", ".0.crc", ".0.7ad3.tmp", "..0.7ad3.tmp.crc"):
+        (offsets / name).touch()
+    assert resume(lake, "q") == []
+    assert {path.name for path in offsets.iterdir()} == {"0", ".0.crc"}

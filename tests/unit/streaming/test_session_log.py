@@ -1,5 +1,6 @@
 """What Spark prints stays readable after the next one has started."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -49,3 +50,9 @@ def test_old_log_files_do_not_pile_up():
     assert len(kept) == KEPT_LOGS
     assert "spark-5.log" not in kept
     assert "spark-6.log" in kept
+
+
+def test_traces_of_py4j_are_not_logged_and_those_of_others_are():
+    make = logging.getLogger().makeRecord
+    said = [make("root", logging.ERROR, f"/env/{name}/a.py", 1, name, (), None) for name in ("py4j", "duckdb")]
+    assert [record.msg for record in said if session._not_of_py4j(record)] == ["duckdb"]

@@ -1,0 +1,58 @@
+"""Which calls get which faults: first, middle and last of each point."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tests.faults.preload import Call, Point
+
+FAULTS = {
+    "create": ("EIO", "ENOSPC", "kill"),
+    "write": ("EIO", "ENOSPC", "kill", "short"),
+    "sync": ("EIO", "ENOSPC", "kill"),
+    "rename": ("EIO", "ENOSPC", "kill"),
+    "link": ("EIO", "ENOSPC", "kill"),
+    "mkdir": ("EIO", "ENOSPC", "kill"),
+    "truncate": ("EIO", "kill"),
+    "remove": ("EIO", "kill"),
+}
+"""What can happen to each call: room is needed for none that takes away, and only bytes can be cut short."""
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One fault: in a stage of the lake's life, at the n-th call (from 1) of a point."""
+
+    stage: str
+    point: Point
+    number: int
+    fault: str
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.fault} at call {self.number} of {self.point}"
+
+
+def injections(stages: Mapping[str, Iterable[Call]]) -> list[Injection]:
+    """Every fault at the first, middle and last call of each point that the stages' commands came by."""
+    found = []
+    for stage, calls in stages.items():
+        for point, count in sorted(Counter(call.point for call in calls).items()):
+            numbers = sorted({1, (count + 1) // 2, count})
+            found += [Injection(stage, point, n, fault) for fault in FAULTS[point.call] for n in numbers]
+    return found
+
+
+def ordered(all_of_them: Iterable[Injection], seed: int) -> list[Injection]:
+    """In an order by chance in which each point has had each of its faults once before any has one again."""
+    shuffled = sorted(all_of_them, key=str)
+    random.Random(seed).shuffle(shuffled)
+    seen: Counter[tuple[str, Point, str]] = Counter()
+    turns = []
+    for one in shuffled:
+        key = one.stage.rpartition(" ")[2], one.point, one.fault  # a first and a second run have most points in common
+        turns.append((seen[key], one))
+        seen[key] += 1
+    return [one for _, one in sorted(turns, key=lambda turn: turn[0])]

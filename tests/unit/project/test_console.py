@@ -1,0 +1,31 @@
+"""What goes to stderr: one line of ours, not what libraries print past Python."""
+
+import logging
+import os
+
+import pytest
+
+from pipelines.console import libraries_silent
+
+
+def test_what_a_library_prints_past_python_is_not_shown(capfd):
+    with libraries_silent():
+        os.write(2, b"thread 'tokio' panicked")
+    os.write(2, b"after")
+    assert capfd.readouterr().err == "after"
+
+
+@pytest.fixture
+def debugging():
+    logger = logging.getLogger("hwmark")
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
+    yield
+    logger.setLevel(before)
+
+
+@pytest.mark.usefixtures("debugging")
+def test_it_is_shown_to_who_looks_for_a_fault(capfd):
+    with libraries_silent():
+        os.write(2, b"thread 'tokio' panicked")
+    assert capfd.readouterr().err == "thread 'tokio' panicked"
