@@ -1,6 +1,6 @@
 """A process that has read a table ends with its own status: nothing aborts it on the way out.
 
-HWMARK_ENDS=300 pytest tests/faults/test_reader_ends.py tries as many.
+ENDS=300 pytest tests/faults/test_reader_ends.py tries as many, and a tenth of them of each command that reads.
 """
 
 from __future__ import annotations
@@ -8,17 +8,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from pipelines.setup import jars_dir
 from schemas import partition_hw, tables
 
-ENDS = int(os.environ.get("HWMARK_ENDS", "20"))
+ENDS = int(os.environ.get("ENDS", "20"))
 FILES, SCHEMA = 40, partition_hw.ARROW
 STAND_INS = {"string": "x", "int32": 0, "int64": 0, "bool": False, "timestamp[us, tz=UTC]": 0}
+HWMARK = (sys.executable, "-m", "pipelines.cli")
+READING = [
+    ("check",),
+    *(("show", what) for what in ("verdict", "hw", "isr", "sync", "regressions", "alerts", "health")),
+]
+LAKES = Path(__file__).parents[1] / "lakes"
 AT_ONCE = 6
 """More than there are cores: a thread that is late is what aborts."""
 READ = """
@@ -48,3 +57,26 @@ def test_a_process_that_has_read_a_table_ends_with_its_own_status(lake):
             pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, check=False), range(ENDS))
         )
     assert [end.stderr[-500:] for end in ends if end.returncode] == []
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """A lake of which `check` has judged everything: from then on it reads, and starts no Spark."""
+    folder = tmp_path_factory.mktemp("judged")
+    with tarfile.open(LAKES / "f0eef1c.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    jars = {"HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""}
+    done = subprocess.run([*HWMARK, "check", "--lake", folder / "lake"], env=os.environ | jars, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "lake"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_command_that_reads_ends_with_its_own_status(judged, words):
+    command = [*HWMARK, *words, "--lake", str(judged)]
+    with ThreadPoolExecutor(1 if words == ("check",) else AT_ONCE) as pool:  # check holds a role
+        ends = list(
+            pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, check=False), range(ENDS // 10))
+        )
+    assert [end.stderr[-500:] for end in ends if end.returncode or end.stderr] == []
