@@ -15,6 +15,7 @@ MARK = "hwmark"
 """The key in commitInfo of commits that hwmark makes in upkeep, whoever writes the table."""
 UPKEEP = ("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK")
 LOOKED_AT = 100
+UNNAMED = "an engine that does not give its name"
 
 
 class OtherEngineError(RuntimeError):
@@ -29,10 +30,11 @@ def other_engine(table: DeltaTable) -> str | None:
     """
     if local_path(table.table_uri) is None:
         return None
-    for commit in table.history(LOOKED_AT):
-        engine = str(commit.get("engineInfo") or commit.get("clientVersion") or "")
-        if commit.get("operation") not in UPKEEP and MARK not in commit:
-            return None if engine.startswith(OURS) or not engine else engine
+    for looked_at in (1, LOOKED_AT):  # every append asks, and the last commit mostly answers
+        for commit in table.history(looked_at):
+            if commit.get("operation") not in UPKEEP and MARK not in commit:
+                engine = str(commit.get("engineInfo") or commit.get("clientVersion") or UNNAMED)
+                return None if engine.startswith(OURS) else engine
     return None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from generators.files import file_system, local_path, object_store
 
 if TYPE_CHECKING:
+    from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
 
 AT_ONCE = 32
@@ -40,6 +41,14 @@ def commits(uri: str, versions: range, storage_options: Mapping[str, str] | None
                 yield _parsed(bytes(content))
         except NotFoundError as gone:
             raise FileNotFoundError(f"a commit of {uri} is gone") from gone
+
+
+def count_rows(file: NativeFile) -> int:
+    """The rows of a data file by its footer. Raises OSError and ValueError where it is damaged."""
+    import pyarrow.parquet as pq
+
+    with file:
+        return int(pq.read_metadata(file).num_rows)
 
 
 def _name(version: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from generators.files import file_system
-from pipelines.delta_log import actions
+from pipelines.delta_log import actions, count_rows
 from schemas.declaration import Table
 
 if TYPE_CHECKING:
@@ -81,12 +81,7 @@ def _present(table: DeltaTable) -> Iterator[tuple[str, int | None]]:
 
 
 def _rows(files: FileSystem, path: str, rows: int | None) -> int:
-    if rows is not None:
-        return rows
-    import pyarrow.parquet as pq
-
-    with files.open_input_file(path) as file:
-        return int(pq.read_metadata(file).num_rows)
+    return count_rows(files.open_input_file(path)) if rows is None else rows
 
 
 def _apply(action: dict[str, Any], added: dict[str, int], files: FileSystem) -> None:

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 from pipelines.replication.columns import NAMED
 from pipelines.streaming.bronze_commits import Part
 from pipelines.streaming.bronze_log import BronzeLog
-from pipelines.streaming.conform import UnreadableFileError, conform, constant
+from pipelines.streaming.conform import conform, constant
 from pipelines.streaming.narrow import ALWAYS
 from pipelines.streaming.packing import ROWS_PER_BLOB
+from pipelines.streaming.suitable import UnreadableFileError
 from schemas import replication_events
 
 LEGACY_TIMES = "INT96"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from generators.files import file_system
-from pipelines.delta_log import Actions, actions
+from pipelines.delta_log import Actions, actions, count_rows
 from pipelines.streaming.bronze_commits import File, added, operation, removes_rows, rewrites, with_clusters
 from pipelines.streaming.closings import OURS, closing_path
 from pipelines.streaming.suitable import require_suitable
@@ -48,8 +48,8 @@ class Offset:
     closed: int = 0
 
     def json(self) -> dict[str, int]:
-        told = asdict(self)
-        return told if self.closed else {name: told[name] for name in told if name != "closed"}
+        fields = asdict(self)
+        return fields if self.closed else {name: fields[name] for name in fields if name != "closed"}
 
     @property
     def place(self) -> tuple[int, int]:
@@ -87,17 +87,14 @@ class BronzeLog:
         return [self._measured(file) for file in found]
 
     def _measured(self, file: File) -> File:
-        """The file, counted where the log does not tell its rows; one that is skipped has none."""
+        """The file, counted where the log does not say how many rows it has; one that is skipped has none."""
         if file.path in self.skipped:
             return replace(file, size=0, rows=0)
         return file if file.rows >= 0 else replace(file, rows=self._counted(file))
 
     def _counted(self, file: File) -> int:
-        import pyarrow.parquet as pq
-
         try:
-            with pq.ParquetFile(self.opened(file.path)) as parquet:
-                return int(parquet.metadata.num_rows)
+            return count_rows(self.opened(file.path))
         except (OSError, ValueError):  # whoever reads its rows says what is wrong with it
             return 0
 
@@ -192,39 +189,39 @@ class BronzeLog:
         """What one commit added."""
         from deltalake import Schema
 
-        told = self._told(version)
-        for action in told:
+        commit = self._commit(version)
+        for action in commit:
             if "metaData" in action:
                 schema = Schema.from_json(action["metaData"]["schemaString"])
                 require_suitable(self.uri, schema, action["metaData"].get("partitionColumns", ()))
             if "protocol" in action:
                 self._require_readable(action["protocol"]["minReaderVersion"])
-        self._require_accepted(told, version)
-        return added(told, accepted=version in self.accepted)
+        self._require_accepted(commit, version)
+        return added(commit, accepted=version in self.accepted)
 
     def require_appends(self, first: int, last: int) -> None:
         """For the source of delta-spark, which reads nothing of a commit that removes rows. Raises RemovedRowsError
         where such a one is not accepted, or has added other rows than those it kept."""
         for version in range(first, last + 1):
-            told = self._told(version)
-            self._require_accepted(told, version)
-            if rewrites(told):
+            commit = self._commit(version)
+            self._require_accepted(commit, version)
+            if rewrites(commit):
                 raise RemovedRowsError(
-                    f"version {version} of {self.uri} replaced rows ({operation(told)}), and delta-spark reads nothing "
-                    'of such a commit: set [run] source = "arrow" and start silver anew with `hwmark run --rebuild`'
+                    f"version {version} of {self.uri} replaced rows ({operation(commit)}), and delta-spark reads "
+                    'nothing of such a commit: set [run] source = "arrow" and start with `hwmark run --rebuild`'
                 )
 
-    def _told(self, version: int) -> Actions:
+    def _commit(self, version: int) -> Actions:
         try:
             return actions(self.folder, version)
         except FileNotFoundError as gone:
             raise self._vanished(f"the log of version {version}") from gone
 
-    def _require_accepted(self, told: Actions, version: int) -> None:
-        if removes_rows(told, self.skipped) and version not in self.accepted:
+    def _require_accepted(self, commit: Actions, version: int) -> None:
+        if removes_rows(commit, self.skipped) and version not in self.accepted:
             raise RemovedRowsError(
-                f"version {version} of {self.uri} removed rows ({operation(told)}), which nothing of hwmark did: what "
-                "was read of them stays in silver; go on with "
+                f"version {version} of {self.uri} removed rows ({operation(commit)}), which nothing of hwmark did: "
+                "what was read of them stays in silver; go on with "
                 f"`hwmark run --accept-removal {version}`, or start silver anew with `hwmark run --rebuild`"
             )
 

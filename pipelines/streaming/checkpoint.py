@@ -139,9 +139,14 @@ def remember_interval(lake: str, seconds: float | None, storage_options: Storage
 
 def accepted_removals(lake: str, storage_options: StorageOptions | None = None) -> list[int]:
     """Versions of bronze that took rows out and may be read past."""
+    return [int(version) for version in read_list(lake, REMOVALS, storage_options)]
+
+
+def read_list(lake: str, path: str, storage_options: StorageOptions | None = None) -> list[Any]:
+    """The list in a JSON file of the lake; none where there is no such file."""
     try:
-        with file_system(lake, storage_options).open_input_stream(REMOVALS) as stream:
-            return [int(version) for version in json.loads(stream.read())]
+        with file_system(lake, storage_options).open_input_stream(path) as stream:
+            return list(json.loads(stream.read()))
     except FileNotFoundError:
         return []
 

@@ -6,18 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.streaming.narrow import declared
-from pipelines.streaming.suitable import NAIVE
+from pipelines.streaming.suitable import NAIVE, UnreadableFileError
 from schemas import replication_events
-
-
-class UnreadableFileError(ValueError):
-    """A data file cannot be read; the message names file, column, found and expected."""
-
-    def __init__(self, path: str, why: object) -> None:
-        super().__init__(
-            f"file {path} of bronze cannot be read: {' '.join(str(why).split())}; bring back a good copy of it, or go "
-            f"on without its rows, which leaves a gap, with `hwmark run --skip-file '{path}'`"
-        )
 
 
 def conform(events: pa.Table, path: str, legacy_times: bool = False) -> pa.Table:

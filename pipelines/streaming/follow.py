@@ -78,26 +78,9 @@ def follow(
 ) -> RunSummary:
     """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
 
-    One that takes longer than `slow_s` seconds is told of every so often. Raises RunFailed, and LeaseLost when the
-    role is no longer `held`.
+    `on_slow` gets one that takes longer than `slow_s` seconds, and again each time it took as long. Raises RunFailed,
+    LeaseLost when the role is no longer `held`, and py4j's errors where the JVM has ended.
     """
-    from py4j.protocol import Py4JNetworkError
-
-    try:
-        return _followed(running, lake, on_batch, stopping, held, on_slow, slow_s)
-    except (Py4JNetworkError, ConnectionError) as lost:
-        raise RunFailed("Spark's JVM has ended, and what it was at is done by the next run") from lost
-
-
-def _followed(
-    running: StreamingQuery,
-    lake: Lake,
-    on_batch: Callable[[Batch], None] | None,
-    stopping: threading.Event,
-    held: Held,
-    on_slow: Callable[[InFlight], None] | None,
-    slow_s: float,
-) -> RunSummary:
     from pyspark.errors import StreamingQueryException
 
     started, summary, seen = time.monotonic(), RunSummary(), -1

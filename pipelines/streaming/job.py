@@ -16,6 +16,7 @@ import pyarrow as pa
 from generators.lake import opened
 from generators.lease import LeaseLost
 from generators.lock import hold
+from pipelines.errors import UsageError
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming import checkpoint, hadoop
 from pipelines.streaming.closings import count_closings
@@ -81,10 +82,14 @@ def run(
     `buckets`: shards of the state of a new lake, by default one for each of `shuffle_partitions`.
     `gold_interval_s`: seconds between writes of `gold/partition_health`, by default every batch of a run `once` and
     10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
-    UnsuitableSpark.
+    UnsuitableSpark, RunFailed, UsageError.
     """
+    from py4j.protocol import Py4JNetworkError
+
     from pipelines.streaming.session import PASSES_BLOBS, session
 
+    if skip_files and source != "arrow":
+        raise UsageError('--skip-file is for source = "arrow"; with source = "delta" it would not leave the file out')
     place = Lake(_absolute(lake), dict(storage_options or {}))
     continuous = interval is not None or not once
     stopping = stop or threading.Event()
@@ -134,6 +139,8 @@ def run(
             except LeaseLost:
                 running.stop()
                 raise
+            except (Py4JNetworkError, ConnectionError) as lost:
+                raise RunFailed("Spark's JVM has ended, and what it was at is done by the next run") from lost
             except RunFailed as failed:
                 if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
                     raise RunFailed(explained(str(failed), place, query.query_id)) from failed

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
-from generators.files import write_durably
+from generators.files import local_path, write_durably
 from pipelines.streaming import checkpoint
 from pipelines.streaming.hadoop import spark_uri
 
@@ -21,24 +22,36 @@ def follow_move(lake: Lake, query_id: str) -> bool:
     from pyarrow.fs import FileSelector
 
     folder, files = f"{checkpoint.FOLDER}/{query_id}", lake.files()
-    here = spark_uri(f"{lake.root.rstrip('/')}/{folder}/")
-    here = here if "://" in here else f"file:{here}"
+    local = local_path(lake.root)
+    here = spark_uri(lake.root) if local is None else f"file:{local.absolute()}"
+    here = json.dumps(f"{here.rstrip('/')}/{folder}/")[1:-1]
     operators = files.get_file_info(FileSelector(f"{folder}/state", allow_not_found=True))
-    records = [
-        entry.path
-        for operator in operators
-        for entry in files.get_file_info(FileSelector(f"{operator.path}/_metadata/v2", allow_not_found=True))
-        if entry.base_name.isdigit()
-    ]
     moved = False
-    for path in records:
-        with files.open_input_stream(path) as stream:
-            told = stream.read().decode()
-        now = re.sub(rf'"[^"]*/{re.escape(folder)}/', lambda _: f'"{here}', told)
-        if now != told:
+    for operator in operators:
+        entries = files.get_file_info(FileSelector(f"{operator.path}/_metadata/v2", allow_not_found=True))
+        numbers = sorted(int(entry.base_name) for entry in entries if entry.base_name.isdigit())
+        paths = [f"{operator.path}/_metadata/v2/{number}" for number in numbers]
+        # The newest is rewritten last: where it is right, so are the others.
+        if paths and _changed(lake, paths[-1], folder, here) is not None:
             moved = True
-            write_durably(lake.root, path, now.encode(), lake.storage_options)
-            checksum = "/.".join(path.rsplit("/", 1)) + ".crc"  # of Hadoop, on a local disk
-            if files.get_file_info(checksum).is_file:
-                files.delete_file(checksum)
+            for path in paths:
+                _rewrite(lake, path, _changed(lake, path, folder, here))
     return moved
+
+
+def _changed(lake: Lake, path: str, folder: str, here: str) -> str | None:
+    """A record as it is where the lake is now (`here`, as JSON writes it); None where it is that already."""
+    with lake.files().open_input_stream(path) as stream:
+        record = stream.read().decode()
+    now = re.sub(rf'"[^"]*/{re.escape(folder)}/', lambda _: f'"{here}', record)
+    return None if now == record else now
+
+
+def _rewrite(lake: Lake, path: str, record: str | None) -> None:
+    if record is None:
+        return
+    files = lake.files()
+    write_durably(lake.root, path, record.encode(), lake.storage_options)
+    checksum = "/.".join(path.rsplit("/", 1)) + ".crc"  # of Hadoop, on a local disk
+    if files.get_file_info(checksum).is_file:
+        files.delete_file(checksum)

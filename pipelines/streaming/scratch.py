@@ -13,28 +13,42 @@ from pathlib import Path
 PREFIX = "hwmark-spark-"
 TRIES, PAUSE_S = 3, 2.0
 """A JVM that has lost its driver goes on writing until it notices."""
-_LOCAL_DIR, _JAVA_OPTIONS = "spark.local.dir", "spark.driver.extraJavaOptions"
+_LOCAL_DIRS, _LOCAL_DIR = "SPARK_LOCAL_DIRS", "spark.local.dir"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+_of_process: tuple[int, Path] | None = None
 
 
 def folder(conf: Mapping[str, str]) -> Path:
-    """A new one, where Spark is told to keep such files, else where temporary files are kept.
+    """That of this process, where Spark is told to keep such files, else where temporary files are kept.
 
-    Removes those of drivers on this host that have ended together with all they had started.
+    A first call makes it, and removes those of drivers on this host that have ended together with all they had started.
     """
-    told = os.environ.get("SPARK_LOCAL_DIRS") or conf.get(_LOCAL_DIR) or tempfile.gettempdir()
-    base = Path(told.split(",")[0])
-    base.mkdir(parents=True, exist_ok=True)
-    for left in base.glob(f"{PREFIX}*"):
-        if _is_left(left):
-            shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+    global _of_process
+    if _of_process is None or _of_process[0] != os.getpid() or not _of_process[1].is_dir():
+        base = Path((_local_dirs(conf) or [tempfile.gettempdir()])[0])
+        base.mkdir(parents=True, exist_ok=True)
+        for left in base.glob(f"{PREFIX}*"):
+            if _is_left(left):
+                shutil.rmtree(left, ignore_errors=True)
+        _of_process = os.getpid(), Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+    return _of_process[1]
 
 
 def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which it keeps its files there; those of several disks stay where they are."""
-    told = f"{conf.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData".strip()
-    several = "," in (os.environ.get("SPARK_LOCAL_DIRS") or conf.get(_LOCAL_DIR, ""))
-    return {_JAVA_OPTIONS: told} | ({} if several else {_LOCAL_DIR: str(scratch)})
+    """Spark's settings by which it keeps its files there; where it is given several disks, their folders stay."""
+    options = f"{conf.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData".strip()
+    if len(_local_dirs(conf)) > 1:
+        return {_JAVA_OPTIONS: options}
+    if _LOCAL_DIRS in os.environ:  # Spark prefers it to its setting
+        os.environ[_LOCAL_DIRS] = str(scratch)
+    return {_JAVA_OPTIONS: options, _LOCAL_DIR: str(scratch)}
+
+
+def _local_dirs(conf: Mapping[str, str]) -> list[str]:
+    """Where Spark is told to keep its files, by the environment or by a setting."""
+    return [path for path in (os.environ.get(_LOCAL_DIRS) or conf.get(_LOCAL_DIR, "")).split(",") if path]
 
 
 def remove(scratch: Path) -> None:

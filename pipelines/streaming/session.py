@@ -90,9 +90,6 @@ def session(
         settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
         kept = scratch.folder(settings)
         settings |= scratch.settings(kept, settings)
-        # Spark takes this variable for more than its setting.
-        if "," not in os.environ.get("SPARK_LOCAL_DIRS", ","):
-            os.environ["SPARK_LOCAL_DIRS"] = str(kept)
     secrets = hadoop.secrets(settings) if started_here else {}
     for name, value in settings.items():
         if name not in secrets:

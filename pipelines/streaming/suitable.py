@@ -28,6 +28,16 @@ class UnsuitableColumnsError(ValueError):
     """The table has columns that cannot be read as events; the message names each with what was found and expected."""
 
 
+class UnreadableFileError(ValueError):
+    """A data file cannot be read; the message names file, column, found and expected."""
+
+    def __init__(self, path: str, why: object) -> None:
+        super().__init__(
+            f"file {path} of bronze cannot be read: {' '.join(str(why).split())}; bring back a good copy of it, or go "
+            f"on without its rows, which leaves a gap, with `hwmark run --skip-file '{path}'`"
+        )
+
+
 def require_suitable(uri: str, schema: Schema, partitioned_by: Iterable[str] = ()) -> None:
     """Raises UnsuitableColumnsError where a table's columns cannot be read as events. Columns beyond are nobody's."""
     found = {field.name: _delta_type(field.type.to_json()) for field in schema.fields}

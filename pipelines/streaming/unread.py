@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from generators.files import StorageOptions
-from pipelines.delta_log import commits
+from pipelines.delta_log import commits, count_rows
 from pipelines.streaming.bronze_commits import File, added, removes_rows
 from pipelines.streaming.bronze_log import BronzeLog, Offset, VersionVanishedError
 from pipelines.streaming.checkpoint import committed_offset
+from pipelines.streaming.suitable import UnreadableFileError
 from schemas import replication_events
 
 TRUSTED = 32
@@ -46,8 +47,8 @@ def bronze_of(lake: str, storage_options: StorageOptions | None = None) -> Bronz
         return Bronze()
     last, log = DeltaTable(uri, storage_options=options).version(), BronzeLog(uri, options)
     present = log.files(last, last)
-    backlogs = _backlogs(log, _unread(log, present, committed_offset(lake, options), last))
     named = {name for file in present for name in file.clusters if name and len(name) < TRUSTED}
+    backlogs = _backlogs(log, _unread(log, present, committed_offset(lake, options), last), named)
     return Bronze(frozenset(named | backlogs.keys()), backlogs)
 
 
@@ -80,29 +81,35 @@ def _behind(log: BronzeLog, at: Offset, last: int) -> Iterator[File]:
         skipped = 0
 
 
-def _backlogs(log: BronzeLog, files: Iterable[File]) -> dict[str, Backlog]:
+def _backlogs(log: BronzeLog, files: Iterable[File], clusters: Collection[str]) -> dict[str, Backlog]:
     found: dict[str, Backlog] = {}
     for file in files:
         at = datetime.fromtimestamp(file.committed_ms / 1000, UTC)
-        for cluster, events in _events(log, file).items():
+        for cluster, events in _events(log, file, clusters).items():
             known = found.get(cluster, Backlog(0, at))
             found[cluster] = Backlog(known.events + events, min(known.oldest, at))
     return found
 
 
-def _events(log: BronzeLog, file: File) -> dict[str, int]:
-    """How many events of each cluster a file holds; by its statistics where they name one cluster."""
+def _events(log: BronzeLog, file: File, clusters: Collection[str]) -> dict[str, int]:
+    """How many events of each cluster a file holds; by its statistics where they name one cluster.
+
+    One that cannot be read holds an event at least of every cluster that its statistics name, or else of all
+    `clusters` of bronze. Raises UnreadableFileError where none is known.
+    """
     least, largest = file.clusters
     known = least is not None and least == largest and (len(least) < TRUSTED or "cluster" in dict(file.values))
     if known and file.rows >= 0:
         return {str(least): file.rows}
-    import pyarrow.parquet as pq
-
     try:
+        if known:
+            return {str(least): count_rows(log.opened(file.path))}
+        import pyarrow.parquet as pq
+
         with pq.ParquetFile(log.opened(file.path)) as parquet:
-            if known:
-                return {str(least): parquet.metadata.num_rows}
             counted = parquet.read(columns=["cluster"])["cluster"].value_counts().to_pylist()
-    except (OSError, ValueError):  # what cannot be read has its statistics, at least one event
-        return dict.fromkeys((name for name in file.clusters if name), max(1, file.rows))
+    except (OSError, ValueError) as error:
+        if not (affected := {name for name in file.clusters if name} or clusters):
+            raise UnreadableFileError(file.path, error) from error
+        return dict.fromkeys(affected, max(1, file.rows))
     return {row["values"]: row["counts"] for row in counted}

@@ -11,9 +11,8 @@ from deltalake import Schema
 from generators.lake import opened
 from pipelines.streaming.bronze_file import read
 from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
-from pipelines.streaming.conform import UnreadableFileError
 from pipelines.streaming.narrow import declared
-from pipelines.streaming.suitable import UnsuitableColumnsError, require_suitable
+from pipelines.streaming.suitable import UnreadableFileError, UnsuitableColumnsError, require_suitable
 from schemas import replication_events
 from tests.streaming.events import history
 
