@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from generators.brokerlogs.compiled import Array, compiled
 from generators.brokerlogs.progress import times
-from pipelines.replication.columns import narrow, wide
-from pipelines.replication.keys import Keys
+from pipelines.replication.compiled.hash_index import Keys
+from pipelines.replication.events.columns import narrow, wide
 
 LONGEST_MS = 5_000
 """Between two rows of a run that stay, at most: half of Kafka's former default of `replica.lag.time.max.ms`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled.decorators import compiled
 
 __all__ = ["Array", "compiled"]
 

@@ -14,7 +14,7 @@ from generators.brokerlogs.lines import LONGEST
 from generators.brokerlogs.progress import times
 from generators.brokerlogs.tail import Tail
 from generators.printable import printable
-from pipelines.replication.row_rules import split
+from pipelines.replication.events.validation import split
 
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
 

@@ -15,7 +15,7 @@ from pipelines.bench.engine import ASKED, Asked, parquet_files
 from pipelines.bench.limit_loop import KINDS, Told, loop
 from pipelines.bench.turns import turns
 from pipelines.bench.workload import RULES
-from pipelines.replication.columns import I64
+from pipelines.replication.events.columns import I64
 
 COLUMNS = ["event_type", "topic", "partition", "ts", "replica_id", "leo", "leader_leo", "isr"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.replication.arrays import Records
-from pipelines.replication.columns import I64
-from pipelines.replication.compiled import compiled, hot, kernel
+from pipelines.replication.compiled.decorators import compiled, hot, kernel
+from pipelines.replication.compiled.records import Records
+from pipelines.replication.events.columns import I64
 
 KINDS = {"leader": 0, "append": 1, "fetch": 2, "isr": 3}
 _LEADER, _APPEND, _FETCH, _ISR = range(4)

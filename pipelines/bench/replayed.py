@@ -12,8 +12,8 @@ from pipelines.bench.answer import of_facts
 from pipelines.bench.engine import ASKED, Asked
 from pipelines.bench.workload import RULES
 from pipelines.replication import Facts
-from pipelines.replication.columns import NAMED
-from pipelines.replication.kernel import run_lanes
+from pipelines.replication.events.columns import NAMED
+from pipelines.replication.term.machine import run_lanes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ class Replay:
         from pipelines.replication import replay
 
         self._kernel_s = 0.0
-        with patch("pipelines.replication.run.run_lanes", self._timed):
+        with patch("pipelines.replication.batch.run_terms.run_lanes", self._timed):
             self._told = replay(self._events, replace(RULES, hw_resolution_ms=self._asked.resolution_ms))
 
     def _timed(self, *given: Any) -> Any:

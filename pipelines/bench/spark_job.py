@@ -13,7 +13,7 @@ from pipelines.bench.answer import of_facts
 from pipelines.bench.engine import ASKED, Asked, size_of
 from pipelines.bench.workload import RULES
 from pipelines.replication import Facts
-from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.setup import jars_dir
 from schemas import replication_events
 

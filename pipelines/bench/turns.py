@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generators.row_groups import FEW
-from pipelines.replication.columns import I64
+from pipelines.replication.events.columns import I64
 
 NUMBERS = ("source_id", "source_seq")
 ROWS = 1 << 17

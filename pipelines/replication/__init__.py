@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipelines.replication.facts import Facts
+    from pipelines.replication.facts.tables import Facts
     from pipelines.replication.reconstructor import Reconstructor, replay
     from pipelines.replication.rules import Rules
 

@@ -8,25 +8,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication import broadcast, row_rules, snapshot
-from pipelines.replication.changed_rules import change_rules
-from pipelines.replication.clocks import compare_clocks
-from pipelines.replication.columns import I64, rows_of, with_dictionaries
-from pipelines.replication.copied_lines import mark_copies, remember_lines
-from pipelines.replication.facts import EMPTY, Facts
-from pipelines.replication.health import health
-from pipelines.replication.hw_course import keep_recent
-from pipelines.replication.intake import Batch, read, settle_twins
-from pipelines.replication.minutes import Minutes
-from pipelines.replication.narrate import Surroundings, decided_upto, keep_ended, narrate
-from pipelines.replication.noting import begin, learn_assignments, note_clocks, take_notes
-from pipelines.replication.output import listed, replica_hw, replica_sync, reported_hws
+from pipelines.replication.batch import broker_wide
+from pipelines.replication.batch.advance_histories import Surroundings, decided_upto, keep_ended, narrate
+from pipelines.replication.batch.clock_offsets import compare_clocks
+from pipelines.replication.batch.copied_lines import mark_copies, remember_lines
+from pipelines.replication.batch.hw_timeline import keep_recent
+from pipelines.replication.batch.minute_stats import Minutes
+from pipelines.replication.batch.rare_events import begin, learn_assignments, note_clocks, take_notes
+from pipelines.replication.batch.read import Batch, read, settle_twins
+from pipelines.replication.batch.run_terms import Bounds, Outcome, run
+from pipelines.replication.events import validation
+from pipelines.replication.events.columns import I64, rows_of, with_dictionaries
+from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.facts.columns import listed, replica_hw, replica_sync, reported_hws
+from pipelines.replication.facts.partition_health import health
+from pipelines.replication.facts.tables import EMPTY, Facts
 from pipelines.replication.rules import Rules
-from pipelines.replication.run import Bounds, Outcome, run
-from pipelines.replication.sources import ASKED, Sources, covered
-from pipelines.replication.sources import coverage as told
-from pipelines.replication.state import State
-from pipelines.replication.writers import Written
+from pipelines.replication.state import snapshot
+from pipelines.replication.state.changed_rules import change_rules
+from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.sources import ASKED, Sources, covered
+from pipelines.replication.telemetry.sources import coverage as told
 from schemas import quarantine, replication_events
 
 EVERYTHING = 1 << 62
@@ -56,7 +58,7 @@ class Reconstructor:
         written = Written(with_dictionaries(events))
         runs = self._covered(written) if coverage is None else coverage
         facts = self._step(written, runs, batch_id, final=False)
-        if not broadcast.closes(events, runs):
+        if not broker_wide.closes(events, runs):
             return facts
         return Facts.concat([facts, self.finish(batch_id)])
 
@@ -96,14 +98,14 @@ class Reconstructor:
         partitioned, wide, rejected = self._sort_out(written)
         settled = dict(state.sources.settled)
         told_before = {key: s.told for key, s in state.sources.known.items()}
-        wide = broadcast.unheard(state, wide)
+        wide = broker_wide.unheard(state, wide)
         gaps = state.sources.tell(runs)
         for cluster in {s.cluster for s in state.sources.known.values()}:
             gaps += state.sources.holes(cluster, everything=final)
         batch = read(state, partitioned, lambda: self._overdue(final))
         lost, reasons = settle_twins(batch)
         mark_copies(state, batch)
-        talk = broadcast.hear(state, wide, gaps, settled)
+        talk = broker_wide.hear(state, wide, gaps, settled)
         learn_assignments(state, batch)
         clocks = compare_clocks(state, batch, self.rules)
         before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
@@ -114,10 +116,10 @@ class Reconstructor:
         spans = self.rules.race_window_ms * 1000, self.rules.reorder_grace_ms * 1000
         context = Surroundings(state, self.rules, before, outcome, *spans)
         note_clocks(state, clocks)
-        broadcast.say_clocks(state, talk, clocks)
+        broker_wide.say_clocks(state, talk, clocks)
         changes, regressions = self._narrate(context, minutes, batch, final)
-        broadcast.say_gaps(state, talk, batch, outcome)
-        broadcast.say_late(state, talk, batch, waited, settled, told_before)
+        broker_wide.say_gaps(state, talk, batch, outcome)
+        broker_wide.say_late(state, talk, batch, waited, settled, told_before)
         return Facts.of(
             partition_hw=outcome.hw.table(),
             replica_sync=replica_sync(state, outcome.sync),
@@ -134,16 +136,16 @@ class Reconstructor:
 
         A rejected row stays among the partition events under another type: it fills its number.
         """
-        good, rejected = row_rules.split(written.events, written.pieces)
+        good, rejected = validation.split(written.events, written.pieces)
         if good is not None:
             written = Written(_void(written.events, good))
-        broad = broadcast.heeded(broadcast.wide_rows(written), self.bucket, self.buckets)
+        broad = broker_wide.heeded(broker_wide.wide_rows(written), self.bucket, self.buckets)
         if self.state.waiting.num_rows:
             waiting = with_dictionaries(self.state.waiting)
             now = written.events.select(waiting.column_names).cast(waiting.schema)
             written = Written(pa.concat_tables([waiting, now]))
         heard = broad.filter(pc.not_equal(broad["event_type"], REJECTED))
-        return written, heard, broadcast.own_rejected(rejected, self.bucket, self.buckets)
+        return written, heard, broker_wide.own_rejected(rejected, self.bucket, self.buckets)
 
     def _told(self) -> I64:
         known, names = self.state.sources.known, self.state.source_names.all
@@ -202,8 +204,8 @@ class Reconstructor:
         settled = {k: state.sources.settled.get(str(name[0]), -1) for k, name in enumerate(state.clusters.all)}
         asked_from = decided_upto(state, settled, batch, context.outcome) - 2 * context.race_window_us
         keep_recent(state, context.outcome, context.before, asked_from)
-        broadcast.move(state, moves, minutes)
-        broadcast.count_changes(state, changes, regressions, minutes)
+        broker_wide.move(state, moves, minutes)
+        broker_wide.count_changes(state, changes, regressions, minutes)
         self._forget(frontier)
         return changes, regressions
 
@@ -231,7 +233,7 @@ class Reconstructor:
         minutes.add_outcome(self.state, batch, outcome)
         minutes.add_hw(self.state, outcome.hw)
         minutes.add_sync(self.state, outcome.sync)
-        broadcast.count_wide(self, wide, minutes)
+        broker_wide.count_wide(self, wide, minutes)
         return minutes.table(batch_id)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pipelines.replication.versions import BY_MESSAGES, STRICT_ELIGIBILITY, STRICT_MIN_ISR, WAITS_FOR_JOINERS
+from pipelines.replication.kafka_versions import BY_MESSAGES, STRICT_ELIGIBILITY, STRICT_MIN_ISR, WAITS_FOR_JOINERS
 
 LAG_MAX_MESSAGES = 4_000
 """Kafka's default of replica.lag.max.messages, while it had that setting."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.replication.columns import NAMED
+from pipelines.replication.events.columns import NAMED
 from pipelines.streaming.bronze_commits import Part
 from pipelines.streaming.bronze_log import BronzeLog
 from pipelines.streaming.conform import conform, constant

@@ -8,9 +8,9 @@ from functools import cache
 
 import pyarrow as pa
 
-from pipelines.replication import sources
-from pipelines.replication.buckets import assign
-from pipelines.replication.columns import with_dictionaries
+from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.telemetry import sources
 from pipelines.streaming.bronze_commits import Part
 from pipelines.streaming.bronze_log import BronzeLog
 from pipelines.streaming.bronze_source import tables

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.columns import NAMED, plain
+from pipelines.replication.events.columns import NAMED, plain
 from schemas import replication_events
 
 ALWAYS = {"topic", *(c.name for c in replication_events.TABLE.columns if not c.null)}

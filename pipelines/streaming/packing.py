@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication import sources
-from pipelines.replication.buckets import assign
-from pipelines.replication.columns import with_dictionaries
+from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.telemetry import sources
 from pipelines.streaming.narrow import narrow, widen
 from schemas import replication_events
 

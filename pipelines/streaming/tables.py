@@ -11,7 +11,7 @@ from generators.data_file import CONFIGURATION, Written
 from generators.files import file_system
 from generators.lake import add_files, dataset, with_columns
 from pipelines.delta_log import actions
-from pipelines.replication.facts import SCHEMAS
+from pipelines.replication.facts.tables import SCHEMAS
 from schemas import tables
 from schemas.declaration import Table
 

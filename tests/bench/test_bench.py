@@ -17,7 +17,7 @@ from pipelines.bench.measured import Runner
 from pipelines.bench.processes import cpu_seconds, memory_bytes
 from pipelines.bench.replayed import Replay
 from pipelines.bench.workload import write
-from pipelines.replication import row_rules
+from pipelines.replication.events import validation
 
 EVENTS = 30_000
 
@@ -107,7 +107,7 @@ def test_the_load_is_the_same_for_a_seed_and_however_it_is_cut():
 def test_the_load_keeps_the_contract(tmp_path):
     events = pa.concat_tables(rounds(20, 12, brokers=4))
     assert len(events) == 20 + 20 * 12 * 3 + 4 * 13
-    assert row_rules.split(events)[1].num_rows == 0
+    assert validation.split(events)[1].num_rows == 0
     for series, number in ((["source_id"], "source_seq"), (["source_id", "topic", "partition"], "seq")):
         told = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
         assert pc.all(pc.equal(told[f"{number}_min"], 0)).as_py()

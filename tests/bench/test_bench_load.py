@@ -6,7 +6,8 @@ import pytest
 
 from generators.load import rounds
 from generators.stalls import EPOCH_S, LAG_MAX_MS
-from pipelines.replication import Rules, replay, row_rules
+from pipelines.replication import Rules, replay
+from pipelines.replication.events import validation
 
 
 def made(partitions=40, seconds=2 * EPOCH_S, **settings):
@@ -20,7 +21,7 @@ def of_kind(events, kind):
 @pytest.mark.parametrize("appends", [1, 7])
 def test_every_row_keeps_the_contract_and_no_number_is_missing(appends):
     events = made(appends=appends, stalled=0.1)
-    assert row_rules.split(events)[1].num_rows == 0
+    assert validation.split(events)[1].num_rows == 0
     for series, number in ((["source_id"], "source_seq"), (["source_id", "topic", "partition"], "seq")):
         told = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
         assert pc.all(pc.equal(told[f"{number}_min"], 0)).as_py()

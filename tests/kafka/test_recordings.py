@@ -10,7 +10,7 @@ import pytest
 
 from generators.brokerlogs.ingest import read_logs
 from pipelines.replication import Reconstructor, replay
-from pipelines.replication.facts import Facts
+from pipelines.replication.facts.tables import Facts
 from tests.kafka import metadata_log
 
 RECORDINGS = Path(__file__).parent / "recordings"

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from generators.lake import append_events, bronze
-from pipelines.replication import Reconstructor, Rules, sources
-from pipelines.replication.buckets import assign
+from pipelines.replication import Reconstructor, Rules
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.telemetry import sources
 from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
 from pipelines.streaming.bronze_source import BronzeReader, Named, Share, SourceSettings
 from pipelines.streaming.bucket_rows import BucketRows, refer

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.replication import sources
-from pipelines.replication.buckets import assign
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.telemetry import sources
 from pipelines.streaming import packing
 from pipelines.streaming.numbering import _murmur3, bucket_keys
 from schemas import replication_events

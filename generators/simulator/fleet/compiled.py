@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import config, njit
 
-import pipelines.replication.compiled  # noqa: F401 - says where compiled code is kept
+import pipelines.replication.compiled.decorators  # noqa: F401 - says where compiled code is kept
 from generators.simulator.cluster import rules
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -97,7 +97,7 @@ def restart_sources(events: pa.Table, rate: float, seed: int) -> Struck:
 
 
 def corrupt(events: pa.Table, rate: float, seed: int, rules: tuple[str, ...] = WRITABLE) -> Struck:
-    """Rows that break a rule of `pipelines.replication.row_rules`, drawn from `rules`, at this share."""
+    """Rows that break a rule of `pipelines.replication.events.validation`, drawn from `rules`, at this share."""
     random = _random("corrupt", rate, seed)
     hit = np.flatnonzero(random.random(len(events)) < rate)
     broken = [rules[k] for k in random.integers(0, len(rules), len(hit)).tolist()]

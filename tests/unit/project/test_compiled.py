@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-COMPILED = Path(__file__).parents[3] / "pipelines/replication/compiled.py"
+COMPILED = Path(__file__).parents[3] / "pipelines/replication/compiled/decorators.py"
 KERNEL = """
-from pipelines.replication.compiled import compiled
+from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.other import TWO
 
 @compiled

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.replication.history import Note, PartitionHistory, TermSeen
-from pipelines.replication.timeline import State
+from pipelines.replication.metadata.brokers_and_configs import State
+from pipelines.replication.partition.history import Note, PartitionHistory, TermSeen
 
 FULL = TermSeen(level=3)
 T1, T2 = "first-topic-id", "second-topic-id"

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipelines.replication.assignments import Assignments
+from pipelines.replication.metadata.assignments import Assignments
 
 
 def learn(assignments, *rows):

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.replication.buckets import assign, owner
+from pipelines.replication.events.sharding import assign, owner
 from schemas import replication_events
 
 

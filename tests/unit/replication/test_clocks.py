@@ -8,7 +8,7 @@ import pytest
 from bronze import Told, controller, events_of, said, table
 
 from pipelines.replication import Reconstructor, replay
-from pipelines.replication.facts import Facts
+from pipelines.replication.facts.tables import Facts
 
 HOUR = 3_600_000
 

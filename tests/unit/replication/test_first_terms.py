@@ -10,9 +10,10 @@ from bronze import events_of
 from random_cluster import Cluster
 from test_rules_set_of_events import RULES, comparable, differences
 
-from pipelines.replication import Reconstructor, noting
-from pipelines.replication.assignments import Assignments
-from pipelines.replication.facts import Facts
+from pipelines.replication import Reconstructor
+from pipelines.replication.batch import rare_events
+from pipelines.replication.facts.tables import Facts
+from pipelines.replication.metadata.assignments import Assignments
 
 
 def run(rows, cuts, restart):
@@ -36,7 +37,7 @@ def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):
     cuts = [4, *sorted(np.random.default_rng(seed).integers(5, len(rows), 3).tolist())]
     facts, health, columns = run(rows, cuts, restart)
     nothing = lambda state, batch, rare, found: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
-    monkeypatch.setattr(noting, "_alone", nothing)
+    monkeypatch.setattr(rare_events, "_alone", nothing)
     expected, health_then, no_columns = run(rows, cuts, restart)
     assert differences(facts, expected) == {}
     assert health == health_then

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from history_cases import Around, brief, follower, isr, leader, regressions, seen, truncate
 
-from pipelines.replication.history import Note, TermSeen
+from pipelines.replication.partition.history import Note, TermSeen
 
 FAILOVER = [
     leader(0, 1, 0, 0, 0, (1, 2)),

@@ -7,7 +7,7 @@ from history_cases import T2, Around, election, follower, isr, leader, proposed,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.replication.history import Note, PartitionHistory, TermSeen
+from pipelines.replication.partition.history import Note, PartitionHistory, TermSeen
 
 AROUND = Around({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
 

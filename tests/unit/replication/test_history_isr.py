@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from history_cases import T1, T2, Around, changes, election, isr, leader, proposed, told
 
-from pipelines.replication.history import Note
+from pipelines.replication.partition.history import Note
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 

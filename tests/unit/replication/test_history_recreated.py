@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from history_cases import T1, T2, Around, election, isr, leader, regressions, seen, told
 
-from pipelines.replication.history import Note
+from pipelines.replication.partition.history import Note
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 

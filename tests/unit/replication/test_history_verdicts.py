@@ -20,7 +20,7 @@ from history_cases import (
     told,
 )
 
-from pipelines.replication.history import Note
+from pipelines.replication.partition.history import Note
 
 
 def test_a_new_leader_that_has_all_that_was_committed_is_no_finding():

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from pipelines.replication.columns import NULL, NULL32
-from pipelines.replication.hw_rows import MINUTE_US, HwRows
-from pipelines.replication.intake import stat_place
-from pipelines.replication.lanes import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, REPORT
-from pipelines.replication.output import ALIKE, STRETCH, words
-from pipelines.replication.sources import Sources
-from pipelines.replication.state import State
+from pipelines.replication.batch.read import stat_place
+from pipelines.replication.events.columns import NULL, NULL32
+from pipelines.replication.facts.columns import ALIKE, STRETCH, words
+from pipelines.replication.facts.partition_hw import MINUTE_US, HwRows
+from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.sources import Sources
+from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, REPORT
 
 ROW = HW_ROWS.at
 START = 1_795_000_000_000_000

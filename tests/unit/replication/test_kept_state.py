@@ -1,6 +1,6 @@
 """State that an earlier version of hwmark has written is read on: a job that is upgraded loses nothing."""
 
-from pipelines.replication.history import PartitionHistory
+from pipelines.replication.partition.history import PartitionHistory
 from tests.unit.replication.history_cases import T1, Around, isr, seen
 
 # As the version before msgspec wrote it, of the story below.

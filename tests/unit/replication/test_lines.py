@@ -5,10 +5,10 @@ import pytest
 from bronze import events_of
 from random_cluster import Cluster
 
-from pipelines.replication.arrays import Arrays, lines
-from pipelines.replication.columns import CODE, NULL, NULL32, RARE, frozen, kinds
-from pipelines.replication.lines import PACKED, SERIAL, Fields, Packing, pack, tally
-from pipelines.replication.pieces import pieces
+from pipelines.replication.compiled.records import Arrays, lines
+from pipelines.replication.events.columns import CODE, NULL, NULL32, RARE, frozen, kinds
+from pipelines.replication.events.packed_rows import PACKED, SERIAL, Fields, Packing, pack, tally
+from pipelines.replication.events.row_slices import pieces
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 8, 13])

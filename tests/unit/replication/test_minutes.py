@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication import replay
-from pipelines.replication.machine import bucket_of, first_not_below
+from pipelines.replication.term.constants import bucket_of, first_not_below
 from schemas import replication_events
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 

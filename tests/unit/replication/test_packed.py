@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from pipelines.replication.packed import PACKED, Packed
+from pipelines.replication.partition.encoded import PACKED, Packed
 
 
 def packed(**histories):

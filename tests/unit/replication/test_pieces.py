@@ -7,10 +7,10 @@ from bronze import events_of
 from random_cluster import Cluster
 
 from pipelines.replication import Rules, replay
-from pipelines.replication.output import ALIKE, STRETCH, words
-from pipelines.replication.pieces import SMALL, pieces, valid
-from pipelines.replication.row_rules import split
-from pipelines.replication.sources import CLOCK_JUMP_US, coverage
+from pipelines.replication.events.row_slices import SMALL, pieces, valid
+from pipelines.replication.events.validation import split
+from pipelines.replication.facts.columns import ALIKE, STRETCH, words
+from pipelines.replication.telemetry.sources import CLOCK_JUMP_US, coverage
 
 NAMES = ("cluster", "source_id", "event_type", "topic")
 

@@ -7,7 +7,7 @@ import pytest
 from bronze import Told, table
 
 from pipelines.replication import Reconstructor, replay
-from pipelines.replication.lines import MOST_REPEATS
+from pipelines.replication.events.packed_rows import MOST_REPEATS
 from schemas import replication_events
 
 

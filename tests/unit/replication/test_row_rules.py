@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.replication.columns import with_dictionaries
-from pipelines.replication.row_rules import DETAILS, REQUIRED, ROW_RULES, split
-from pipelines.replication.sources import covered
-from pipelines.replication.writers import Written
+from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.events.validation import DETAILS, REQUIRED, ROW_RULES, split
+from pipelines.replication.telemetry.sources import covered
 from schemas import replication_events
 
 WHERE = {

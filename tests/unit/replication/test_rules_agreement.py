@@ -6,7 +6,7 @@ import pytest
 from bronze import Told, controller, events_of, last_rows, said, table
 
 from pipelines.replication import Reconstructor, Rules, replay
-from pipelines.replication.facts import Facts
+from pipelines.replication.facts.tables import Facts
 
 
 def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, **more):

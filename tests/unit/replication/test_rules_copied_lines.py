@@ -6,7 +6,7 @@ import pytest
 from bronze import Told, events_of
 
 from pipelines.replication import Reconstructor, replay
-from pipelines.replication.facts import Facts
+from pipelines.replication.facts.tables import Facts
 
 SILVER = ("partition_hw", "isr_changes", "replica_sync", "hw_regressions")
 

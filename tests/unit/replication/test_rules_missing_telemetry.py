@@ -7,7 +7,7 @@ from collections import Counter
 from bronze import BASE_MS, Told, advances, controller, events_of, said, table
 
 from pipelines.replication import Reconstructor, Rules, replay
-from pipelines.replication.facts import Facts
+from pipelines.replication.facts.tables import Facts
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 GAP = ("ms", "series", "kind", "seq_from", "seq_to")

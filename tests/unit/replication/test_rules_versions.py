@@ -4,8 +4,8 @@ import pytest
 from bronze import Told, advances, controller, said, table
 
 from pipelines.replication import Reconstructor, Rules, replay
-from pipelines.replication.facts import Facts
-from pipelines.replication.versions import (
+from pipelines.replication.facts.tables import Facts
+from pipelines.replication.kafka_versions import (
     BY_MESSAGES,
     KNOWN,
     OF_MESSAGES,

@@ -4,8 +4,8 @@ import pytest
 from bronze import Told, said, table
 
 from pipelines.replication import Reconstructor, replay
-from pipelines.replication.facts import SCHEMAS, Facts
-from pipelines.replication.lanes import SLOTS
+from pipelines.replication.facts.tables import SCHEMAS, Facts
+from pipelines.replication.term.layout import SLOTS
 
 MANY = list(range(1, 2 * SLOTS + 2))
 

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from pipelines.replication import Reconstructor, Rules, snapshot
+from pipelines.replication import Reconstructor, Rules
+from pipelines.replication.state import snapshot
 from tests.streaming.events import history
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pipelines.replication import arrays
-from pipelines.replication.arrays import CACHE_LINE, lines
-from pipelines.replication.compiled import kernel
-from pipelines.replication.whole_lines import write_line
+from pipelines.replication.compiled import records
+from pipelines.replication.compiled.decorators import kernel
+from pipelines.replication.compiled.records import CACHE_LINE, lines
+from pipelines.replication.compiled.streaming_stores import write_line
 
 
 @kernel
@@ -44,17 +44,17 @@ def test_the_memory_of_lines_serves_again_when_nobody_holds_them():
 
 
 def test_more_lines_than_are_to_be_kept_are_not(monkeypatch):
-    monkeypatch.setattr(arrays, "MOST_KEPT", 100)
+    monkeypatch.setattr(records, "MOST_KEPT", 100)
     lines(101)
-    assert not arrays._kept
+    assert not records._kept
     lines(100)
-    assert [len(memory) for memory, _ in arrays._kept] == [101 * CACHE_LINE - 1]
+    assert [len(memory) for memory, _ in records._kept] == [101 * CACHE_LINE - 1]
 
 
 def test_memory_of_many_more_lines_than_are_asked_for_is_let_go():
-    many = arrays.SPARE * 1000
+    many = records.SPARE * 1000
     place = lines(many).ctypes.data
     assert lines(0).shape == (0, CACHE_LINE)
     assert lines(many).ctypes.data == place
     lines(500)
-    assert [len(memory) for memory, _ in arrays._kept] == [501 * CACHE_LINE - 1]
+    assert [len(memory) for memory, _ in records._kept] == [501 * CACHE_LINE - 1]

@@ -20,7 +20,8 @@ from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
 from generators.simulator.telemetry.rows import Telemetry
-from pipelines.replication import kernel, replay
+from pipelines.replication import replay
+from pipelines.replication.term import machine
 from schemas import replication_events
 
 BROKERS = (1, 2, 3, 5)
@@ -226,7 +227,7 @@ def test_kernels_are_kept_under_a_digest_of_the_rules_and_of_themselves_and_of_n
     copies[0].write_text(copies[0].read_text().replace("min(leader_leo, shortest)", "min(leader_leo, shortest) "))
     assert compiled.digest(copies) != compiled.digest(compiled.SOURCES)
     assert f"fleet-{compiled.digest(compiled.SOURCES)}" in leader.turn.stats.cache_path
-    assert "fleet" not in kernel.kind_of.stats.cache_path
+    assert "fleet" not in machine.kind_of.stats.cache_path
 
 
 def test_draws_are_the_same_on_every_machine():

@@ -12,7 +12,7 @@ from happenings import append, fetch, happening, hw, leader, wide
 from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.telemetry.rows import Telemetry
-from pipelines.replication.row_rules import split
+from pipelines.replication.events.validation import split
 from schemas import replication_events
 from schemas.declaration import differences
 

@@ -14,7 +14,7 @@ from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.telemetry import faults
 from generators.simulator.telemetry.corruption import NAMES, WRITABLE, corrupted
 from generators.simulator.telemetry.rows import Telemetry
-from pipelines.replication.row_rules import split
+from pipelines.replication.events.validation import split
 
 SEED = 7
 KEY = ("source_id", "source_epoch", "source_seq")

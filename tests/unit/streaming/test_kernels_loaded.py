@@ -3,13 +3,13 @@
 import numba.core.dispatcher
 from numba import config
 
-from pipelines.replication import run
+from pipelines.replication.batch import run_terms
 from pipelines.streaming.workers import kernels
 
 
 def test_what_is_compiled_is_loaded():
     kernels.load()
-    assert run.run_lanes.signatures
+    assert run_terms.run_lanes.signatures
 
 
 def test_nothing_is_compiled(tmp_path, monkeypatch):

@@ -1,0 +1,109 @@
+"""Dense numbers for integer keys: an open-addressing hash table that numba fills."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipelines.replication.compiled.decorators import hot, kernel
+from pipelines.replication.events.columns import I32, I64
+
+_EMPTY = np.int64(-1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
+
+
+@hot
+def _slot(table: I64, key: int, bits: int) -> np.uint64:
+    """Where a key stands, or is to stand; its number stands behind it."""
+    mask = np.uint64((2 << bits) - 1)
+    at = ((np.uint64(key) * _MIX) >> np.uint64(64 - bits)) << _ONE
+    while table[at] != _EMPTY and table[at] != key:
+        at = (at + _ONE + _ONE) & mask
+    return at
+
+
+@hot
+def enter(table: I64, bits: int, keys: I64, count: int, key: int) -> tuple[int, int]:
+    """(number of a key, keys known): an unknown one gets the next, or -1 where the table is half full."""
+    at = _slot(table, key, bits)
+    if table[at] != _EMPTY:
+        return int(table[at + _ONE]), count
+    if count >= 1 << (bits - 1):
+        return -1, count
+    table[at] = key
+    table[at + _ONE] = count
+    keys[count] = key
+    return count, count + 1
+
+
+@kernel
+def _number(table: I64, bits: int, keys: I64, count: int, wanted: I64, numbers: I32) -> tuple[int, int]:
+    """Numbers for `wanted`; returns (rows done, keys known), early when the table is half full."""
+    last, number = np.int64(-1), np.int32(-1)
+    for row in range(len(wanted)):
+        key = wanted[row]
+        if key < 0 or key == last:
+            numbers[row] = number if key == last else -1
+            continue
+        found, count = enter(table, bits, keys, count, key)
+        if found < 0:
+            return row, count
+        last, number = key, np.int32(found)
+        numbers[row] = number
+    return len(wanted), count
+
+
+@kernel
+def _fill(table: I64, bits: int, keys: I64, count: int) -> None:
+    for number in range(count):
+        at = _slot(table, keys[number], bits)
+        table[at] = keys[number]
+        table[at + _ONE] = number
+
+
+class Keys:
+    """Numbers keys from 0 in the order of their first appearance. Keys are >= 0."""
+
+    def __init__(self, keys: I64 | None = None) -> None:
+        self.count = 0 if keys is None else len(keys)
+        self._bits = max(10, (2 * self.count).bit_length() + 1)
+        self._keys = np.empty(1 << (self._bits - 1), dtype=np.int64)
+        if keys is not None:
+            self._keys[: self.count] = keys
+        self._rehash()
+
+    def _rehash(self) -> None:
+        self._table = np.full(2 << self._bits, _EMPTY, dtype=np.int64)
+        _fill(self._table, self._bits, self._keys, self.count)
+
+    @property
+    def keys(self) -> I64:
+        """The known keys by number."""
+        return self._keys[: self.count]
+
+    def find(self, key: int) -> int:
+        """The number of a key, -1 where it is unknown."""
+        at = _slot(self._table, key, self._bits)
+        return int(self._table[at + 1]) if self._table[at] != _EMPTY else -1
+
+    def number(self, wanted: I64, into: I32 | None = None) -> I32:
+        """The number of each key; unknown keys get the next ones, and keys below 0 get -1."""
+        numbers = np.empty(len(wanted), dtype=np.int32) if into is None else into
+        done = 0
+        while True:
+            rows, self.count = _number(*self.table, wanted[done:], numbers[done:])
+            done += rows
+            if done == len(wanted):
+                return numbers
+            self.widen()
+
+    @property
+    def table(self) -> tuple[I64, int, I64, int]:
+        """What `enter` takes ahead of a key; `count` is to be set to what it returns."""
+        return self._table, self._bits, self._keys, self.count
+
+    def widen(self) -> None:
+        """Makes room for more keys."""
+        self._bits += 2
+        self._keys = np.concatenate([self.keys, np.empty((1 << (self._bits - 1)) - self.count, dtype=np.int64)])
+        self._rehash()

@@ -1,0 +1,104 @@
+"""Partitions of which nothing rare was told but the start of their first term: columns instead of histories.
+
+Most partitions of a cluster begin so, all at once, and stay so for long. Such a history is a function of that one
+start: it is made when something else is told of its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.replication.events.columns import I64
+from pipelines.replication.partition.events import EVENT_COLUMNS, Context, note_of, told
+from pipelines.replication.partition.history import PartitionHistory
+from schemas import replication_events
+
+STARTS = pa.schema([
+    pa.field("number", pa.int64()),
+    pa.field("due", pa.int64()),
+    pa.field("decided", pa.bool_()),
+    *(replication_events.ARROW.field(name) for name in EVENT_COLUMNS),
+])  # fmt: skip
+"""A start by the number of its partition; `due` is when it is decided, in microseconds."""
+
+
+class FirstTerms:
+    """The starts, by partition number; whoever asks for a history takes its start out."""
+
+    def __init__(self, starts: pa.Table | None = None) -> None:
+        self._starts = STARTS.empty_table() if starts is None else _whole(starts)
+        self._row: dict[int, int] = {}
+        self._due = self._starts["due"].to_numpy().copy()
+        self._decided = self._starts["decided"].to_numpy(zero_copy_only=False).copy()
+        self._index(0)
+
+    def _index(self, first: int) -> None:
+        numbers = self._starts["number"].to_numpy()[first:].tolist()
+        self._row.update(zip(numbers, range(first, first + len(numbers)), strict=True))
+
+    def add(self, partitions: I64, events: pa.Table, due: I64) -> None:
+        """Starts of these partitions, a row of `events` each."""
+        known = self._starts.num_rows
+        made = [pa.array(partitions), pa.array(due), pa.array(np.zeros(len(due), dtype=np.bool_))]
+        made += [events[name].cast(STARTS.field(name).type) for name in EVENT_COLUMNS]
+        self._starts = pa.concat_tables([self._starts, pa.table(made, schema=STARTS)])
+        self._due = np.concatenate([self._due, due])
+        self._decided = np.concatenate([self._decided, np.zeros(len(due), dtype=np.bool_)])
+        self._index(known)
+
+    def undecided(self) -> tuple[I64, I64, I64]:
+        """(rows, partitions, when due) of starts that are still to be decided."""
+        rows: I64 = np.flatnonzero(~self._decided)
+        return rows, self._starts["number"].to_numpy()[rows], self._due[rows]
+
+    def decide(self, rows: I64) -> None:
+        """Nothing came before these: there is nothing to measure them against."""
+        self._decided[rows] = True
+
+    def take(self, numbers: Iterable[int], place: Callable[[int], tuple[str, str, int]]) -> dict[int, PartitionHistory]:
+        """The histories of these partitions as far as their start is here, which it is no longer."""
+        mine = [n for n in numbers if n in self._row]
+        rows = [self._row.pop(n) for n in mine]
+        starts = told(self._starts.take(pa.array(rows, pa.int64()))) if rows else []
+        made = (self._history(row, start, place(n)) for n, row, start in zip(mine, rows, starts, strict=True))
+        return dict(zip(mine, made, strict=True))
+
+    def _history(self, row: int, start: dict[str, Any], place: tuple[str, str, int]) -> PartitionHistory:
+        note, due = note_of(start), int(self._due[row])
+        history, alone = PartitionHistory(*place), cast(Context, _Alone(due - note.ts))
+        history.apply(note, alone)
+        if self._decided[row]:
+            history.settle(due + 1, alone)
+        self._decided[row] = True
+        return history
+
+    def table(self) -> pa.Table:
+        """The starts that nobody has taken."""
+        starts = self._starts.set_column(STARTS.get_field_index("decided"), "decided", pa.array(self._decided))
+        if len(self._row) == starts.num_rows:
+            return starts
+        return starts.filter(pc.is_in(starts["number"], pa.array(self._row, pa.int64())))
+
+
+def _whole(starts: pa.Table) -> pa.Table:
+    """The same starts with the columns that those kept by earlier versions lack."""
+    for field in STARTS:
+        if field.name not in starts.column_names:
+            starts = starts.append_column(field, pa.nulls(len(starts), field.type))
+    return starts.select(STARTS.names)
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """What a first start asks of its surroundings: the race window and nothing else."""
+
+    race_window_us: int
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the first start of a partition asked for {name}")
