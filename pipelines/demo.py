@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from generators import traces
+from generators.recordings import traces
 from pipelines import jobs
 from pipelines.console import alert_line, batch_line, run_line
 from pipelines.errors import UsageError

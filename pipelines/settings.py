@@ -210,7 +210,7 @@ class Settings(BaseSettings):
     @property
     def coalesce_ms(self) -> int:
         """How long a run of unchanged fetches may be to become one row, 0: not at all."""
-        from generators.brokerlogs.coalesce import longest
+        from generators.brokerlogs.tailing.coalesce import longest
 
         return longest(self.rules.lag_max_ms) if self.ingest.coalesce else 0
 

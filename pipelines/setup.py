@@ -26,8 +26,8 @@ def share_compiled_kernels() -> None:
 
 def main() -> None:
     share_compiled_kernels()
-    from generators import traces
     from generators.brokerlogs.ingest import read_logs
+    from generators.recordings import traces
     from pipelines.replication import Reconstructor
     from pipelines.streaming.jars import JarsRefused, fetch
 

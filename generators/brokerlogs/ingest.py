@@ -10,13 +10,13 @@ from time import monotonic
 
 import pyarrow as pa
 
-from generators.brokerlogs.clock import unused
-from generators.brokerlogs.coalesce import Runs
-from generators.brokerlogs.ledger import Ledger
-from generators.brokerlogs.merge import Round
-from generators.brokerlogs.reading import Reader, Reading
-from generators.brokerlogs.series import Discovery, Source, discover
-from generators.brokerlogs.summary import IngestSummary
+from generators.brokerlogs.discovery.log_series import Discovery, Source, discover
+from generators.brokerlogs.events.clock_offsets import unused
+from generators.brokerlogs.tailing.checkpoints import Ledger
+from generators.brokerlogs.tailing.coalesce import Runs
+from generators.brokerlogs.tailing.rounds import Round
+from generators.brokerlogs.tailing.session import Reader, Reading
+from generators.brokerlogs.tailing.summary import IngestSummary
 from generators.files import StorageOptions
 from generators.lake import append_round
 from generators.lock import Held, RoleHeld, hold

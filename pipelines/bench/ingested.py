@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
 
-from generators.brokerlogs.coalesce import longest
 from generators.brokerlogs.ingest import ingest_logs
+from generators.brokerlogs.tailing.coalesce import longest
 from generators.simulator.clients.load import Driver
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.telemetry.kafka_logs import KafkaLogs

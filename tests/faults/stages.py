@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from generators import traces
+from generators.recordings import traces
 
 TRACE = traces.path("unclean_election")
 OLD = datetime(2026, 6, 1, tzinfo=UTC)

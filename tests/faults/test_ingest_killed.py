@@ -14,10 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from generators import traces
-from generators.brokerlogs import ingest, reading
+from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.tailing import session
 from generators.lake import read_events
+from generators.recordings import traces
 from tests.unit.ingest.comparing import numbers_without_holes, told
 
 BROKER = traces.path("unclean_election") / "broker-2"
@@ -67,10 +68,10 @@ def test_killed_around_a_commit(
     folder.mkdir()
     for log in LOGS:
         (folder / log).write_bytes(b"".join(_lines(log)))
-    monkeypatch.setattr(reading, "ROUND_BYTES", 1)
+    monkeypatch.setattr(session, "ROUND_BYTES", 1)
     deaths = 0
     while True:
-        monkeypatch.setattr(reading, "CHUNK", chance.randrange(20_000, 200_000))
+        monkeypatch.setattr(session, "CHUNK", chance.randrange(20_000, 200_000))
         with monkeypatch.context() as dying:
             target = ingest if point == "append_round" else ingest.Ledger
             dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
-from generators.brokerlogs.witnesses import shrink_witnesses
+from generators.recordings import traces
 from pipelines.replication import replay
+from tests.kafka.witnesses import shrink_witnesses
 
 SETTLED_HW = re.compile(
     r"(\d+)\|[^|]*\|[^|]*\|kafka\.cluster\.Partition\|\[Partition (\S+)-(\d+) broker=(\d+)\] "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from generators.simulator.clients.load import Driver
 from generators.simulator.clients.load import parse as load
 from generators.simulator.cluster.settings import Settings, Topic

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 
 PRINTED = {"slow_follower": 2761, "leader_crash": 4882, "unclean_election": 1915}
 ALONE = 580

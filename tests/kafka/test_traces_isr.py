@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from tests.kafka.conftest import IsrChange, millis
 
 # What the deed brought about: {(deed, broker it was done to, cause of the ISR changes about that broker): how many}.

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from tests.kafka.conftest import millis
 from tests.kafka.test_traces_isr import changes
 from tests.kafka.test_traces_loss import LOST, verdicts, worse_than_info

@@ -2,7 +2,7 @@
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from pipelines.replication import Facts
 from tests.kafka.conftest import millis
 

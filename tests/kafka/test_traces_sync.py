@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from tests.kafka.conftest import millis
 
 SHRINKS = {"slow_follower": 4, "leader_crash": 0, "unclean_election": 1}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from pipelines.replication import Rules, replay
 from tests.kafka.test_traces_loss import worse_than_info
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from generators import lease, traces
+from generators import lease
 from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.files import file_system, object_store
 from generators.lake import append_events, read_events
 from generators.lease import LASTS, SKEW, LeaseLost, Signature
 from generators.lock import RoleHeld, hold, verify_role
+from generators.recordings import traces
 from pipelines.cli import app
 from pipelines.maintain import maintain
 from pipelines.replication import Rules

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
+from generators.recordings import traces
 from pipelines.replication import Facts, Reconstructor, Rules, replay
 from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import same_rows

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
 from generators.lake import append_events, read_events
+from generators.recordings import traces
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import run
 from pipelines.streaming.tables import Lake

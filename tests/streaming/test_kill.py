@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
 from generators.lake import append_events, read_events
+from generators.recordings import traces
 from pipelines.replication import replay
 from pipelines.setup import jars_dir
 from pipelines.streaming.tables import KINDS, Lake

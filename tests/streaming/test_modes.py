@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from pipelines.setup import jars_dir
 
 LOGS = traces.path("unclean_election")

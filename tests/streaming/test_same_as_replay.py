@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
+from generators.recordings import traces
 from pipelines.replication import Rules, replay
 from pipelines.streaming.drain import closing_row
 from pipelines.streaming.tables import KINDS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 from pipelines.setup import jars_dir
 
 LOGS = traces.path("unclean_election")

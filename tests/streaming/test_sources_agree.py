@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
 from generators.lake import append_events, read_events
+from generators.recordings import traces
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import SOURCES, run
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from generators.recordings.traces import LEAN_DENIES
 from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings
 from generators.simulator.telemetry.attempts import Attempt, Attempts
@@ -30,7 +31,6 @@ from generators.simulator.telemetry.late import Late
 from generators.simulator.telemetry.leader_view import LeaderViews, Place
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.second_file import SERVER, STATE_CHANGE
-from generators.traces import LEAN_DENIES
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation

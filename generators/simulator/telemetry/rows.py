@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.numbering import Numbering
-from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.events.event_rows import EVENTS
+from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.telemetry.beats import Clocks, beat, clocks, ends_second

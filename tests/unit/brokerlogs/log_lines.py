@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 T0 = 1795224426000
 PARTITION, STATE = "kafka.cluster.Partition", "state.change.logger"

@@ -5,8 +5,8 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-from generators import traces
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.recordings import traces
 
 _TESTS = Path(__file__).parents[2] / "kafka" / "recordings"
 RECORDINGS = {folder.name: folder for folder in sorted(_TESTS.iterdir())} | {

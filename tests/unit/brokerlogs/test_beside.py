@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from log_lines import PARTITION, T0, partition, plain, short
 
-from generators import traces
-from generators.brokerlogs.parser import EVENTS, SourceParser
-from generators.brokerlogs.properties import node_id, server_properties_events
-from generators.brokerlogs.witnesses import shrink_witnesses
+from generators.brokerlogs.discovery.server_properties import node_id, server_properties_events
+from generators.brokerlogs.parsing.parser import EVENTS, SourceParser
+from generators.recordings import traces
+from tests.kafka.witnesses import shrink_witnesses
 
 CONF = Path(__file__).parents[3] / "conf"
 

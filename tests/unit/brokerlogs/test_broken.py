@@ -3,7 +3,7 @@
 import pytest
 from log_lines import T0, advanced, leader, line, plain, recorded, short, skipped
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 
 def read(*parts, **settings):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from log_lines import recorded
 
-from generators import traces
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.recordings import traces
 
 SOURCES = [
     pytest.param("unclean_election", "broker-1/replication.log.gz", 400_000, id="replication"),

@@ -5,7 +5,7 @@ from log_lines import CONTROLLER, ID, line, plain, short
 from recorded import rows
 from test_metadata import NEW, TOPIC, change, dump
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 OTHER = "AAAAAAAAAAAAAAAAAAAAAA"
 OTHER_TOPIC = ("TOPIC_RECORD", {"name": "other", "topicId": OTHER})

@@ -2,7 +2,7 @@
 
 from log_lines import advanced, events, leader, plain, recorded, short, skipped
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 
 def told(*lines):

@@ -5,8 +5,8 @@ import gzip
 import pytest
 from log_lines import STATE, advanced, events, leader, line, recorded, skipped
 
-from generators import traces
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.recordings import traces
 
 
 def levels(*lines, **settings):

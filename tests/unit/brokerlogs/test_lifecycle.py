@@ -6,7 +6,7 @@ from recorded import RECORDINGS, rows
 from test_metadata import dump
 
 from generators.brokerlogs.ingest import ingest_logs, read_logs
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 INFO, INFO_44 = "org.apache.kafka.common.utils.AppInfoParser", "org.apache.kafka.common.utils.internals.AppInfoParser"
 SERVER, LIFECYCLE = "kafka.server.BrokerServer", "kafka.server.BrokerLifecycleManager"

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from log_lines import CONTROLLER, STATE, T0, leader, line, plain, recorded, short
 
-from generators.brokerlogs import pair
-from generators.brokerlogs.lines import LONGEST
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.brokerlogs.scanning import fetch_grouping
+from generators.brokerlogs.scanning.line_record import LONGEST
 
 HELD = 3 * LONGEST
 """A snapshot holds no more than this of a log however its lines are."""
@@ -85,7 +85,7 @@ def test_a_million_empty_lines(before):
     parser.feed(before.encode())
     for _ in range(4):
         parser.feed(b"\n" * 250_000)
-        assert waiting(parser) <= pair.AHEAD_LINES + len(before)
+        assert waiting(parser) <= fetch_grouping.AHEAD_LINES + len(before)
     rows = plain(parser.feed(recorded(2, 1, ms=1).encode(), last=True))
     assert short(rows, "leo")[-1] == ("fetch", 1)
     assert parser.report.lines == 1_000_002
@@ -101,7 +101,7 @@ WAITERS = {
 
 @pytest.mark.parametrize("waiter", WAITERS.values(), ids=WAITERS.keys())
 def test_a_decision_looks_ahead_by_no_more_than_so_many_lines_however_they_are_cut(waiter, monkeypatch):
-    stack = "\tat a.B.c(D.scala:7)\n" * (pair.AHEAD_LINES + 3)
+    stack = "\tat a.B.c(D.scala:7)\n" * (fetch_grouping.AHEAD_LINES + 3)
     data = (waiter + stack + recorded(2, 5, ms=1, sn=8 if "|9|" in waiter else None)).encode()
     whole, expected = fed(data, size=len(data))
     parser, got = fed(data, size=900_001)
@@ -116,9 +116,9 @@ def test_a_decision_looks_ahead_by_no_more_than_so_many_lines_however_they_are_c
 def test_a_decision_looks_ahead_by_no_more_than_so_many_bytes():
     parser, filler = SourceParser("c", "s"), ("\tat " + "x" * (LONGEST - 10) + "\n").encode()
     parser.feed(leader().encode())
-    for _ in range(pair.AHEAD_BYTES // len(filler) + 3):
+    for _ in range(fetch_grouping.AHEAD_BYTES // len(filler) + 3):
         parser.feed(filler)
-    assert waiting(parser) <= pair.AHEAD_BYTES + LONGEST
+    assert waiting(parser) <= fetch_grouping.AHEAD_BYTES + LONGEST
     assert parser.told >= T0 * 1000
 
 

@@ -6,8 +6,8 @@ import json
 import pytest
 from log_lines import ID, T0, plain, short
 
-from generators import traces
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.recordings import traces
 
 TOPIC = ("TOPIC_RECORD", {"name": "or.d-ers", "topicId": ID})
 NEW = (

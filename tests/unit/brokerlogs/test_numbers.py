@@ -5,7 +5,7 @@ import random
 import pytest
 from log_lines import events, leader, plain, recorded
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 
 def numbered(numbers, step=1, start=0):

@@ -3,7 +3,7 @@
 import pytest
 from log_lines import PARTITION, STATE, advanced, events, leader, line, partition, plain, recorded, short, skipped
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 
 def rows(*lines, **settings):

@@ -6,7 +6,7 @@ import pytest
 from log_lines import CONTROLLER, ID, advanced, leader, line, plain, short
 from recorded import DUMPED, rows
 
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
 
 QUORUM = "org.apache.kafka.controller.QuorumController"
 HEARTBEAT = "org.apache.kafka.controller.BrokerHeartbeatManager"

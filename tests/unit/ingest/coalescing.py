@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from generators.brokerlogs.coalesce import Runs
-from generators.brokerlogs.numbering import Numbering
-from generators.brokerlogs.progress import times
-from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.events.event_rows import EVENTS
+from generators.brokerlogs.tailing.coalesce import Runs
+from generators.brokerlogs.tailing.progress import times
+from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from pipelines.replication import Facts
 from tests.streaming.shell import added_up, same_rows
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.events.event_rows import EVENTS
 
 
 class PlainParser:

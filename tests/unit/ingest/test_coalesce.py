@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generators.brokerlogs.coalesce import longest
+from generators.brokerlogs.tailing.coalesce import longest
 from pipelines.replication import Rules, replay
 from tests.unit.ingest.coalescing import coalesced, differing, plain
 from tests.unit.replication.bronze import BASE_MS, Told, controller, table

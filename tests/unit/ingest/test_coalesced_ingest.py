@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators import traces
-from generators.brokerlogs import ingest, reading
-from generators.brokerlogs.coalesce import Runs, longest
+from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.tailing import session
+from generators.brokerlogs.tailing.coalesce import Runs, longest
 from generators.lake import read_events
+from generators.recordings import traces
 from pipelines.replication import Facts, Rules, replay
 from tests.unit.ingest.coalescing import differing
 from tests.unit.ingest.comparing import numbers_without_holes
@@ -35,8 +36,8 @@ def _fetches(events: pa.Table) -> int:
 def test_every_table_of_a_recorded_incident_is_the_same(
     tmp_path: Path, scenario: str, round_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "ROUND_BYTES", round_bytes)
-    monkeypatch.setattr(reading, "CHUNK", 200_000)
+    monkeypatch.setattr(session, "ROUND_BYTES", round_bytes)
+    monkeypatch.setattr(session, "CHUNK", 200_000)
     whole = read_logs([traces.path(scenario)], "c")
     summary = ingest_logs([traces.path(scenario)], cluster="c", lake=str(tmp_path), coalesce_ms=longest(30_000))
     few = read_events(str(tmp_path))
@@ -86,12 +87,12 @@ POINTS = {
 def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers are those of the rows that are written: none is left out, no fetch is lost or counted twice."""
     _broker(tmp_path / "broker-3")
-    monkeypatch.setattr(reading, "ROUND_BYTES", 1)
+    monkeypatch.setattr(session, "ROUND_BYTES", 1)
 
     def told(coalesce_ms: int) -> pa.Table:
         lake, chance, deaths = str(tmp_path / f"lake-{coalesce_ms}"), random.Random(point), 0
         while True:
-            monkeypatch.setattr(reading, "CHUNK", chance.randrange(200_000, 900_000))
+            monkeypatch.setattr(session, "CHUNK", chance.randrange(200_000, 900_000))
             with monkeypatch.context() as dying:
                 target = ingest if point == "append_round" else ingest.Ledger
                 dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.files import Bytes
+from generators.brokerlogs.discovery.log_file import Bytes
 
 TEXT = b"".join(b"line %d\n" % i for i in range(50_000))
 GZ = gzip.compress(TEXT)

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.brokerlogs import ingest, tail
+from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs
-from generators.brokerlogs.summary import IngestSummary
+from generators.brokerlogs.tailing import tailer
+from generators.brokerlogs.tailing.summary import IngestSummary
 from generators.lake import bronze, read_events
 from generators.lock import hold
 from pipelines.replication import replay
@@ -50,7 +51,7 @@ class Follower:
 @pytest.fixture
 def follow(monkeypatch, tmp_path):
     monkeypatch.setattr(ingest, "LOOK_ROUND_S", 0.1)
-    monkeypatch.setattr(tail, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(tailer, "PATIENCE_S", 0.1)
     running = []
 
     def start(path: Path) -> Follower:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from generators.brokerlogs.heartbeat import Heartbeat
+from generators.brokerlogs.tailing.heartbeat import Heartbeat
 
 NOW, HOURS = 1_800_000_000.0, 5 * 3600.0
 ALLOWED = 5_000_000

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators import traces
 from generators.brokerlogs.ingest import NothingToRead, ingest_logs, read_logs
 from generators.lake import bronze, read_events
 from generators.lock import RoleHeld, hold
+from generators.recordings import traces
 from tests.unit.ingest.comparing import in_order, numbers_without_holes, told
 
 SCENARIO = "unclean_election"
@@ -61,7 +61,7 @@ def test_events_do_not_depend_on_the_pieces_read(
     lines = gzip.decompress(source.read_bytes()).splitlines(keepends=True)
     (folder / "replication.log.1").write_bytes(b"".join(lines[:2000]))
     (folder / "replication.log").write_bytes(b"".join(lines[2000:]))
-    monkeypatch.setattr("generators.brokerlogs.reading.CHUNK", chunk)
+    monkeypatch.setattr("generators.brokerlogs.tailing.session.CHUNK", chunk)
     pieces = read_logs([folder], "c")
     mine = whole.filter(pc.equal(whole["source_id"], "broker-3/replication.log"))
     assert told(pieces) == [row for row in told(mine) if row["event_type"] != "config"]

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generators.brokerlogs.merge import Round, done, step
-from generators.brokerlogs.progress import times
-from generators.brokerlogs.series import discover
-from generators.brokerlogs.tail import Tail
+from generators.brokerlogs.discovery.log_series import discover
+from generators.brokerlogs.tailing.progress import times
+from generators.brokerlogs.tailing.rounds import Round, done, step
+from generators.brokerlogs.tailing.tailer import Tail
 from tests.unit.ingest.plain_parser import PlainParser, lines
 
 START = 1_700_000_000_000

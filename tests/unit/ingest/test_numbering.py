@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.brokerlogs.numbering import Numbering
-from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.events.event_rows import EVENTS
+from generators.brokerlogs.tailing.sequence_numbers import Numbering
 
 PLACES = st.sampled_from([(None, -1), ("orders", 0), ("orders", 1), ("my-topic_1.x", 0)])
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from generators.brokerlogs.progress import interleave, times
-from generators.brokerlogs.rows import EVENTS
+from generators.brokerlogs.events.event_rows import EVENTS
+from generators.brokerlogs.tailing.progress import interleave, times
 
 LIKE = {"cluster": "c", "source_id": "s", "broker_id": 1, "level": 3}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.lines import LONGEST
-from generators.brokerlogs.reader import PlaceLost, SeriesReader, first_not_done
-from generators.brokerlogs.series import Series
+from generators.brokerlogs.discovery.log_series import Series
+from generators.brokerlogs.scanning.line_record import LONGEST
+from generators.brokerlogs.tailing.reader import PlaceLost, SeriesReader, first_not_done
 
 OLD = b"".join(b"%d old line\n" % i for i in range(200))
 NEW = b"".join(b"%d new line\n" % i for i in range(300))

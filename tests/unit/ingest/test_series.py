@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.series import discover, live_name
+from generators.brokerlogs.discovery.log_series import discover, live_name
 from tests.unit.ingest.plain_parser import lines
 
 LIVE = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from generators import traces
+from generators.recordings import traces
 
 
 def _replication(folder: Path, broker: int) -> list[str]:

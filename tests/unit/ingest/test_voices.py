@@ -129,7 +129,7 @@ def test_followers_and_leaders_may_have_files_of_their_own(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("chunk", [300, 1 << 20])
 def test_pieces_and_restarts_change_nothing(tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("generators.brokerlogs.reading.CHUNK", chunk)
+    monkeypatch.setattr("generators.brokerlogs.tailing.session.CHUNK", chunk)
     lean = [leader(), *(advanced(n, n + 1, ms=100 * n) for n in range(60))]
     shrinks = [shrink(100 * n + 50, hw=n) for n in range(0, 60, 7)]
     both = sorted(lean + shrinks, key=lambda one: int(one[:13]))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from generators.brokerlogs.discovery.log_series import discover
 from generators.brokerlogs.ingest import ingest_logs
-from generators.brokerlogs.series import discover
 from generators.files import path_part
 from generators.lake import read_events
 from tests.unit.brokerlogs.log_lines import recorded

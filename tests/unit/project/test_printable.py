@@ -10,7 +10,7 @@ import pytest
 from lakes import at, health, loss, sound, write
 from typer.testing import CliRunner
 
-from generators.brokerlogs.summary import IngestSummary, SourceSummary
+from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary
 from generators.printable import file_name, printable, printable_lines
 from pipelines import console, render
 from pipelines.cli import app

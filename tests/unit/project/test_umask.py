@@ -6,8 +6,8 @@ import stat
 import pytest
 from typer.testing import CliRunner
 
-from generators import traces
 from generators.brokerlogs.ingest import ingest_logs
+from generators.recordings import traces
 from pipelines.cli import app
 from pipelines.streaming.hadoop import file_modes
 

@@ -13,8 +13,8 @@ import pytest
 from random_runs import again, begin, run_of, seeds
 from told import told
 
-from generators.brokerlogs.coalesce import longest
 from generators.brokerlogs.ingest import read_logs
+from generators.brokerlogs.tailing.coalesce import longest
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from pipelines.replication import Rules, replay

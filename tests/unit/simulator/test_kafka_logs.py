@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from clusters import SETTINGS, STORIES, play
 
-from generators import traces
 from generators.brokerlogs.ingest import read_logs
-from generators.brokerlogs.parser import SourceParser
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.recordings import traces
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry

@@ -49,7 +49,7 @@ def test_isr_changes_are_told_a_second_time_by_the_logger_that_printed_them(leve
 
 
 def test_a_shrink_is_proposed_in_server_log_and_the_offsets_beside_it_come_from_one_file() -> None:
-    """`hwmark ingest logs` reads HWs and LEOs of a broker from one of its files: see generators.brokerlogs.voices."""
+    """`hwmark ingest logs` reads HWs and LEOs of a broker from one of its files: see scanning/chosen_files.py."""
     told = [kind for kind, *_ in of(rows("freeze"), "server", ("isr_proposed", "append", "replica_leo", "hw"), SAME)]
     assert set(told) == {"isr_proposed"}
 

@@ -1,0 +1,112 @@
+"""Events as fixed-width rows while they are being told, and the Arrow table they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from schemas import replication_events
+
+GIVEN = ("source_epoch", "source_seq", "seq", "repeats")
+"""Numbers that the ingest gives, of rows and of repeats."""
+NOT_LOGGED = ("ts_error_ms",)
+EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in (*GIVEN, *NOT_LOGGED)])
+"""The columns of the bronze schema that log lines tell."""
+
+UNKNOWN = -(1 << 31)
+"""Null of every 32-bit and 64-bit field of a row; -1 has a meaning of its own in Kafka."""
+
+UNREADABLE = -1
+"""In place of a number of lost lines: a broken one, in a log that numbers none."""
+
+TYPES = (
+    "leader",
+    "follower",
+    "election",
+    "append",
+    "fetch",
+    "hw",
+    "isr_proposed",
+    "isr",
+    "isr_rejected",
+    "truncate",
+    "broker_state",
+    "config",
+    "replica_leo",
+    "lost",
+)
+APPEND, FETCH, HW, REPLICA_LEO, LOST = (TYPES.index(t) for t in ("append", "fetch", "hw", "replica_leo", "lost"))
+
+_INT32 = (
+    "broker_id",
+    "leader_id",
+    "leader_epoch",
+    "partition_epoch",
+    "replica_id",
+    "min_isr",
+    "lag_max_ms",
+    "controller_epoch",
+)
+_INT64 = ("broker_epoch", "leo", "leader_leo", "hw", "log_start", "hw_before")
+_BOOLS = ("unclean", "committed")
+"""1 and 0, -1 where unknown."""
+_INDEX = ("place", "topic_id", "isr", "replicas", "detail")
+
+ROW = np.dtype(
+    [("ts", "i8"), ("type", "i1"), ("level", "i1")]
+    + [(name, "i1") for name in _BOOLS]
+    + [(name, "i4") for name in _INT32]
+    + [(name, "i8") for name in _INT64]
+    + [(name, "i4") for name in _INDEX],
+    align=True,
+)
+"""One event; the fields of `_INDEX` point into the lists that go with the rows, -1 for none."""
+
+
+BLANK = tuple(UNKNOWN if name in (*_INT32, *_INT64) else -1 for name in ROW.fields or ())
+"""A row in which everything is unknown."""
+
+
+def table(
+    rows: np.ndarray,
+    cluster: str,
+    source_id: str,
+    places: Sequence[tuple[str | None, int]],
+    topic_ids: Sequence[str],
+    lists: Sequence[Sequence[int]],
+    words: Sequence[str],
+) -> pa.Table:
+    """Rows to the schema EVENTS; `places`, `topic_ids`, `lists` and `words` are what the indices point into."""
+    n = len(rows)
+    topics = pa.array([topic for topic, _ in places], pa.string())
+    partitions = pa.array([partition for _, partition in places], pa.int32())
+    place = _index(rows["place"])
+    columns: dict[str, pa.Array] = {
+        "cluster": pa.repeat(pa.scalar(cluster), n),
+        "source_id": pa.repeat(pa.scalar(source_id), n),
+        "ts": pa.array(rows["ts"] * 1000, pa.timestamp("us", tz="UTC")),
+        "event_type": pa.array(TYPES).take(pa.array(rows["type"].astype("i4"))),
+        "topic": topics.take(place),
+        "partition": partitions.take(place).fill_null(-1),
+        "topic_id": pa.array(topic_ids, pa.string()).take(_index(rows["topic_id"])),
+        "isr": _lists(lists).take(_index(rows["isr"])),
+        "replicas": _lists(lists).take(_index(rows["replicas"])),
+        "level": pa.array(rows["level"].astype("i4")),
+        "detail": pa.array(words, pa.string()).take(_index(rows["detail"])),
+    }
+    for name in _BOOLS:
+        columns[name] = pa.array(rows[name] == 1, pa.bool_(), mask=rows[name] < 0)
+    for name in (*_INT32, *_INT64):
+        values = np.ascontiguousarray(rows[name])
+        columns[name] = pa.array(values, EVENTS.field(name).type, mask=values == UNKNOWN)
+    return pa.table([columns[name] for name in EVENTS.names], schema=EVENTS)
+
+
+def _index(values: np.ndarray) -> pa.Array:
+    return pa.array(np.ascontiguousarray(values), pa.int32(), mask=values < 0)
+
+
+def _lists(lists: Sequence[Sequence[int]]) -> pa.Array:
+    return pa.array(lists, pa.list_(pa.int32()))

@@ -1,0 +1,35 @@
+"""Whether a node of the quorum was the active controller when it printed a line (QuorumController)."""
+
+from __future__ import annotations
+
+import re
+
+from generators.brokerlogs.messages.controller_state import ControllerLog
+
+_ACTIVE = re.compile(
+    r"Becoming the active controller at epoch (\d+)|"
+    r"We were the leader in epoch \d+, and are still the leader in the new epoch (\d+)\."
+)
+_STANDBY = re.compile(
+    r"(?:Renouncing the leadership due to a metadata log event\. We were the leader at epoch \d+, but in|In) "
+    r"the new epoch (\d+), the leader is (?:\d+|(\(none\)))"
+)
+_STARTING = re.compile(r"Creating new QuorumController |\S+: event \w.*\. Renouncing leadership and reverting to ")
+"""A node that starts is no active controller, and one whose event failed as it should not have is none any more."""
+
+
+def read_role(log: ControllerLog, message: str) -> bool:
+    """Take note of the role that a line of QuorumController tells; whether it tells one.
+
+    The active controller prints a change when it generates the record, before the quorum has it; a standby, and a node
+    that starts or comes to lead, prints what is committed (QuorumController.handleCommit).
+    """
+    if match := _ACTIVE.match(message):
+        log.active, log.epoch = True, int(match[1] or match[2])
+    elif match := _STANDBY.match(message):
+        log.active, log.epoch = False, None if match[2] else int(match[1])
+    elif _STARTING.match(message):
+        log.active, log.epoch = False, None
+    else:
+        return False
+    return True

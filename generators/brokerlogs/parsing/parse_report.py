@@ -1,0 +1,71 @@
+"""What became of the lines of one source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from generators.brokerlogs.scanning.arrays import Array
+from generators.brokerlogs.scanning.line_record import BROKEN, CONTINUATION, DUMPED, IGNORED, REQUEST
+from generators.brokerlogs.scanning.loggers import tells_nothing
+
+LONGEST_EXAMPLE = 300
+
+
+@dataclass
+class ParseReport:
+    """What became of the lines of one source."""
+
+    lines: int = 0
+    understood: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Lines of loggers that are not known, by logger."""
+    aside: int = 0
+    """Lines of Kafka's loggers that are known to tell nothing of replication."""
+    nameless: int = 0
+    """Lines that came before any that names the broker."""
+    shapes: Counter[str] = field(default_factory=Counter)
+    """Lines of evidence that were not understood, by logger and shape."""
+    examples: dict[str, str] = field(default_factory=dict)
+    """The first line of each shape."""
+    continuation: int = 0
+    """Lines without a header: stack traces and the like."""
+    broken: int = 0
+    """Lines that cannot be read."""
+    overlong: int = 0
+    """Of the broken ones those that are longer than is kept of a line."""
+    requests: int = 0
+    """Lines of the request log, recognised and left aside."""
+    torn: bool = False
+    """The last line has no end."""
+    has_sn: bool = False
+    """Lines are numbered (%sn); without it a loss before the reader cannot be seen."""
+    level: int = 0
+    lost: int = 0
+    """How often lines were found to be missing."""
+
+    def count(self, lines: Array, decisions: Array, loggers: list[str]) -> None:
+        """Count decided lines; `loggers` are the names behind their numbers."""
+        kinds = np.bincount(lines["kind"], minlength=DUMPED + 1)
+        self.lines += len(lines)
+        self.continuation += int(kinds[CONTINUATION])
+        self.broken += int(kinds[BROKEN])
+        self.requests += int(kinds[REQUEST])
+        self.understood += int(kinds[REQUEST + 1 :].sum())
+        for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
+            if count and tells_nothing(loggers[logger]):
+                self.aside += int(count)
+            elif count:
+                self.ignored[loggers[logger]] += int(count)
+        if len(lines):
+            self.has_sn = self.has_sn or bool((lines["number"] >= 0).any())
+            self.lost += int(np.count_nonzero(decisions["lost"]))
+            self.level = int(decisions["level"][-1])
+
+    def not_understood(self, shape: str, example: str) -> None:
+        """A line taken for understood was not."""
+        self.shapes[shape] += 1
+        self.examples.setdefault(shape, example[:LONGEST_EXAMPLE])
+        self.understood -= 1

@@ -1,0 +1,52 @@
+"""Whole lines of a stream of bytes: what has no end yet is kept, and of a line that is too long only that it was."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from generators.brokerlogs.scanning.line_record import LONGEST
+
+AT_ONCE = 1 << 18
+"""Lines given out in one piece: a line of one byte takes a hundred times its size while it is read."""
+UNREADABLE = b"\0"
+"""Stands for a line longer than LONGEST: no text, and so counted as broken."""
+
+
+class WholeLines:
+    """Cuts bytes, fed in any portions, into pieces of whole lines; the pieces together do not depend on the portions.
+
+    `rest` is the line that has no end yet, at most LONGEST bytes; `dropped` says that it was longer and is not kept.
+    """
+
+    def __init__(self, rest: bytes = b"", dropped: bool = False) -> None:
+        self.rest, self.dropped = (b"", True) if dropped or len(rest) > LONGEST else (rest, False)
+        self.overlong = 0
+        """Overlong lines that have come to their end."""
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        """The lines that `data` ends, at most AT_ONCE in each piece."""
+        if self.dropped:
+            end = data.find(b"\n")
+            data = b"" if end < 0 else UNREADABLE + data[end:]
+            self.dropped, self.overlong = end < 0, self.overlong + (end >= 0)
+        data = self.rest + data
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
+        whole = int(ends[-1]) if len(ends) else 0
+        self.rest = data[whole:]
+        if len(self.rest) > LONGEST:
+            self.rest, self.dropped = b"", True
+        bounds = [0, *ends[AT_ONCE - 1 : -1 : AT_ONCE].tolist(), whole]
+        return [self._shortened(data[a:b]) for a, b in pairwise(bounds) if b > a]
+
+    def _shortened(self, lines: bytes) -> bytes:
+        """These lines with UNREADABLE in place of those that are too long."""
+        if len(lines) <= LONGEST:
+            return lines
+        ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == 10)
+        long = np.flatnonzero(np.diff(ends, prepend=-1) - 1 > LONGEST).tolist()
+        self.overlong += len(long)
+        for k in reversed(long):
+            lines = lines[: ends[k - 1] + 1 if k else 0] + UNREADABLE + lines[ends[k] :]
+        return lines
