@@ -51,7 +51,7 @@ bench-full: $(READY) ## all of it, half an hour; its tables and plot into the RE
 	@$(BIN)/hwmark bench --full --for 10m --readme
 
 bench-bounds: $(READY) ## the most memory that the job takes: a large backlog, a million partitions, a silent source
-	@$(BIN)/python -m pipelines.bench.bounds
+	@$(BIN)/python -m pipelines.bench.measure.bounds
 
 lock: ## what pyproject.toml asks for, pinned with hashes; UPGRADE=--upgrade pins anew what is pinned
 	@$(PYTHON) -m venv --clear build/lock
@@ -72,7 +72,7 @@ sbom: $(READY) ## build/sbom.json: what .venv and Delta's jars consist of, as Cy
 	@build/sbom/bin/$(PIP) $(CYCLONEDX)
 	@build/sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
 	  --of JSON -o build/packages.json $(BIN)/python
-	@$(BIN)/python -m pipelines.sbom build/packages.json build/sbom.json
+	@$(BIN)/python -m pipelines.commands.sbom build/packages.json build/sbom.json
 
 clean: ## remove .venv and everything made
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

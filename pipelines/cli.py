@@ -17,9 +17,9 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from pipelines.console import echo
+from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
-from pipelines.umask import umask_restored
+from pipelines.lake.umask import umask_restored
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -48,7 +48,7 @@ class Commands(TyperGroup):
 
 
 def _status(error: Exception) -> int:
-    from generators.lock import RoleHeld
+    from pipelines.lake.roles import RoleHeld
 
     if isinstance(error, UsageError):
         return WRONG
@@ -56,7 +56,7 @@ def _status(error: Exception) -> int:
 
 
 def _one_line(error: Exception) -> str:
-    from pipelines.failures import words as of_the_system
+    from pipelines.commands.failures import words as of_the_system
 
     if _status(error) == FAILED and (known := of_the_system(error, _lake.get())) is not None:
         return known
@@ -83,7 +83,7 @@ app.add_typer(ingest_app, name="ingest")
 
 
 def _remember_debug(ctx: typer.Context, value: bool) -> bool:
-    from pipelines.console import log_to_stderr
+    from pipelines.commands.progress import log_to_stderr
 
     ctx.meta[_DEBUG] = value
     log_to_stderr(value)
@@ -186,7 +186,7 @@ def ingest_logs(
       hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
     """
     from generators.brokerlogs.ingest import ingest_logs as ingest
-    from pipelines.console import progress
+    from pipelines.commands.progress import progress
 
     given = {"timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
     settings = _settings(config, lake={"path": lake}, ingest=given)
@@ -250,8 +250,8 @@ def run(
       hwmark run --lake lake --once --drain       after the last log of an incident
       hwmark run --lake lake --once --rebuild     to apply a changed rule to history, too
     """
-    from pipelines import jobs
-    from pipelines.console import batch_line, progress, run_line, slow_line
+    from pipelines.commands import jobs
+    from pipelines.commands.progress import batch_line, progress, run_line, slow_line
 
     if drain and not once:
         raise UsageError("--drain closes what is there and needs --once")
@@ -299,7 +299,7 @@ def check(
       hwmark check --lake lake --fail-on-alert || page-somebody
       hwmark check --lake lake --fail-on-alert --fail-on-check
     """
-    from pipelines import jobs
+    from pipelines.commands import jobs
 
     settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     now = _now()
@@ -318,8 +318,8 @@ def check(
 
 def _alerts(settings: Settings, now: datetime) -> bool:
     """Evaluates and prints the alerts; whether one is firing."""
-    from pipelines import jobs
-    from pipelines.console import alert_line
+    from pipelines.commands import jobs
+    from pipelines.commands.progress import alert_line
 
     states = jobs.alerts(settings, now)
     for state in states:
@@ -342,8 +342,8 @@ def demo(
       hwmark demo
       hwmark demo --lake demo-lake
     """
-    from pipelines.demo import demo as run_demo
-    from pipelines.demo import new_lake
+    from pipelines.commands.demo import demo as run_demo
+    from pipelines.commands.demo import new_lake
 
     settings = _settings(config, lake={"path": new_lake(lake)})
     run_demo(settings, echo)
@@ -357,8 +357,8 @@ def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> 
     Examples:
       hwmark maintain --lake lake                 from cron, once a day
     """
-    from pipelines import jobs
-    from pipelines.maintain import maintain as run_maintenance
+    from pipelines.commands import jobs
+    from pipelines.commands.maintain import maintain as run_maintenance
 
     settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     keep = settings.maintain
@@ -434,7 +434,7 @@ def simulate(
     Everything else that a cluster can be set to has a key under [simulate] in conf/hwmark.toml: the lag and session
     times, skew and drift of clocks, retention, delays and refusals of the controller.
     """
-    from pipelines.simulate import command
+    from pipelines.commands.simulate import command
 
     given = {
         "seed": seed, "cluster": cluster, "brokers": brokers, "topics": topics, "partitions": partitions,
@@ -530,16 +530,17 @@ def show(
       hwmark show hw --topic orders --partition 3 --since 15m
       hwmark show isr --since 2026-11-21T09:20:00 --format json
     """
-    from pipelines import jobs, look
-    from pipelines import show as shown
-    from pipelines.since import since_of
+    from pipelines.commands import jobs
+    from pipelines.commands.show import command as shown
+    from pipelines.lake import queries
+    from pipelines.verdict.since import since_of
 
     asked = since_of(since) if since else None
     settings = jobs.existing_lake(_settings(config, lake={"path": lake}))
     limits = jobs.limits(settings, asked if since else jobs.DAY)
-    wanted = look.Filter(cluster, topic, partition)
+    wanted = queries.Filter(cluster, topic, partition)
     question = shown.Question(what.value, wanted, limits, asked, limit, format.value)
-    echo(shown.show(look.Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
+    echo(shown.show(queries.Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
 
 
 def main() -> None:

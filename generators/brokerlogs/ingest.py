@@ -17,9 +17,9 @@ from generators.brokerlogs.tailing.coalesce import Runs
 from generators.brokerlogs.tailing.rounds import Round
 from generators.brokerlogs.tailing.session import Reader, Reading
 from generators.brokerlogs.tailing.summary import IngestSummary
-from generators.files import StorageOptions
-from generators.lake import append_round
-from generators.lock import Held, RoleHeld, hold
+from pipelines.lake.bronze import append_round
+from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.roles import Held, RoleHeld, hold
 from schemas import replication_events
 
 LOOK_ROUND_S = 5.0

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from generators.data_file import CONFIGURATION
-from generators.files import StorageOptions
-from generators.lock import hold
 from pipelines.alerting.alerts import alert_states, group_s
 from pipelines.alerting.outbox import continued, latest, news, since
 from pipelines.alerting.reading import evidence, read
 from pipelines.alerting.rules import load
 from pipelines.alerting.state import AlertState, from_arrow, to_arrow
+from pipelines.lake.data_file import CONFIGURATION
+from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.roles import hold
 from schemas import alerts
 
 _log = logging.getLogger("hwmark.alerting")

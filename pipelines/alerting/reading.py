@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from generators.lake import dataset
 from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
 from pipelines.alerting.rules import AlertRules, JobBehindRule
-from pipelines.streaming.checkpoint import interval
-from pipelines.streaming.closings import SOURCE as DRAIN
-from pipelines.streaming.closings import closings
-from pipelines.streaming.unread import bronze_of
+from pipelines.lake.bronze import dataset
+from pipelines.streaming.checkpoint.offsets import interval
+from pipelines.streaming.source.closings import SOURCE as DRAIN
+from pipelines.streaming.source.closings import closings
+from pipelines.streaming.source.unread import bronze_of
 from schemas import (
     cluster_minute,
     hw_regressions,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from pipelines.bench import ingested, live, restart, throughput
-from pipelines.bench.engine import Asked
-from pipelines.bench.report import Section, printed, require_markers, write_readme
-from pipelines.bench.workload import DENSE, SPARSE
-from pipelines.console import Say, progress
+from pipelines.bench.engines.engine import Asked
+from pipelines.bench.measure import ingested, live, restart, throughput
+from pipelines.bench.report.readme import Section, printed, require_markers, write_readme
+from pipelines.bench.workloads.workload import DENSE, SPARSE
+from pipelines.commands.progress import Say, progress
 
 ROUNDS = 3
 README = Path("README.md")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from generators.files import file_system
-from pipelines.delta_log import actions, count_rows
+from pipelines.lake.delta_log import actions, count_rows
+from pipelines.lake.file_systems import file_system
 from schemas.declaration import Table
 
 if TYPE_CHECKING:

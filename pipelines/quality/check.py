@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from generators.files import StorageOptions
-from generators.lock import hold
 from pipelines.alerting.conditions import asking, microseconds
 from pipelines.alerting.evidence import Evidence
 from pipelines.alerting.reading import read, sources
 from pipelines.alerting.silence import sources as told_by_source
+from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.roles import hold
 from pipelines.quality import frames
 from pipelines.quality.changes import Change, is_as_declared, since
 from pipelines.quality.results import CheckSummary, Judged, Result, append, judged

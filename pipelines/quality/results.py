@@ -9,9 +9,9 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from generators.data_file import CONFIGURATION
-from generators.files import StorageOptions
-from generators.printable import printable
+from pipelines.lake.data_file import CONFIGURATION
+from pipelines.lake.file_systems import StorageOptions
+from pipelines.printable import printable
 from schemas import quality_results
 
 Judged = dict[tuple[str, str], int]

@@ -15,12 +15,13 @@ from pipelines.replication.batch.copied_lines import mark_copies, remember_lines
 from pipelines.replication.batch.hw_timeline import keep_recent
 from pipelines.replication.batch.minute_stats import Minutes
 from pipelines.replication.batch.rare_events import begin, learn_assignments, note_clocks, take_notes
-from pipelines.replication.batch.read import Batch, read, settle_twins
+from pipelines.replication.batch.read import Batch, read, reported_hws, settle_twins
 from pipelines.replication.batch.run_terms import Bounds, Outcome, run
+from pipelines.replication.compiled.types import I64
 from pipelines.replication.events import validation
-from pipelines.replication.events.columns import I64, rows_of, with_dictionaries
+from pipelines.replication.events.columns import rows_of, with_dictionaries
 from pipelines.replication.events.sources_of_rows import Written
-from pipelines.replication.facts.columns import listed, replica_hw, replica_sync, reported_hws
+from pipelines.replication.facts.columns import listed, replica_hw, replica_sync
 from pipelines.replication.facts.partition_health import health
 from pipelines.replication.facts.tables import EMPTY, Facts
 from pipelines.replication.rules import Rules
@@ -126,7 +127,7 @@ class Reconstructor:
             replica_hw=self._replica_hw(batch, outcome),
             isr_changes=listed("isr_changes", changes),
             hw_regressions=listed("hw_regressions", regressions),
-            telemetry_gaps=talk.table(self, minutes),
+            telemetry_gaps=talk.table(self.bucket, self.buckets, minutes),
             minute_stats=self._minutes(minutes, batch, outcome, wide, batch_id),
             quarantine=_quarantine(rejected, batch, outcome, lost, reasons),
         )
@@ -233,7 +234,7 @@ class Reconstructor:
         minutes.add_outcome(self.state, batch, outcome)
         minutes.add_hw(self.state, outcome.hw)
         minutes.add_sync(self.state, outcome.sync)
-        broker_wide.count_wide(self, wide, minutes)
+        broker_wide.count_wide(self.bucket, self.buckets, wide, minutes)
         return minutes.table(batch_id)
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from generators.lock import Held
-from pipelines.streaming.bronze_log import last_version_read
-from pipelines.streaming.checkpoint import begun
-from pipelines.streaming.tables import Lake
+from pipelines.lake.roles import Held
+from pipelines.lake.tables import Lake
+from pipelines.streaming.checkpoint.offsets import begun
+from pipelines.streaming.source.bronze_log import last_version_read
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

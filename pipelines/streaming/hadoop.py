@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.umask import umask
+from pipelines.lake.umask import umask
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

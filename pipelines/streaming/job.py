@@ -13,25 +13,26 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from generators.lake import opened
-from generators.lease import LeaseLost
-from generators.lock import hold
 from pipelines.errors import UsageError
+from pipelines.lake.bronze import opened
+from pipelines.lake.lease import LeaseLost
+from pipelines.lake.roles import hold
+from pipelines.lake.tables import ROLE, Lake
 from pipelines.replication import Reconstructor, Rules
-from pipelines.streaming import checkpoint, hadoop
-from pipelines.streaming.closings import count_closings
-from pipelines.streaming.damage import explained, require_readable
-from pipelines.streaming.drain import close_sources
+from pipelines.streaming import hadoop
+from pipelines.streaming.checkpoint import offsets
+from pipelines.streaming.checkpoint.damage import explained, require_readable
+from pipelines.streaming.checkpoint.manifest import Manifests, resume
+from pipelines.streaming.checkpoint.moved import follow_move
+from pipelines.streaming.checkpoint.query import Query, open_query, recorded, rules_of
 from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, follow
 from pipelines.streaming.hadoop import spark_uri
-from pipelines.streaming.identity import Query, open_query, recorded, rules_of
-from pipelines.streaming.manifest import Manifests, resume
-from pipelines.streaming.moved import follow_move
-from pipelines.streaming.numbering import bucket_keys
 from pipelines.streaming.signals import stoppable
-from pipelines.streaming.skipped import skip_file, skipped
-from pipelines.streaming.suitable import require_suitable
-from pipelines.streaming.tables import ROLE, Lake
+from pipelines.streaming.source.closings import count_closings
+from pipelines.streaming.source.drain import close_sources
+from pipelines.streaming.source.skipped import skip_file, skipped
+from pipelines.streaming.source.suitable import require_suitable
+from pipelines.streaming.stateful.bucket_keys import bucket_keys
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ def run(
         place.create()
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         every = interval or INTERVAL_S
-        checkpoint.remember_interval(place.root, every if continuous else None, place.storage_options)
+        offsets.remember_interval(place.root, every if continuous else None, place.storage_options)
         if accept_removal is not None:
-            checkpoint.accept_removal(place.root, accept_removal, place.storage_options)
+            offsets.accept_removal(place.root, accept_removal, place.storage_options)
         for path in skip_files:
             log.warning("%s", skip_file(place.root, path, place.storage_options))
         if drain:
@@ -158,7 +159,7 @@ def packed_bronze(spark: SparkSession, lake: Lake, query: Query, max_bytes: str,
     """Bronze as a stream of rows (key, kind, blob) for every bucket, and the batch's time: the same when replayed."""
     from pyspark.sql import functions as F
 
-    from pipelines.streaming.bronze_source import PACKED_SQL
+    from pipelines.streaming.source.bronze_source import PACKED_SQL
 
     keys = bucket_keys(query.buckets, query.shuffle_partitions)
     if query.source == "delta":
@@ -172,7 +173,7 @@ def arrow_source(
     spark: SparkSession, lake: Lake, query: Query, keys: list[int], max_bytes: int, max_rows: int
 ) -> DataFrame:
     """Bronze packed where it is read."""
-    from pipelines.streaming.bronze_source import FORMAT, BronzeSource, SourceSettings
+    from pipelines.streaming.source.bronze_source import FORMAT, BronzeSource, SourceSettings
 
     uri, options = lake.uri("replication_events"), dict(lake.storage_options)
     settings = SourceSettings(
@@ -182,7 +183,7 @@ def arrow_source(
         max_bytes,
         max_rows,
         options,
-        accepted=checkpoint.accepted_removals(lake.root, options),
+        accepted=offsets.accepted_removals(lake.root, options),
         skipped=skipped(lake.root, options),
         closings=count_closings(lake.root, options),
     )
@@ -227,10 +228,10 @@ def reconstruct(
     reconstructor: type[Reconstructor] | None = None,
 ) -> DataFrame:
     """Facts as rows (kind, blob), one stateful key per bucket."""
-    from pipelines.streaming.bucket_processor import OUTPUT, BucketProcessor
+    from pipelines.streaming.stateful.bucket_processor import OUTPUT, BucketProcessor
 
     keys = bucket_keys(query.buckets, query.shuffle_partitions)
-    known = Manifests(lake, query.query_id).pending(checkpoint.last(lake.files(), query.query_id, "commits"))
+    known = Manifests(lake, query.query_id).pending(offsets.last(lake.files(), query.query_id, "commits"))
     pending = None if known is None else (known.batch_id, rules_of(known.rules))
     processor = BucketProcessor(rules, keys, health_every, lake, query.shuffle_partitions, reconstructor, pending)
     return packed.groupBy("key").transformWithStateInPandas(
@@ -245,7 +246,7 @@ def start(
 
     The sink commits only while the role is held under `role_token`, where there is one.
     """
-    from pipelines.streaming.sink import FORMAT, LakeSink, SinkSettings
+    from pipelines.streaming.sinks.sink import FORMAT, LakeSink, SinkSettings
 
     settings = SinkSettings(
         lake.root, query.query_id, query.buckets, query.rebuild, dict(lake.storage_options), role_token, query.rules
@@ -263,7 +264,7 @@ def start(
 
 
 def _pack(batches: Iterator[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    from pipelines.streaming.packing import pack
+    from pipelines.streaming.source.blobs import pack
 
     return pack(batches, keys)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pipelines.look import Filter, Lake, Row, View, beginnings, presents, text
-from pipelines.since import Since, starts
-from pipelines.streaming.unread import Bronze, bronze_of
+from pipelines.lake.queries import Filter, Lake, Row, View, beginnings, presents, text
+from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.falls import falls
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
+from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import partition_health, telemetry_gaps

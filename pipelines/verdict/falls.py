@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from pipelines.look import VIEWS, Filter, Lake, Row
+from pipelines.lake.queries import VIEWS, Filter, Lake, Row
 from pipelines.verdict.losses import NOT_EXCLUDED
 from pipelines.verdict.records import FallGroup
 from pipelines.verdict.words import NAMED

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from pipelines.since import Since
 from pipelines.verdict import losses, words
 from pipelines.verdict.judged import Judged, missing
 from pipelines.verdict.records import ClusterRecord, Limits, State
+from pipelines.verdict.since import Since
 
 
 def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from pipelines.since import Since
+from pipelines.verdict.since import Since
 
 
 class State(Enum):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pipelines.look import Lake, Row, after, text
-from pipelines.streaming.closings import SOURCE as DRAIN
-from pipelines.streaming.closings import closings
+from pipelines.lake.queries import Lake, Row, after, text
+from pipelines.streaming.source.closings import SOURCE as DRAIN
+from pipelines.streaming.source.closings import closings
 from pipelines.verdict.records import Source
 from schemas import replication_events
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipelines.look import instant, text
+from pipelines.lake.queries import instant, text
 from pipelines.verdict.records import Condition
 
 STALLED_MS = 10_000

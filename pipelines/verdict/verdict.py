@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from generators.printable import printable
+from pipelines.printable import printable
 from pipelines.verdict.history import history
 from pipelines.verdict.judged import Judged, judged
 from pipelines.verdict.present import present

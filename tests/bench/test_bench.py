@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.lake import append_events
-from generators.load import rounds
 from pipelines import bench
-from pipelines.bench.answer import ANSWER, Disagreement, require_same
-from pipelines.bench.duckdb_window import DuckDBWindow
-from pipelines.bench.measured import Runner
-from pipelines.bench.processes import cpu_seconds, memory_bytes
-from pipelines.bench.replayed import Replay
-from pipelines.bench.workload import write
+from pipelines.bench.engines.answer import ANSWER, Disagreement, require_same
+from pipelines.bench.engines.duckdb_window import DuckDBWindow
+from pipelines.bench.engines.replay import Replay
+from pipelines.bench.measure.measured import Runner
+from pipelines.bench.measure.processes import cpu_seconds, memory_bytes
+from pipelines.bench.workloads.load import rounds
+from pipelines.bench.workloads.workload import write
+from pipelines.lake.bronze import append_events
 from pipelines.replication.events import validation
 
 EVENTS = 30_000

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.load import rounds
-from generators.stalls import EPOCH_S, LAG_MAX_MS
+from pipelines.bench.workloads.load import rounds
+from pipelines.bench.workloads.stalls import EPOCH_S, LAG_MAX_MS
 from pipelines.replication import Rules, replay
 from pipelines.replication.events import validation
 

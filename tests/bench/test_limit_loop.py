@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.bench.limit_loop import KINDS, Told, loop
+from pipelines.bench.engines.limit_loop import KINDS, Told, loop
 
 SECOND = 1_000_000
 LAG = 6 * SECOND

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from generators.lake import append_events
-from generators.load import rounds
-from pipelines.bench.live import Ended, _kept_up, _latency
-from pipelines.bench.live_log import SAMPLED, arrivals
+from pipelines.bench.measure.live import Ended, _kept_up, _latency
+from pipelines.bench.measure.live_log import SAMPLED, arrivals
+from pipelines.bench.workloads.load import rounds
+from pipelines.lake.bronze import append_events
 from schemas import partition_health, replication_events
 
 APP, QUERY = "bench-live", "a-query"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from generators.lake import append_events
-from generators.load import rounds
-from pipelines.bench.engine import parquet_files
+from pipelines.bench.engines.engine import parquet_files
+from pipelines.bench.workloads.load import rounds
+from pipelines.lake.bronze import append_events
 
 
 def test_files_come_in_the_order_of_their_time_whatever_they_are_called(tmp_path):

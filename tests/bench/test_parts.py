@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.bench import ingested, live, restart
-from pipelines.bench.engine import Asked
-from pipelines.bench.spark_job import cores
-from pipelines.bench.throughput import MASTERS
+from pipelines.bench.engines.engine import Asked
+from pipelines.bench.engines.spark_job import cores
+from pipelines.bench.measure import ingested, live, restart
+from pipelines.bench.measure.throughput import MASTERS
+from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 
 def quiet(text):

@@ -4,13 +4,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.bench.answer import ANSWER, ISR_CHANGES, OUT_OF_SYNC, QUESTIONS, Disagreement, require_all_same
-from pipelines.bench.duckdb_window import DuckDBWindow
-from pipelines.bench.engine import Asked
-from pipelines.bench.limit import Limit
-from pipelines.bench.polars_window import PolarsWindow
-from pipelines.bench.replayed import Replay
-from pipelines.bench.workload import DENSE, SPARSE, write
+from pipelines.bench.engines.answer import ANSWER, ISR_CHANGES, OUT_OF_SYNC, QUESTIONS, Disagreement, require_all_same
+from pipelines.bench.engines.duckdb_window import DuckDBWindow
+from pipelines.bench.engines.engine import Asked
+from pipelines.bench.engines.limit import Limit
+from pipelines.bench.engines.polars_window import PolarsWindow
+from pipelines.bench.engines.replay import Replay
+from pipelines.bench.workloads.workload import DENSE, SPARSE, write
 
 HERE = (Replay, Limit, DuckDBWindow, PolarsWindow)
 

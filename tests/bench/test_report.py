@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines import bench
-from pipelines.bench.report import BACKLOG, BEGIN, END, PLOT, THROUGHPUT, Point, Section, write_readme
+from pipelines.bench.report.readme import BACKLOG, BEGIN, END, PLOT, THROUGHPUT, Point, Section, write_readme
 from pipelines.cli import app
 from pipelines.errors import UsageError
 from pipelines.settings import duration

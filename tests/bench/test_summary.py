@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 
-from pipelines.bench.duckdb_window import DuckDBWindow
-from pipelines.bench.engine import ASKED
-from pipelines.bench.measured import Measured, Runner
-from pipelines.bench.replayed import Replay
-from pipelines.bench.summary import Comparison, parts, rows, summary
-from pipelines.bench.workload import Load, write
+from pipelines.bench.engines.duckdb_window import DuckDBWindow
+from pipelines.bench.engines.engine import ASKED
+from pipelines.bench.engines.replay import Replay
+from pipelines.bench.measure.measured import Measured, Runner
+from pipelines.bench.measure.summary import Comparison, parts, rows, summary
+from pipelines.bench.workloads.workload import Load, write
 
 LOAD = Load("lake", 6_000, 100, 20)
 

@@ -4,15 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from generators.lake import append_events
-from generators.load import rounds
-from generators.row_groups import WORTH
-from pipelines.bench.answer import require_all_same
-from pipelines.bench.engine import parquet_files
-from pipelines.bench.limit import Limit
-from pipelines.bench.replayed import Replay
-from pipelines.bench.turns import ROWS, turns
-from pipelines.bench.workload import write
+from pipelines.bench.engines.answer import require_all_same
+from pipelines.bench.engines.engine import parquet_files
+from pipelines.bench.engines.limit import Limit
+from pipelines.bench.engines.replay import Replay
+from pipelines.bench.engines.turns import ROWS, turns
+from pipelines.bench.workloads.load import rounds
+from pipelines.bench.workloads.workload import write
+from pipelines.lake.bronze import append_events
+from pipelines.lake.row_groups import WORTH
 
 
 def test_every_source_tells_its_rows_in_the_order_of_their_numbers(tmp_path):

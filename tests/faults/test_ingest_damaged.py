@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs.ingest import ingest_logs
-from generators.lake import read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import read_events
 from tests.unit.ingest.comparing import numbers_without_holes
 
 LOG = gzip.decompress((traces.path("slow_follower") / "broker-3" / "replication.log.gz").read_bytes())

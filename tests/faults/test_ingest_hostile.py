@@ -17,7 +17,7 @@ from threading import Thread
 import pytest
 
 from generators.brokerlogs.ingest import ingest_logs
-from generators.lake import read_events
+from pipelines.lake.bronze import read_events
 from pipelines.setup import share_compiled_kernels
 from tests.unit.brokerlogs.log_lines import recorded
 

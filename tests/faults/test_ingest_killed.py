@@ -17,8 +17,8 @@ import pytest
 from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.brokerlogs.tailing import session
-from generators.lake import read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import read_events
 from tests.unit.ingest.comparing import numbers_without_holes, told
 
 BROKER = traces.path("unclean_election") / "broker-2"

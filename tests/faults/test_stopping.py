@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from generators.brokerlogs.ingest import read_logs
-from generators.lake import append_events
 from generators.recordings import traces
+from pipelines.lake.bronze import append_events
 from pipelines.setup import jars_dir
 from tests.streaming.test_job import assert_same_as_replay
 from tests.streaming.test_kill import in_commits

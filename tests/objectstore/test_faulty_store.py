@@ -12,11 +12,11 @@ from time import sleep
 import boto3
 import pytest
 
-from generators.lake import append_events, read_events
-from pipelines.maintain import maintain
+from pipelines.commands.maintain import maintain
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
 from pipelines.replication import replay
-from pipelines.streaming.sink import LakeWriter, SinkSettings
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
+from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
 from tests.faults.stages import STAGES, write_logs
 from tests.objectstore.test_lake_on_s3 import progress_of
 from tests.streaming.shell import same_rows

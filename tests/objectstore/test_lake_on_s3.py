@@ -12,22 +12,22 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from generators import lease
 from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
-from generators.files import file_system, object_store
-from generators.lake import append_events, read_events
-from generators.lease import LASTS, SKEW, LeaseLost, Signature
-from generators.lock import RoleHeld, hold, verify_role
 from generators.recordings import traces
 from pipelines.cli import app
-from pipelines.maintain import maintain
+from pipelines.commands.maintain import maintain
+from pipelines.lake import lease
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.file_systems import file_system, object_store
+from pipelines.lake.lease import LASTS, SKEW, LeaseLost, Signature
+from pipelines.lake.roles import RoleHeld, hold, verify_role
+from pipelines.lake.tables import ROLE, Lake
 from pipelines.replication import Rules
-from pipelines.streaming.checkpoint import interval, remember_interval
-from pipelines.streaming.identity import open_query
-from pipelines.streaming.sink import LakeWriter, SinkSettings
-from pipelines.streaming.tables import ROLE, Lake
-from pipelines.streaming.unread import bronze_of
+from pipelines.streaming.checkpoint.offsets import interval, remember_interval
+from pipelines.streaming.checkpoint.query import open_query
+from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
+from pipelines.streaming.source.unread import bronze_of
 from schemas import replication_events
 from tests.streaming.test_sink import HW, begun, written
 from tests.unit.ingest.comparing import numbers_without_holes, told

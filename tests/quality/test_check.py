@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from lake_rows import Lake
 
-from generators.lock import RoleHeld, hold
+from pipelines.lake.roles import RoleHeld, hold
 from pipelines.quality.check import check
 from pipelines.quality.results import judged
 from schemas import (

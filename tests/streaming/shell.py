@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication import Facts, Reconstructor
-from pipelines.streaming.packing import pack_table, unpack
+from pipelines.streaming.source.blobs import pack_table, unpack
 
 
 def reconstruct(batches, rules, buckets):

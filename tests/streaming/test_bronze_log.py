@@ -7,10 +7,11 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from generators.engines import MARK
-from generators.lake import append_events, bronze
-from pipelines.streaming.bronze_commits import RETENTION
-from pipelines.streaming.bronze_log import (
+from pipelines.lake.bronze import append_events, bronze
+from pipelines.lake.engines import MARK
+from pipelines.streaming.source.blobs import pack_table
+from pipelines.streaming.source.bronze_commits import RETENTION
+from pipelines.streaming.source.bronze_log import (
     BEGINNING,
     BronzeLog,
     Offset,
@@ -19,8 +20,7 @@ from pipelines.streaming.bronze_log import (
     VersionVanishedError,
     last_version_read,
 )
-from pipelines.streaming.bronze_source import shares, tables
-from pipelines.streaming.packing import pack_table
+from pipelines.streaming.source.bronze_source import shares, tables
 from tests.streaming.events import history
 
 EVERYTHING = (1 << 62, 1 << 62)

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from generators.lake import append_events, bronze
+from pipelines.lake.bronze import append_events, bronze
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import sources
-from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
-from pipelines.streaming.bronze_source import BronzeReader, Named, Share, SourceSettings
-from pipelines.streaming.bucket_rows import BucketRows, refer
-from pipelines.streaming.numbering import bucket_keys
-from pipelines.streaming.packing import FILES, pack_table, unpack
+from pipelines.streaming.source.blobs import FILES, pack_table, unpack
+from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
+from pipelines.streaming.source.bronze_source import BronzeReader, Named, Share, SourceSettings
+from pipelines.streaming.source.file_references import BucketRows, refer
+from pipelines.streaming.stateful.bucket_keys import bucket_keys
 from schemas import replication_events
 from tests.streaming.events import history
 from tests.streaming.shell import same_rows

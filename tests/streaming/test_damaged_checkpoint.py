@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from generators.lake import append_events
+from pipelines.lake.bronze import append_events
 from pipelines.replication import Rules
+from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.follow import RunFailed
-from pipelines.streaming.identity import StateMismatch
 from pipelines.streaming.job import run
 from tests.streaming.events import history
 from tests.streaming.test_job import assert_same_as_replay

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from generators.brokerlogs.ingest import read_logs
-from generators.lake import append_events, read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.tables import Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import run
-from pipelines.streaming.tables import Lake
 from tests.streaming.shell import same_rows
 
 LAKES = Path(__file__).parents[1] / "lakes"

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from generators.lake import append_events, read_events
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.tables import KINDS, Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import SOURCES, run
-from pipelines.streaming.tables import KINDS, Lake
 from schemas import quarantine, replication_events
 from tests.streaming.events import history
 from tests.streaming.shell import added_up, same_rows

@@ -3,9 +3,9 @@
 import pyarrow.parquet as pq
 import pytest
 
-from generators.lake import append_events, bronze
-from pipelines.maintain import maintain
-from pipelines.streaming.tables import Lake
+from pipelines.commands.maintain import maintain
+from pipelines.lake.bronze import append_events, bronze
+from pipelines.lake.tables import Lake
 from schemas import partition_hw, replication_events
 from schemas.encoding import DIFFERENCES, counted
 from tests.streaming.events import history

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.streaming.fact_files import WRITTEN, FactFiles, Told
-from pipelines.streaming.tables import HEALTH, Lake
+from pipelines.lake.tables import HEALTH, Lake
+from pipelines.streaming.sinks.fact_files import WRITTEN, FactFiles, Told
 from tests.streaming.test_sink import HEALTHY, HW, MINUTE, contents, writer, written
 
 

@@ -10,21 +10,21 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from generators.engines import OtherEngineError, other_engine
-from generators.lake import append_events, opened, read_events
 from pipelines.alerting.reading import sources as read_sources
-from pipelines.look import Lake as LookedAt
-from pipelines.maintain import maintain
+from pipelines.commands.maintain import maintain
+from pipelines.lake.bronze import append_events, opened, read_events
+from pipelines.lake.engines import OtherEngineError, other_engine
+from pipelines.lake.queries import Lake as LookedAt
+from pipelines.lake.tables import Lake
 from pipelines.quality.check import check
 from pipelines.replication import Rules, replay
-from pipelines.streaming.bronze_log import RemovedRowsError
-from pipelines.streaming.closings import closings
 from pipelines.streaming.follow import RunFailed
 from pipelines.streaming.job import run
-from pipelines.streaming.skipped import skipped
-from pipelines.streaming.suitable import UnsuitableColumnsError
-from pipelines.streaming.tables import Lake
-from pipelines.streaming.unread import bronze_of
+from pipelines.streaming.source.bronze_log import RemovedRowsError
+from pipelines.streaming.source.closings import closings
+from pipelines.streaming.source.skipped import skipped
+from pipelines.streaming.source.suitable import UnsuitableColumnsError
+from pipelines.streaming.source.unread import bronze_of
 from pipelines.verdict.sources import reports
 from tests.streaming.events import history
 from tests.streaming.shell import same_rows

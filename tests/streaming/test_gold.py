@@ -5,8 +5,8 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from pipelines.streaming import gold
-from pipelines.streaming.tables import Lake
+from pipelines.lake.tables import Lake
+from pipelines.streaming.sinks import gold
 from schemas import minute_stats
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 from tests.streaming.events import START
@@ -109,8 +109,8 @@ def lake(tmp_path):
 
 
 def add(lake, batch_id, *partials):
-    from pipelines.streaming.packing import encode
-    from pipelines.streaming.sink import LakeWriter, SinkSettings
+    from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
+    from pipelines.streaming.source.blobs import encode
     from tests.streaming.test_sink import begun
 
     out = LakeWriter(SinkSettings(begun(lake, "q", len(CUTS)).root, "q", 1))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pipelines.lake.tables import Lake
 from pipelines.replication import Rules
-from pipelines.streaming.checkpoint import RECORD
-from pipelines.streaming.identity import StateMismatch, changed_rules, open_query, recorded
-from pipelines.streaming.tables import Lake
+from pipelines.streaming.checkpoint.offsets import RECORD
+from pipelines.streaming.checkpoint.query import StateMismatch, changed_rules, open_query, recorded
 from tests.streaming.test_sink import HW, writer, written
 
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.lake import append_events, read_events
-from generators.lock import RoleHeld, hold
-from pipelines.maintain import maintain
+from pipelines.commands.maintain import maintain
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.roles import RoleHeld, hold
+from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
 from pipelines.replication import Rules, replay
-from pipelines.streaming.checkpoint import RECORD, interval
-from pipelines.streaming.identity import StateMismatch
+from pipelines.streaming.checkpoint.offsets import RECORD, interval
+from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.job import run
-from pipelines.streaming.numbering import _murmur3
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
-from pipelines.streaming.unread import bronze_of
+from pipelines.streaming.source.unread import bronze_of
+from pipelines.streaming.stateful.bucket_keys import _murmur3
 from tests.streaming.events import history
 from tests.streaming.shell import added_up, same_rows
 

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from generators.lake import append_events
+from pipelines.lake.bronze import append_events
+from pipelines.lake.tables import Lake
 from pipelines.setup import jars_dir
-from pipelines.streaming.tables import Lake
 from tests.streaming.events import history
 
 CLOSED = "http://127.0.0.1:9"

@@ -7,8 +7,8 @@ import pytest
 
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import sources
-from pipelines.streaming import packing
-from pipelines.streaming.numbering import _murmur3, bucket_keys
+from pipelines.streaming.source import blobs
+from pipelines.streaming.stateful.bucket_keys import _murmur3, bucket_keys
 from schemas import replication_events
 from tests.streaming.events import history
 
@@ -21,7 +21,7 @@ def unpacked(batch):
         by_key.setdefault(key, ([], []))
         by_key[key][0].append(kind)
         by_key[key][1].append(blob)
-    told = {key: packing.unpack(*rows) for key, rows in by_key.items()}
+    told = {key: blobs.unpack(*rows) for key, rows in by_key.items()}
     # Arrow does not sort dictionaries.
     return {key: (events.cast(replication_events.ARROW), covered) for key, (events, covered) in told.items()}
 
@@ -30,7 +30,7 @@ def unpacked(batch):
 def test_each_bucket_gets_its_rows_all_broker_wide_rows_and_the_coverage(buckets):
     events = history()
     keys = bucket_keys(buckets, 2)
-    got = unpacked(packing.pack_table(events, keys))
+    got = unpacked(blobs.pack_table(events, keys))
     bucket_of = assign(events, buckets)
     assert set(got) == set(keys)
     for bucket, key in enumerate(keys):
@@ -43,26 +43,26 @@ def test_each_bucket_gets_its_rows_all_broker_wide_rows_and_the_coverage(buckets
 
 def test_rows_of_a_bucket_keep_their_order():
     (key,) = keys = [7]
-    got, _ = unpacked(packing.pack_table(history(), keys))[key]
+    got, _ = unpacked(blobs.pack_table(history(), keys))[key]
     on_partitions = got.filter(pc.greater_equal(got["partition"], 0))
     assert pc.all(pc.greater(pc.pairwise_diff(on_partitions["source_seq"].combine_chunks()), 0)).as_py()
 
 
 def test_columns_that_are_null_throughout_come_back_as_nulls():
-    ((events, _),) = unpacked(packing.pack_table(history(), [1])).values()
+    ((events, _),) = unpacked(blobs.pack_table(history(), [1])).values()
     assert events["unclean"].null_count == len(events)
     assert events["unclean"].type == pa.bool_()
 
 
 def test_rows_are_packed_in_chunks_and_no_batch_is_lost(monkeypatch):
-    monkeypatch.setattr(packing, "ROWS_PER_BLOB", 100)
+    monkeypatch.setattr(blobs, "ROWS_PER_BLOB", 100)
     events = history()
-    chunks = list(packing.pack(events.to_batches(max_chunksize=60), [0, 1]))
+    chunks = list(blobs.pack(events.to_batches(max_chunksize=60), [0, 1]))
     assert len(chunks) > 2
     tables = [unpacked(chunk)[0][0] for chunk in chunks] + [unpacked(chunk)[1][0] for chunk in chunks]
     rows = pa.concat_tables(tables).filter(pc.greater_equal(pa.concat_tables(tables)["partition"], 0))
     assert len(rows) == pc.sum(pc.greater_equal(events["partition"], 0)).as_py()
-    assert list(packing.pack([], [0, 1])) == []
+    assert list(blobs.pack([], [0, 1])) == []
 
 
 @pytest.mark.parametrize(("buckets", "partitions"), [(1, 1), (8, 2), (32, 2), (32, 5)])
@@ -78,7 +78,7 @@ def test_hash_of_a_key_is_that_of_spark():
 
 
 def test_a_bucket_gets_one_blob_of_events_and_one_of_coverage_per_table():
-    packed = packing.pack_table(history(), [3, 5])
+    packed = blobs.pack_table(history(), [3, 5])
     assert sorted(zip(packed["key"].to_pylist(), packed["kind"].to_pylist(), strict=True)) == [
-        (3, packing.COVERAGE), (3, packing.EVENTS), (5, packing.COVERAGE), (5, packing.EVENTS),
+        (3, blobs.COVERAGE), (3, blobs.EVENTS), (5, blobs.COVERAGE), (5, blobs.EVENTS),
     ]  # fmt: skip

@@ -5,7 +5,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.lake import append_events, read_events
 from generators.simulator.clients.load import Driver, Load
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
@@ -14,9 +13,10 @@ from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.tables import KINDS, Lake
 from pipelines.replication import Facts, replay
 from pipelines.streaming.job import run
-from pipelines.streaming.tables import KINDS, Lake
 from tests.streaming.shell import added_up, same_rows
 
 FAULTS = ("4s kill 1 for 12s", "20s throttle 3 to 1 for 8s", "30s rolling-restart for 2s every 6s")

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from generators.lake import bronze
-from pipelines.streaming import sink
-from pipelines.streaming.checkpoint import last, restore_plan
-from pipelines.streaming.identity import StateMismatch
-from pipelines.streaming.manifest import resume
-from pipelines.streaming.packing import encode
-from pipelines.streaming.sink import LakeWriter, SinkSettings
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake, commit
+from pipelines.lake.bronze import bronze
+from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake, commit
+from pipelines.streaming.checkpoint.manifest import resume
+from pipelines.streaming.checkpoint.offsets import last, restore_plan
+from pipelines.streaming.checkpoint.query import StateMismatch
+from pipelines.streaming.sinks import sink
+from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
+from pipelines.streaming.source.blobs import encode
 from schemas import isr_changes, minute_stats, partition_health, partition_hw
 from tests.streaming.events import START
 

@@ -3,14 +3,14 @@
 import pyarrow as pa
 import pytest
 
-from generators.lake import append_events, bronze, read_events
 from pipelines.errors import UsageError
+from pipelines.lake.bronze import append_events, bronze, read_events
 from pipelines.replication import Rules
-from pipelines.streaming import skipped
-from pipelines.streaming.bronze_log import BronzeLog
 from pipelines.streaming.job import run
-from pipelines.streaming.skipped import skip_file
-from pipelines.streaming.unread import bronze_of
+from pipelines.streaming.source import skipped
+from pipelines.streaming.source.bronze_log import BronzeLog
+from pipelines.streaming.source.skipped import skip_file
+from pipelines.streaming.source.unread import bronze_of
 from tests.streaming.events import history
 
 EVENTS = history(partitions=2, rounds=6)

@@ -6,11 +6,11 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs.ingest import read_logs
-from generators.lake import append_events, read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import SOURCES, run
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, Lake
 from tests.streaming.shell import added_up, same_rows
 
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from generators.lake import append_events, bronze, read_events
-from generators.row_groups import FEW, WORTH, row_groups
+from pipelines.lake.bronze import append_events, bronze, read_events
+from pipelines.lake.row_groups import FEW, WORTH, row_groups
 from schemas import replication_events
 
 SCHEMA = replication_events.ARROW

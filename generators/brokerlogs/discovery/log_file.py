@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from generators.printable import printable
+from pipelines.printable import printable
 
 _BLOCK = 1 << 18
 

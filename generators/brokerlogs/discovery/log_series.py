@@ -11,7 +11,7 @@ from pathlib import Path
 
 from generators.brokerlogs.discovery.log_file import Bytes
 from generators.brokerlogs.discovery.walk import Walk, once
-from generators.printable import file_name
+from pipelines.printable import file_name
 
 SNIFF = 1 << 16
 

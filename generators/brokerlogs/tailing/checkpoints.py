@@ -10,8 +10,8 @@ from typing import Any
 
 from pyarrow.fs import FileType
 
-from generators.files import StorageOptions, file_system, local_path, path_part
-from generators.lake import committed, read_events
+from pipelines.lake.bronze import committed, read_events
+from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part
 
 
 class Ledger:

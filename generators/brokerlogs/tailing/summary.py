@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.tailer import Tail
-from generators.printable import printable
+from pipelines.printable import printable
 from pipelines.replication.events.validation import split
 
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")

@@ -7,10 +7,10 @@ from queue import Queue
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from generators.data_file import Written, write_file
-from generators.files import file_system
-from generators.lake import StorageOptions, append_files, bronze, bronze_uri, committed
 from generators.simulator.fleet.columns import SCHEMA
+from pipelines.lake.bronze import StorageOptions, append_files, bronze, bronze_uri, committed
+from pipelines.lake.data_file import Written, write_file
+from pipelines.lake.file_systems import file_system
 
 if TYPE_CHECKING:
     from generators.simulator.fleet.parts import Part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from pipelines.replication.batch.clock_offsets import WrongClock
 from pipelines.replication.batch.minute_stats import Minutes
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import Outcome
-from pipelines.replication.events.columns import I64, rows_of, wide
+from pipelines.replication.compiled.types import I64
+from pipelines.replication.events.columns import rows_of, wide
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.events.sources_of_rows import Written
@@ -27,9 +28,6 @@ from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.sources import ANEW, DRAIN, Gap
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
-if TYPE_CHECKING:
-    from pipelines.replication.reconstructor import Reconstructor
-
 
 @dataclass
 class Talk:
@@ -39,11 +37,9 @@ class Talk:
     """Rows of silver/telemetry_gaps about whole sources: their owner bucket says them."""
     partition_rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def table(self, owner_of: Reconstructor, minutes: Minutes) -> pa.Table:
+    def table(self, bucket: int, buckets: int, minutes: Minutes) -> pa.Table:
         """silver/telemetry_gaps; counts gaps and late rows into their minutes."""
-        rows = self.partition_rows + [
-            r for r in self.source_rows if owner(r["source_id"], owner_of.buckets) == owner_of.bucket
-        ]
+        rows = self.partition_rows + [r for r in self.source_rows if owner(r["source_id"], buckets) == bucket]
         for row in rows:
             name = {"gap": "gaps", "late": "late"}.get(row["kind"])
             if name:
@@ -290,7 +286,7 @@ def count_changes(state: State, changes: list[Any], regressions: list[Any], minu
             minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")
 
 
-def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) -> None:
+def count_wide(bucket: int, buckets: int, broad: pa.Table, minutes: Minutes) -> None:
     """Broker-wide events count once, in the bucket that owns their source."""
     if not broad.num_rows:
         return
@@ -301,5 +297,5 @@ def count_wide(reconstructor: Reconstructor, broad: pa.Table, minutes: Minutes) 
         [([], "count_all")]
     )
     for row in groups.to_pylist():
-        if owner(row["source_id"], reconstructor.buckets) == reconstructor.bucket:
+        if owner(row["source_id"], buckets) == bucket:
             minutes.add(row["cluster"], row["broker_id"], row["ts"] * 60_000_000, "events", row["count_all"])

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from pipelines.replication.batch.copied_lines import list_hash
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.records import Arrays, Records, Shape
-from pipelines.replication.events.columns import BY_CONTROLLER, CODE, I64
+from pipelines.replication.compiled.types import I64
+from pipelines.replication.events.columns import BY_CONTROLLER, CODE
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import APART, ASKED, HEARD, RECORDED

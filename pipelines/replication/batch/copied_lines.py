@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.records import Arrays, Records
-from pipelines.replication.events.columns import CODE, I64
+from pipelines.replication.compiled.types import I64
+from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State

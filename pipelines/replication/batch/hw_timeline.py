@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pipelines.replication.batch.run_terms import Outcome
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays
-from pipelines.replication.events.columns import I64, NULL
+from pipelines.replication.compiled.types import I64, NULL
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import RECENT
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipelines.replication.batch.read import MINUTE_US, Batch, stat_place
 from pipelines.replication.batch.run_terms import Outcome
-from pipelines.replication.events.columns import I32, I64
+from pipelines.replication.compiled.types import I32, I64
 from pipelines.replication.facts.partition_hw import HwRows
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.state.state import State

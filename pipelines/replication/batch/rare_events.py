@@ -15,7 +15,8 @@ from pipelines.replication.batch.minute_stats import Minutes
 from pipelines.replication.batch.read import Batch, encode
 from pipelines.replication.batch.run_terms import Outcome
 from pipelines.replication.batch.sequencing import falls
-from pipelines.replication.events.columns import CODE, I32, I64, NULL, NULL32, narrow, rows_of, wide
+from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
+from pipelines.replication.events.columns import CODE, narrow, rows_of, wide
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, Note, note_of, told
 from pipelines.replication.state.state import STARTING, OrderKey, State

@@ -14,20 +14,8 @@ from pipelines.replication.batch.sequencing import Accepted, accept, clocks_of
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
 from pipelines.replication.compiled.records import Arrays, Records, lines, shape
-from pipelines.replication.events.columns import (
-    CODE,
-    I8,
-    I32,
-    I64,
-    RARE,
-    VOID,
-    Columns,
-    columns,
-    frozen,
-    plain,
-    rows_of,
-    wide,
-)
+from pipelines.replication.compiled.types import I8, I32, I64, frozen
+from pipelines.replication.events.columns import CODE, RARE, VOID, Columns, columns, plain, rows_of, wide
 from pipelines.replication.events.packed_rows import SERIAL, Fields, Packing, pack, sort_segments, tally
 from pipelines.replication.events.row_slices import Bits, Piece
 from pipelines.replication.events.sources_of_rows import Written
@@ -380,3 +368,12 @@ def _different(events: pa.Table, twins: I64) -> Any:
 def _canonical(events: pa.Table, row: int) -> bytes:
     values = events.slice(row, 1).to_pylist()[0]
     return repr(sorted(values.items(), key=lambda item: item[0])).encode()
+
+
+def reported_hws(batch: Batch, rows: I64) -> pa.Table:
+    """silver/replica_hw: what brokers told of their HW as followers (`rows` of the micro-batch)."""
+    told = batch.events.take(pa.array(rows))
+    schema = SCHEMAS["replica_hw"]
+    made = {f.name: told[f.name] for f in schema if f.name in told.column_names}
+    made |= {"hw": pa.nulls(len(rows)), "reported_hw": told["hw"]}
+    return table(schema, made)

@@ -11,7 +11,8 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted, read_on
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Records, records
-from pipelines.replication.events.columns import CODE, I8, I32, I64
+from pipelines.replication.compiled.types import I8, I32, I64
+from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED, flag
 from pipelines.replication.facts.partition_hw import BLOCK, HwRows
 from pipelines.replication.rules import Rules

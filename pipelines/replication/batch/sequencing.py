@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import I8, I32, I64, NULL
+from pipelines.replication.compiled.types import I8, I32, I64, NULL
 from pipelines.replication.events.packed_rows import PACKED, SERIAL
 from pipelines.replication.term.layout import SERIES
 

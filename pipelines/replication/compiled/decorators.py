@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import gettempdir
@@ -20,34 +20,46 @@ from numba.core import cgutils
 from numba.core.caching import UserProvidedCacheLocator
 from numba.extending import intrinsic
 
+import pipelines
+
 Function = TypeVar("Function", bound=Callable[..., Any])
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(pipelines.__file__).parents[1]
 _SOURCES = ("pipelines/replication", "generators/brokerlogs")
 
 
 _COMPILED = re.compile(rb"^@(compiled|kernel|hot)\b", re.MULTILINE)
-_IMPORTED = re.compile(rb"^from ([\w.]+) import", re.MULTILINE)
+_IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
-def _digest() -> str:
-    """Of the modules with compiled functions and those that they import: there their constants stand."""
-    files = sorted(file for folder in _SOURCES for file in (_ROOT / folder).glob("*.py"))
-    sources = {".".join(file.relative_to(_ROOT).with_suffix("").parts): file.read_bytes() for file in files}
+def digest(root: Path = _ROOT) -> str:
+    """Of the modules with compiled functions and those that they import: there their constants stand.
+
+    A module is imported by its name, or from its package.
+    """
+    files = sorted(file for folder in _SOURCES for file in (root / folder).rglob("*.py"))
+    sources = {".".join(file.relative_to(root).with_suffix("").parts): file.read_bytes() for file in files}
     names = {name for name, source in sources.items() if _COMPILED.search(source)}
-    names |= {found.decode() for name in names for found in _IMPORTED.findall(sources[name])}
-    digest = blake2b(digest_size=8)
+    names |= {found for name in names for found in _imported(sources[name])}
+    made = blake2b(digest_size=8)
     for name in sorted(names & sources.keys()):
-        digest.update(sources[name])
-    return digest.hexdigest()
+        made.update(sources[name])
+    return made.hexdigest()
+
+
+def _imported(source: bytes) -> Iterator[str]:
+    """The modules that `from` statements may name; what is no module is among them, too."""
+    for module, names in _IMPORTED.findall(source):
+        yield module.decode()
+        yield from (f"{module.decode()}.{name}" for name in re.findall(r"\w+", names.decode()))
 
 
 def _cache() -> Path:
     """NUMBA_CACHE_DIR, else beside the sources, else where this user may write."""
-    beside = Path(__file__).parent / "__pycache__"
+    beside = _ROOT / "pipelines" / "replication" / "__pycache__"
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     writable = os.access(beside if beside.exists() else beside.parent, os.W_OK)
     base = Path(chosen) if chosen else beside if writable else Path(gettempdir()) / f"hwmark-numba-{os.getuid()}"
-    return base / _digest()
+    return base / digest()
 
 
 class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.replication.compiled.decorators import hot, kernel
-from pipelines.replication.events.columns import I32, I64
+from pipelines.replication.compiled.types import I32, I64
 
 _EMPTY = np.int64(-1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, frozen
 from schemas import replication_events
-
-NULL = -(1 << 62)
-"""Stands for null in 64-bit columns; no offset or time comes near it."""
-NULL32 = -(1 << 31)
 
 EVENT_TYPES = (
     "leader", "follower", "election", "append", "fetch", "hw", "isr_proposed", "isr", "isr_rejected",
@@ -26,11 +22,6 @@ VOID = -1
 RARE = np.zeros(len(EVENT_TYPES) + 1, dtype=np.bool_)
 """Event types that go to a partition's history as notes; the last entry stands for VOID."""
 RARE[[CODE[n] for n in ("leader", "follower", "election", "isr", "isr_proposed", "isr_rejected", "truncate")]] = True
-
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
-I8 = npt.NDArray[np.int8]
-Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class Columns(NamedTuple):
@@ -66,12 +57,6 @@ LATER = tuple(
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
 _WHOM = pa.array(["controller", "metadata"])
-
-
-def frozen(array: Array) -> Array:
-    """The array, read-only: what Arrow lends is, and one type of array means one compiled kernel."""
-    array.flags.writeable = False
-    return array
 
 
 def whole(events: pa.Table) -> pa.Table:

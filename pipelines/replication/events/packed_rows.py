@@ -14,7 +14,8 @@ import numpy.typing as npt
 from pipelines.replication.compiled.decorators import compiled, hot, kernel
 from pipelines.replication.compiled.records import Arrays, Records, shape
 from pipelines.replication.compiled.streaming_stores import write_line
-from pipelines.replication.events.columns import CODE, I8, I32, I64, NULL, NULL32, RARE, frozen
+from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, frozen
+from pipelines.replication.events.columns import CODE, RARE
 from pipelines.replication.events.row_slices import Bits, Piece
 
 LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.events.columns import I32, I64, frozen
+from pipelines.replication.compiled.types import I32, I64, frozen
 from schemas import replication_events
 
 ROWS = 1 << 17

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
-from pipelines.replication.events.columns import I32, I64, frozen
+from pipelines.replication.compiled.types import I32, I64, frozen
 from pipelines.replication.events.row_slices import Piece, pieces
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.compiled.decorators import compiled, kernel
-from pipelines.replication.events.columns import I32, I64
+from pipelines.replication.compiled.types import I32, I64
 from pipelines.replication.events.row_slices import Bits, Piece, pieces
 from schemas import replication_events
 

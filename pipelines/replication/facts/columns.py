@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import I8, I32, I64, NULL, NULL32
+from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32
 from pipelines.replication.events.row_slices import Bits
 from pipelines.replication.facts.tables import EMPTY, SCHEMAS, table
 from pipelines.replication.state.state import State
@@ -266,15 +265,6 @@ def replica_sync(state: State, rows: Rows) -> pa.Table:
         "reason": words(rows["reason"], REASONS),
         "level": pa.array(rows["level"]),
     })  # fmt: skip
-
-
-def reported_hws(batch: Batch, rows: I64) -> pa.Table:
-    """silver/replica_hw: what brokers told of their HW as followers (`rows` of the micro-batch)."""
-    told = batch.events.take(pa.array(rows))
-    schema = SCHEMAS["replica_hw"]
-    made = {f.name: told[f.name] for f in schema if f.name in told.column_names}
-    made |= {"hw": pa.nulls(len(rows)), "reported_hw": told["hw"]}
-    return table(schema, made)
 
 
 def listed(name: str, rows: list[Rows]) -> pa.Table:

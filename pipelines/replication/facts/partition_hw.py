@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Records, shape
-from pipelines.replication.events.columns import I32, I64, NULL, NULL32
+from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
 from pipelines.replication.facts.columns import (
     Naming,
     Vocabulary,

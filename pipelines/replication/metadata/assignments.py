@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.events.columns import I32, I64
+from pipelines.replication.compiled.types import I32, I64
 from pipelines.replication.term.layout import NEVER
 
 KEPT = 16

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pipelines.replication.compiled.records import Records, Shape
-from pipelines.replication.events.columns import NULL, NULL32
+from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
-from pipelines.replication.term.constants import BROKERS, CONFIGS, MS, VERSIONS_TOLD
+from pipelines.replication.term.constants import BROKERS, CONFIGS, VERSIONS_TOLD
 from pipelines.replication.term.constants import Timeline as Arrays
 from pipelines.replication.term.layout import APART, RECORDED
 

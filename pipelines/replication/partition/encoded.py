@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from pipelines.replication.events.columns import I64
+from pipelines.replication.compiled.types import I64
 
 PACKED = pa.schema([("partition", pa.int32()), ("history", pa.binary())])
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from pipelines.replication.events.columns import NULL, NULL32, lists, narrow, wide
+from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.events.columns import lists, narrow, wide
 from pipelines.replication.metadata.brokers_and_configs import State
 from pipelines.replication.partition.codec import Fixed
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.events.columns import I64
+from pipelines.replication.compiled.types import I64
 from pipelines.replication.partition.events import EVENT_COLUMNS, Context, note_of, told
 from pipelines.replication.partition.history import PartitionHistory
 from schemas import replication_events

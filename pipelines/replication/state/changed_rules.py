@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.replication.events.columns import NULL32
+from pipelines.replication.compiled.types import NULL32
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State

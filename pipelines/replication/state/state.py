@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays
-from pipelines.replication.events.columns import I64
+from pipelines.replication.compiled.types import I64
 from pipelines.replication.metadata.assignments import Assignments
 from pipelines.replication.metadata.brokers_and_configs import Timeline
 from pipelines.replication.partition.encoded import Packed

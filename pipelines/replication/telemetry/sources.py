@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Records, shape
-from pipelines.replication.events.columns import I32, I64, frozen
+from pipelines.replication.compiled.types import I32, I64, frozen
 from pipelines.replication.events.sources_of_rows import Written
 
 COVERAGE = pa.schema([

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.records import Records, shape
-from pipelines.replication.events.columns import CODE, I64, NULL, NULL32
+from pipelines.replication.compiled.types import I64, NULL, NULL32
+from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.term.layout import HW_ROWS, LANES, RECORDED, REPLICAS, SYNC_ROWS, TERMS
 
@@ -22,8 +23,6 @@ ELECTION, TRUNCATE = CODE["election"], CODE["truncate"]
 MATCHED, LEFT = 6, 7
 """A report that found its reconstructed value: its row is dropped. One that matches nothing, and waits for a later row
 of the same incarnation of its broker: if none comes, the broker may have been killed right behind it."""
-
-MS = 1000
 
 SLOTS_FULL, HW_FULL, KEEP_FULL, SYNC_FULL, ENDED_FULL = 1, 2, 3, 4, 5
 """Why run_lanes stopped early."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel, seldom
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import NULL
+from pipelines.replication.compiled.types import NULL
 from pipelines.replication.term.constants import HELD, LANE, LEFT, MATCHED, ROW, Settings, copy_row
 from pipelines.replication.term.hw_reports import judge_report
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, IDLE, NEVER, OPEN, REPORT, UNREPORTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import NULL
+from pipelines.replication.compiled.types import NULL
 from pipelines.replication.term.constants import (
     LANE,
     MATCHED,

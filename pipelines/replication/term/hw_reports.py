@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import BY_METADATA, NULL, NULL32, Columns
+from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.events.columns import BY_METADATA, Columns
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.term.constants import (
     BROKER,

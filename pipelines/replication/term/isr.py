@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import BY_CONTROLLER, BY_METADATA, NULL, NULL32, Columns
+from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.events.columns import BY_CONTROLLER, BY_METADATA, Columns
 from pipelines.replication.term.constants import (
     BROKER,
     FORETOLD,

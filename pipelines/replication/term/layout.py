@@ -6,7 +6,7 @@ Sets of replicas are bit masks over the lane's slots; a slot is given to a repli
 from __future__ import annotations
 
 from pipelines.replication.compiled.records import shape
-from pipelines.replication.events.columns import NULL, NULL32
+from pipelines.replication.compiled.types import NULL, NULL32
 
 IDLE, LEADING, MIDFLIGHT = 0, 1, 2
 """Not leading; leading since a told `leader` event; seen leading, but its start was not told."""

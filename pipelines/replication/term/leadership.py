@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import I64, NULL, NULL32, Columns
+from pipelines.replication.compiled.types import I64, MS, NULL, NULL32
+from pipelines.replication.events.columns import Columns
 from pipelines.replication.events.packed_rows import PACKED
-from pipelines.replication.term.constants import (
-    LANE,
-    MS,
-    SLOT,
-    TERM,
-    Settings,
-    Stats,
-    Timeline,
-    first_not_below,
-    level_of,
-)
+from pipelines.replication.term.constants import LANE, SLOT, TERM, Settings, Stats, Timeline, first_not_below, level_of
 from pipelines.replication.term.high_watermark import put_hw, try_advance
 from pipelines.replication.term.isr import set_isr, weigh_isr
 from pipelines.replication.term.layout import APART, IDLE, LEADING, MIDFLIGHT, OPEN, TERM_START, UNREPORTED

@@ -11,7 +11,8 @@ import numpy as np
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import I32, I64, NULL, Columns
+from pipelines.replication.compiled.types import I32, I64, NULL
+from pipelines.replication.events.columns import Columns
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.term.constants import (
     APPEND,

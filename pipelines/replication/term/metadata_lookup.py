@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import NULL, NULL32
+from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.kafka_versions import (
     BY_MESSAGES,
     KNOWN,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import I32, I64, Columns
+from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.events.columns import Columns
 from pipelines.replication.term.constants import LANE, LEADER, SLOT, first_not_below, place_of
 
 

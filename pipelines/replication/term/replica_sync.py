@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import NULL
-from pipelines.replication.term.constants import LANE, MS, SLOT, SYNC, Settings, lean, place_of
+from pipelines.replication.compiled.types import MS, NULL
+from pipelines.replication.term.constants import LANE, SLOT, SYNC, Settings, lean, place_of
 from pipelines.replication.term.layout import (
     BEHIND,
     IN_SYNC,

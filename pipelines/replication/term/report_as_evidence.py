@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.events.columns import NULL
+from pipelines.replication.compiled.types import NULL
 from pipelines.replication.term.constants import LANE, ROW, SLOT, TAKEN_BACK, Marks, Settings, Stats
 from pipelines.replication.term.high_watermark import hw_rose, put_hw
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, ONLY_WITNESS, OPEN, REPORT, TERM_START

@@ -17,10 +17,10 @@ NEEDED = (
     "pandas",
     "pyarrow.parquet",
     "pipelines.replication",
-    "pipelines.streaming.bronze_source",
-    "pipelines.streaming.bucket_processor",
-    "pipelines.streaming.packing",
-    "pipelines.streaming.sink",
+    "pipelines.streaming.source.bronze_source",
+    "pipelines.streaming.stateful.bucket_processor",
+    "pipelines.streaming.source.blobs",
+    "pipelines.streaming.sinks.sink",
 )
 """What the tasks of the job import beside the worker's own module."""
 

@@ -13,8 +13,8 @@ from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.brokerlogs.tailing import session
 from generators.brokerlogs.tailing.coalesce import Runs, longest
-from generators.lake import read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import read_events
 from pipelines.replication import Facts, Rules, replay
 from tests.unit.ingest.coalescing import differing
 from tests.unit.ingest.comparing import numbers_without_holes

@@ -10,8 +10,8 @@ import pytest
 
 from generators.brokerlogs.events.clock_offsets import Clock, clock_of, unused
 from generators.brokerlogs.ingest import ingest_logs, read_logs
-from generators.lake import read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import advanced, leader, recorded
 from tests.unit.ingest.comparing import numbers_without_holes
 

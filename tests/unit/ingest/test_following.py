@@ -13,8 +13,8 @@ from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs
 from generators.brokerlogs.tailing import tailer
 from generators.brokerlogs.tailing.summary import IngestSummary
-from generators.lake import bronze, read_events
-from generators.lock import hold
+from pipelines.lake.bronze import bronze, read_events
+from pipelines.lake.roles import hold
 from pipelines.replication import replay
 from tests.unit.brokerlogs.log_lines import advanced, leader, line, recorded
 from tests.unit.ingest.comparing import numbers_without_holes

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs.ingest import ingest_logs, read_logs
-from generators.lake import read_events
 from generators.recordings import traces
+from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import advanced, leader, recorded, skipped
 from tests.unit.brokerlogs.recorded import content
 

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs.ingest import NothingToRead, ingest_logs, read_logs
-from generators.lake import bronze, read_events
-from generators.lock import RoleHeld, hold
 from generators.recordings import traces
+from pipelines.lake.bronze import bronze, read_events
+from pipelines.lake.roles import RoleHeld, hold
 from tests.unit.ingest.comparing import in_order, numbers_without_holes, told
 
 SCENARIO = "unclean_election"

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
-from generators.lake import append_events, append_round, bronze, committed, read_events, with_columns
+from pipelines.lake.bronze import append_events, append_round, bronze, committed, read_events, with_columns
 from schemas import declaration, replication_events
 from tests.unit.ingest.plain_parser import PlainParser, lines
 

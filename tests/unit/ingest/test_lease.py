@@ -7,8 +7,8 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from generators import lease as lease_module
-from generators.lease import LASTS, SKEW, Lease, LeaseLost, LeaseTaken, Renewal, Steady, age_of, verify
+from pipelines.lake import lease as lease_module
+from pipelines.lake.lease import LASTS, SKEW, Lease, LeaseLost, LeaseTaken, Renewal, Steady, age_of, verify
 
 PATH = "_locks/run.lease"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.lock import NotLockable, RoleHeld, hold, verify_role
+from pipelines.lake.roles import NotLockable, RoleHeld, hold, verify_role
 
 HOLD = """
 import sys

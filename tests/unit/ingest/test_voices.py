@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs.ingest import ingest_logs, read_logs
-from generators.lake import read_events
+from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import PARTITION, T0, advanced, leader, line, partition, recorded, skipped
 from tests.unit.ingest.comparing import numbers_without_holes, told
 

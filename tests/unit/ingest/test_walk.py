@@ -8,8 +8,8 @@ import pytest
 
 from generators.brokerlogs.discovery.log_series import discover
 from generators.brokerlogs.ingest import ingest_logs
-from generators.files import path_part
-from generators.lake import read_events
+from pipelines.lake.bronze import read_events
+from pipelines.lake.file_systems import path_part
 from tests.unit.brokerlogs.log_lines import recorded
 
 LINE = recorded(2, 1).encode()

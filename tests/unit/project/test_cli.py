@@ -6,9 +6,9 @@ import pytest
 from lakes import health, sound
 from typer.testing import CliRunner
 
-from generators.lock import hold
-from pipelines import jobs
 from pipelines.cli import app
+from pipelines.commands import jobs
+from pipelines.lake.roles import hold
 from pipelines.quality.results import CheckSummary, Result
 from pipelines.streaming.follow import InFlight
 

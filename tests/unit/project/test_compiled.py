@@ -9,13 +9,14 @@ from pathlib import Path
 COMPILED = Path(__file__).parents[3] / "pipelines/replication/compiled/decorators.py"
 KERNEL = """
 from pipelines.replication.compiled.decorators import compiled
-from pipelines.replication.other import TWO
+from pipelines.replication.term import layout
+from pipelines.replication.term.constants import TWO
 
 @compiled
 def double(x: int) -> int:
-    return x * TWO
+    return x * TWO * layout.ONE
 """
-ASK = "from pipelines.replication.rule import double; print(double(21), sum(double.stats.cache_hits.values()))"
+ASK = "from pipelines.replication.term.rule import double; print(double(21), sum(double.stats.cache_hits.values()))"
 
 
 def ask(root):
@@ -30,12 +31,15 @@ def ask(root):
 
 def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     package = tmp_path / "here" / "pipelines" / "replication"
-    package.mkdir(parents=True)
-    shutil.copy(COMPILED, package)
+    for folder in (package / "compiled", package / "term"):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
-    (package / "rule.py").write_text(KERNEL)
-    (package / "other.py").write_text("TWO = 2\n")
+    shutil.copy(COMPILED, package / "compiled")
+    (package / "term" / "rule.py").write_text(KERNEL)
+    (package / "term" / "constants.py").write_text("TWO = 2\n")
+    (package / "term" / "layout.py").write_text("ONE = 1\n")
     (package / "history.py").write_text("WORD = 'a'\n")
     assert [ask(tmp_path / "here"), ask(tmp_path / "here")] == [0, 1]
     shutil.move(tmp_path / "here", tmp_path / "there")
@@ -43,5 +47,7 @@ def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     package = tmp_path / "there" / "pipelines" / "replication"
     (package / "history.py").write_text("WORD = 'b'\n")
     assert ask(tmp_path / "there") == 1, "no compiled function depends on it"
-    (package / "other.py").write_text("TWO = 1 + 1\n")
-    assert ask(tmp_path / "there") == 0
+    (package / "term" / "constants.py").write_text("TWO = 1 + 1\n")
+    assert ask(tmp_path / "there") == 0, "a constant that is imported by name, from a module of a sub-package"
+    (package / "term" / "layout.py").write_text("ONE = 2 - 1\n")
+    assert ask(tmp_path / "there") == 0, "a constant of a module that is imported from its package"

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from pipelines.console import libraries_silent
+from pipelines.commands.progress import libraries_silent
 
 
 def test_what_a_library_prints_past_python_is_not_shown(capfd):

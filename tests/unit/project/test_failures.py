@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from pipelines.failures import words
+from pipelines.commands.failures import words
 
 LAKE = "/data/lake"
 ARROW = OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")

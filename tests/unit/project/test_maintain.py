@@ -8,10 +8,10 @@ import pytest
 from deltalake import DeltaTable
 from lakes import at, loss, write
 
-from generators.data_file import Written
-from pipelines.maintain import maintain
-from pipelines.streaming.manifest import Manifest, Manifests
-from pipelines.streaming.tables import Lake
+from pipelines.commands.maintain import maintain
+from pipelines.lake.data_file import Written
+from pipelines.lake.tables import Lake
+from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from schemas import tables
 
 

@@ -9,11 +9,11 @@ from deltalake import DeltaTable
 from lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 from typer.testing import CliRunner
 
-from generators.lake import bronze
-from pipelines import jobs
 from pipelines.cli import app
+from pipelines.commands import jobs
+from pipelines.lake.bronze import bronze
 from pipelines.quality.results import CheckSummary
-from pipelines.streaming.checkpoint import remember_interval
+from pipelines.streaming.checkpoint.offsets import remember_interval
 
 NOW = 900
 """Seconds after NOON on the wall clock."""

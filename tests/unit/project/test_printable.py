@@ -11,9 +11,10 @@ from lakes import at, health, loss, sound, write
 from typer.testing import CliRunner
 
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary
-from generators.printable import file_name, printable, printable_lines
-from pipelines import console, render
 from pipelines.cli import app
+from pipelines.commands import progress
+from pipelines.commands.show import tables
+from pipelines.printable import file_name, printable, printable_lines
 
 HARMFUL = ["\x00", "\t", "\n", "\r", "\x1b", "\x7f", "\x80", "\x9b", "\u2028", "\u202a", "\u202e", "\u2066", "\u2069"]
 EVIL = "evil\x1b[2J\x9b\u202e\u2066\n\x7fname"
@@ -56,12 +57,12 @@ def harmless(text):
 
 def test_cells_of_tables_json_and_csv():
     rows = [{"topic": EVIL, "partition": 0, "isr": [1, 2], "labels": {"name": EVIL}}]
-    table = render.as_table(rows, ["topic_partition", "isr"])
+    table = tables.as_table(rows, ["topic_partition", "isr"])
     assert table.splitlines()[1].split("  ") == [f"{SHOWN}-0", "1,2"]
-    text = render.as_json(rows)
+    text = tables.as_json(rows)
     assert json.loads(text)[0]["topic"] == EVIL
     assert harmless(text)
-    text = render.as_csv(rows, ["topic", "labels"])
+    text = tables.as_csv(rows, ["topic", "labels"])
     assert next(csv.DictReader(io.StringIO(text)))["topic"] == SHOWN
     assert harmless(text)
 
@@ -96,8 +97,8 @@ def test_the_summary_of_an_ingest_has_a_line_per_line():
 
 
 def test_progress_and_log_lines(capsys):
-    with console.progress("ingest") as say:
+    with progress.progress("ingest") as say:
         say(EVIL)
     assert capsys.readouterr().err == f"ingest: {SHOWN}\n"
     record = logging.LogRecord("hwmark", logging.ERROR, "", 0, "%s", ("a\x1b[2J",), None)
-    assert console._Plain("%(message)s").format(record) == "a\\x1b[2J"
+    assert progress._Plain("%(message)s").format(record) == "a\\x1b[2J"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pipelines.errors import UsageError
-from pipelines.since import since_of, starts
+from pipelines.verdict.since import since_of, starts
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

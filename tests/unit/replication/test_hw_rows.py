@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipelines.replication.batch.read import stat_place
-from pipelines.replication.events.columns import NULL, NULL32
+from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.facts.columns import ALIKE, STRETCH, words
 from pipelines.replication.facts.partition_hw import MINUTE_US, HwRows
 from pipelines.replication.state.state import State

@@ -6,7 +6,8 @@ from bronze import events_of
 from random_cluster import Cluster
 
 from pipelines.replication.compiled.records import Arrays, lines
-from pipelines.replication.events.columns import CODE, NULL, NULL32, RARE, frozen, kinds
+from pipelines.replication.compiled.types import NULL, NULL32, frozen
+from pipelines.replication.events.columns import CODE, RARE, kinds
 from pipelines.replication.events.packed_rows import PACKED, SERIAL, Fields, Packing, pack, tally
 from pipelines.replication.events.row_slices import pieces
 

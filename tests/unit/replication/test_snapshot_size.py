@@ -2,11 +2,11 @@
 
 import pytest
 
-from generators.load import rounds
 from generators.simulator.clients.load import Load
 from generators.simulator.cluster.settings import Settings
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
+from pipelines.bench.workloads.load import rounds
 from pipelines.replication import Reconstructor, Rules
 
 PARTITIONS = 3_000

@@ -17,8 +17,8 @@ from generators.simulator.faults.chance import DRAWS, drawn
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import Fault, checked
 from generators.simulator.faults.spans import topic_written, written
+from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import Plan, plan
 
 LOSING = frozenset({"power-off", "lose-disk"})
 """Faults by which records that were written are gone."""

@@ -10,8 +10,8 @@ from random_runs import OF_CONTROLLERS, RECENT, again, run_of
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.chance import drawn
 from generators.simulator.faults.script import checked, parse
+from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 Habit = Callable[[Random, Simulate], Simulate]
 EVENTS = 20_000

@@ -19,8 +19,8 @@ from told import amiss, wrong
 from generators.simulator.cluster.settings import MS, SECOND
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.script import Fault, checked
+from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 SECONDS = 240
 """One run and all the smaller ones that are tried; what has not ended by then goes round in circles."""

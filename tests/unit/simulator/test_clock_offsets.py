@@ -11,9 +11,9 @@ from generators.simulator.cluster.settings import Clock
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
+from pipelines.commands.simulate.plan import plan
 from pipelines.errors import UsageError
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 HOUR = 3_600_000_000
 Row = dict[str, Any]

@@ -17,9 +17,9 @@ from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.tailing.coalesce import longest
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
+from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 from tests.unit.ingest.coalescing import coalesced, differing, plain
 
 BUSY = ["orders=steady:60"]

@@ -13,9 +13,9 @@ from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
+from pipelines.commands.simulate.plan import plan
 from pipelines.errors import UsageError
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 ON = Settings(
     topics=(Topic("orders", 1, 3, min_isr=2),), session_timeout_ms=4_000, version=VERSIONS["4.1"], elr=True,

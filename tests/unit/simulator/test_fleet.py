@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.lake import read_events
 from generators.simulator.clients.load import Driver, parse
 from generators.simulator.cluster import rules
 from generators.simulator.cluster.replica import Follower
@@ -20,6 +19,7 @@ from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
 from generators.simulator.telemetry.rows import Telemetry
+from pipelines.lake.bronze import read_events
 from pipelines.replication import replay
 from pipelines.replication.term import machine
 from schemas import replication_events

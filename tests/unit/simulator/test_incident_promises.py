@@ -16,7 +16,7 @@ from generators.simulator.cluster.settings import SECOND
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.script import checked
 from generators.simulator.faults.spans import topic
-from pipelines.simulate.plan import plan
+from pipelines.commands.simulate.plan import plan
 
 
 class Promises(Incident):

@@ -13,8 +13,8 @@ from generators.simulator.cluster import elections, rules
 from generators.simulator.cluster.registration import Registration
 from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.simulation import Simulation
+from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import Plan, plan
 
 
 def played(run: Simulate) -> tuple[Plan, Invariants, Simulation]:

@@ -21,9 +21,9 @@ from generators.simulator.telemetry.faults import lose
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
 from generators.simulator.truth.tables import Truth
+from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 FULL, LEAN, INFO = 3, 2, 0
 LEVELS = (FULL, LEAN, INFO)

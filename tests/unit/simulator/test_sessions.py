@@ -15,8 +15,8 @@ from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
 from generators.simulator.truth.tables import Truth
+from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.replication import replay
-from pipelines.simulate.plan import Plan, plan
 from tests.streaming.shell import same_rows
 
 

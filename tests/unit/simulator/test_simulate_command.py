@@ -11,16 +11,16 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
-from generators.lake import read_events
 from generators.simulator.cluster.settings import SECOND
 from generators.simulator.faults.script import read
 from generators.simulator.scenarios import SCENARIOS
 from pipelines.cli import app
-from pipelines.demo import SIMULATED
+from pipelines.commands.demo import SIMULATED
+from pipelines.commands.simulate.plan import plan
+from pipelines.commands.simulate.run import run
+from pipelines.commands.simulate.sinks import Nowhere
+from pipelines.lake.bronze import read_events
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
-from pipelines.simulate.run import run
-from pipelines.simulate.sinks import Nowhere
 from schemas import TRUTH
 
 REPOSITORY = Path(__file__).parents[3]

@@ -13,9 +13,9 @@ from generators.simulator.cluster.happening import Observer
 from generators.simulator.telemetry.rows import FULL, Telemetry
 from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.tables import Truth
+from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Facts, Rules, replay
 from pipelines.settings import Simulate
-from pipelines.simulate.plan import plan
 
 
 class Told(NamedTuple):

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import Schema
 
-from generators.lake import opened
-from pipelines.streaming.bronze_file import read
-from pipelines.streaming.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
-from pipelines.streaming.narrow import declared
-from pipelines.streaming.suitable import UnreadableFileError, UnsuitableColumnsError, require_suitable
+from pipelines.lake.bronze import opened
+from pipelines.streaming.source.bronze_file import read
+from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
+from pipelines.streaming.source.compact_encoding import declared
+from pipelines.streaming.source.suitable import UnreadableFileError, UnsuitableColumnsError, require_suitable
 from schemas import replication_events
 from tests.streaming.events import history
 

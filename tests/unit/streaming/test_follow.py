@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from checkpoints import planned
 
-from generators.lock import Held
-from pipelines.console import slow_line
+from pipelines.commands.progress import slow_line
+from pipelines.lake.roles import Held
+from pipelines.lake.tables import Lake
 from pipelines.streaming.follow import follow
-from pipelines.streaming.tables import Lake
 
 
 class Query:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.streaming.narrow import narrow, widen
+from pipelines.streaming.source.compact_encoding import narrow, widen
 from schemas import replication_events
 from tests.streaming.events import history
 
@@ -94,7 +94,7 @@ def test_what_stands_under_a_null_does_not_count():
 
 
 def test_steady_events_take_a_third_of_their_bytes():
-    from generators.load import rounds
+    from pipelines.bench.workloads.load import rounds
 
     events = pa.concat_tables(rounds(500, 10)).combine_chunks()
     present = events.select([name for name in events.column_names if events[name].null_count < len(events)])

@@ -8,10 +8,10 @@ import pytest
 from checkpoints import NOON, planned
 from deltalake import DeltaTable
 
-from generators.lake import append_events, bronze
-from pipelines.streaming import unread
-from pipelines.streaming.checkpoint import begun, committed_offset, interval, remember_interval
-from pipelines.streaming.unread import bronze_of
+from pipelines.lake.bronze import append_events, bronze
+from pipelines.streaming.checkpoint.offsets import begun, committed_offset, interval, remember_interval
+from pipelines.streaming.source import unread
+from pipelines.streaming.source.unread import bronze_of
 from schemas import replication_events
 
 

@@ -71,7 +71,7 @@ tasks = pathlib.Path("/proc/self/task")
 pyspark.daemon.manager = lambda: print(*[(task / "comm").read_text().strip() for task in tasks.iterdir()], sep="|")
 daemon.NEEDED += ("no.such.module",)
 daemon.main("pyspark.worker")
-print(*sorted({"numba", "pandas", "pipelines.streaming.sink"} & set(sys.modules)))
+print(*sorted({"numba", "pandas", "pipelines.streaming.sinks.sink"} & set(sys.modules)))
 """
 
 
@@ -80,4 +80,4 @@ def test_what_tasks_need_is_imported_before_workers_are_forked_and_no_thread_is_
     threads, imported = told([ROOT], DAEMON).splitlines()
     # Threads do not live on in a fork; jemalloc makes its own anew there.
     assert len([name for name in threads.split("|") if name != "jemalloc_bg_thd"]) == 1
-    assert imported == "numba pandas pipelines.streaming.sink"
+    assert imported == "numba pandas pipelines.streaming.sinks.sink"

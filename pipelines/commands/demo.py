@@ -1,0 +1,162 @@
+"""`hwmark demo`: the whole road on recorded logs of a real Kafka and on a simulated one, summed up for people."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generators.recordings import traces
+from pipelines.commands import jobs
+from pipelines.commands.progress import alert_line, batch_line, run_line
+from pipelines.errors import UsageError
+from pipelines.lake.queries import Filter, Lake, Row, tally
+from pipelines.settings import Simulate
+from pipelines.verdict import words
+
+if TYPE_CHECKING:
+    from pipelines.alerting.state import AlertState
+    from pipelines.settings import Settings
+    from pipelines.verdict import Line
+
+Echo = Callable[[str], None]
+
+STORIES = {
+    "slow_follower": "broker 3 is frozen for 14 s, longer than the lag allows, then broker 2 for 4 s, which it allows",
+    "leader_crash": "broker 1 is killed and comes back, then broker 2 is stopped cleanly and restarted",
+    "power_failure": "simulated; all brokers lose power at once, and with it what was not yet flushed to disk",
+    "unclean_election": "of clicks the follower dies, the leader goes on alone and dies, the stale follower is elected",
+}
+
+SIMULATED = Simulate(
+    cluster="power_failure",
+    version="4.0",
+    topics="payments:3x3:min-isr=2",
+    load=["steady:20,acks=all"],
+    fault=["75s power-off 1 for 10s", "75s power-off 2 for 12s", "76s power-off 3 for 10s"],
+    duration=110,
+)
+"""Nothing is wrongly set here: acks=all, min.insync.replicas=2, no unclean election; and yet records are lost."""
+
+SHORT_LIVED = {
+    # Half of a short job's CPU goes into compiling what then hardly runs.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.memory": "1g",
+}
+
+
+def new_lake(lake: str | None) -> str:
+    """A folder with nothing in it: the one named, or a temporary one. Raises UsageError."""
+    if lake and Path(lake).is_dir() and any(Path(lake).iterdir()):
+        raise UsageError(f"--lake {lake} has something in it already: name a new folder for the demo")
+    return lake or tempfile.mkdtemp(prefix="hwmark-demo-")
+
+
+def demo(settings: Settings, echo: Echo) -> None:
+    """Every recorded scenario and a simulated one, each its own cluster: reconstructs, checks, alerts, and sums up."""
+    root = settings.lake.path
+    echo(f"The lake of this demo is {root}")
+    echo("\n1. Logs of a real Kafka to events: hwmark ingest logs")
+    clusters = [_ingest(name, settings, echo) for name in traces.scenarios()]
+    echo("\n2. A simulated Kafka beside them: hwmark simulate")
+    clusters.append(_simulate(settings, echo))
+    alerts = _work(settings, echo)
+    known = jobs.verdicts(settings, datetime.now(UTC))
+    for cluster in clusters:
+        mine = [line for line in known if line.cluster == cluster]
+        echo("\n" + "\n".join(_summary(Lake(root), cluster, mine, alerts)))
+    echo("\n" + "\n".join(_next(root)))
+
+
+def _ingest(name: str, settings: Settings, echo: Echo) -> str:
+    from generators.brokerlogs.ingest import ingest_logs
+
+    summary = ingest_logs(
+        [traces.path(name)],
+        cluster=name,
+        lake=settings.lake.path,
+        grace_ms=settings.rules.reorder_grace_ms,
+        coalesce_ms=settings.coalesce_ms,
+    )
+    echo(f"   {summary.lines()[0]}")
+    return name
+
+
+def _simulate(settings: Settings, echo: Echo) -> str:
+    from pipelines.commands.simulate import run, sinks
+    from pipelines.commands.simulate.plan import plan
+
+    outcome = run.run(plan(SIMULATED), sinks.Lake(settings.lake.path, SIMULATED.cluster), lambda _: None)
+    echo(f"   {SIMULATED.cluster}: {outcome.told} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
+    return SIMULATED.cluster
+
+
+def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
+    """Reconstruction, checks and alerts around one Spark session; returns the alerts."""
+    echo("\n3. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
+    spark = jobs.spark_session(_short_lived(settings))
+    try:
+        done = jobs.reconstruct(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
+        echo(f"   {run_line(done)}")
+        echo("\n4. Quality of telemetry and results, then alerts: hwmark check")
+        for line in jobs.judge(settings).lines():
+            echo(f"   {line.split('  e.g. ')[0]}")
+    finally:
+        spark.stop()
+    alerts = jobs.alerts(settings)
+    for state in alerts:
+        echo(f"   {alert_line(state)}")
+    return alerts
+
+
+def _short_lived(settings: Settings) -> Settings:
+    conf = SHORT_LIVED | settings.run.spark_conf
+    return settings.model_copy(update={"run": settings.run.model_copy(update={"spark_conf": conf})})
+
+
+def _summary(lake: Lake, cluster: str, known: Sequence[Line], alerts: Sequence[AlertState]) -> list[str]:
+    """What became of one cluster."""
+    wanted = Filter(cluster=cluster)
+    mine = sum(state.firing and state.labels.get("cluster") == cluster for state in alerts)
+    return [
+        f"{cluster}: {STORIES.get(cluster, 'a recorded scenario')}",
+        f"   {_agreement(tally(lake, 'hw', wanted, 'agreement'))}",
+        f"   ISR changes: {_causes(tally(lake, 'isr', wanted, 'change, cause'))}",
+        *(f"   {line}" for line in known),
+        f"   {words.count(mine, 'alert')} firing",
+    ]
+
+
+def _agreement(found: Sequence[Row]) -> str:
+    """How the HW changes that brokers reported compare with those computed."""
+    number = {row["agreement"]: row["rows"] for row in found}
+    exact, race, witness, wrong = (number.get(name, 0) for name in ("exact", "race", "only_witness", "disagree"))
+    return (
+        f"{exact + race + witness + wrong:,} HW changes reported by the brokers: {exact:,} computed exactly so, "
+        f"{race:,} by a race of threads apart, {witness:,} on the report's word alone, {wrong:,} in disagreement"
+    )
+
+
+def _causes(found: Sequence[Row]) -> str:
+    """`24 shrink (controlled shutdown), 12 expand (caught up)`; what was taken back is no change."""
+    changes = [row for row in found if row["change"] != "retracted"]
+    ordered = sorted(changes, key=lambda row: (-row["rows"], row["change"], row["cause"]))
+    said = [f"{row['rows']:,} {row['change']} ({row['cause'].replace('_', ' ')})" for row in ordered]
+    if taken_back := sum(row["rows"] for row in found) - sum(row["rows"] for row in changes):
+        said.append(f"{taken_back:,} retracted")
+    return ", ".join(said) or "none"
+
+
+def _next(root: str) -> list[str]:
+    hwmark = sys.argv[0] if "/" in sys.argv[0] and Path(sys.argv[0]).name == "hwmark" else "hwmark"
+    return [
+        "Look further:",
+        f"   {hwmark} show regressions --lake {root}",
+        f"   {hwmark} show isr --cluster slow_follower --lake {root}",
+        f"   {hwmark} show hw --cluster unclean_election --topic clicks --partition 0 --lake {root}",
+        f"   {hwmark} show sync --cluster slow_follower --lake {root}",
+    ]

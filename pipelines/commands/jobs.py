@@ -1,0 +1,130 @@
+"""The jobs on a lake, started with the settings in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pipelines.commands.known import require_lake
+from pipelines.setup import jars_dir
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.alerting.state import AlertState
+    from pipelines.quality.results import CheckSummary
+    from pipelines.settings import Settings
+    from pipelines.streaming.follow import Batch, InFlight, RunSummary
+    from pipelines.verdict import Limits, Line
+    from pipelines.verdict.since import Since
+
+DAY = timedelta(days=1)
+"""How far back of each cluster's present its history is told, unless asked otherwise."""
+
+
+def spark_session(settings: Settings) -> SparkSession:
+    """The running session, or a new one as `[run]` wants it."""
+    from pipelines.streaming import hadoop
+    from pipelines.streaming.session import session
+
+    return session(
+        master=settings.run.master,
+        shuffle_partitions=settings.run.shuffle_partitions,
+        jars_dir=jars_dir(settings.run.jars_dir),
+        conf={**hadoop.settings(settings.lake.storage_options), **settings.run.spark_conf},
+        log_file=settings.run.log_file or None,
+    )
+
+
+def existing_lake(settings: Settings) -> Settings:
+    """The settings, where their lake exists. Raises UsageError: only who writes events creates a lake."""
+    require_lake(settings.lake.path, settings.lake.storage_options)
+    return settings
+
+
+def reconstruct(
+    settings: Settings,
+    on_batch: Callable[[Batch], None],
+    on_slow: Callable[[InFlight], None] | None = None,
+    *,
+    once: bool,
+    drain: bool = False,
+    rebuild: bool = False,
+    accept_removal: int | None = None,
+    skip_files: Sequence[str] = (),
+) -> RunSummary:
+    """The streaming job: to the end of the data, or on and on."""
+    from pipelines.streaming.job import run
+
+    chosen = settings.run
+    return run(
+        settings.lake.path,
+        settings.rules.rules(),
+        once=once,
+        interval=None if once else chosen.interval,
+        drain=drain,
+        rebuild=rebuild,
+        accept_removal=accept_removal,
+        skip_files=skip_files,
+        buckets=chosen.buckets,
+        master=chosen.master,
+        shuffle_partitions=chosen.shuffle_partitions,
+        jars_dir=jars_dir(chosen.jars_dir),
+        source=chosen.source,
+        max_bytes_per_trigger=chosen.max_bytes_per_trigger,
+        max_rows_per_trigger=chosen.max_rows_per_trigger,
+        storage_options=settings.lake.storage_options,
+        spark_conf=chosen.spark_conf,
+        log_file=chosen.log_file or None,
+        on_batch=on_batch,
+        on_slow=on_slow,
+    )
+
+
+def judge(settings: Settings, now: datetime | None = None) -> CheckSummary:
+    """The quality suites over what is new at `now` of the wall clock; Spark is started only when something is."""
+    from pipelines.quality.check import check
+
+    return check(
+        settings.lake.path,
+        now=now,
+        spark=lambda: spark_session(settings),
+        quarantine_share=settings.check.quarantine_share,
+        stale_after_s=settings.check.stale_after_s,
+        storage_options=settings.lake.storage_options,
+    )
+
+
+def limits(settings: Settings, since: Since = DAY) -> Limits:
+    """When sources are silent and the job is behind, as the alert rules have it, and since when history is told."""
+    from pipelines.alerting.rules import load
+    from pipelines.streaming.checkpoint.offsets import interval
+    from pipelines.verdict import Limits
+
+    rules = load(settings.alerts.rules_file or None)
+    every = max(settings.run.interval, interval(settings.lake.path, settings.lake.storage_options) or 0)
+    return Limits(rules.stale_source.stale_after_s, rules.job_behind.limit_s(every), since, rules.history.bronze_s)
+
+
+def verdicts(settings: Settings, now: datetime) -> list[Line]:
+    """What is known of every cluster of the lake, the worst first; `now` is the wall clock."""
+    from pipelines.lake.queries import Filter, Lake
+    from pipelines.verdict import lines, verdict
+    from pipelines.verdict.collect import survey
+
+    place, told = Lake(settings.lake.path, settings.lake.storage_options), limits(settings)
+    return lines(verdict(record, told, now) for record in survey(place, Filter(), told.since, told, now).records)
+
+
+def alerts(settings: Settings, now: datetime | None = None) -> Sequence[AlertState]:
+    """What fires, and what this evaluation resolved; `now` is the wall clock."""
+    from pipelines.alerting.evaluate import evaluate
+
+    return evaluate(
+        settings.lake.path,
+        rules_file=settings.alerts.rules_file or None,
+        now=now,
+        interval_s=settings.run.interval,
+        storage_options=settings.lake.storage_options,
+    )

@@ -1,0 +1,152 @@
+"""The command `hwmark simulate`: which of its ways was meant, and what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipelines.commands.progress import Say, progress
+from pipelines.errors import UsageError
+from pipelines.lake.roles import hold
+from pipelines.settings import Settings
+
+if TYPE_CHECKING:
+    from pipelines.commands.simulate.plan import Plan
+    from pipelines.commands.simulate.run import Outcome
+
+Echo = Callable[[str], None]
+FLEET_FROM = 500
+"""Above so many partitions a cluster is simulated as a fleet."""
+
+
+class Way(NamedTuple):
+    """How telemetry leaves, and what goes with it: the flags beside those of `[simulate]`."""
+
+    format: str
+    out: Path | None
+    lake_given: bool
+    truth: Path | None
+    fleet: bool | None
+
+    def check(self) -> None:
+        """Raises UsageError for flags that do not go together."""
+        if self.format == "kafka-logs" and self.out is None:
+            raise UsageError("--format kafka-logs writes files: say where with --out DIR")
+        if self.format == "kafka-logs" and self.lake_given:
+            raise UsageError(
+                "--format kafka-logs writes to --out: leave out --lake, and read it with hwmark ingest logs"
+            )
+        if self.format == "events" and self.out is not None:
+            raise UsageError(f"--out {self.out} is for --format kafka-logs; events go to --lake")
+
+
+def numbers(flag: str, given: Sequence[str] | None) -> dict[str, float] | None:
+    """`["kill=0.1"]` of a flag as `{"kill": 0.1}`. Raises UsageError."""
+    return None if given is None else dict(_number(flag, text) for text in given)
+
+
+def _number(flag: str, text: str) -> tuple[str, float]:
+    kind, _, number = text.partition("=")
+    try:
+        return kind, float(number)
+    except ValueError:
+        raise UsageError(
+            f"--{flag} {text} is not KIND=NUMBER, such as {'kill' if flag == 'rate' else 'loss'}=0.1"
+        ) from None
+
+
+def show_list(echo: Echo) -> None:
+    from pipelines.commands.simulate.scenario import listed
+
+    echo("\n".join(listed()))
+
+
+def play(settings: Settings, name: str, given: Mapping[str, Any], explain: bool, way: Way, echo: Echo) -> None:
+    """Plays a scenario; its clusters are told of only where a lake or folder was named."""
+    from pipelines.commands.simulate import scenario, sinks
+
+    way.check()
+    chosen = scenario.named(name)
+    if extra := [flag for flag, value in given.items() if value is not None and flag != "level"]:
+        raise UsageError(f"--scenario {name} is a script of its own: leave out --{extra[0]}")
+
+    def sink(cluster: str) -> sinks.Sink:
+        if way.out is not None:
+            return sinks.LogFiles(way.out / cluster)
+        lake = settings.lake
+        return sinks.Lake(lake.path, cluster, lake.storage_options) if way.lake_given else sinks.Nowhere()
+
+    told = scenario.tell(chosen, sink, settings.simulate.level)
+    echo("\n".join(scenario.explained(told, explain)))
+    if way.out is not None or way.lake_given:
+        echo("\n" + "\n".join(f"{cluster}: {words}" for cluster, words in told.told.items()))
+    _write_truth(way.truth, told.truth, echo)
+
+
+def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo) -> None:
+    """Runs a cluster as `[simulate]` wants it, into the lake or a folder of log files."""
+    from pipelines.commands.simulate import summary
+    from pipelines.commands.simulate.plan import plan
+
+    way.check()
+    if given["partitions"] and settings.simulate.topics:
+        raise UsageError(
+            f"topics {settings.simulate.topics} says how many partitions there are: leave out --partitions"
+        )
+    planned = plan(settings.simulate)
+    if way.out is not None and planned.spoil is not None:
+        raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
+    if way.out is not None and planned.fetch_every_ms:
+        raise UsageError("--fetch-every-ms is for events: a broker's log has every fetch, so leave it out")
+    with progress("simulate") as say:
+        outcome = (_fleet if _is_fleet(planned, way) else _steps)(planned, settings, way, say)
+    echo("\n".join(summary.lines(outcome)))
+    if rules := summary.rules(planned.settings):
+        echo(f"   its rules are not today's: reconstruct it with {rules} hwmark run")
+    _write_truth(way.truth, outcome.truth or outcome.looks or {}, echo)
+
+
+def _is_fleet(planned: Plan, way: Way) -> bool:
+    """Whether it is run as a fleet. Raises UsageError for what a fleet cannot do."""
+    fleet = way.fleet if way.fleet is not None else planned.partitions > FLEET_FROM
+    producers = any(load.producers for load in planned.loads)
+    asked = {
+        "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil, "--load with producers": producers,
+        "[simulate] controllers": len(planned.settings.controllers) > 1, "[simulate] second_file": planned.second_file,
+        "[simulate] thread_stalls": planned.settings.thread_stalls,
+        "[simulate] thread_overtakes": planned.settings.thread_overtakes,
+    }  # fmt: skip
+    for flag in [flag for flag, value in asked.items() if value] if fleet else []:
+        many = f"{planned.partitions:,} partitions are simulated as a fleet"
+        raise UsageError(f"{many}, which has no {flag}: leave it out, or add --no-fleet (slow above {FLEET_FROM})")
+    return fleet
+
+
+def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
+    from pipelines.commands.simulate import run, sinks
+
+    if way.out is not None:
+        return run.run(planned, sinks.LogFiles(way.out, planned.second_file), say)
+    cluster, seed = planned.settings.cluster, planned.settings.seed
+    lake = settings.lake
+    place = lake.path, cluster, lake.storage_options, planned.fetch_every_ms, planned.second_file
+    with hold(lake.path, f"ingest:simulate/{cluster}", lake.storage_options):
+        sink = sinks.SpoiledLake(planned.spoil, seed, *place) if planned.spoil else sinks.Lake(*place)
+        return run.run(planned, sink, say)
+
+
+def _fleet(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
+    from pipelines.commands.simulate import run
+
+    lake = settings.lake
+    with hold(lake.path, f"ingest:simulate/{planned.settings.cluster}", lake.storage_options):
+        return run.run_fleet(planned, lake.path, lake.storage_options, say, truth=way.truth is not None)
+
+
+def _write_truth(folder: Path | None, tables: Mapping[str, Any], echo: Echo) -> None:
+    from generators.simulator.truth.tables import write
+
+    if folder is not None and tables:
+        write(folder, tables)
+        echo(f"The truth is in {folder}: {', '.join(tables)}")

@@ -1,0 +1,167 @@
+"""Where the telemetry of a simulated cluster goes: a lake's bronze, Kafka's own log files, or nowhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from generators.simulator.cluster.happening import Happening
+from generators.simulator.telemetry.faults import Rates, strike
+from generators.simulator.telemetry.kafka_logs import KafkaLogs
+from generators.simulator.telemetry.rows import Telemetry
+from pipelines.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from generators.simulator.cluster.simulation import Simulation
+
+
+Rested = Callable[[Happening], None]
+"""Takes a fetch that is told of afterwards (`Simulation.rest`)."""
+
+
+class Sink(Protocol):
+    """Told of a cluster before it starts, then every so often, and at the end."""
+
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        """None where every fetch is wanted, one by one."""
+        ...
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+    @property
+    def told(self) -> str:
+        """What has gone there so far, in words."""
+        ...
+
+
+class Nowhere:
+    """Telemetry that nobody wants."""
+
+    told = "no telemetry"
+
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        return None
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lake:
+    """Bronze of a lake, one version of this cluster's writer for each piece. Raises UsageError where it has any yet."""
+
+    def __init__(
+        self,
+        lake: str,
+        cluster: str,
+        storage_options: Mapping[str, str] | None = None,
+        fetch_every_ms: int = 0,
+        second_file: bool = False,
+    ) -> None:
+        self._fetch_every_ms = fetch_every_ms
+        self._second_file = second_file
+        self._lake, self._options = lake, storage_options
+        self._writer = new_writer(lake, cluster, storage_options)
+        self._version = self._events = 0
+        self._sources: set[str] = set()
+
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms, second_file=self._second_file)
+        simulation.observers.append(self._telemetry)
+        self._telemetry.follow(simulation)
+        return self._telemetry.observe if self._fetch_every_ms else None
+
+    def flush(self) -> None:
+        self._take(self._telemetry.drain())
+
+    def close(self) -> None:
+        self._take(self._telemetry.close())
+
+    @property
+    def told(self) -> str:
+        return f"{self._events:,} events of {len(self._sources)} sources"
+
+    def _take(self, events: pa.Table) -> None:
+        self._write(events)
+
+    def _write(self, events: pa.Table) -> None:
+        from pipelines.lake.bronze import append_events
+
+        if len(events):
+            append_events(self._lake, events, app_id=self._writer, version=self._version, storage_options=self._options)
+            self._version += 1
+            self._events += len(events)
+            self._sources.update(events["source_id"].unique().to_pylist())
+
+
+class SpoiledLake(Lake):
+    """The same, but for what happens to telemetry on its way; it arrives when all of it is told."""
+
+    def __init__(self, rates: Rates, seed: int, *place: Any) -> None:
+        super().__init__(*place)
+        self._rates, self._seed = rates, seed
+        self._pieces: list[pa.Table] = []
+        self._struck: Counter[str] = Counter()
+
+    def close(self) -> None:
+        import pyarrow as pa
+
+        super().close()
+        events, done = strike(pa.concat_tables(self._pieces), self._rates, self._seed)
+        size = max(1, -(-len(events) // max(1, len(self._pieces))))
+        for start in range(0, len(events), size):
+            self._write(events.slice(start, size))
+        self._struck.update(done["fault"].to_pylist())
+
+    @property
+    def told(self) -> str:
+        struck = ", ".join(f"{fault.replace('_', ' ')} {n:,}" for fault, n in sorted(self._struck.items()))
+        return super().told + (f" ({struck})" if struck else "")
+
+    def _take(self, events: pa.Table) -> None:
+        self._pieces.append(events)
+
+
+def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> str:
+    """The name under which a simulated cluster is written to a lake, once. Raises UsageError the second time."""
+    from pipelines.lake.bronze import committed
+
+    writer = f"simulate/{cluster}"
+    if committed(lake, [writer], storage_options)[writer] is not None:
+        raise UsageError(f"lake {lake} has events of a simulated cluster {cluster}: name another --cluster")
+    return writer
+
+
+class LogFiles:
+    """The log files of Kafka's brokers below a new folder. Raises UsageError where it has something in it."""
+
+    def __init__(self, folder: Path, second_file: bool = False) -> None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"--out {folder} has something in it already: name a new folder")
+        self._folder = folder
+        self._second_file = second_file
+
+    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+        self._logs = KafkaLogs(simulation.settings, self._folder, level, second_file=self._second_file)
+        simulation.observers.append(self._logs)
+        self._logs.follow(simulation)
+        return None
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._logs.close()
+
+    @property
+    def told(self) -> str:
+        files = sorted(self._folder.glob("*/*.log"))
+        lines = sum(sum(1 for _ in file.open("rb")) for file in files)
+        return f"{lines:,} lines in {len(files)} log files below {self._folder}"

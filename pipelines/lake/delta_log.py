@@ -1,0 +1,59 @@
+"""The commits of a Delta table as its log has them: what each added and took away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from pipelines.lake.file_systems import file_system, local_path, object_store
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+    from pyarrow.fs import FileSystem
+
+AT_ONCE = 32
+"""Commits asked of an object store at a time: each answer takes tens of milliseconds."""
+
+Actions = list[dict[str, Any]]
+
+
+def actions(folder: FileSystem, version: int) -> Actions:
+    """The actions of one commit of the table in `folder`. Raises FileNotFoundError where the log has it no longer."""
+    with folder.open_input_stream(_name(version)) as commit:
+        return _parsed(commit.read())
+
+
+def commits(uri: str, versions: range, storage_options: Mapping[str, str] | None = None) -> Iterator[Actions]:
+    """The actions of many commits, in order. Raises FileNotFoundError where the log has one no longer."""
+    if local_path(uri) is not None:
+        folder = file_system(uri)
+        yield from (actions(folder, version) for version in versions)
+        return
+    import obstore
+    from obstore.exceptions import NotFoundError
+
+    store = object_store(uri, storage_options or {})
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            for content in pool.map(lambda version: obstore.get(store, _name(version)).bytes(), versions):
+                yield _parsed(bytes(content))
+        except NotFoundError as gone:
+            raise FileNotFoundError(f"a commit of {uri} is gone") from gone
+
+
+def count_rows(file: NativeFile) -> int:
+    """The rows of a data file by its footer. Raises OSError and ValueError where it is damaged."""
+    import pyarrow.parquet as pq
+
+    with file:
+        return int(pq.read_metadata(file).num_rows)
+
+
+def _name(version: int) -> str:
+    return f"_delta_log/{version:020}.json"
+
+
+def _parsed(content: bytes) -> Actions:
+    return [json.loads(line) for line in content.splitlines() if line]

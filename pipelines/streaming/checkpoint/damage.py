@@ -1,0 +1,54 @@
+"""Files of the checkpoint that cannot be read, by name and with the way out: Spark's own words tell neither."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pipelines.lake.tables import Lake
+from pipelines.streaming.checkpoint import offsets
+from pipelines.streaming.checkpoint.query import StateMismatch
+
+WAY_OUT = "bring it back from a copy, or start silver anew from bronze with `hwmark run --rebuild`"
+_OF_STATE = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_")
+_FILE = re.compile(r"(?:file:)?(\S*/_run/\S+)")
+
+
+def require_readable(lake: Lake, query_id: str) -> None:
+    """Raises StateMismatch naming a file of a query's checkpoint, but for its state, that is no record of Spark's."""
+    folder = f"{offsets.FOLDER}/{query_id}"
+    newest = [(name, offsets.last(lake.files(), query_id, name)) for name in ("offsets", "commits")]
+    for path in ("metadata", *(f"{name}/{number}" for name, number in newest if number >= 0)):
+        try:
+            with lake.files().open_input_stream(f"{folder}/{path}") as stream:
+                told = stream.read().decode()
+        except FileNotFoundError:
+            continue
+        if not _is_record(told, versioned=path != "metadata"):
+            said = f"{lake.root}/{folder}/{path} is damaged"
+            if path.startswith("commits"):
+                raise StateMismatch(f"{said}: remove it, and batch {path.partition('/')[2]} is played again")
+            raise StateMismatch(f"{said}: {WAY_OUT}")
+
+
+def _is_record(told: str, versioned: bool) -> bool:
+    """Whether it is JSON line by line, behind a version where Spark writes one."""
+    version, *lines = told.splitlines() or [""]
+    if not versioned:
+        lines = [version, *lines]
+    elif not re.fullmatch(r"v\d+", version) or not lines:
+        return False
+    try:
+        return all(isinstance(json.loads(line), dict) or line == "-" for line in lines)
+    except ValueError:
+        return False
+
+
+def explained(message: str, lake: Lake, query_id: str) -> str:
+    """The message of a failed query; where its state could not be read, which and what to do."""
+    if not any(sign in message for sign in _OF_STATE):
+        return message
+    found = _FILE.search(message)
+    where = found[1].rstrip(".,") if found else f"{lake.root}/{offsets.FOLDER}/{query_id}/state"
+    what = "is gone" if "does not exist" in message else "cannot be read"
+    return f"the job's state {where} {what} ({message.partition('. ')[0]}): {WAY_OUT}"

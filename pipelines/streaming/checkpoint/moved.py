@@ -1,0 +1,57 @@
+"""A lake that was moved, or restored from a copy in another place."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from pipelines.lake.file_systems import local_path, write_durably
+from pipelines.streaming.checkpoint import offsets
+from pipelines.streaming.hadoop import spark_uri
+
+if TYPE_CHECKING:
+    from pipelines.lake.tables import Lake
+
+
+def follow_move(lake: Lake, query_id: str) -> bool:
+    """Has Spark look for the schema of its state where the lake is now; whether it was elsewhere before.
+
+    Spark's record of an operator names that file by where it lay when the batch was run.
+    """
+    from pyarrow.fs import FileSelector
+
+    folder, files = f"{offsets.FOLDER}/{query_id}", lake.files()
+    local = local_path(lake.root)
+    here = spark_uri(lake.root) if local is None else f"file:{local.absolute()}"
+    here = json.dumps(f"{here.rstrip('/')}/{folder}/")[1:-1]
+    operators = files.get_file_info(FileSelector(f"{folder}/state", allow_not_found=True))
+    moved = False
+    for operator in operators:
+        entries = files.get_file_info(FileSelector(f"{operator.path}/_metadata/v2", allow_not_found=True))
+        numbers = sorted(int(entry.base_name) for entry in entries if entry.base_name.isdigit())
+        paths = [f"{operator.path}/_metadata/v2/{number}" for number in numbers]
+        # The newest is rewritten last: where it is right, so are the others.
+        if paths and _changed(lake, paths[-1], folder, here) is not None:
+            moved = True
+            for path in paths:
+                _rewrite(lake, path, _changed(lake, path, folder, here))
+    return moved
+
+
+def _changed(lake: Lake, path: str, folder: str, here: str) -> str | None:
+    """A record as it is where the lake is now (`here`, as JSON writes it); None where it is that already."""
+    with lake.files().open_input_stream(path) as stream:
+        record = stream.read().decode()
+    now = re.sub(rf'"[^"]*/{re.escape(folder)}/', lambda _: f'"{here}', record)
+    return None if now == record else now
+
+
+def _rewrite(lake: Lake, path: str, record: str | None) -> None:
+    if record is None:
+        return
+    files = lake.files()
+    write_durably(lake.root, path, record.encode(), lake.storage_options)
+    checksum = "/.".join(path.rsplit("/", 1)) + ".crc"  # of Hadoop, on a local disk
+    if files.get_file_info(checksum).is_file:
+        files.delete_file(checksum)

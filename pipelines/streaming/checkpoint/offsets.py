@@ -1,0 +1,167 @@
+"""How far the streaming job has read bronze, from the checkpoint in its lake: without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+    from pipelines.lake.tables import Lake
+
+FOLDER = "_run"
+RECORD = f"{FOLDER}/query.json"
+"""Which query wrote the silver tables: its checkpoint has its id for a name."""
+INTERVAL = f"{FOLDER}/interval.json"
+"""How often the job that ran last takes what is new."""
+REMOVALS = f"{FOLDER}/accepted_removals.json"
+"""Versions of bronze that took rows out and may be read past."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A batch that has begun and is not committed; `events` of bronze, where its source counts them."""
+
+    batch_id: int
+    events: int | None
+    at: datetime
+
+
+def committed_offset(lake: str, storage_options: StorageOptions | None = None) -> Mapping[str, Any] | None:
+    """The offset of bronze up to which the job has committed, in its source's words; None before its first batch."""
+    files = file_system(lake, storage_options)
+    try:
+        folder = _folder(files)
+        return _planned(files, folder, _last(files, f"{folder}/commits"))[1]
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def begun(lake: str, storage_options: StorageOptions | None = None) -> Begun | None:
+    """The batch that the job is at; None between two."""
+    files = file_system(lake, storage_options)
+    try:
+        folder = _folder(files)
+        number, done = _last(files, f"{folder}/offsets"), _last(files, f"{folder}/commits", -1)
+        if number <= done:
+            return None
+        metadata, offset = _planned(files, folder, number)
+        before = _planned(files, folder, number - 1)[1].get("events", 0) if number else 0
+    except (FileNotFoundError, ValueError):
+        return None
+    events = int(offset["events"]) - before if "events" in offset else None
+    return Begun(number, events, datetime.fromtimestamp(metadata["batchTimestampMs"] / 1000, UTC))
+
+
+def _folder(files: FileSystem) -> str:
+    """The checkpoint of the query that wrote the silver tables."""
+    with files.open_input_stream(RECORD) as stream:
+        return f"{FOLDER}/{json.loads(stream.read())['query_id']}"
+
+
+def query_id(files: FileSystem) -> str | None:
+    """The query that wrote the silver tables, None where none did."""
+    try:
+        return _folder(files).rpartition("/")[2]
+    except FileNotFoundError:
+        return None
+
+
+def plan(files: FileSystem, query_id: str, batch_id: int) -> str:
+    """The file in which Spark says what a batch reads. Raises FileNotFoundError."""
+    return _plan(files, f"{FOLDER}/{query_id}", batch_id)
+
+
+def offset(plan: str) -> dict[str, Any]:
+    """The offset of bronze up to which a batch reads, in its source's words."""
+    found: dict[str, Any] = json.loads(plan.splitlines()[-1])
+    return found
+
+
+def restore_plan(lake: Lake, query_id: str, batch_id: int, plan: str) -> None:
+    """Writes anew what a batch reads."""
+    path = f"{FOLDER}/{query_id}/offsets/{batch_id}"
+    write_durably(lake.root, path, plan.encode(), lake.storage_options)
+
+
+def remove_drafts(files: FileSystem, query_id: str) -> None:
+    """Removes what a JVM that was killed left of files it was about to give their names, `.N.<uuid>.tmp`.
+
+    Before its first batch Spark refuses a checkpoint with anything in it, and would do so for good.
+    """
+    from pyarrow.fs import FileSelector
+
+    for folder in ("offsets", "commits"):
+        found = files.get_file_info(FileSelector(f"{FOLDER}/{query_id}/{folder}", allow_not_found=True))
+        for entry in found:
+            if entry.base_name.startswith(".") and entry.base_name.endswith((".tmp", ".tmp.crc")):
+                files.delete_file(entry.path)
+
+
+def last(files: FileSystem, query_id: str, folder: str) -> int:
+    """The last batch in a folder of the checkpoint, -1 where there is none."""
+    return _last(files, f"{FOLDER}/{query_id}/{folder}", -1)
+
+
+def _plan(files: FileSystem, folder: str, batch_id: int) -> str:
+    with files.open_input_stream(f"{folder}/offsets/{batch_id}") as stream:
+        return str(stream.read().decode())
+
+
+def _planned(files: FileSystem, folder: str, batch_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a batch was planned with: Spark's metadata, and the offset of bronze up to which it reads."""
+    told = _plan(files, folder, batch_id)
+    return json.loads(told.splitlines()[1]), offset(told)
+
+
+def _last(files: FileSystem, folder: str, none: int | None = None) -> int:
+    """The largest number that names a file. Raises ValueError where there is no such file, unless `none` stands in."""
+    from pyarrow.fs import FileSelector
+
+    found = files.get_file_info(FileSelector(folder, allow_not_found=none is not None))
+    numbers = [int(entry.base_name) for entry in found if entry.base_name.isdigit()]
+    return max(numbers) if none is None else max(numbers, default=none)
+
+
+def remember_interval(lake: str, seconds: float | None, storage_options: StorageOptions | None = None) -> None:
+    """Records how often the job takes what is new, None: once. Who judges whether it is behind is another process."""
+    files = file_system(lake, storage_options)
+    files.create_dir(FOLDER)
+    with files.open_output_stream(INTERVAL) as stream:
+        stream.write(json.dumps({"seconds": seconds}).encode())
+
+
+def accepted_removals(lake: str, storage_options: StorageOptions | None = None) -> list[int]:
+    """Versions of bronze that took rows out and may be read past."""
+    return [int(version) for version in read_list(lake, REMOVALS, storage_options)]
+
+
+def read_list(lake: str, path: str, storage_options: StorageOptions | None = None) -> list[Any]:
+    """The list in a JSON file of the lake; none where there is no such file."""
+    try:
+        with file_system(lake, storage_options).open_input_stream(path) as stream:
+            return list(json.loads(stream.read()))
+    except FileNotFoundError:
+        return []
+
+
+def accept_removal(lake: str, version: int, storage_options: StorageOptions | None = None) -> None:
+    """Records that a version of bronze which took rows out may be read past."""
+    known = accepted_removals(lake, storage_options)
+    write_durably(lake, REMOVALS, json.dumps(sorted({*known, version})).encode(), storage_options)
+
+
+def interval(lake: str, storage_options: StorageOptions | None = None) -> float | None:
+    """Seconds between two batches of the job that ran last; None where it ran once, or none ever ran."""
+    try:
+        with file_system(lake, storage_options).open_input_stream(INTERVAL) as stream:
+            seconds = json.loads(stream.read()).get("seconds")
+    except (FileNotFoundError, ValueError):
+        return None
+    return None if seconds is None else float(seconds)

@@ -1,0 +1,139 @@
+"""A lake remembers the query that wrote its silver tables, so that no other state is ever put behind them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from pipelines.lake.file_systems import write_durably
+from pipelines.lake.tables import KINDS, Lake
+from pipelines.replication import Rules
+from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
+
+log = logging.getLogger("hwmark.run")
+
+
+class StateMismatch(RuntimeError):
+    """Silver and the checkpoint do not belong together, or the checkpoint cannot go on as asked."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One life of the streaming query: its id, its state's layout, and whether its first batch starts silver anew."""
+
+    query_id: str
+    buckets: int
+    shuffle_partitions: int
+    rules: dict[str, object]
+    rebuild: bool
+    source: str = "delta"
+    """How bronze is read; records without it are older than the choice."""
+
+    def checkpoint(self, lake: str) -> str:
+        return f"{lake.rstrip('/')}/{FOLDER}/{self.query_id}"
+
+
+def open_query(
+    lake: Lake, rules: Rules, buckets: int | None, shuffle_partitions: int, source: str, *, rebuild: bool
+) -> Query:
+    """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
+
+    `buckets`: None means those that the lake's state has, in a new one as many as shuffle partitions. Other rules than
+    those of the record apply from the next batch on, and are recorded. Raises StateMismatch where silver has rows that
+    the checkpoint at hand did not write, or its state has another layout, or rules that are not known here.
+    """
+    known = recorded(lake)
+    if known and not rebuild and _begun(lake, known):
+        asked = Query(
+            known.query_id, buckets or known.buckets, shuffle_partitions, asdict(rules), known.rebuild, source
+        )
+        _require_its_settings(known, asked)
+        if changed := changed_rules(known, rules):
+            _write(lake, asked)
+            log.warning("%s, from the next batch on: `run --rebuild` applies it throughout", "; ".join(changed))
+        return asked
+    # A rebuild that was killed before its first commit is still to be done.
+    rebuild = rebuild or (known is not None and known.rebuild)
+    if not rebuild and _written_kinds(lake):
+        raise _mismatch(lake, "has rows, and no record of the query that wrote them")
+    query = Query(uuid.uuid4().hex, buckets or shuffle_partitions, shuffle_partitions, asdict(rules), rebuild, source)
+    _write(lake, query)
+    return query
+
+
+def _begun(lake: Lake, query: Query) -> bool:
+    """Whether the query has a checkpoint, which must be the one that wrote silver."""
+    mine = any(lake.open(kind).transaction_version(query.query_id) is not None for kind in KINDS)
+    begun = _has_checkpoint(lake, query)
+    if mine and not begun:
+        raise _mismatch(lake, f"was written by query {query.query_id}, and its checkpoint is missing")
+    if begun and not mine and not query.rebuild and _written_kinds(lake):
+        raise _mismatch(lake, f"was not written by query {query.query_id} of {RECORD}")
+    return begun
+
+
+def _require_its_settings(known: Query, asked: Query) -> None:
+    for name, (before, now) in _differences(known, asked).items():
+        raise StateMismatch(
+            f"{name} is {now}, and this lake's state has {before}: set it to {before}, or `run --rebuild`"
+        )
+
+
+def _differences(known: Query, asked: Query) -> dict[str, tuple[object, object]]:
+    pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions", "source")}
+    return {name: (before, now) for name, (before, now) in pairs.items() if before != now}
+
+
+def changed_rules(known: Query, rules: Rules) -> list[str]:
+    """What is another rule than in the record, in words. Raises StateMismatch naming a rule that is not known here."""
+    before = asdict(rules_of(known.rules))
+    return [
+        f"rules.{name} is {value}, which was {before[name]}"
+        for name, value in asdict(rules).items()
+        if value != before[name]
+    ]
+
+
+def rules_of(recorded: Mapping[str, object]) -> Rules:
+    """Rules as they were recorded; one that is newer than the record has its default. Raises StateMismatch."""
+    unknown = sorted(set(recorded) - set(asdict(Rules())))
+    if unknown:
+        raise StateMismatch(
+            f"rules.{unknown[0]} of the lake's record is not known to this version: use the version of hwmark that "
+            "wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
+        )
+    return Rules(**recorded)  # type: ignore[arg-type]  # they were written from Rules
+
+
+def _mismatch(lake: Lake, why: str) -> StateMismatch:
+    return StateMismatch(f"silver of lake {lake.root} {why}: start it anew from bronze with `run --rebuild`")
+
+
+def _written_kinds(lake: Lake) -> list[str]:
+    """Silver tables that have rows."""
+    return [kind for kind in KINDS if kind != "quarantine" and lake.open(kind).file_uris()]
+
+
+def _has_checkpoint(lake: Lake, query: Query) -> bool:
+    return _is_file(lake, f"{FOLDER}/{query.query_id}/metadata")
+
+
+def _is_file(lake: Lake, path: str) -> bool:
+    from pyarrow.fs import FileType
+
+    return bool(lake.files().get_file_info(path).type == FileType.File)
+
+
+def recorded(lake: Lake) -> Query | None:
+    """The query that wrote this lake's silver tables, None where none did."""
+    if not _is_file(lake, RECORD):
+        return None
+    with lake.files().open_input_stream(RECORD) as stream:
+        return Query(**json.loads(stream.read()))
+
+
+def _write(lake: Lake, query: Query) -> None:
+    write_durably(lake.root, RECORD, json.dumps(asdict(query)).encode(), lake.storage_options)

@@ -1,0 +1,97 @@
+"""Facts as Parquet files in the folders of their tables, which are no part of them until the sink commits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+import pyarrow as pa
+
+from pipelines.lake.data_file import DataFile, Written
+from pipelines.lake.tables import HEALTH, Lake, declared
+from pipelines.streaming.sinks import gold
+
+ROW_GROUP = 1 << 18
+WRITTEN = "written"
+"""Among the kinds of facts: what a task tells the sink of files that it has written itself."""
+
+
+@dataclass
+class Told:
+    """What one task wrote: its files, first touched minute per cluster (microseconds), buckets that told health."""
+
+    files: list[Written] = field(default_factory=list)
+    touched: dict[str, int] = field(default_factory=dict)
+    health: int = 0
+
+    def add(self, more: Told) -> None:
+        """Takes in what was written besides."""
+        self.files += more.files
+        self.touched = gold.earliest((self.touched, more.touched))
+        self.health += more.health
+
+    def json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def of(cls, told: bytes) -> Told:
+        """The inverse of `json`."""
+        fields = json.loads(told)
+        return cls([Written(**file) for file in fields["files"]], fields["touched"], fields["health"])
+
+
+class FactFiles:
+    """One growing Parquet file per kind that has rows; inside `with`, an error removes them."""
+
+    def __init__(self, lake: Lake, row_group: int = ROW_GROUP) -> None:
+        self._lake, self._row_group = lake, row_group
+        self._told = Told()
+        self._outputs: dict[str, _Output] = {}
+
+    def __enter__(self) -> FactFiles:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error:
+            for output in self._outputs.values():
+                output.discard()
+
+    def add(self, kind: str, table: pa.Table) -> None:
+        """Rows of one kind from one bucket."""
+        if kind == HEALTH:
+            self._told.health += 1
+        elif kind == "minute_stats":
+            gold.touch(self._told.touched, table)
+        if len(table):
+            if kind not in self._outputs:
+                self._outputs[kind] = _Output(self._lake, kind, self._row_group)
+            self._outputs[kind].add(table)
+
+    def close(self) -> Told:
+        """Ends the files and says what they are."""
+        self._told.files = [output.close() for output in self._outputs.values()]
+        return self._told
+
+
+class _Output(DataFile):
+    """One growing Parquet file of one kind."""
+
+    def __init__(self, lake: Lake, kind: str, row_group: int) -> None:
+        super().__init__(lake.files(kind), kind, declared(kind).arrow())
+        self._row_group = row_group
+        self._waiting: list[pa.Table] = []
+
+    def add(self, table: pa.Table) -> None:
+        """A bucket has few rows of most kinds: those of several become one row group."""
+        self._waiting.append(table.select(self.schema.names).cast(self.schema))
+        if sum(map(len, self._waiting)) >= self._row_group:
+            self._flush()
+
+    def close(self) -> Written:
+        self._flush()
+        return super().close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self.write(pa.concat_tables(self._waiting), 2 * self._row_group)
+        self._waiting = []

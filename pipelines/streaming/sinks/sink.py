@@ -1,0 +1,121 @@
+"""The one sink of the query: Parquet straight from Arrow in the tasks, one commit per table in the driver's worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pipelines.lake.roles import verify_role
+from pipelines.lake.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, commit
+from pipelines.streaming.checkpoint import offsets
+from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
+from pipelines.streaming.sinks import gold
+from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, Told
+from pipelines.streaming.source.blobs import decode
+from pipelines.streaming.source.bronze_log import BronzeLog, versions_of
+
+FORMAT = "hwmark"
+
+
+@dataclass
+class TaskFiles(WriterCommitMessage, Told):
+    """What one task of the sink hands to the commit."""
+
+
+@dataclass(frozen=True)
+class SinkSettings:
+    """All that the sink knows: it runs in workers of its own and is told by options only."""
+
+    lake: str
+    query_id: str
+    buckets: int
+    overwrite_first: bool = False
+    storage_options: dict[str, str] = field(default_factory=dict)
+    role_token: str | None = None
+    rules: dict[str, object] = field(default_factory=dict)
+
+    def option(self) -> str:
+        return json.dumps(self.__dict__)
+
+
+class LakeSink(DataSource):
+    """`writeStream.format("hwmark").option("settings", SinkSettings(...).option())`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LakeWriter:
+        return LakeWriter(SinkSettings(**json.loads(self.options["settings"])))
+
+
+class LakeWriter(DataSourceStreamArrowWriter):
+    """Writes rows (kind, blob) of a micro-batch to the tables of the lake, once."""
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.settings = settings
+        self.lake = Lake(settings.lake, settings.storage_options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
+        """One Parquet file per kind that has rows; files that a task wrote before are handed on."""
+        told = TaskFiles()
+        with FactFiles(self.lake, ROW_GROUP) as files:
+            for kind, blob in _rows(iterator):
+                if kind == WRITTEN:
+                    told.add(Told.of(blob.to_pybytes()))
+                else:
+                    files.add(kind, decode(blob))
+            told.add(files.close())
+        return told
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """One commit per table that has something new; a table that has the batch already stays as it is.
+
+        What is committed is recorded first. A batch that is played again commits what is missing from that record;
+        the files of its own tasks are then in no table, and `maintain` removes them once they are old.
+        """
+        verify_role(self.settings.lake, ROLE, self.settings.role_token, self.settings.storage_options)
+        tasks = [m for m in messages if isinstance(m, TaskFiles)]
+        query_id, first = self.settings.query_id, self.settings.overwrite_first and batchId == 0
+        manifests = Manifests(self.lake, query_id)
+        planned = manifests.planned(batchId)
+        self._require_read(planned)
+        batch = manifests.settle(
+            replace(
+                planned,
+                rules=self.settings.rules,
+                files=[file for task in tasks for file in task.files],
+                touched=gold.earliest(task.touched for task in tasks),
+                health=sum(task.health for task in tasks) == self.settings.buckets,
+            )
+        )
+        for kind in KINDS:
+            if first or batch.of(kind):
+                commit(self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first)
+        if first:
+            for kind in MINUTES:
+                commit(self.lake, kind, [], query_id, batchId - 1, overwrite=True)
+        gold.add_minutes(self.lake, batch.touched, query_id, batchId)
+        if batch.health:
+            commit(self.lake, HEALTH, batch.of(HEALTH), query_id, batchId, overwrite=True)
+
+    def _require_read(self, planned: Manifest) -> None:
+        """Where delta-spark reads bronze: it has left nothing out of what the batch reads."""
+        if (versions := versions_of(planned.start, planned.end)) is not None:
+            accepted = offsets.accepted_removals(self.lake.root, self.lake.storage_options)
+            log = BronzeLog(self.lake.uri("replication_events"), self.lake.storage_options, accepted)
+            log.require_appends(versions.start, versions.stop - 1)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Leaves every file: Spark also calls this where a commit failed that some tables have already."""
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Buffer]]:
+    for batch in batches:
+        for kind, blob in zip(batch["kind"].to_pylist(), batch["blob"], strict=True):
+            yield kind, blob.as_buffer()

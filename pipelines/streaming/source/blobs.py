@@ -1,0 +1,108 @@
+"""Events to one Arrow blob per bucket and back: the only form in which rows pass through the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.telemetry import sources
+from pipelines.streaming.source.compact_encoding import narrow, widen
+from schemas import replication_events
+
+PACKED = pa.schema([("key", pa.int32()), ("kind", pa.string()), ("blob", pa.binary())])
+EVENTS, COVERAGE, FILES = "events", "coverage", "files"
+ROWS_PER_BLOB = 1 << 19
+
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+
+
+def encode(table: pa.Table) -> bytes:
+    """A table as an LZ4 Arrow IPC stream."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema, options=_LZ4) as stream:
+        stream.write_table(table)
+    blob: bytes = out.getvalue().to_pybytes()
+    return blob
+
+
+def decode(blob: bytes) -> pa.Table:
+    """The table of an `encode`d blob."""
+    return pa.ipc.open_stream(blob).read_all()
+
+
+def pack(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """Rows of PACKED for the events (bronze schema) of one task; bucket k goes under `keys[k]`.
+
+    Every bucket gets its own events, the broker-wide ones, and what all these events cover.
+    """
+    for events in _chunks(batches):
+        yield pack_table(events, keys)
+
+
+def pack_table(events: pa.Table, keys: Sequence[int]) -> pa.RecordBatch:
+    """Rows of PACKED for one table of events."""
+    blobs = _Blobs()
+    covered = sources.coverage(events)
+    broker_wide, *own = _by_bucket(events, len(keys))
+    for key, mine in zip(keys, own, strict=True):
+        blobs.add(key, COVERAGE, covered)
+        if len(broker_wide) or len(mine):
+            blobs.add(key, EVENTS, broker_wide, mine)
+    return blobs.batch()
+
+
+def unpack(kinds: Iterable[str], blobs: Iterable[bytes]) -> tuple[pa.Table, pa.Table]:
+    """Events (bronze columns in one piece each, names as dictionaries) and coverage of one bucket's packed rows."""
+    tables: dict[str, list[pa.Table]] = {EVENTS: [], COVERAGE: []}
+    for kind, blob in zip(kinds, blobs, strict=True):
+        tables[kind].append(decode(blob))
+    events = widen(tables[EVENTS]) if tables[EVENTS] else with_dictionaries(replication_events.ARROW.empty_table())
+    return events, pa.concat_tables(tables[COVERAGE] or [sources.COVERAGE.empty_table()])
+
+
+class _Blobs:
+    """Rows of PACKED whose blobs are written one behind the other, where Arrow leaves them."""
+
+    def __init__(self) -> None:
+        self._out = pa.BufferOutputStream()
+        self._rows: list[tuple[int, str]] = []
+        self._ends = [0]
+
+    def add(self, key: int, kind: str, *tables: pa.Table) -> None:
+        with pa.ipc.new_stream(self._out, tables[0].schema) as stream:
+            for table in tables:
+                stream.write_table(table)
+        self._rows.append((key, kind))
+        self._ends.append(self._out.tell())
+
+    def batch(self) -> pa.RecordBatch:
+        ends = pa.py_buffer(np.array(self._ends, dtype=np.int32))
+        blobs = pa.BinaryArray.from_buffers(pa.binary(), len(self._rows), [None, ends, self._out.getvalue()])
+        keys, kinds = (pa.array(c, f.type) for c, f in zip(zip(*self._rows, strict=True), PACKED, strict=False))
+        return pa.record_batch([keys, kinds, blobs], PACKED)
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(b) for b in waiting) >= ROWS_PER_BLOB:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if sum(len(b) for b in waiting):
+        yield pa.Table.from_batches(waiting)
+
+
+def _by_bucket(events: pa.Table, buckets: int) -> list[pa.Table]:
+    """The broker-wide events, then those of each bucket, in the order they came; all narrow."""
+    events = with_dictionaries(events)
+    bucket = assign(events, buckets) + 1
+    # Arrow counts where keys are few: it does not compare.
+    ordered = narrow(events).take(pc.array_sort_indices(pa.array(bucket)))
+    sizes = np.bincount(bucket, minlength=buckets + 1)
+    return [ordered.slice(end - size, size) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]

@@ -1,0 +1,84 @@
+"""The events of one data file of bronze, whoever wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.replication.events.columns import NAMED
+from pipelines.streaming.source.blobs import ROWS_PER_BLOB
+from pipelines.streaming.source.bronze_commits import Part
+from pipelines.streaming.source.bronze_log import BronzeLog
+from pipelines.streaming.source.compact_encoding import ALWAYS
+from pipelines.streaming.source.conform import conform, constant
+from pipelines.streaming.source.suitable import UnreadableFileError
+from schemas import replication_events
+
+LEGACY_TIMES = "INT96"
+"""How Spark writes times unless told otherwise: in UTC, without saying so."""
+
+
+def read(log: BronzeLog, part: Part, groups: Sequence[int] | None = None) -> Iterator[pa.Table]:
+    """Its events, or those of some row groups, in the types of `declared`: no columns without values.
+
+    Raises UnreadableFileError, and VersionVanishedError where the file is gone.
+    """
+    path, values = part
+    wanted = {name: value for name, value in values.items() if name in replication_events.ARROW.names}
+    with opened(log, path, NAMED) as parquet:
+        _require_columns(path, parquet, wanted)
+        if "topic" not in parquet.schema_arrow.names:
+            wanted.setdefault("topic", None)
+        legacy = any(column.physical_type == LEGACY_TIMES for column in _columns(parquet))
+        try:
+            for group in range(parquet.metadata.num_row_groups) if groups is None else groups:
+                told = _told(parquet.metadata.row_group(group))
+                for batch in parquet.iter_batches(ROWS_PER_BLOB, row_groups=[group], columns=told, use_threads=False):
+                    events = conform(pa.Table.from_batches([batch]), path, legacy)
+                    yield _with(events, wanted) if wanted else events
+        except (OSError, pa.ArrowException) as error:
+            raise UnreadableFileError(path, error) from error
+
+
+def opened(log: BronzeLog, path: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    """The file, its footer read. Raises as `read`."""
+    try:
+        file = log.opened(path)
+        metadata = pq.read_metadata(file)
+        present = [name for name in dictionaries if name in metadata.schema.names]
+        return pq.ParquetFile(file, metadata=metadata, read_dictionary=present, coerce_int96_timestamp_unit="us")
+    except FileNotFoundError as gone:
+        raise log.missing(path) from gone
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFileError(path, error) from error
+
+
+def _columns(parquet: pq.ParquetFile) -> Iterator[pq.ColumnSchema]:
+    return (parquet.schema.column(k) for k in range(len(parquet.schema)))
+
+
+def _require_columns(path: str, parquet: pq.ParquetFile, values: Mapping[str, str | None]) -> None:
+    there = {*parquet.schema_arrow.names, *values}
+    missing = [c.name for c in replication_events.TABLE.columns if not c.null and c.name not in there]
+    if missing:
+        raise UnreadableFileError(path, f"column {', '.join(missing)}: found none, expected one")
+
+
+def _with(events: pa.Table, values: Mapping[str, str | None]) -> pa.Table:
+    """The events with the columns that the file does not hold, in the declared order."""
+    present = {name: events[name] for name in events.column_names}
+    present |= {name: constant(name, value, len(events)) for name, value in values.items()}
+    return pa.table({name: present[name] for name in replication_events.ARROW.names if name in present})
+
+
+def _told(group: pq.RowGroupMetaData) -> list[str]:
+    """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed."""
+    empty = set()
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.statistics is not None and column.statistics.null_count == column.num_values:
+            empty.add(column.path_in_schema.split(".")[0])
+    present = {group.column(index).path_in_schema.split(".")[0] for index in range(group.num_columns)}
+    return [name for name in replication_events.ARROW.names if name in present - (empty - ALWAYS)]

@@ -1,0 +1,181 @@
+"""Bronze as a stream whose rows never enter the JVM: Parquet is read where it is packed, blobs go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pipelines.streaming.source.bronze_commits import File, Part
+from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, Offset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Spark starts a process that plans for every query: what only reading needs is imported where it reads.
+FORMAT = "hwmark-bronze"
+PACKED_SQL = "key int, kind string, blob binary"
+EVER = 1 << 62
+READ_BY_ALL = 4
+"""Up to so many tasks each reads all of a batch and keeps its own rows: decoding is cheaper than passing rows on."""
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time.
+
+    `accepted`, `skipped` and `closings` are those of `BronzeLog`.
+    """
+
+    uri: str
+    keys: list[int]
+    tasks: int
+    max_bytes: int
+    max_rows: int
+    storage_options: dict[str, str] = field(default_factory=dict)
+    accepted: list[int] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    closings: int = 0
+
+    def log(self) -> BronzeLog:
+        return BronzeLog(self.uri, self.storage_options, self.accepted, self.skipped, self.closings)
+
+    def option(self) -> str:
+        return json.dumps(self.__dict__)
+
+
+class BronzeSource(DataSource):
+    """`readStream.format("hwmark-bronze").option("settings", SourceSettings(...).option())`: rows of PACKED."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return PACKED_SQL
+
+    def streamReader(self, schema: StructType) -> BronzeReader:
+        return BronzeReader(SourceSettings(**json.loads(self.options["settings"])))
+
+
+@dataclass
+class Named(InputPartition):
+    """Files of a batch that every task reads for itself."""
+
+    files: list[Part]
+
+    def __init__(self, files: list[Part]) -> None:
+        self.files = files
+
+
+@dataclass
+class Share(InputPartition):
+    """What one task reads: files, and which row groups of each (None: all)."""
+
+    files: list[tuple[Part, list[int] | None]]
+
+    def __init__(self, files: list[tuple[Part, list[int] | None]]) -> None:
+        self.files = files
+
+
+class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are those of `BronzeLog`."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self.settings = settings
+        self.log = settings.log()
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:
+        return BEGINNING.json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.log.latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxBytes(self.settings.max_bytes)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        last = self.log.latest() if self._target is None else self._target
+        if isinstance(limit, ReadAllAvailable):
+            return self.log.advance(Offset(**start), last, EVER, EVER).json()
+        return self.log.advance(Offset(**start), last, self.settings.max_bytes, self.settings.max_rows).json()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        files = self.log.between(Offset(**start), Offset(**end))
+        if self.settings.tasks <= READ_BY_ALL:
+            return [Named([file.part for file in files])] if files else []
+        return shares(self.log, files, self.settings.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from pipelines.streaming.source.blobs import pack_table
+        from pipelines.streaming.source.file_references import refer
+
+        if isinstance(partition, Named):
+            yield refer(partition.files, self.settings.keys)
+            return
+        assert isinstance(partition, Share)
+        for events in tables(self.log, partition.files):
+            yield pack_table(events, self.settings.keys)
+
+
+def shares(log: BronzeLog, files: Sequence[File], tasks: int) -> list[Share]:
+    """The files spread over so many tasks by size; one that is too large for a task is cut by its row groups."""
+    fair = max(1, sum(f.size for f in files) // tasks)
+    units: list[tuple[int, str, int | None]] = []
+    for file in files:
+        if file.size <= fair:
+            units.append((file.size, file.path, None))
+        else:
+            units += [(size, file.path, group) for group, size in enumerate(_row_groups(log, file))]
+    made: list[dict[str, list[int] | None]] = [{} for _ in range(tasks)]
+    load = [0] * tasks
+    for size, path, group in sorted(units, key=lambda u: -u[0]):
+        least = load.index(min(load))
+        load[least] += size
+        groups = made[least].setdefault(path, None if group is None else [])
+        if groups is not None and group is not None:
+            groups.append(group)
+    parts = {file.path: file.part for file in files}
+    return [Share([(parts[p], g and sorted(g)) for p, g in share.items()]) for share in made if share]
+
+
+def _row_groups(log: BronzeLog, file: File) -> list[int]:
+    """Bytes of each row group."""
+    from pipelines.streaming.source.bronze_file import opened
+
+    with opened(log, file.path) as parquet:
+        return [parquet.metadata.row_group(k).total_byte_size for k in range(parquet.metadata.num_row_groups)]
+
+
+def tables(log: BronzeLog, files: Sequence[tuple[Part, list[int] | None]]) -> Iterator[pa.Table]:
+    """The events of these files, about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
+    import pyarrow as pa
+
+    from pipelines.streaming.source.blobs import ROWS_PER_BLOB
+    from pipelines.streaming.source.bronze_file import read
+
+    waiting: list[pa.Table] = []
+    for part, groups in files:
+        for events in read(log, part, groups):
+            if waiting and _apart(waiting, events):
+                yield pa.concat_tables(waiting, promote_options="default")
+                waiting = []
+            waiting.append(events)
+            if sum(map(len, waiting)) >= ROWS_PER_BLOB:
+                yield pa.concat_tables(waiting, promote_options="default")
+                waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting, promote_options="default")
+
+
+def _apart(waiting: Sequence[pa.Table], events: pa.Table) -> bool:
+    """Whether many rows would get columns that hold nothing for them: see `pipelines.lake.row_groups`."""
+    from pipelines.lake.row_groups import WORTH
+
+    return sum(map(len, [*waiting, events])) >= WORTH and events.column_names != waiting[0].column_names

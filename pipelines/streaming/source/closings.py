@@ -1,0 +1,39 @@
+"""Closing rows that lie beside bronze, as another engine writes that: files of the lake that the job reads last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.lake.file_systems import file_system
+
+SOURCE = "hwmark/drain"
+"""The source whose `closed` rows say that a cluster's telemetry is complete."""
+OURS = "_run/"
+"""Where the job keeps files of its own, below the lake."""
+
+
+def closing_path(number: int) -> str:
+    """Where the closing rows of the k-th drain lie."""
+    return f"{OURS}closing/{number}.parquet"
+
+
+def count_closings(lake: str, storage_options: Mapping[str, str] | None = None) -> int:
+    """How many such files there are."""
+    from pyarrow.fs import FileSelector
+
+    folder = closing_path(0).rpartition("/")[0]
+    found = file_system(lake, storage_options).get_file_info(FileSelector(folder, allow_not_found=True))
+    return sum(entry.base_name.endswith(".parquet") and entry.base_name[0] != "." for entry in found)
+
+
+def closings(lake: str, storage_options: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Their rows."""
+    rows: list[dict[str, Any]] = []
+    files = file_system(lake, storage_options)
+    for number in range(count_closings(lake, storage_options)):
+        import pyarrow.parquet as pq
+
+        with files.open_input_file(closing_path(number)) as file:
+            rows += pq.read_table(file).to_pylist()
+    return rows

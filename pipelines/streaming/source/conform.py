@@ -1,0 +1,75 @@
+"""Events as anyone wrote them, in the types that are declared: cast without loss, or refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.streaming.source.compact_encoding import declared
+from pipelines.streaming.source.suitable import NAIVE, UnreadableFileError
+from schemas import replication_events
+
+
+def conform(events: pa.Table, path: str, legacy_times: bool = False) -> pa.Table:
+    """The same rows in the types of `declared`; columns that are not there stay away.
+
+    `path`: the file they are from, for the error. `legacy_times`: times are Spark's INT96, which are in UTC and do not
+    say so. Raises UnreadableFileError where a value would change.
+    """
+    for at, field in enumerate(events.schema):
+        kind = declared(replication_events.ARROW.field(field.name))
+        if field.type != kind:
+            events = events.set_column(at, field.name, _cast(events[field.name], kind, path, field.name, legacy_times))
+    return events
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, path: str, name: str, legacy_times: bool) -> pa.ChunkedArray:
+    try:
+        if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
+            return _time(column, kind, legacy_times)
+        if pa.types.is_dictionary(kind):
+            return _text(column).dictionary_encode()
+        if pa.types.is_string(kind):
+            return _text(column)
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        found = f"column {name}: found {column.type}, expected {_plain(kind)} ({error})"
+        raise UnreadableFileError(path, found) from error
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text of any of Arrow's types as its plain one."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or _is_view(column.type)):
+        raise pa.ArrowTypeError("no text")
+    return column.cast(pa.string())
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind))
+
+
+def _time(column: pa.ChunkedArray, kind: pa.DataType, legacy_times: bool) -> pa.ChunkedArray:
+    """Times in microseconds, those in nanoseconds floored."""
+    if column.type.tz is None and not legacy_times:
+        raise pa.ArrowTypeError(NAIVE)
+    if column.type.unit == "ns":
+        column = pc.floor_temporal(column, unit="microsecond")
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return column.cast(kind)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def constant(name: str, told: str | None, rows: int) -> pa.ChunkedArray:
+    """A column that the table is partitioned by, which no file holds; `told` is its value in Delta's log."""
+    kind = declared(replication_events.ARROW.field(name))
+    value = pa.scalar(told or None, pa.string())
+    if pa.types.is_dictionary(kind):
+        column = pa.repeat(value, rows).dictionary_encode()
+    else:
+        column = pa.repeat(value.cast(kind), rows)
+    return pa.chunked_array([column], kind)

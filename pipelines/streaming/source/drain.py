@@ -1,0 +1,62 @@
+"""The closing row: makes final what every source of a cluster has told so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.lake.bronze import append_events, opened, read_events
+from pipelines.lake.engines import other_engine
+from pipelines.lake.file_systems import write_durably
+from pipelines.streaming.source.closings import SOURCE, closing_path, closings, count_closings
+from schemas import replication_events
+
+
+def close_sources(lake: str, storage_options: Mapping[str, str] | None = None) -> int:
+    """Appends one closing `progress` row per cluster to bronze, at the largest time told; returns how many.
+
+    Where another engine writes bronze the rows go into a file of the job's own, which it reads last.
+    """
+    told = read_events(lake, columns=["cluster", "source_id", "ts"], storage_options=storage_options)
+    if not len(told):
+        return 0
+    told = told.append_column("closing", pc.cast(pc.equal(told["source_id"], SOURCE), pa.int64()))
+    clusters = told.group_by("cluster").aggregate([("ts", "max"), ("closing", "sum")]).sort_by("cluster")
+    beside = closings(lake, storage_options)
+    before = [row["cluster"] for row in beside]
+    rows = [
+        closing_row(row["cluster"], row["ts_max"], row["closing_sum"] + before.count(row["cluster"]))
+        for row in clusters.to_pylist()
+    ]
+    closing = pa.Table.from_pylist(rows, replication_events.ARROW)
+    if other_engine(opened(lake, storage_options)) is None:
+        version = sum(row["source_seq"] for row in rows)
+        append_events(lake, closing, app_id=SOURCE, version=version, storage_options=storage_options)
+    else:
+        import pyarrow.parquet as pq
+
+        out = pa.BufferOutputStream()
+        pq.write_table(closing, out)
+        path = closing_path(count_closings(lake, storage_options))
+        write_durably(lake, path, out.getvalue().to_pybytes(), storage_options)
+    return len(rows)
+
+
+def closing_row(cluster: str, ts: object, number: int) -> dict[str, Any]:
+    """The row that tells the reconstruction to make final what it was told until `ts`."""
+    return {
+        "cluster": cluster,
+        "source_id": SOURCE,
+        "source_epoch": 0,
+        "source_seq": number,
+        "seq": number,
+        "ts": ts,
+        "broker_id": -1,
+        "event_type": "progress",
+        "partition": -1,
+        "level": 0,
+        "detail": "closed",
+    }

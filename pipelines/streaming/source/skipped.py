@@ -1,0 +1,129 @@
+"""Going on without a data file of bronze that cannot be read: it is taken out by name, and bronze tells of the gap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import UsageError, nearest
+from pipelines.lake.bronze import committed, opened
+from pipelines.lake.engines import MARK
+from pipelines.lake.file_systems import file_system, write_durably
+from pipelines.streaming.checkpoint.offsets import FOLDER, read_list
+from pipelines.streaming.source.bronze_file import read
+from pipelines.streaming.source.bronze_log import BronzeLog, VersionVanishedError
+from pipelines.streaming.source.suitable import UnreadableFileError
+from schemas import replication_events
+
+SOURCE, SKIPPED = "hwmark/skipped", "skipped"
+RECORD = f"{FOLDER}/skipped.json"
+KEPT_BELOW = f"{FOLDER}/skipped"
+
+StorageOptions = Mapping[str, str]
+Row = Mapping[str, Any]
+
+
+def skipped(lake: str, storage_options: StorageOptions | None = None) -> list[str]:
+    """The files of bronze that are not read, by their paths below the table's folder."""
+    return [str(path) for path in read_list(lake, RECORD, storage_options)]
+
+
+def skip_file(lake: str, path: str, storage_options: StorageOptions | None = None) -> str:
+    """Takes a file out of bronze, keeps it below the lake, and appends a `lost` row per broker; says what it did.
+
+    Raises UsageError where bronze has no such file. What was done in part is done to the end by the next call.
+    """
+    log = BronzeLog(opened(lake, storage_options).table_uri.rstrip("/"), storage_options)
+    last = log.latest()
+    present = {file.path: file for file in log.files(last, last)}
+    known = skipped(lake, storage_options)
+    if path not in present and path not in known:
+        raise UsageError(f"bronze of lake {lake} has no file {path}; {nearest(path, present)}")
+    brokers = _brokers(log, [file.part for file in present.values() if file.path not in {path, *known}])
+    # In this order: whoever is stopped in between has recorded the gap, or still reads the file.
+    _append_lost_rows(lake, path, brokers, storage_options)
+    write_durably(lake, RECORD, json.dumps(sorted({*known, path})).encode(), storage_options)
+    if path in present:
+        _take_out(lake, path, storage_options)
+    places = (
+        ", ".join(sorted({f"broker {row['broker_id']} of {row['cluster']}" for row in brokers})) or "no broker known"
+    )
+    return f"file {path} is no part of bronze any more and lies in {KEPT_BELOW}; what it held is a gap of {places}"
+
+
+def _brokers(log: BronzeLog, parts: Sequence[Any]) -> list[Row]:
+    """The brokers of every cluster in the files that can be read, and the largest time of the cluster."""
+    largest = [
+        events.group_by(["cluster", "broker_id"]).aggregate([("ts", "max")])
+        for part in parts
+        for events in _readable(log, part)
+    ]
+    if not largest:
+        return []
+    times = pa.concat_tables(largest)
+    latest = times.group_by("cluster").aggregate([("ts_max", "max")]).rename_columns(["cluster", "ts_max"])
+    ids = times.filter(pc.greater_equal(times["broker_id"], 0)).group_by(["cluster", "broker_id"]).aggregate([])
+    brokers = ids.join(latest, "cluster").sort_by([("cluster", "ascending"), ("broker_id", "ascending")])
+    return list(brokers.to_pylist())
+
+
+def _readable(log: BronzeLog, part: Any) -> Iterator[pa.Table]:
+    """The events of a file as far as it can be read; the rest is skipped by a call of its own."""
+    try:
+        for events in read(log, part):
+            columns = events.select(["cluster", "broker_id", "ts"])
+            yield columns.set_column(0, "cluster", columns["cluster"].cast(pa.string()))
+    except (UnreadableFileError, VersionVanishedError):
+        return
+
+
+def _take_out(lake: str, path: str, storage_options: StorageOptions | None) -> None:
+    """Moves the file away and removes it from the table, with others that are skipped already.
+
+    Raises UsageError where the table has lost other files, too.
+    """
+    table, files = opened(lake, storage_options), file_system(lake, storage_options)
+    gone = set(table.repair(dry_run=True)["files_removed"]) - set(skipped(lake, storage_options))
+    if gone:
+        raise UsageError(f"bronze of lake {lake} has lost other files, too: skip {sorted(gone)[0]} as well")
+    source = f"{replication_events.TABLE.path}/{path}"
+    if files.get_file_info(source).is_file:
+        target = f"{KEPT_BELOW}/{path}"
+        files.create_dir(target.rpartition("/")[0], recursive=True)
+        files.move(source, target)
+    table.repair()
+
+
+def _append_lost_rows(lake: str, path: str, brokers: Sequence[Row], options: StorageOptions | None) -> None:
+    """One `lost` row per broker, once for each file."""
+    writer = f"{SOURCE}/{path}"
+    if committed(lake, [writer], options)[writer] is not None:
+        return
+    from deltalake import CommitProperties, Transaction, write_deltalake
+
+    table = opened(lake, options)
+    there = [field.name for field in table.schema().fields if field.name in replication_events.ARROW.names]
+    events = pa.Table.from_pylist([_lost(path, row) for row in brokers], replication_events.ARROW)
+    once = CommitProperties(custom_metadata={MARK: SKIPPED}, app_transactions=[Transaction(writer, 0)])
+    write_deltalake(table, events.select(there), mode="append", commit_properties=once)
+
+
+def _lost(path: str, row: Row) -> dict[str, Any]:
+    source = f"{SOURCE}/{path}/{row['broker_id']}"
+    return {
+        "cluster": row["cluster"],
+        "source_id": source,
+        "source_epoch": 0,
+        "source_seq": 0,
+        "seq": 0,
+        "ts": row["ts_max"],
+        "broker_id": row["broker_id"],
+        "event_type": "lost",
+        "partition": -1,
+        "level": 0,
+        "detail": f"an unknown number of rows: file {path} was skipped",
+    }

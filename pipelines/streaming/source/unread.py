@@ -1,0 +1,115 @@
+"""What bronze holds that the streaming job has not read, by cluster: without Spark, on a disk or an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines.lake.delta_log import commits, count_rows
+from pipelines.lake.file_systems import StorageOptions
+from pipelines.streaming.checkpoint.offsets import committed_offset
+from pipelines.streaming.source.bronze_commits import File, added, removes_rows
+from pipelines.streaming.source.bronze_log import BronzeLog, Offset, VersionVanishedError
+from pipelines.streaming.source.suitable import UnreadableFileError
+from schemas import replication_events
+
+TRUSTED = 32
+"""Statistics may cut off names that are as long."""
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What the job has yet to read of one cluster: events, and when (wall clock) the oldest were committed."""
+
+    events: int
+    oldest: datetime
+
+
+@dataclass(frozen=True)
+class Bronze:
+    """The clusters of bronze, and what the job has yet to read of each that has such."""
+
+    clusters: frozenset[str] = frozenset()
+    backlogs: Mapping[str, Backlog] | None = None
+
+    def backlog(self, cluster: str) -> Backlog | None:
+        return (self.backlogs or {}).get(cluster)
+
+
+def bronze_of(lake: str, storage_options: StorageOptions | None = None) -> Bronze:
+    """The clusters in bronze, and the backlogs of the job. Nothing where there is no bronze."""
+    from deltalake import DeltaTable
+
+    uri, options = f"{lake.rstrip('/')}/{replication_events.TABLE.path}", dict(storage_options or {})
+    if not DeltaTable.is_deltatable(uri, storage_options=options):
+        return Bronze()
+    last, log = DeltaTable(uri, storage_options=options).version(), BronzeLog(uri, options)
+    present = log.files(last, last)
+    named = {name for file in present for name in file.clusters if name and len(name) < TRUSTED}
+    backlogs = _backlogs(log, _unread(log, present, committed_offset(lake, options), last), named)
+    return Bronze(frozenset(named | backlogs.keys()), backlogs)
+
+
+def _unread(log: BronzeLog, present: list[File], offset: Mapping[str, Any] | None, last: int) -> list[File]:
+    """The files behind a committed offset; where the log does not have them any more, all there are."""
+    if offset is None:
+        return present
+    try:
+        return list(_behind(log, _offset(offset), last))
+    except (FileNotFoundError, VersionVanishedError):
+        return present
+
+
+def _offset(offset: Mapping[str, Any]) -> Offset:
+    """An offset of either source; Delta's own order of the files in a version is not known, so it counts as unread."""
+    if "reservoirVersion" not in offset:
+        return Offset(**offset)
+    version = int(offset["reservoirVersion"])
+    return Offset(version if offset["isStartingVersion"] else 0, version)
+
+
+def _behind(log: BronzeLog, at: Offset, last: int) -> Iterator[File]:
+    """The files of the versions from an offset on; also of those that the job refuses until they are accepted."""
+    first, skipped = at.version, at.index
+    if first == at.snapshot:
+        yield from log.files(first, first)[skipped:]
+        first, skipped = first + 1, 0
+    for commit in commits(log.uri, range(first, last + 1), log.storage_options):
+        yield from added(commit, accepted=removes_rows(commit))[skipped:]
+        skipped = 0
+
+
+def _backlogs(log: BronzeLog, files: Iterable[File], clusters: Collection[str]) -> dict[str, Backlog]:
+    found: dict[str, Backlog] = {}
+    for file in files:
+        at = datetime.fromtimestamp(file.committed_ms / 1000, UTC)
+        for cluster, events in _events(log, file, clusters).items():
+            known = found.get(cluster, Backlog(0, at))
+            found[cluster] = Backlog(known.events + events, min(known.oldest, at))
+    return found
+
+
+def _events(log: BronzeLog, file: File, clusters: Collection[str]) -> dict[str, int]:
+    """How many events of each cluster a file holds; by its statistics where they name one cluster.
+
+    One that cannot be read holds an event at least of every cluster that its statistics name, or else of all
+    `clusters` of bronze. Raises UnreadableFileError where none is known.
+    """
+    least, largest = file.clusters
+    known = least is not None and least == largest and (len(least) < TRUSTED or "cluster" in dict(file.values))
+    if known and file.rows >= 0:
+        return {str(least): file.rows}
+    try:
+        if known:
+            return {str(least): count_rows(log.opened(file.path))}
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(log.opened(file.path)) as parquet:
+            counted = parquet.read(columns=["cluster"])["cluster"].value_counts().to_pylist()
+    except (OSError, ValueError) as error:
+        if not (affected := {name for name in file.clusters if name} or clusters):
+            raise UnreadableFileError(file.path, error) from error
+        return dict.fromkeys(affected, max(1, file.rows))
+    return {row["values"]: row["counts"] for row in counted}

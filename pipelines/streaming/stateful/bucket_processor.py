@@ -1,0 +1,148 @@
+"""One bucket's reconstruction as a stateful operator: packed events in, facts as blobs out, state in one blob."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from pipelines.lake.tables import Lake
+    from pipelines.replication import Facts, Reconstructor, Rules
+    from pipelines.streaming.source.file_references import BucketRows
+
+# Spark asks a process of its own, at the start of every query, for nothing but the name of the state: what
+# reconstruction needs is imported where it is done.
+STATE = "blob binary, health_at bigint"
+OUTPUT = "kind string, blob binary"
+HEALTH = "partition_health"
+
+
+class BucketProcessor(StatefulProcessor):
+    """Feeds one bucket's `Reconstructor` with each micro-batch; `health_every`: seconds, 0: every batch."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        keys: Sequence[int],
+        health_every: float,
+        lake: Lake,
+        tasks: int,
+        reconstructor: type[Reconstructor] | None = None,
+        pending: tuple[int, Rules] | None = None,
+    ) -> None:
+        """`pending`: a batch that is played again, and the rules under which its facts were recorded."""
+        self._rules, self._keys = asdict(rules), list(keys)
+        self._pending = None if pending is None else (pending[0], asdict(pending[1]))
+        self._health_every = health_every
+        self._lake, self._tasks = (lake.root, dict(lake.storage_options)), tasks
+        self._reconstructor = reconstructor
+        self._rows: BucketRows | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getValueState("bucket", STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Rows (kind, blob) of the facts that are now final, and of the bucket's health when it is due."""
+        import pandas as pd
+
+        kinds, blobs, at = _gathered(rows)
+        # `get` once and never `exists`: each is a round trip to the JVM.
+        held = self._state.get()
+        reconstructor = self._restored(key[0], held, _batch_id())
+        events, coverage = self._received(self._keys.index(key[0]), kinds, blobs)
+        facts = reconstructor.update(events, coverage, _batch_id())
+        out = _facts(facts, at)
+        health_at = held[1] if held else 0
+        if self._due(at, health_at):
+            out[HEALTH] = reconstructor.health()
+            health_at = at
+        self._state.update((reconstructor.snapshot(), health_at))
+        told = self._handed_on(out)
+        yield pd.DataFrame({"kind": list(told), "blob": list(told.values())})
+
+    def close(self) -> None:
+        pass
+
+    def _restored(self, key: int, held: tuple[Any, ...] | None, batch_id: int) -> Reconstructor:
+        from pipelines.replication import Reconstructor, Rules
+
+        kind = self._reconstructor or Reconstructor
+        again = self._pending is not None and batch_id <= self._pending[0]
+        rules = Rules(**(self._pending[1] if again and self._pending else self._rules))
+        if held:
+            return kind.restore(bytes(held[0]), rules)
+        return kind(rules, bucket=self._keys.index(key), buckets=len(self._keys))
+
+    def _received(self, bucket: int, kinds: list[str], blobs: list[bytes]) -> tuple[pa.Table, pa.Table]:
+        """Events and coverage, which came as they are or as the names of the files that hold them."""
+        from pipelines.lake.tables import Lake
+        from pipelines.streaming.source.blobs import FILES, unpack
+        from pipelines.streaming.source.file_references import BucketRows
+
+        if FILES not in kinds:
+            return unpack(kinds, blobs)
+        if self._rows is None:
+            lake = Lake(*self._lake)
+            self._rows = BucketRows(lake.uri("replication_events"), lake.storage_options, len(self._keys), self._tasks)
+        return self._rows.of(bucket, blobs[0])
+
+    def _handed_on(self, facts: dict[str, pa.Table]) -> dict[str, bytes]:
+        """A task of one bucket writes its files itself; the facts of several are for the sink to put together."""
+        from pipelines.lake.tables import Lake
+        from pipelines.streaming.sinks.fact_files import WRITTEN, FactFiles
+        from pipelines.streaming.source.blobs import encode
+
+        if len(self._keys) > self._tasks:
+            return {kind: encode(table) for kind, table in facts.items()}
+        with FactFiles(Lake(*self._lake)) as files:
+            for kind, table in facts.items():
+                files.add(kind, table)
+            return {WRITTEN: files.close().json()}
+
+    def _due(self, at: int, last: int) -> bool:
+        """All buckets see the same times, so all are due in the same batch."""
+        every = int(self._health_every * 1e6)
+        return not every or at // every > last // every
+
+
+def _gathered(frames: Iterator[pd.DataFrame]) -> tuple[list[str], list[bytes], int]:
+    kinds: list[str] = []
+    blobs: list[bytes] = []
+    at = 0
+    for frame in frames:
+        kinds += frame["kind"].tolist()
+        blobs += frame["blob"].tolist()
+        at = int(frame["at"].iloc[0])
+    return kinds, blobs, at
+
+
+def _facts(facts: Facts, at: int) -> dict[str, pa.Table]:
+    """The tables with rows; what is set aside gets the batch's wall-clock time, the same when it is replayed."""
+    import pyarrow as pa
+
+    from schemas import quarantine
+
+    tables = {name: table for name, table in facts.tables().items() if len(table)}
+    if "quarantine" in tables:
+        rows = tables["quarantine"]
+        when = pa.array(
+            [datetime.fromtimestamp(at / 1e6, UTC)] * len(rows), quarantine.ARROW.field("quarantined_at").type
+        )
+        tables["quarantine"] = rows.set_column(rows.column_names.index("quarantined_at"), "quarantined_at", when)
+    return tables
+
+
+def _batch_id() -> int:
+    context = TaskContext.get()
+    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    if number is None:
+        raise RuntimeError("Spark did not tell the worker which micro-batch it works on")
+    return int(number)
