@@ -19,6 +19,7 @@ from pipelines.replication.events.columns import CODE, RARE, VOID, Columns, colu
 from pipelines.replication.events.packed_rows import SERIAL, Fields, Packing, pack, sort_segments, tally
 from pipelines.replication.events.row_slices import Bits, Piece
 from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.facts.tables import SCHEMAS, table
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import SERIES
 
