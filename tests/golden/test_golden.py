@@ -1,0 +1,56 @@
+"""What the program gives and keeps is byte for byte what digests.json says: see outputs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.golden import outputs
+
+KNOWN: dict[str, str] = json.loads(outputs.DIGESTS.read_text())
+
+
+def differences(known: dict[str, str], computed: dict[str, str]) -> list[str]:
+    """What to say of each entry that is not as the file has it."""
+    told = {
+        "differs": [name for name in known if name in computed and known[name] != computed[name]],
+        "is in the file and no longer computed": known.keys() - computed.keys(),
+        "is computed and not in the file": computed.keys() - known.keys(),
+    }
+    return [f"{name} {words}" for words, names in told.items() for name in sorted(names)]
+
+
+@pytest.mark.parametrize("group", outputs.GROUPS)
+def test_outputs_are_those_of_the_file(group: str) -> None:
+    known = {name: digest for name, digest in KNOWN.items() if name.startswith(f"{group}/")}
+    found = differences(known, outputs.digests(group))
+    assert not found, f"{len(found)} of {len(known)} entries:\n" + "\n".join(found)
+
+
+def test_no_entry_of_the_file_is_of_no_group() -> None:
+    """Within a group the test above names those that nothing computes."""
+    assert [name for name in KNOWN if name.partition("/")[0] not in outputs.GROUPS] == []
+
+
+def test_the_file_is_as_it_is_written() -> None:
+    assert outputs.DIGESTS.read_text() == json.dumps(KNOWN, indent=1, sort_keys=True) + "\n"
+
+
+def test_who_goes_on_from_a_snapshot_of_the_folder_tells_what_an_unbroken_run_tells() -> None:
+    places = [f"{name}/second half/" for name in outputs.BEGUN]
+    facts = {
+        group: {place: digest for name, digest in KNOWN.items() if (place := name.removeprefix(f"{group}/")) != name}
+        for group in ("snapshots", "continued")
+    }
+    for place in places:
+        unbroken, continued = (
+            {name: digest for name, digest in facts[group].items() if name.startswith(place)} for group in facts
+        )
+        assert unbroken
+        assert continued == unbroken
+
+
+def test_every_snapshot_of_the_folder_is_used() -> None:
+    names = {f"{name}.{bucket}.xz" for name in outputs.BEGUN for bucket in range(outputs.cut()[name].buckets)}
+    assert {file.name for file in outputs.SNAPSHOTS.iterdir()} == names
