@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "Reconstructor", "Rules", "replay"]
 
-_HOME = {"Facts": "facts", "Reconstructor": "reconstructor", "Rules": "rules", "replay": "reconstructor"}
+_HOME = {"Facts": "facts.tables", "Reconstructor": "reconstructor", "Rules": "rules", "replay": "reconstructor"}
 
 
 def __getattr__(name: str) -> Any:

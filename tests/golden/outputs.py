@@ -36,26 +36,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from generators import traces
-from generators.brokerlogs import reading
-from generators.brokerlogs.coalesce import longest
-from generators.brokerlogs.controllerlog import METADATA_LOG
 from generators.brokerlogs.ingest import ingest_logs, read_logs
-from generators.brokerlogs.ledger import Ledger
-from generators.brokerlogs.parser import SourceParser
-from generators.lake import read_events
-from generators.lock import hold
+from generators.brokerlogs.messages.controller_state import METADATA_LOG
+from generators.brokerlogs.parsing.parser import SourceParser
+from generators.brokerlogs.tailing import session
+from generators.brokerlogs.tailing.checkpoints import Ledger
+from generators.brokerlogs.tailing.coalesce import longest
+from generators.recordings import traces
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.scenarios import SCENARIOS
 from generators.simulator.telemetry.faults import arrivals, strike
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
+from pipelines.commands.simulate import scenario
+from pipelines.commands.simulate.plan import Plan, plan
+from pipelines.commands.simulate.run import run
+from pipelines.commands.simulate.sinks import LogFiles, Rested, new_writer
+from pipelines.lake import tables
+from pipelines.lake.bronze import read_events
+from pipelines.lake.roles import hold
 from pipelines.replication import Reconstructor, Rules, replay
-from pipelines.replication.buckets import assign, owner
-from pipelines.replication.facts import Facts
-from pipelines.replication.history import PartitionHistory, TermSeen
-from pipelines.replication.lanes import (
+from pipelines.replication.events.sharding import assign, owner
+from pipelines.replication.facts.tables import Facts
+from pipelines.replication.partition.history import PartitionHistory, TermSeen
+from pipelines.replication.state.snapshot import Rest
+from pipelines.replication.telemetry.sources import COVERAGE, DRAIN, coverage
+from pipelines.replication.term.layout import (
     APART,
     ASKED,
     HEARD,
@@ -68,19 +75,16 @@ from pipelines.replication.lanes import (
     REPLICAS,
     SERIES,
 )
-from pipelines.replication.snapshot import Rest
-from pipelines.replication.sources import COVERAGE, DRAIN, coverage
 from pipelines.settings import Simulate
-from pipelines.simulate import scenario
-from pipelines.simulate.plan import Plan, plan
-from pipelines.simulate.run import run
-from pipelines.simulate.sinks import LogFiles, Rested, new_writer
-from pipelines.streaming import bronze_source, checkpoint, closings, fact_files, packing, sink, skipped, tables
-from pipelines.streaming.bronze_log import Offset
-from pipelines.streaming.bucket_processor import OUTPUT, STATE, BucketProcessor
-from pipelines.streaming.identity import Query
-from pipelines.streaming.manifest import Manifest
-from pipelines.streaming.numbering import bucket_keys
+from pipelines.streaming.checkpoint import offsets as checkpoint
+from pipelines.streaming.checkpoint.manifest import Manifest
+from pipelines.streaming.checkpoint.query import Query
+from pipelines.streaming.sinks import fact_files, sink
+from pipelines.streaming.source import blobs as packing
+from pipelines.streaming.source import bronze_source, closings, skipped
+from pipelines.streaming.source.bronze_log import Offset
+from pipelines.streaming.stateful.bucket_keys import bucket_keys
+from pipelines.streaming.stateful.bucket_processor import OUTPUT, STATE, BucketProcessor
 from schemas import replication_events
 from tests.unit.replication import history_cases as cases
 
@@ -450,7 +454,7 @@ def ingests() -> Iterator[Output]:
                 stop = _Stop(0 if step == "at the end" else 3)
                 with ExitStack() as patches:
                     for key, value in small.items() if step != "at the end" else ():
-                        patches.enter_context(patch.object(reading, key, value))
+                        patches.enter_context(patch.object(session, key, value))
                     ingest_logs(
                         [traces.path(name)], cluster=name, lake=lake, stop=stop.event, on_progress=stop.round_done
                     )
