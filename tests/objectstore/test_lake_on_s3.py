@@ -36,7 +36,7 @@ LOGS = traces.path("unclean_election") / "broker-1"
 
 HOLD = """
 import json, sys
-from generators.lock import hold
+from pipelines.lake.roles import hold
 with hold(sys.argv[1], "run", json.loads(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.read()

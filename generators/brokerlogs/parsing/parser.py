@@ -79,8 +79,10 @@ class SourceParser:
         self._lines = WholeLines()
         self._waiting = b""
         self._taken: list[int] = []
-        self._decided = np.array([(-1, 0, 0, 0, -1, -1)], STATE)
-        self._source = np.array([(0, 0, 0, -1 if broker_id is None else broker_id)], SOURCE)
+        # Zeros first: the bytes between fields are kept, too, and would be whatever lay in memory.
+        self._decided, self._source = np.zeros(1, STATE), np.zeros(1, SOURCE)
+        self._decided[0] = (-1, 0, 0, 0, -1, -1)
+        self._source[0] = (0, 0, 0, -1 if broker_id is None else broker_id)
 
     @property
     def report(self) -> ParseReport:

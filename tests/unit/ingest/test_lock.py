@@ -14,7 +14,7 @@ from pipelines.lake.roles import NotLockable, RoleHeld, hold, verify_role
 
 HOLD = """
 import sys
-from generators.lock import hold
+from pipelines.lake.roles import hold
 with hold(sys.argv[1], "run"):
     print("held", flush=True)
     sys.stdin.read()
