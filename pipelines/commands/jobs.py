@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pipelines.commands.known import require_lake
 from pipelines.setup import jars_dir
 
 if TYPE_CHECKING:
@@ -37,13 +36,7 @@ def spark_session(settings: Settings) -> SparkSession:
     )
 
 
-def existing_lake(settings: Settings) -> Settings:
-    """The settings, where their lake exists. Raises UsageError: only who writes events creates a lake."""
-    require_lake(settings.lake.path, settings.lake.storage_options)
-    return settings
-
-
-def reconstruct(
+def run(
     settings: Settings,
     on_batch: Callable[[Batch], None],
     on_slow: Callable[[InFlight], None] | None = None,
@@ -55,10 +48,10 @@ def reconstruct(
     skip_files: Sequence[str] = (),
 ) -> RunSummary:
     """The streaming job: to the end of the data, or on and on."""
-    from pipelines.streaming.job import run
+    from pipelines.streaming import job
 
     chosen = settings.run
-    return run(
+    return job.run(
         settings.lake.path,
         settings.rules.rules(),
         once=once,
@@ -82,11 +75,11 @@ def reconstruct(
     )
 
 
-def judge(settings: Settings, now: datetime | None = None) -> CheckSummary:
+def check(settings: Settings, now: datetime | None = None) -> CheckSummary:
     """The quality suites over what is new at `now` of the wall clock; Spark is started only when something is."""
-    from pipelines.quality.check import check
+    from pipelines.quality import check as quality
 
-    return check(
+    return quality.check(
         settings.lake.path,
         now=now,
         spark=lambda: spark_session(settings),

@@ -12,7 +12,7 @@ from time import sleep
 import boto3
 import pytest
 
-from pipelines.commands.maintain import maintain
+from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
 from pipelines.replication import replay

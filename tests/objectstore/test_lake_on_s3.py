@@ -16,7 +16,7 @@ from generators.brokerlogs import ingest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.recordings import traces
 from pipelines.cli import app
-from pipelines.commands.maintain import maintain
+from pipelines.commands.maintain.command import maintain
 from pipelines.lake import lease
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.file_systems import file_system, object_store

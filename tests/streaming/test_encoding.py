@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.commands.maintain import maintain
+from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, bronze
 from pipelines.lake.tables import Lake
 from schemas import partition_hw, replication_events

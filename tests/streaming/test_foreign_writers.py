@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pipelines.alerting.reading import sources as read_sources
-from pipelines.commands.maintain import maintain
+from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, opened, read_events
 from pipelines.lake.engines import OtherEngineError, other_engine
 from pipelines.lake.queries import Lake as LookedAt

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.commands.maintain import maintain
+from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake

@@ -41,7 +41,7 @@ def checked(monkeypatch, lake):
 
     def give(*states, failed=False):
         result = Result("silver", "no_loss", "silver/hw_regressions", 0, 1, not failed, "1 new row")
-        monkeypatch.setattr(jobs, "judge", lambda settings, now: CheckSummary(now, [result]))
+        monkeypatch.setattr(jobs, "check", lambda settings, now: CheckSummary(now, [result]))
         monkeypatch.setattr(jobs, "alerts", lambda settings, now: [alert(state) for state in states])
 
     return give
@@ -121,7 +121,7 @@ def test_an_unforeseen_error_is_one_line_and_debug_shows_the_trace(monkeypatch, 
     def fail(settings, now):
         raise RuntimeError("the disk\nis full")
 
-    monkeypatch.setattr(jobs, "judge", fail)
+    monkeypatch.setattr(jobs, "check", fail)
     done = hwmark("check")
     assert (done.exit_code, done.output.splitlines()[-1]) == (
         1,
@@ -132,7 +132,7 @@ def test_an_unforeseen_error_is_one_line_and_debug_shows_the_trace(monkeypatch, 
 
 
 def test_debug_prints_the_trace(monkeypatch, lake):
-    monkeypatch.setattr(jobs, "judge", lambda settings, now: 1 / 0)
+    monkeypatch.setattr(jobs, "check", lambda settings, now: 1 / 0)
     assert hwmark("check", "--debug").exit_code == 1
     assert "ZeroDivisionError" in hwmark("check", "--debug").output
 
@@ -219,7 +219,7 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
         on_batch(SimpleNamespace(batch_id=0, events=9, events_per_second=3.0, versions_behind=2))
         return SimpleNamespace(events=9, batches=1, seconds=3.0, stopped=False)
 
-    monkeypatch.setattr(jobs, "reconstruct", reconstruct)
+    monkeypatch.setattr(jobs, "run", reconstruct)
     checked("firing")
     done = hwmark("run", "--lake", "lake", "--once", "--drain", "--buckets", "7", "--fail-on-alert")
     assert done.exit_code == 3

@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from lakes import at, loss, write
 
-from pipelines.commands.maintain import maintain
+from pipelines.commands.maintain.command import maintain
 from pipelines.lake.data_file import Written
 from pipelines.lake.tables import Lake
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests

@@ -24,8 +24,8 @@ FRESH = NOW - 10
 @pytest.fixture(autouse=True)
 def wall_clock(monkeypatch):
     """It is NOW, and the quality suites, which need Spark, find nothing."""
-    monkeypatch.setattr("pipelines.cli._now", lambda: at(NOW))
-    monkeypatch.setattr(jobs, "judge", lambda settings, now: CheckSummary(now, []))
+    monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(NOW))
+    monkeypatch.setattr(jobs, "check", lambda settings, now: CheckSummary(now, []))
 
 
 def live(lake, *partitions, brokers=(1, 2, 3)):
@@ -303,6 +303,6 @@ def test_a_job_that_catches_up_ends_its_alert(tmp_path):
 
 
 def test_sound_lakes_of_other_tests_are_sound(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.cli._now", lambda: at(85))
+    monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(85))
     sound(str(tmp_path / "lake"), health("orders", 0))
     assert hwmark(tmp_path, "check", "--fail-on-alert").exit_code == 0

@@ -21,7 +21,7 @@ ELECTION = "unclean election of broker 2 after broker 1"
 @pytest.fixture(autouse=True)
 def wall_clock(monkeypatch):
     """25 s after the last word of every lake."""
-    monkeypatch.setattr("pipelines.cli._now", lambda: at(85))
+    monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(85))
 
 
 @pytest.fixture

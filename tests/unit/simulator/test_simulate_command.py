@@ -15,7 +15,7 @@ from generators.simulator.cluster.settings import SECOND
 from generators.simulator.faults.script import read
 from generators.simulator.scenarios import SCENARIOS
 from pipelines.cli import app
-from pipelines.commands.demo import SIMULATED
+from pipelines.commands.demo.command import SIMULATED
 from pipelines.commands.simulate.plan import plan
 from pipelines.commands.simulate.run import run
 from pipelines.commands.simulate.sinks import Nowhere

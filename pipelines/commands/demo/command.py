@@ -1,4 +1,4 @@
-"""`hwmark demo`: the whole road on recorded logs of a real Kafka and on a simulated one, summed up for people."""
+"""`hwmark demo`: the whole job on recorded logs of a real Kafka and on a simulated one, summed up for people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Echo = Callable[[str], None]
 
-STORIES = {
+DESCRIPTIONS = {
     "slow_follower": "broker 3 is frozen for 14 s, longer than the lag allows, then broker 2 for 4 s, which it allows",
     "leader_crash": "broker 1 is killed and comes back, then broker 2 is stopped cleanly and restarted",
     "power_failure": "simulated; all brokers lose power at once, and with it what was not yet flushed to disk",
@@ -100,10 +100,10 @@ def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
     echo("\n3. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
     spark = jobs.spark_session(_short_lived(settings))
     try:
-        done = jobs.reconstruct(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
+        done = jobs.run(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
         echo(f"   {run_line(done)}")
         echo("\n4. Quality of telemetry and results, then alerts: hwmark check")
-        for line in jobs.judge(settings).lines():
+        for line in jobs.check(settings).lines():
             echo(f"   {line.split('  e.g. ')[0]}")
     finally:
         spark.stop()
@@ -123,7 +123,7 @@ def _summary(lake: Lake, cluster: str, known: Sequence[Line], alerts: Sequence[A
     wanted = Filter(cluster=cluster)
     mine = sum(state.firing and state.labels.get("cluster") == cluster for state in alerts)
     return [
-        f"{cluster}: {STORIES.get(cluster, 'a recorded scenario')}",
+        f"{cluster}: {DESCRIPTIONS.get(cluster, 'a recorded scenario')}",
         f"   {_agreement(tally(lake, 'hw', wanted, 'agreement'))}",
         f"   ISR changes: {_causes(tally(lake, 'isr', wanted, 'change, cause'))}",
         *(f"   {line}" for line in known),

@@ -1,0 +1,69 @@
+"""`hwmark ingest logs`: Kafka's log files to events of a lake."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.commands.common_options import Config, Debug, Lake, settings_of
+from pipelines.commands.progress import echo
+
+
+def ingest_logs(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Log files, or directories of brokers.")],
+    cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
+    lake: Lake = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the files grow and rotate.")] = False,
+    timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of times without one (stock pattern).")] = None,
+    internal_topics: Annotated[bool | None, typer.Option(help="Include __consumer_offsets and the like.")] = None,
+    coalesce: Annotated[bool | None, typer.Option(help="Unchanged fetches of a replica become one row.")] = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Turn Kafka broker logs (plain, .gz, rotated) into events of a lake.
+
+    \b
+    Examples:
+      hwmark ingest logs /var/log/kafka --cluster prod --lake lake
+      hwmark ingest logs broker-1/ broker-2/ broker-3/ --cluster prod --lake lake
+      hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
+    """
+    from generators.brokerlogs.ingest import ingest_logs as ingest
+    from pipelines.commands.progress import progress
+
+    given = {"timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
+    settings = settings_of(config, lake={"path": lake}, ingest=given)
+    with progress("ingest") as say:
+        summary = ingest(
+            paths,
+            cluster=cluster,
+            lake=settings.lake.path,
+            follow=follow,
+            timezone=settings.ingest.timezone,
+            internal_topics=settings.ingest.internal_topics,
+            clock_offsets=settings.ingest.clock_offsets,
+            grace_ms=settings.rules.reorder_grace_ms,
+            coalesce_ms=settings.coalesce_ms,
+            on_progress=say,
+            stop=_until_stopped(),
+            storage_options=settings.lake.storage_options,
+        )
+    echo("\n".join(summary.lines()))
+
+
+def _until_stopped() -> threading.Event:
+    """An event that SIGTERM and the first Ctrl-C set; a second Ctrl-C interrupts at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.default_int_handler)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, on_signal)
+    return stop
