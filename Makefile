@@ -36,10 +36,11 @@ test-faults: $(READY) ## writes that fail, call by call, on a disk and an object
 	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
 	  FAULTS=all $(BIN)/pytest tests/objectstore/test_faulty_store.py && exit $$disk
 
-lint: $(READY) ## ruff and mypy
+lint: $(READY) ## ruff, mypy, and the order of the packages (import-linter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
 
 format: $(READY) ## rewrite the code as ruff wants it
 	@$(BIN)/ruff format .
@@ -75,7 +76,7 @@ sbom: $(READY) ## build/sbom.json: what .venv and Delta's jars consist of, as Cy
 	@$(BIN)/python -m pipelines.commands.sbom build/packages.json build/sbom.json
 
 clean: ## remove .venv and everything made
-	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
