@@ -41,6 +41,11 @@ def test_every_file_of_conf_is_installed_as_it_is(installed):
         assert (installed / "share/hwmark/conf" / name).read_bytes() == (REPOSITORY / "conf" / name).read_bytes()
 
 
+def test_its_packages_say_that_they_are_typed(installed):
+    (site,) = (installed / "lib").glob("python*/site-packages")
+    assert [name for name in ("pipelines", "schemas", "generators") if not (site / name / "py.typed").is_file()] == []
+
+
 def test_its_commands_run_with_the_rules_and_traces_that_travel_along(installed):
     assert "silver/hw_regressions" in hwmark(installed, "schema")
     assert "--fail-on-alert" in hwmark(installed, "check", "--help")
