@@ -48,7 +48,7 @@ format: $(READY) ## rewrite the code as ruff wants it
 bench: $(READY) ## events a second, beside other engines on the same work
 	@$(BIN)/hwmark bench
 
-bench-full: $(READY) ## all of it, half an hour; its tables and plot into the README
+bench-full: $(READY) ## all of it, half an hour; its tables and plot into docs/benchmarks.md
 	@$(BIN)/hwmark bench --full --for 10m --readme
 
 bench-bounds: $(READY) ## the most memory that the job takes: a large backlog, a million partitions, a silent source

@@ -13,7 +13,7 @@ from pipelines.bench.workloads.workload import DENSE, SPARSE
 from pipelines.commands.progress import Say, progress
 
 ROUNDS = 3
-README = Path("README.md")
+REPORT = Path("docs/benchmarks.md")
 SIZES = (2_000, 200_000)
 RATE, SMALL_RATE = 300_000, 50_000
 LIVE_S = 60.0
@@ -32,12 +32,12 @@ def main(
     live_s: float = LIVE_S,
     readme: bool = False,
 ) -> None:
-    """Prints each part as it is measured; with `readme` it goes there too, with those before it.
+    """Prints each part as it is measured; with `readme` it goes into REPORT too, with those before it.
 
-    Raises Disagreement where engines tell different things, UsageError where the README has no place for a report.
+    Raises Disagreement where engines tell different things, UsageError where REPORT has no place for it.
     """
     if readme:
-        require_markers(README)
+        require_markers(REPORT)
     asked = Asked(round(resolution_s * 1000))
     if full:
         parts = _full(events, live_s)
@@ -51,7 +51,7 @@ def main(
             sections.append(part(say))
         print(printed(sections[-1]) if len(parts) > 1 else sections[-1].text, flush=True)
         if readme:
-            write_readme(README, sections)
+            write_readme(REPORT, sections)
 
 
 def _engines(events: int, partitions: int | None, appends: int, asked: Asked) -> Part:

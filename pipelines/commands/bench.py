@@ -24,7 +24,9 @@ def bench(
     ] = None,
     for_: Annotated[str, typer.Option("--for", metavar="2m", help="How long the live part counts.")] = "1m",
     full: Annotated[bool, typer.Option("--full", help="Every part: 20 minutes on an idle machine.")] = False,
-    readme: Annotated[bool, typer.Option("--readme", help="Also write it into README.md, with a plot.")] = False,
+    readme: Annotated[
+        bool, typer.Option("--readme", help="Also write it into docs/benchmarks.md, with a plot.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Measure events a second of `replay` and of the Spark job beside other engines that answer the same questions.

@@ -1,4 +1,4 @@
-"""What a benchmark writes into the README: by command, between its markers, and nothing else."""
+"""What a benchmark writes into docs/benchmarks.md: by command, between its markers, and nothing else."""
 
 import pytest
 from typer.testing import CliRunner
@@ -14,13 +14,15 @@ LINES = [Point(BACKLOG, "50,000 events/s", at, behind) for at, behind in ((5.0, 
 SECTIONS = [Section("Engines", "engine  events/s\nreplay  6,500,000", BARS), Section("Live", "p95 8.0 s", LINES)]
 
 
-def readme(tmp_path, text=f"above\n\n{BEGIN}\nold numbers\n{END}\n\nbelow\n"):
-    (tmp_path / "README.md").write_text(text)
-    return tmp_path / "README.md"
+def report(tmp_path, text=f"above\n\n{BEGIN}\nold numbers\n{END}\n\nbelow\n"):
+    file = tmp_path / bench.REPORT
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
 
 
 def test_what_stood_between_the_markers_is_replaced_and_the_rest_stays(tmp_path):
-    file = readme(tmp_path)
+    file = report(tmp_path)
     for _ in range(2):
         write_readme(file, SECTIONS)
         text = file.read_text()
@@ -32,37 +34,39 @@ def test_what_stood_between_the_markers_is_replaced_and_the_rest_stays(tmp_path)
 
 
 def test_the_plot_shows_every_series_and_axis(tmp_path):
-    write_readme(readme(tmp_path), SECTIONS)
-    drawn = (tmp_path / PLOT).read_text()
-    assert f"({PLOT.as_posix()})" in (tmp_path / "README.md").read_text()
+    file = report(tmp_path)
+    write_readme(file, SECTIONS)
+    drawn = (file.parent / PLOT).read_text()
+    assert f"({PLOT.as_posix()})" in file.read_text()
     for words in ("replay", "Spark job", "50,000 events/s", THROUGHPUT.y, BACKLOG.x, BACKLOG.y):
         assert words in drawn
 
 
 def test_without_points_there_is_no_plot(tmp_path):
-    write_readme(readme(tmp_path), [Section("Ingest", "lines")])
-    assert not (tmp_path / PLOT).exists()
+    file = report(tmp_path)
+    write_readme(file, [Section("Ingest", "lines")])
+    assert not (file.parent / PLOT).exists()
 
 
 @pytest.mark.parametrize(
     "text", ["no markers\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n", f"{BEGIN}\n{END}\n{BEGIN}\n{END}\n"]
 )
-def test_a_readme_without_a_place_for_it_is_refused_before_anything_is_measured(tmp_path, monkeypatch, text):
-    readme(tmp_path, text)
+def test_a_report_without_a_place_for_it_is_refused_before_anything_is_measured(tmp_path, monkeypatch, text):
+    file = report(tmp_path, text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "_engines", lambda *a: pytest.fail("measured"))
     with pytest.raises(UsageError, match="add them where the report should be"):
         bench.main(1000, readme=True)
-    assert (tmp_path / "README.md").read_text() == text
+    assert file.read_text() == text
 
 
-def test_the_readme_of_the_project_has_the_markers(request):
-    text = (request.config.rootpath / "README.md").read_text()
+def test_the_report_of_the_project_has_the_markers(request):
+    text = (request.config.rootpath / bench.REPORT).read_text()
     assert text.index(BEGIN) < text.index(END)
 
 
-def test_every_part_is_printed_and_all_of_them_go_to_the_readme(tmp_path, monkeypatch, capsys):
-    file = readme(tmp_path)
+def test_every_part_is_printed_and_all_of_them_go_to_the_report(tmp_path, monkeypatch, capsys):
+    file = report(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "_full", lambda *a: [lambda say, s=s: s for s in SECTIONS])
     bench.main(1000, full=True, readme=True)

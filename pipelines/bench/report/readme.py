@@ -1,4 +1,4 @@
-"""What a benchmark found, as text for people and between two markers of the README."""
+"""What a benchmark found, as text for people and between two markers of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from pipelines.errors import UsageError
 
 BEGIN, END = "<!-- bench: written by `hwmark bench --readme` -->", "<!-- bench: end -->"
-PLOT = Path("docs/bench.svg")
+PLOT = Path("bench.svg")
+"""Beside the report."""
 
 
 @dataclass(frozen=True)

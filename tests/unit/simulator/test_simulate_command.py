@@ -306,11 +306,9 @@ def test_clocks_are_wrong_by_no_more_than_their_skew_and_by_chance():
     assert plan(Simulate()).settings.clocks == {}
 
 
-def test_the_readme_shows_what_a_scenario_really_prints():
-    readme = (REPOSITORY / "README.md").read_text()
-    assert (
-        f"$ hwmark simulate --scenario two-rounds --explain\n{said('--scenario', 'two-rounds', '--explain')}" in readme
-    )
+def test_the_documentation_shows_what_a_scenario_really_prints():
+    text = (REPOSITORY / "docs/simulator.md").read_text()
+    assert f"$ hwmark simulate --scenario two-rounds --explain\n{said('--scenario', 'two-rounds', '--explain')}" in text
 
 
 def test_the_simulated_cluster_of_the_demo_loses_committed_records_though_nothing_is_wrongly_set():
