@@ -533,6 +533,7 @@ def show(
     from pipelines.commands import jobs
     from pipelines.commands.show import command as shown
     from pipelines.lake import queries
+    from pipelines.lake.lake import Lake
     from pipelines.verdict.since import since_of
 
     asked = since_of(since) if since else None
@@ -540,7 +541,7 @@ def show(
     limits = jobs.limits(settings, asked if since else jobs.DAY)
     wanted = queries.Filter(cluster, topic, partition)
     question = shown.Question(what.value, wanted, limits, asked, limit, format.value)
-    echo(shown.show(queries.Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
+    echo(shown.show(Lake(settings.lake.path, settings.lake.storage_options), question, _now()))
 
 
 def main() -> None:
