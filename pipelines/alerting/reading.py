@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
-from pipelines.alerting.rules import AlertRules, JobBehindRule
+from pipelines.alerting.rules import AlertRules
 from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.source.closings import SOURCE as DRAIN
@@ -67,14 +68,14 @@ def evidence(
         told=told,
         closed=closed,
         clock=clock,
-        backlog=backlog(lake, clock, rules.job_behind, interval_s),
+        backlog=backlog(lake, clock, rules.of(JOB_BEHIND), interval_s),
     )
 
 
-def backlog(lake: Lake, clock: pa.Table, rule: JobBehindRule, interval_s: float) -> pa.Table:
+def backlog(lake: Lake, clock: pa.Table, settings: JobBehindSettings, interval_s: float) -> pa.Table:
     """BACKLOG: the clusters of which the job has yet to read something."""
     known = set(clock["cluster"].to_pylist())
-    limit_s = rule.limit_s(max(interval_s, interval(lake) or 0))
+    limit_s = settings.limit_s(max(interval_s, interval(lake) or 0))
     rows = [
         {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in known, "limit_s": limit_s}
         for cluster, unread in sorted((bronze_of(lake).backlogs or {}).items())

@@ -90,7 +90,7 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
     report = reports(Lake(str(lake)), {cluster: EVENTS["ts"][-1].as_py()}, 3600)[cluster]
     assert report.closed == closing["ts"][0].as_py()
     assert [source.source_id for source in report.sources] == ["broker-1/replication.log"]
-    assert read_sources(str(lake))[1]["closed"].to_pylist() == closing["ts"].to_pylist()
+    assert read_sources(Lake(str(lake)))[1]["closed"].to_pylist() == closing["ts"].to_pylist()
     assert check(str(lake), spark=spark).failed == []
     assert play(lake).events == 0
 
