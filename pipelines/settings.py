@@ -72,7 +72,7 @@ def _octal(value: object) -> object:
     return value
 
 
-class Lake(_Section):
+class LakeSettings(_Section):
     """Where the tables are, and who may read them on a local disk."""
 
     path: str = "lake"
@@ -198,7 +198,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
     )
 
-    lake: Lake = Lake()
+    lake: LakeSettings = LakeSettings()
     rules: RulesSection = RulesSection()
     ingest: Ingest = Ingest()
     run: Run = Run()

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 
-from pipelines.alerting.conditions import SECOND, Ask, Condition, microseconds
+from pydantic.dataclasses import dataclass
+
+from pipelines.alerting.conditions import Condition, microseconds, moment
+from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Intervals, RuleSettings, Seconds
 from pipelines.verdict.judged import not_judged, not_judged_from
 
 
-def job_behind(name: str, ask: Ask, now: int) -> Iterator[Condition]:
-    """Of each cluster what `run` should have read before `now` (microseconds), or has never read anything of."""
-    for row in ask("SELECT * FROM backlog ORDER BY cluster"):
-        oldest = datetime.fromtimestamp(row["oldest"] / SECOND, UTC)
+@dataclass(frozen=True, config=STRICT)
+class JobBehindSettings(RuleSettings):
+    """Fires when `run` has not read a commit of bronze for `after_s` seconds of the wall clock, or for so many of its
+    intervals, whichever is longer; and at once for a cluster of which nothing was ever reconstructed."""
+
+    after_s: Seconds = 300
+    intervals: Intervals = 3
+
+    def limit_s(self, interval_s: float) -> float:
+        """Seconds after which a job that takes what is new so often is behind."""
+        return max(self.after_s, self.intervals * interval_s)
+
+
+def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> Iterator[Condition]:
+    """Of each cluster what `run` should have read by now, or has never read anything of; the evidence has the limit."""
+    now = evaluation.now
+    for row in evaluation.ask("SELECT * FROM backlog ORDER BY cluster"):
+        oldest, cluster = moment(row["oldest"]), row["cluster"]
         fires = microseconds(not_judged_from(row["judged_once"], oldest, row["limit_s"]))
         if fires < now:
-            words = {"words": not_judged(row["judged_once"], oldest)}
-            cluster = row["cluster"]
-            yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, words)
+            facts = {"words": not_judged(row["judged_once"], oldest)}
+            yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, facts)
+
+
+def _sentence(conditions: Sequence[Condition]) -> str:
+    return str(conditions[0].facts["words"])
+
+
+JOB_BEHIND = AlertRule(
+    "job_behind", JobBehindSettings(severity="critical"), _behind, _sentence, About.CLUSTER, withdrawn="judged again"
+)
+RULES = (JOB_BEHIND,)

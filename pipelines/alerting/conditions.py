@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from pipelines.verdict import words
 
 SECOND = 1_000_000
 """Times of conditions are microseconds since 1970."""
@@ -18,9 +20,9 @@ SECOND = 1_000_000
 class Condition:
     """One item, what is wrong with it and since when; conditions of one cause become one alert.
 
-    `fires` is when it may be told, `seen` when it was last seen, `last` its end or, while `open`, the
-    present. A state is seen until its end; a happening is seen once and stays told until `last`. Conditions of
-    different `kin` are never one incident.
+    `fires` is when it may be reported, `seen` when it was last seen, `last` its end or, while `open`, the present. A
+    state is seen until its end; an occurrence is seen once and stays reported until `last`. Conditions of different
+    `kin` are never one incident.
     """
 
     rule: str
@@ -59,6 +61,37 @@ def microseconds(time: datetime) -> int:
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def moment(microseconds: int) -> datetime:
+    """The inverse of `microseconds`."""
+    return datetime.fromtimestamp(microseconds // SECOND, UTC).replace(microsecond=microseconds % SECOND)
+
+
 def partition(row: Mapping[str, Any]) -> str:
     """`orders-0`, as Kafka writes it."""
     return f"{row['topic']}-{row['partition']}"
+
+
+def items(conditions: Iterable[Condition]) -> list[str]:
+    """What the conditions concern, each once."""
+    return sorted({c.item for c in conditions}, key=lambda item: (len(item), item))
+
+
+def subjects(conditions: Iterable[Condition]) -> list[str]:
+    """Whom the conditions are about, each once."""
+    return sorted({c.subject for c in conditions}, key=lambda name: (len(name), name))
+
+
+def missing_brokers(conditions: Iterable[Condition]) -> list[int]:
+    """The brokers because of which a state holds."""
+    return sorted({broker for c in conditions for broker in c.facts["missing"]})
+
+
+def counted_partitions(conditions: Sequence[Condition]) -> str:
+    """`3 partitions`."""
+    return words.count(len(items(conditions)), "partition")
+
+
+def lost_range(condition: Condition) -> str:
+    """`orders-0 [120, 300)` where offsets are lost, else empty."""
+    lost_from, lost_to = condition.facts.get("lost_from"), condition.facts.get("lost_to")
+    return "" if lost_from is None or lost_to is None else f"{condition.item} [{lost_from}, {lost_to})"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 
-from pipelines.alerting.conditions import SECOND, Condition
+from pipelines.alerting.conditions import SECOND, Condition, moment
+from pipelines.alerting.messages import labels, subject, summary
 from pipelines.alerting.state import AlertState, alert_id
-from pipelines.alerting.words import labels, subject, summary
 
 Episode = list[Condition]
 
@@ -67,12 +66,8 @@ def _begun(episode: Episode) -> int:
 
 def _state(episode: Sequence[Condition], severity: str) -> AlertState:
     head, firing = episode[0], any(c.open for c in episode)
-    told = [c for c in episode if c.open or c.seen < c.last] if firing else episode
+    shown = [c for c in episode if c.open or c.seen < c.last] if firing else episode
     return AlertState(
-        alert_id(*_key(head)), head.rule, severity, "firing" if firing else "resolved", subject(told),
-        _time(head.first), _time(max(c.seen for c in told)), summary(told), labels(told),
+        alert_id(*_key(head)), head.rule, severity, "firing" if firing else "resolved", subject(shown),
+        moment(head.first), moment(max(c.seen for c in shown)), summary(shown), labels(shown),
     )  # fmt: skip
-
-
-def _time(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds // SECOND, UTC).replace(microsecond=microseconds % SECOND)

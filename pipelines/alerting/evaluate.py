@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pipelines.alerting.alerts import alert_states, group_s
 from pipelines.alerting.outbox import continued, latest, news, since
-from pipelines.alerting.reading import evidence, read
+from pipelines.alerting.reading import evidence
 from pipelines.alerting.rules import load
 from pipelines.alerting.state import AlertState, from_arrow, to_arrow
-from pipelines.lake.data_file import CONFIGURATION
 from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from schemas import alerts
 
@@ -34,27 +33,15 @@ def evaluate(
     `interval_s` seconds, or as it says itself. With nothing new it writes nothing.
     Raises UsageError for bad rules, RoleHeld while another process checks the lake.
     """
-    rules = load(rules_file)
+    rules, place = load(rules_file), Lake(lake, storage_options or {})
     with hold(lake, "check", storage_options) as held:
-        stored = from_arrow(read(lake, alerts.TABLE, alerts.ARROW, None, storage_options))
-        found = evidence(lake, rules, since(stored), interval_s, storage_options)
+        stored = from_arrow(place.read(alerts.TABLE, alerts.ARROW))
+        found = evidence(place, rules, since(stored), interval_s)
         present = continued(alert_states(found, rules, now or datetime.now(UTC)), stored, group_s(rules))
         rows = news(present, stored)
         held.check()
-        _append(lake, rows, storage_options)
+        if rows:
+            place.append(alerts.TABLE, to_arrow(rows))
     _log.info("%d alerts: %d new states", len(present), len(rows))
     resolved = [state for state in latest(rows).values() if not state.firing]
     return [state for state in present if state.firing] + resolved
-
-
-def _append(lake: str, states: Sequence[AlertState], storage_options: StorageOptions | None) -> None:
-    from deltalake import write_deltalake
-
-    if states:
-        write_deltalake(
-            f"{lake.rstrip('/')}/{alerts.TABLE.path}",
-            to_arrow(states),
-            mode="append",
-            configuration=dict(CONFIGURATION),
-            storage_options=dict(storage_options or {}),
-        )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.alerting.conditions import SECOND, Ask, Condition, partition
-from pipelines.alerting.restarts import Restarts, firing_time, quiet_for
-from pipelines.verdict.words import brokers
+from pipelines.alerting.conditions import SECOND, Condition, counted_partitions, items, missing_brokers, partition
+from pipelines.alerting.restarts import firing_time, quiet_for
+from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
+from pipelines.verdict.present import gone
+from pipelines.verdict.records import Condition as Standing
+from pipelines.verdict.records import State
+from pipelines.verdict.words import brokers, listed
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
 # not, and a spell lasts from a wrong mark to the next right one. Nothing tells that a topic was deleted: a
@@ -48,7 +52,7 @@ _SAME = (
 
 # A leader epoch is one change of leader, whoever told it and however often; epochs give the order. Who is
 # missing is the ISR that stayed behind, else who led last. The present state speaks where nothing else does.
-_OFFLINE = f"""
+_NO_LEADER = f"""
 WITH epochs AS (
   SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id
   FROM leaderships WHERE leader_id IS NOT NULL AND leader_epoch IS NOT NULL GROUP BY ALL
@@ -65,7 +69,7 @@ WITH epochs AS (
   WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL
 )"""
 
-_UNDER_MIN_ISR = f"""
+_FROZEN = f"""
 WITH marks AS (
   SELECT {_WHO} AS who, p.ts, CASE p.kind WHEN 'term_start' THEN 0 ELSE 1 END AS rank,
     CASE p.kind WHEN 'freeze' THEN true WHEN 'thaw' THEN false ELSE p.frozen END AS wrong,
@@ -75,7 +79,7 @@ WITH marks AS (
 )"""
 
 # A replica that leads is in sync with itself. Within one instant of one term it gets out of sync before it is back.
-_OUT_OF_SYNC = f"""
+_BEHIND = f"""
 WITH marks AS (
   SELECT {_REPLICA % "p.replica_id"} AS who, p.ts,
     1 + 2 * coalesce(p.leader_epoch, 0) + (p.state <> 'out_of_sync')::INT AS rank, p.state = 'out_of_sync' AS wrong,
@@ -85,19 +89,19 @@ WITH marks AS (
   WHERE p.kind = 'term_start' AND p.leader_id IS NOT NULL
 )"""
 
-MARKS = {"offline": _OFFLINE, "under_min_isr": _UNDER_MIN_ISR, "out_of_sync": _OUT_OF_SYNC}
 
+def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
+    """The states of these marks that lasted long enough; times in microseconds."""
 
-def lasting(rule: str, for_s: int, forget_s: int, ask: Ask, restarts: Restarts) -> Iterator[Condition]:
-    """The states of one rule of MARKS that lasted long enough; times in microseconds.
+    def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
+        lasts, forget = settings.for_s * SECOND, evaluation.forget_s * SECOND
+        for row in evaluation.ask(marks + _SPELLS, lasting=lasts, forget=forget):
+            quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
+            fires = firing_time(row["first"], lasts, quiet)
+            if fires <= row["last"]:
+                yield _condition(name, row, fires)
 
-    One of a partition that nothing is told of any more ends after `forget_s`, 0: never.
-    """
-    for row in ask(MARKS[rule] + _SPELLS, lasting=for_s * SECOND, forget=forget_s * SECOND):
-        quiet = quiet_for(restarts, row["cluster"], row["missing"] or ())
-        fires = firing_time(row["first"], for_s * SECOND, quiet)
-        if fires <= row["last"]:
-            yield _condition(rule, row, fires)
+    return conditions
 
 
 def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:
@@ -107,3 +111,36 @@ def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:
         row["open"],
         {"reason": row["reason"], "missing": row["missing"] or ()},
     )  # fmt: skip
+
+
+def _sentence(standing: Standing, state: str = "") -> Callable[[Sequence[Condition]], str]:
+    def sentence(conditions: Sequence[Condition]) -> str:
+        who = gone(standing, missing_brokers(conditions), counted_partitions(conditions))
+        return f"{state}{who}: {listed(items(conditions))}"
+
+    return sentence
+
+
+def _out_of_sync(conditions: Sequence[Condition]) -> str:
+    sentence = _sentence(Standing.OUT_OF_SYNC)(conditions)
+    behind = all(c.facts["reason"] == "behind" for c in conditions)
+    return sentence.replace(" gone: ", " behind: ", 1) if behind else sentence
+
+
+RULES = (
+    AlertRule(
+        "offline",
+        LastingSettings(severity="critical"),
+        _lasting(_NO_LEADER),
+        _sentence(Standing.OFFLINE, f"{State.OFFLINE.value}: "),
+        About.BROKERS,
+    ),
+    AlertRule(
+        "under_min_isr",
+        LastingSettings(severity="critical"),
+        _lasting(_FROZEN),
+        _sentence(Standing.UNDER_MIN_ISR, f"{State.UNDER_MIN_ISR.value}: "),
+        About.BROKERS,
+    ),
+    AlertRule("out_of_sync", LastingSettings(for_s=600, group_s=0), _lasting(_BEHIND), _out_of_sync, About.BROKERS),
+)

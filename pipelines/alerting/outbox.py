@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState
-
-_ENDS = {"stale_source": "heard again, or closed", "job_behind": "judged again"}
 
 
 def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertState]:
@@ -22,10 +21,10 @@ def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertStat
 def continued(
     present: Iterable[AlertState], stored: Iterable[AlertState], group_s: Mapping[str, int]
 ) -> list[AlertState]:
-    """The states under the names that they were first told by, so that an incident stays one alert.
+    """The states under the names by which they were first reported, so that an incident stays one alert.
 
-    Its beginning may be known better now: an earlier fall was decided later, a source was heard again of several that
-    are silent. `group_s` is, by rule, how far apart what belongs together may begin.
+    Its beginning may be known better now: an earlier fall was decided later, one of several silent sources reports
+    again. `group_s` is, by rule, how far apart what belongs together may begin.
     """
     known, found = latest(stored), []
     states = list(present)
@@ -49,7 +48,7 @@ def news(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[Al
     """The rows to append, so that a reader of the table sees `present`; none when it already does.
 
     An episode that began and ended unseen gets both its states. What is stored as firing and is found no
-    more (a verdict revised, a rebuilt lake, a source that tells again) is resolved.
+    more (a verdict revised, a rebuilt lake, a source that reports again) is resolved.
     """
     known, rows, covered = latest(stored), [], set()
     for state in present:
@@ -65,7 +64,7 @@ def news(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[Al
 
 
 def _withdrawn(state: AlertState) -> AlertState:
-    why = _ENDS.get(state.rule, "found no more")
+    why = RULES[state.rule].withdrawn if state.rule in RULES else "found no more"
     return replace(state, state="resolved", summary=f"{state.summary} ({why})")
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
-from pipelines.alerting.rules import AlertRules, JobBehindRule
-from pipelines.lake.bronze import dataset
+from pipelines.alerting.rules import AlertRules
+from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.source.closings import SOURCE as DRAIN
 from pipelines.streaming.source.closings import closings
@@ -30,47 +31,31 @@ if TYPE_CHECKING:
 
     from schemas.declaration import Table
 
-StorageOptions = Mapping[str, str]
-
-
-def read(
-    lake: str, table: Table, schema: pa.Schema, keep: Expression | None, storage_options: StorageOptions | None = None
-) -> pa.Table:
-    """The columns of `schema` of the rows that match; none where the table does not exist."""
-    from deltalake import DeltaTable
-
-    uri, options = f"{lake.rstrip('/')}/{table.path}", dict(storage_options or {})
-    if not DeltaTable.is_deltatable(uri, storage_options=options):
-        return schema.empty_table()
-    rows = dataset(DeltaTable(uri, storage_options=options), table.arrow(), options)
-    return rows.to_table(schema.names, filter=keep).cast(schema)
-
 
 def evidence(
-    lake: str,
+    lake: Lake,
     rules: AlertRules,
     since: Mapping[str, datetime],
     interval_s: float = 0,
-    storage_options: StorageOptions | None = None,
 ) -> Evidence:
     """What the alert rules need of a lake: the history before each cluster's present, and back to `since`.
 
     `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
     restart = timedelta(seconds=rules.controlled_restart.limit_s)
-    health = read(lake, partition_health.TABLE, SCHEMAS["health"], None, storage_options)
-    clock = _clock(health, read(lake, cluster_minute.TABLE, _MINUTE, None, storage_options))
+    health = lake.read(partition_health.TABLE, SCHEMAS["health"])
+    clock = _clock(health, lake.read(cluster_minute.TABLE, _MINUTE))
     silver = _window(clock, rules.history.silver_s, since)
     # A restart may have begun before what it excuses.
     bronze = _window(clock, rules.history.bronze_s, {name: ts - restart for name, ts in since.items()})
 
     def facts(name: str, table: Table, keep: Expression | None = None) -> pa.Table:
-        return read(lake, table, SCHEMAS[name], silver if keep is None else silver & keep, storage_options)
+        return lake.read(table, SCHEMAS[name], silver if keep is None else silver & keep)
 
     def events(name: str, keep: Expression) -> pa.Table:
-        return read(lake, replication_events.TABLE, SCHEMAS[name], bronze & keep, storage_options)
+        return lake.read(replication_events.TABLE, SCHEMAS[name], bronze & keep)
 
-    told, closed = sources(lake, bronze, storage_options)
+    told, closed = sources(lake, bronze)
     return Evidence(
         regressions=facts("regressions", hw_regressions.TABLE),
         min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
@@ -83,36 +68,31 @@ def evidence(
         told=told,
         closed=closed,
         clock=clock,
-        backlog=backlog(lake, clock, rules.job_behind, interval_s, storage_options),
+        backlog=backlog(lake, clock, rules.of(JOB_BEHIND), interval_s),
     )
 
 
-def backlog(
-    lake: str, clock: pa.Table, rule: JobBehindRule, interval_s: float, storage_options: StorageOptions | None = None
-) -> pa.Table:
+def backlog(lake: Lake, clock: pa.Table, settings: JobBehindSettings, interval_s: float) -> pa.Table:
     """BACKLOG: the clusters of which the job has yet to read something."""
     known = set(clock["cluster"].to_pylist())
-    limit_s = rule.limit_s(max(interval_s, interval(lake, storage_options) or 0))
+    limit_s = settings.limit_s(max(interval_s, interval(lake) or 0))
     rows = [
         {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in known, "limit_s": limit_s}
-        for cluster, unread in sorted((bronze_of(lake, storage_options).backlogs or {}).items())
+        for cluster, unread in sorted((bronze_of(lake).backlogs or {}).items())
     ]
     return pa.Table.from_pylist(rows, schema=BACKLOG)
 
 
-def sources(
-    lake: str, keep: Expression | None = None, storage_options: StorageOptions | None = None
-) -> tuple[pa.Table, pa.Table]:
+def sources(lake: Lake, keep: Expression | None = None) -> tuple[pa.Table, pa.Table]:
     """TOLD and CLOSED, from the `progress` rows of bronze: every source has one for each second of its time."""
     import pyarrow.compute as pc
 
     progress = _one_of("event_type", "progress")
-    rows = read(lake, replication_events.TABLE, _PROGRESS, progress if keep is None else keep & progress,
-                storage_options)  # fmt: skip
+    rows = lake.read(replication_events.TABLE, _PROGRESS, progress if keep is None else keep & progress)
     is_drain = pc.equal(rows["source_id"], DRAIN)
     told = rows.filter(pc.invert(is_drain)).group_by(["cluster", "source_id", "broker_id"]).aggregate([("ts", "max")])
     closing = pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))
-    beside = pa.Table.from_pylist(closings(lake, storage_options), _PROGRESS).select(["cluster", "ts"])
+    beside = pa.Table.from_pylist(closings(lake), _PROGRESS).select(["cluster", "ts"])
     closed = pa.concat_tables([rows.filter(closing).select(["cluster", "ts"]), beside])
     closed = closed.group_by(["cluster"]).aggregate([("ts", "max")])
     return told.rename_columns(TOLD.names).cast(TOLD), closed.rename_columns(CLOSED.names).cast(CLOSED)

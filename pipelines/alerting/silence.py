@@ -1,14 +1,19 @@
-"""Sources that have stopped telling, by the wall clock."""
+"""Sources that have stopped reporting, by the wall clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pipelines.alerting.conditions import SECOND, Ask, Condition
-from pipelines.alerting.restarts import Restarts, quiet_for
+from pydantic.dataclasses import dataclass
 
-# A cluster that a drain has closed after the source's last word is history, not a silent source.
+from pipelines.alerting.conditions import SECOND, Ask, Condition, moment
+from pipelines.alerting.restarts import quiet_for
+from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, RuleSettings, Seconds
+from pipelines.verdict.judged import silence
+from pipelines.verdict.records import Source
+
+# A cluster that a drain has closed after the source's last report is history, not a silent source.
 _SOURCES = """
 SELECT t.cluster, t.source_id, t.broker_id, t.told, $now - t.told AS silent,
   coalesce(max(c.closed) >= t.told, false) AS closed
@@ -17,17 +22,34 @@ GROUP BY t.cluster, t.source_id, t.broker_id, t.told ORDER BY t.cluster, t.sourc
 """
 
 
+@dataclass(frozen=True, config=STRICT)
+class StaleSettings(RuleSettings):
+    """Fires when a source has reported nothing for `stale_after_s` seconds of the wall clock."""
+
+    stale_after_s: Seconds = 300
+
+
 def sources(ask: Ask, now: int) -> list[dict[str, Any]]:
     """cluster, source_id, broker_id, told, silent (microseconds at `now`) and closed, of every source."""
     return ask(_SOURCES, now=now)
 
 
-def silent_sources(name: str, stale_after_s: int, ask: Ask, restarts: Restarts, now: int) -> Iterator[Condition]:
-    """Open sources that told nothing for longer, by cluster, unless their broker is being restarted."""
-    for row in sources(ask, now):
-        quiet = quiet_for(restarts, row["cluster"], [row["broker_id"]])
-        if row["closed"] or row["silent"] <= stale_after_s * SECOND or any(s.start <= now < s.end for s in quiet):
+def _silent(name: str, settings: StaleSettings, evaluation: Evaluation) -> Iterator[Condition]:
+    """Open sources that reported nothing for longer, by cluster, unless their broker is being restarted."""
+    limit, now = settings.stale_after_s * SECOND, evaluation.now
+    for row in sources(evaluation.ask, now):
+        quiet = quiet_for(evaluation.restarts, row["cluster"], [row["broker_id"]])
+        if row["closed"] or row["silent"] <= limit or any(s.start <= now < s.end for s in quiet):
             continue
-        cluster, told = row["cluster"], row["told"]
-        fires = told + stale_after_s * SECOND
-        yield Condition(name, cluster, "silent", cluster, row["source_id"], told, fires, told, now, True, row)
+        cluster, last = row["cluster"], row["told"]
+        yield Condition(name, cluster, "silent", cluster, row["source_id"], last, last + limit, last, now, True, row)
+
+
+def _sentence(conditions: Sequence[Condition]) -> str:
+    return silence([Source(c.item, c.facts["broker_id"], moment(c.first)) for c in conditions])
+
+
+STALE_SOURCE = AlertRule(
+    "stale_source", StaleSettings(), _silent, _sentence, About.SOURCES, withdrawn="reports again, or closed"
+)
+RULES = (STALE_SOURCE,)

@@ -91,18 +91,23 @@ def check(settings: Settings, now: datetime | None = None) -> CheckSummary:
 
 def limits(settings: Settings, since: Since = DAY) -> Limits:
     """When sources are silent and the job is behind, as the alert rules have it, and since when history is told."""
+    from pipelines.alerting.behind import JOB_BEHIND
     from pipelines.alerting.rules import load
+    from pipelines.alerting.silence import STALE_SOURCE
+    from pipelines.lake.lake import Lake
     from pipelines.streaming.checkpoint.offsets import interval
     from pipelines.verdict import Limits
 
     rules = load(settings.alerts.rules_file or None)
-    every = max(settings.run.interval, interval(settings.lake.path, settings.lake.storage_options) or 0)
-    return Limits(rules.stale_source.stale_after_s, rules.job_behind.limit_s(every), since, rules.history.bronze_s)
+    every = max(settings.run.interval, interval(Lake(settings.lake.path, settings.lake.storage_options)) or 0)
+    silent_s, behind_s = rules.of(STALE_SOURCE).stale_after_s, rules.of(JOB_BEHIND).limit_s(every)
+    return Limits(silent_s, behind_s, since, rules.history.bronze_s)
 
 
 def verdicts(settings: Settings, now: datetime) -> list[Line]:
     """What is known of every cluster of the lake, the worst first; `now` is the wall clock."""
-    from pipelines.lake.queries import Filter, Lake
+    from pipelines.lake.lake import Lake
+    from pipelines.lake.queries import Filter
     from pipelines.verdict import lines, verdict
     from pipelines.verdict.collect import survey
 

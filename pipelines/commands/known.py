@@ -8,7 +8,8 @@ from typing import Any
 
 from pipelines.errors import UsageError, nearest
 from pipelines.lake.file_systems import local_path
-from pipelines.lake.queries import Filter, Lake, View, text
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter, View, query, text
 from pipelines.streaming.source.unread import bronze_of
 from schemas import partition_health, quality_results, tables
 
@@ -22,13 +23,10 @@ def require_lake(path: str, storage_options: Mapping[str, str]) -> None:
 
 
 def _is_lake(path: str, storage_options: Mapping[str, str]) -> bool:
-    from deltalake import DeltaTable
-
     folder = local_path(path)
     if folder is not None and not folder.is_dir():
         return False
-    uris = (f"{path.rstrip('/')}/{table.path}" for table in tables().values())
-    return any(DeltaTable.is_deltatable(uri, storage_options=dict(storage_options)) for uri in uris)
+    return any(map(Lake(path, storage_options).has_table, tables()))
 
 
 def _near(path: str) -> str | None:
@@ -43,24 +41,24 @@ def _near(path: str) -> str | None:
 
 def refuse_unwritten(lake: Lake, view: View) -> None:
     """Raises UsageError for an absent table where its writer has not been; where it has, absent is empty."""
-    if lake.open(view.table) is not None:
+    if lake.find(view.table) is not None:
         return
     witness = quality_results.TABLE if view.written_by == "check" else partition_health.TABLE
-    if view.table is witness or lake.open(witness) is None:
+    if view.table is witness or lake.find(witness) is None:
         raise UsageError(
-            f"there is no {view.table.path} in {lake.path} yet; `hwmark {view.written_by} --lake {lake.path}` writes it"
+            f"there is no {view.table.path} in {lake.root} yet; `hwmark {view.written_by} --lake {lake.root}` writes it"
         )
 
 
 def refuse_unknown(lake: Lake, wanted: Filter) -> None:
     """Raises UsageError naming the nearest where the lake knows no such cluster, topic or partition."""
-    health = lake.open(partition_health.TABLE)
+    health = lake.find(partition_health.TABLE)
     among = "true"
     for name, asked in (("cluster", wanted.cluster), ("topic", wanted.topic), ("partition", wanted.partition)):
         if asked is None:
             continue
         sql = f"SELECT DISTINCT {name} AS name FROM t WHERE {among}"
-        known = {row["name"] for row in lake.query(health, sql)} if health else set()
+        known = {row["name"] for row in query(health, sql)} if health else set()
         if asked not in known:
             _refuse(lake, wanted, name, known)
         among = f"{among} AND {name} = {text(asked) if isinstance(asked, str) else asked}"
@@ -68,12 +66,12 @@ def refuse_unknown(lake: Lake, wanted: Filter) -> None:
 
 def _refuse(lake: Lake, wanted: Filter, name: str, known: set[Any]) -> None:
     """Raises UsageError, unless it is a cluster of which bronze has something that was never judged."""
-    bronze = bronze_of(lake.path, lake.storage_options)
+    bronze = bronze_of(lake)
     if name == "cluster":
         known |= bronze.clusters
         if wanted.cluster in known:
             return
-    words = f"{lake.path} knows no {name} {getattr(wanted, name)}"
+    words = f"{lake.root} knows no {name} {getattr(wanted, name)}"
     if name == "partition":
         words += f" of {wanted.topic}" if wanted.topic else ""
         close = sorted(known, key=lambda number: (abs(number - (wanted.partition or 0)), number))

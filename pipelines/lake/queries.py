@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
+from pipelines.lake.lake import Lake
 from schemas import alerts, cluster_minute, hw_regressions, isr_changes, partition_health, partition_hw, replica_sync
 from schemas.declaration import Table
 
@@ -103,23 +104,11 @@ class Filter:
         return parts
 
 
-@dataclass(frozen=True)
-class Lake:
-    """A lake to read from, by path or URI."""
-
-    path: str
-    storage_options: Mapping[str, str] = field(default_factory=dict)
-
-    def open(self, table: Table) -> DeltaTable | None:
-        """The table, or None where it was never written."""
-        uri, options = f"{self.path.rstrip('/')}/{table.path}", dict(self.storage_options)
-        return DeltaTable(uri, storage_options=options) if DeltaTable.is_deltatable(uri, options) else None
-
-    def query(self, table: DeltaTable, sql: str) -> list[Row]:
-        """Rows of a query over the table `t`."""
-        found: Any = QueryBuilder().register("t", table).execute(sql).read_all()
-        columns = [found.column(name).to_pylist() for name in found.column_names]
-        return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+def query(table: DeltaTable, sql: str) -> list[Row]:
+    """Rows of a query in SQL, which calls the table `t`."""
+    found: Any = QueryBuilder().register("t", table).execute(sql).read_all()
+    columns = [found.column(name).to_pylist() for name in found.column_names]
+    return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def after(since: datetime | Mapping[str, datetime], time: str, cluster: str) -> str:
@@ -137,8 +126,8 @@ def presents(lake: Lake) -> dict[str, datetime]:
     """Up to when (event time) the reconstruction of each cluster has come."""
     found: dict[str, datetime] = {}
     for table, column in ((partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute")):
-        if opened := lake.open(table):
-            for row in lake.query(opened, f"SELECT cluster, max({column}) AS ts FROM t GROUP BY cluster"):
+        if opened := lake.find(table):
+            for row in query(opened, f"SELECT cluster, max({column}) AS ts FROM t GROUP BY cluster"):
                 if row["ts"] is not None:
                     found[row["cluster"]] = max(row["ts"], found.get(row["cluster"], row["ts"]))
     return found
@@ -146,19 +135,19 @@ def presents(lake: Lake) -> dict[str, datetime]:
 
 def beginnings(lake: Lake) -> dict[str, datetime]:
     """The first minute (event time) in which each cluster reported anything."""
-    minutes = lake.open(cluster_minute.TABLE)
-    found = lake.query(minutes, "SELECT cluster, min(minute) AS ts FROM t GROUP BY cluster") if minutes else []
+    minutes = lake.find(cluster_minute.TABLE)
+    found = query(minutes, "SELECT cluster, min(minute) AS ts FROM t GROUP BY cluster") if minutes else []
     return {row["cluster"]: row["ts"] for row in found}
 
 
 def rows(lake: Lake, name: str, wanted: Filter, limit: int) -> tuple[list[Row], int]:
     """At most `limit` rows of a view, the weightiest and newest, in ascending order; and how many match in all."""
     view = VIEWS[name]
-    table = lake.open(view.table)
+    table = lake.find(view.table)
     if table is None:
         return [], 0
     numbered = f"SELECT *, count(*) OVER () AS matching FROM ({view.select(wanted)})"
-    found = lake.query(table, f"{numbered} ORDER BY {view.first} LIMIT {limit}")
+    found = query(table, f"{numbered} ORDER BY {view.first} LIMIT {limit}")
     total = found[0]["matching"] if found else 0
     return [{k: v for k, v in row.items() if k != "matching"} for row in reversed(found)], total
 
@@ -176,10 +165,10 @@ def newest(lake: Lake, name: str, wanted: Filter) -> datetime | None:
 
 def _grouped(lake: Lake, name: str, wanted: Filter, key: str, values: str) -> list[Row]:
     view = VIEWS[name]
-    table = lake.open(view.table)
+    table = lake.find(view.table)
     if table is None:
         return []
-    return lake.query(table, f"SELECT {key}, {values} FROM ({view.select(wanted)}) GROUP BY {key} ORDER BY {key}")
+    return query(table, f"SELECT {key}, {values} FROM ({view.select(wanted)}) GROUP BY {key} ORDER BY {key}")
 
 
 def _among(label: str, name: str) -> str:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from pipelines.alerting.conditions import asking, microseconds
 from pipelines.alerting.evidence import Evidence
-from pipelines.alerting.reading import read, sources
+from pipelines.alerting.reading import sources
 from pipelines.alerting.silence import sources as told_by_source
 from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from pipelines.quality import frames
 from pipelines.quality.changes import Change, is_as_declared, since
-from pipelines.quality.results import CheckSummary, Judged, Result, append, judged
+from pipelines.quality.results import CheckSummary, Judged, Result, judged
 from pipelines.quality.suites import Limits, Suite, suites
 from pipelines.quality.validation import Outcome, Validator
 from schemas import quality_results, replication_events
@@ -47,12 +48,12 @@ def check(
     default the streaming job's. Raises RoleHeld while another process checks the lake.
     """
     with hold(lake, "check", storage_options) as held:
-        run = _Run(lake, now or datetime.now(UTC), spark, dict(storage_options or {}))
+        run = _Run(Lake(lake, storage_options or {}), now or datetime.now(UTC), spark)
         limits = Limits(quarantine_share, stale_after_s)
         results = [result for suite in suites(limits) for result in run.judge(suite)]
         summary = CheckSummary(run.now, results)
         held.check()
-        append(lake, summary, storage_options)
+        run.lake.append(quality_results.TABLE, summary.to_arrow())
     return summary
 
 
@@ -60,10 +61,9 @@ def check(
 class _Run:
     """One check: what was judged before, and what is started only when there is something to judge."""
 
-    lake: str
+    lake: Lake
     now: datetime
     given: SparkSession | Callable[[], SparkSession] | None
-    storage_options: dict[str, str]
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
 
     def judge(self, suite: Suite) -> Iterator[Result]:
@@ -78,7 +78,7 @@ class _Run:
         return (_result(suite, change, outcome) for outcome in outcomes)
 
     def _missing(self, suite: Suite) -> Iterator[Result]:
-        told = "no such table" + ("" if suite.may_be_missing else f": run `hwmark run --lake {self.lake}` first")
+        told = "no such table" + ("" if suite.may_be_missing else f": run `hwmark run --lake {self.lake.root}` first")
         for expected in suite.expectations:
             yield Result(suite.name, expected.name, suite.table.path, None, None, suite.may_be_missing, told)
 
@@ -91,7 +91,7 @@ class _Run:
         """A silent source is one that adds nothing: sources are judged whether there is something new or not."""
         if suite.prepare is frames.sources:
             return Change(table.version(), table.version(), len(self.silent)) if len(self.silent) else None
-        return since(table, self.before.get((suite.name, suite.table.path)), self.storage_options)
+        return since(table, self.before.get((suite.name, suite.table.path)), self.lake.storage_options)
 
     def _new(self, suite: Suite, change: Change) -> frames.New:
         table = self._open(suite.table)
@@ -100,8 +100,7 @@ class _Run:
 
     @cached_property
     def before(self) -> Judged:
-        schema = quality_results.ARROW
-        return judged(read(self.lake, quality_results.TABLE, schema, None, self.storage_options))
+        return judged(self.lake.read(quality_results.TABLE, quality_results.ARROW))
 
     @cached_property
     def events(self) -> int:
@@ -109,13 +108,13 @@ class _Run:
         table = self._open(replication_events.TABLE)
         if table is None:
             return 0
-        before = self.before.get(("bronze", replication_events.TABLE.path))
-        change = since(table, before, self.storage_options) or since(table, None, self.storage_options)
+        before, options = self.before.get(("bronze", replication_events.TABLE.path)), self.lake.storage_options
+        change = since(table, before, options) or since(table, None, options)
         return change.rows if change else 0
 
     @cached_property
     def silent(self) -> pa.Table:
-        told, closed = sources(self.lake, None, self.storage_options)
+        told, closed = sources(self.lake)
         with asking(Evidence.of(told=told, closed=closed).in_microseconds()) as ask:
             return frames.silences(told_by_source(ask, microseconds(self.now)))
 
@@ -135,13 +134,9 @@ class _Run:
         return Validator()
 
     def _open(self, table: Table) -> DeltaTable | None:
-        from deltalake import DeltaTable
-
-        uri = f"{self.lake.rstrip('/')}/{table.path}"
-        if uri not in self._opened:
-            there = DeltaTable.is_deltatable(uri, storage_options=self.storage_options)
-            self._opened[uri] = DeltaTable(uri, storage_options=self.storage_options) if there else None
-        return self._opened[uri]
+        if table.path not in self._opened:
+            self._opened[table.path] = self.lake.find(table)
+        return self._opened[table.path]
 
 
 def _result(suite: Suite, change: Change, outcome: Outcome) -> Result:

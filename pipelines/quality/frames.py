@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from pipelines.lake.lake import Lake
 from pipelines.quality.changes import Change
 from pipelines.streaming.hadoop import spark_uri
 from schemas.declaration import Table
@@ -28,7 +29,7 @@ class New:
     """
 
     spark: SparkSession
-    lake: str
+    lake: Lake
     table: Table
     change: Change
     events: int
@@ -37,7 +38,7 @@ class New:
 
     @property
     def uri(self) -> str:
-        return spark_uri(f"{self.lake.rstrip('/')}/{self.table.path}")
+        return spark_uri(self.lake.uri(self.table))
 
     def rows(self) -> DataFrame:
         """The new rows.

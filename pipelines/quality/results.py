@@ -9,8 +9,6 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pipelines.lake.data_file import CONFIGURATION
-from pipelines.lake.file_systems import StorageOptions
 from pipelines.printable import printable
 from schemas import quality_results
 
@@ -68,16 +66,3 @@ def judged(results: pa.Table) -> Judged:
     rows = results.filter(results["version_to"].is_valid()).sort_by("run_ts")
     names = zip(rows["suite"].to_pylist(), rows["table"].to_pylist(), strict=True)
     return dict(zip(names, rows["version_to"].to_pylist(), strict=True))
-
-
-def append(lake: str, summary: CheckSummary, storage_options: StorageOptions | None = None) -> None:
-    """Adds the rows of one run in one commit."""
-    from deltalake import write_deltalake
-
-    write_deltalake(
-        f"{lake.rstrip('/')}/{quality_results.TABLE.path}",
-        summary.to_arrow(),
-        mode="append",
-        configuration=dict(CONFIGURATION),
-        storage_options=dict(storage_options or {}),
-    )

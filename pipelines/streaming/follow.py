@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
-from pipelines.lake.tables import Lake
 from pipelines.streaming.checkpoint.offsets import begun
 from pipelines.streaming.source.bronze_log import last_version_read
 
@@ -116,7 +116,7 @@ def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight |
     """The batch that the query is at, None between two."""
     from pyspark.sql import SparkSession
 
-    batch, session = begun(lake.root, lake.storage_options), SparkSession.getActiveSession()
+    batch, session = begun(lake), SparkSession.getActiveSession()
     if batch is None or session is None:
         return None
     seconds, message = (now - batch.at).total_seconds(), running.status["message"]

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pipelines.errors import UsageError
-from pipelines.lake.bronze import opened
+from pipelines.lake.lake import Lake
 from pipelines.lake.lease import LeaseLost
 from pipelines.lake.roles import hold
-from pipelines.lake.tables import ROLE, Lake
 from pipelines.replication import Reconstructor, Rules
 from pipelines.streaming import hadoop
 from pipelines.streaming.checkpoint import offsets
@@ -33,6 +32,7 @@ from pipelines.streaming.source.drain import close_sources
 from pipelines.streaming.source.skipped import skip_file, skipped
 from pipelines.streaming.source.suitable import require_suitable
 from pipelines.streaming.stateful.bucket_keys import bucket_keys
+from pipelines.streaming.tables import ROLE, create_tables
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -106,16 +106,16 @@ def run(
             require_readable(place, known.query_id)
             if follow_move(place, known.query_id):
                 log.warning("the lake was moved to %s: its state is read there", place.root)
-        place.create()
+        create_tables(place)
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         every = interval or INTERVAL_S
-        offsets.remember_interval(place.root, every if continuous else None, place.storage_options)
+        offsets.remember_interval(place, every if continuous else None)
         if accept_removal is not None:
-            offsets.accept_removal(place.root, accept_removal, place.storage_options)
+            offsets.accept_removal(place, accept_removal)
         for path in skip_files:
-            log.warning("%s", skip_file(place.root, path, place.storage_options))
+            log.warning("%s", skip_file(place, path))
         if drain:
-            close_sources(place.root, place.storage_options)
+            close_sources(place)
         spark = session(
             master=master,
             shuffle_partitions=shuffle_partitions,
@@ -151,7 +151,7 @@ def run(
 
 def _ready(lake: Lake) -> None:
     """Has bronze exist, in whichever columns its writers made it. Raises UnsuitableColumnsError."""
-    table = opened(lake.root, lake.storage_options)
+    table = lake.create(replication_events.TABLE)
     require_suitable(table.table_uri, table.schema(), table.metadata().partition_columns)
 
 
@@ -183,9 +183,9 @@ def arrow_source(
         max_bytes,
         max_rows,
         options,
-        accepted=offsets.accepted_removals(lake.root, options),
-        skipped=skipped(lake.root, options),
-        closings=count_closings(lake.root, options),
+        accepted=offsets.accepted_removals(lake),
+        skipped=skipped(lake),
+        closings=count_closings(lake),
     )
     spark.dataSource.register(BronzeSource)
     return spark.readStream.format(FORMAT).option("settings", settings.option()).load()

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pipelines.lake.queries import Filter, Lake, Row, View, beginnings, presents, text
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter, Row, View, beginnings, presents, query, text
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.falls import falls
@@ -40,13 +41,13 @@ class Survey:
 
         Else those of clusters that have ended are left out: how they stood is history.
         """
-        table = self.lake.open(partition_health.TABLE)
+        table = self.lake.find(partition_health.TABLE)
         if table is None:
             return [], 0
         where = _now(self.wanted)
         rows = f"SELECT *, count(*) OVER () AS matching FROM ({standing(where, self.quiet)}) WHERE {self._kept(sound)}"
         order = "CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
-        found = self.lake.query(table, f"{rows} ORDER BY {order} LIMIT {limit}")
+        found = query(table, f"{rows} ORDER BY {order} LIMIT {limit}")
         return found, found[0]["matching"] if found else 0
 
     def _kept(self, sound: bool) -> str:
@@ -59,7 +60,7 @@ class Survey:
 
 def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: datetime) -> Survey:
     """What is known of the clusters of a lake, or of the one `wanted`, at the moment `now` of the wall clock."""
-    known, bronze = presents(lake), bronze_of(lake.path, lake.storage_options)
+    known, bronze = presents(lake), bronze_of(lake)
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     told, begun = reports(lake, known, limits.look_back_s), beginnings(lake)
@@ -146,7 +147,7 @@ def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
 
 def _levels(lake: Lake, wanted: Filter) -> Mapping[str, dict[int | None, int]]:
     """Partitions by level; unknown in a lake whose job is older than the column."""
-    table = lake.open(partition_health.TABLE)
+    table = lake.find(partition_health.TABLE)
     there = table is not None and any(field.name == "level" for field in table.schema().fields)
     level = "level" if there else "cast(NULL AS int)"
     where = f"SELECT cluster, {level} AS level FROM t WHERE {_now(wanted)}"
@@ -186,5 +187,5 @@ def _noticed(wanted: Filter) -> str:
 
 
 def _rows(lake: Lake, view: View, sql: str) -> list[Row]:
-    table = lake.open(view.table)
-    return [] if table is None else lake.query(table, sql)
+    table = lake.find(view.table)
+    return [] if table is None else query(table, sql)

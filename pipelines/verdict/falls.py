@@ -6,7 +6,8 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from pipelines.lake.queries import VIEWS, Filter, Lake, Row
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import VIEWS, Filter, Row, query
 from pipelines.verdict.losses import NOT_EXCLUDED
 from pipelines.verdict.records import FallGroup
 from pipelines.verdict.words import NAMED
@@ -43,14 +44,14 @@ class Falls:
 
 def falls(lake: Lake, wanted: Filter) -> dict[str, Falls]:
     """The falls by cluster, the latest revision of each."""
-    table = lake.open(hw_regressions.TABLE)
+    table = lake.find(hw_regressions.TABLE)
     found: dict[str, Falls] = defaultdict(Falls)
     if table is None:
         return found
     latest = VIEWS["regressions"].select(wanted)
-    for row in lake.query(table, _GROUPS.format(falls=latest)):
+    for row in query(table, _GROUPS.format(falls=latest)):
         found[row["cluster"]].groups.append(_group(row))
-    for row in lake.query(table, _PARTITIONS.format(falls=latest)):
+    for row in query(table, _PARTITIONS.format(falls=latest)):
         found[row["cluster"]].partitions[row["severity"]] = row["partitions"]
     return found
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pipelines.lake.queries import Lake, Row, after, text
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Row, after, query, text
 from pipelines.streaming.source.closings import SOURCE as DRAIN
 from pipelines.streaming.source.closings import closings
 from pipelines.verdict.records import Source
@@ -63,15 +64,15 @@ class Reports:
 
 def reports(lake: Lake, presents: Mapping[str, datetime], seconds: int) -> dict[str, Reports]:
     """What was reported since so long before the present of each cluster; clusters without a present have none."""
-    bronze = lake.open(replication_events.TABLE)
+    bronze = lake.find(replication_events.TABLE)
     found: dict[str, Reports] = defaultdict(Reports)
     if bronze is None or not presents:
         return found
     window = after({c: ts - timedelta(seconds=seconds) for c, ts in presents.items()}, "ts", "cluster")
     judged = f"cluster IN ({', '.join(map(text, presents))})"
-    for row in lake.query(bronze, _REPORTS.format(rows=_whole(bronze), window=f"{judged} AND {window}")):
+    for row in query(bronze, _REPORTS.format(rows=_whole(bronze), window=f"{judged} AND {window}")):
         found[row["cluster"]].take(row)
-    for row in closings(lake.path, lake.storage_options):
+    for row in closings(lake):
         if (report := found.get(row["cluster"])) is not None:
             report.closed = max(row["ts"], report.closed or row["ts"])
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from pipelines.lake.bronze import dataset
+from pipelines.lake.table import dataset
 from tests.streaming.shell import added_up
 
 Rows = dict[str, Counter[str]]

@@ -32,10 +32,9 @@ AT_ONCE = 6
 """More than there are cores: a thread that is late is what aborts."""
 READ = """
 import sys
-from pipelines.alerting.reading import read
-from schemas import tables
-table = tables()["partition_hw"]
-print(read(sys.argv[1], table, table.arrow(), None).num_rows)
+from pipelines.lake.lake import Lake
+from schemas import partition_hw
+print(Lake(sys.argv[1]).read(partition_hw.TABLE, partition_hw.ARROW).num_rows)
 """
 
 

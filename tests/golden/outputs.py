@@ -53,8 +53,8 @@ from pipelines.commands.simulate import scenario
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
 from pipelines.commands.simulate.sinks import LogFiles, Rested, new_writer
-from pipelines.lake import tables
 from pipelines.lake.bronze import read_events
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign, owner
@@ -76,6 +76,7 @@ from pipelines.replication.term.layout import (
     SERIES,
 )
 from pipelines.settings import Simulate
+from pipelines.streaming import tables
 from pipelines.streaming.checkpoint import offsets as checkpoint
 from pipelines.streaming.checkpoint.manifest import Manifest
 from pipelines.streaming.checkpoint.query import Query
@@ -532,7 +533,7 @@ def _of_spark() -> Iterator[Output]:
         def getValueState(self, *of: Any) -> None:
             asked.append(of)
 
-    BucketProcessor(Rules(), [0], 0, tables.Lake("lake", {}), 1).init(Handle())  # type: ignore[arg-type]
+    BucketProcessor(Rules(), [0], 0, Lake("lake", {}), 1).init(Handle())  # type: ignore[arg-type]
     yield "spark/state variables", _json(asked)
     yield "spark/offsets", _json([Offset().json(), Offset(1, 2, 3, 4).json(), Offset(1, 2, 3, 4, 5).json()])
     yield "spark/query.json", _json(asdict(Query("id", 4, 2, asdict(Rules()), False, "arrow")))

@@ -14,9 +14,10 @@ import pytest
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, read_events
-from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import replay
 from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, create_tables
 from tests.faults.stages import STAGES, write_logs
 from tests.objectstore.test_lake_on_s3 import progress_of
 from tests.streaming.shell import same_rows
@@ -87,7 +88,7 @@ def brought(logs: Path, lake: str, options: dict[str, str]) -> None:
 def reconstructed(lake: Lake) -> None:
     """The facts of all events, by the sink that `run` has, as one batch."""
     facts = replay(read_events(lake.root, storage_options=lake.storage_options))
-    lake.create()
+    create_tables(lake)
     begun(lake, "q")
     out = LakeWriter(SinkSettings(lake.root, "q", 1, storage_options=dict(lake.storage_options)))
     out.commit([written(out, **facts.tables())], 0)
@@ -121,7 +122,7 @@ def test_a_commit_that_is_done_and_answered_by_an_error_is_done(store):
 @pytest.mark.parametrize("kind", ["partition_hw", "minute_stats", "cluster_minute", "broker_minute", HEALTH])
 def test_a_batch_whose_commit_to_one_table_was_repeated_is_there_once(store, kind):
     lake = Lake(f"s3://{BUCKET}/sink-{kind}", store.options)
-    lake.create()
+    create_tables(lake)
     begun(lake, "q")
     out = LakeWriter(SinkSettings(lake.root, "q", 1, storage_options=store.options))
     told = [written(out, partition_hw=HW, isr_changes=ISR, minute_stats=MINUTE, partition_health=HEALTHY)]

@@ -20,14 +20,15 @@ from pipelines.commands.maintain.command import maintain
 from pipelines.lake import lease
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.file_systems import file_system, object_store
+from pipelines.lake.lake import Lake
 from pipelines.lake.lease import LASTS, SKEW, LeaseLost, Signature
 from pipelines.lake.roles import RoleHeld, hold, verify_role
-from pipelines.lake.tables import ROLE, Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import interval, remember_interval
 from pipelines.streaming.checkpoint.query import open_query
 from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
 from pipelines.streaming.source.unread import bronze_of
+from pipelines.streaming.tables import ROLE, create_tables
 from schemas import replication_events
 from tests.streaming.test_sink import HW, begun, written
 from tests.unit.ingest.comparing import numbers_without_holes, told
@@ -69,7 +70,7 @@ def test_a_lease_of_a_dead_process_is_taken_over_and_the_dead_cannot_commit(lake
     monkeypatch.setattr(lease, "age_of", lambda *_: 2 * LASTS)  # the store has not seen it renewed since
     with hold(lake, ROLE, storage_options) as held:
         place = Lake(lake, storage_options)
-        place.create()
+        create_tables(place)
         for token, commits in ((dead.token, False), (held.token, True)):
             begun(place, "q")
             out = LakeWriter(SinkSettings(lake, "q", 1, storage_options=storage_options, role_token=token))
@@ -109,7 +110,7 @@ def test_an_ingest_that_loses_its_lease_stops_before_it_writes(tmp_path, lake, s
 
 def test_the_record_of_the_query_is_kept_there(lake, storage_options):
     place = Lake(lake, storage_options)
-    place.create()
+    create_tables(place)
     query = open_query(place, Rules(), 4, 2, "arrow", rebuild=False)
     with file_system(lake, storage_options).open_input_stream("_run/query.json") as stream:
         assert json.loads(stream.read())["query_id"] == query.query_id
@@ -117,7 +118,7 @@ def test_the_record_of_the_query_is_kept_there(lake, storage_options):
 
 def test_a_lake_is_maintained_and_shown_there(lake, storage_options, monkeypatch):
     place = Lake(lake, storage_options)
-    place.create()
+    create_tables(place)
     for batch in range(2):
         begun(place, "q")
         out = LakeWriter(SinkSettings(lake, "q", 1, storage_options=storage_options))
@@ -133,19 +134,20 @@ def test_a_lake_is_maintained_and_shown_there(lake, storage_options, monkeypatch
 
 def test_what_the_job_has_not_read_is_known_there(lake, storage_options, monkeypatch):
     """Its checkpoint, the log of bronze, and a file of two clusters are read from the store."""
+    place = Lake(lake, storage_options)
     for version, names in enumerate((["a"], ["b"], ["a", "c"])):
         append_events(lake, progress_of(*names), app_id="t", version=version, storage_options=storage_options)
-    files = file_system(lake, storage_options)
+    files = place.files()
     offset = {"snapshot": 1, "version": 2, "index": 0, "events": 1}
     kept = {"query.json": {"query_id": "q"}, "q/commits/0": {}, "q/offsets/0": offset}
     for name, content in kept.items():
         with files.open_output_stream(f"_run/{name}") as stream:
             stream.write(f"v1\n{{}}\n{json.dumps(content)}".encode() if "/" in name else json.dumps(content).encode())
-    found = bronze_of(lake, storage_options)
+    found = bronze_of(place)
     assert found.clusters == {"a", "b", "c"}
     assert {name: backlog.events for name, backlog in found.backlogs.items()} == {"a": 1, "b": 1, "c": 1}
-    remember_interval(lake, 60, storage_options)
-    assert interval(lake, storage_options) == 60
+    remember_interval(place, 60)
+    assert interval(place) == 60
     for name, value in storage_options.items():
         monkeypatch.setenv(f"HWMARK_LAKE__STORAGE_OPTIONS__{name}", value)
     shown = CliRunner().invoke(app, ["show", "verdict", "--lake", lake])

@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from lake_rows import Lake
 
 from pipelines.setup import jars_dir
 
@@ -17,4 +16,4 @@ def spark():
 
 @pytest.fixture
 def lake(tmp_path):
-    return Lake(str(tmp_path / "lake"))
+    return str(tmp_path / "lake")

@@ -4,14 +4,6 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 
-class Lake:
-    """A lake that is written row by row; what a row leaves out is null."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def uri(self, module):
-        return f"{self.path}/{module.TABLE.path}"
-
-    def put(self, module, *rows, mode="append"):
-        write_deltalake(self.uri(module), pa.Table.from_pylist(list(rows), schema=module.ARROW), mode=mode)
+def put(lake, module, *rows, mode="append"):
+    """Writes rows to a table; what a row leaves out is null."""
+    write_deltalake(f"{lake}/{module.TABLE.path}", pa.Table.from_pylist(list(rows), schema=module.ARROW), mode=mode)

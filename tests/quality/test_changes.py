@@ -2,6 +2,7 @@
 
 import pytest
 from deltalake import DeltaTable
+from lake_rows import put
 
 from pipelines.quality.changes import since
 from schemas import telemetry_gaps
@@ -20,8 +21,8 @@ def gap(number):
 @pytest.fixture
 def table(lake):
     for number in range(3):
-        lake.put(telemetry_gaps, gap(number))
-    return lambda: DeltaTable(lake.uri(telemetry_gaps))
+        put(lake, telemetry_gaps, gap(number))
+    return lambda: DeltaTable(f"{lake}/{telemetry_gaps.TABLE.path}")
 
 
 def rows(table, change):
@@ -47,8 +48,8 @@ def test_nothing_is_new_at_the_same_version(table):
 
 
 def test_an_empty_table_has_nothing_new(lake):
-    lake.put(telemetry_gaps)
-    assert since(DeltaTable(lake.uri(telemetry_gaps)), None) is None
+    put(lake, telemetry_gaps)
+    assert since(DeltaTable(f"{lake}/{telemetry_gaps.TABLE.path}"), None) is None
 
 
 def test_optimizing_makes_nothing_new(table):
@@ -58,8 +59,8 @@ def test_optimizing_makes_nothing_new(table):
 
 
 def test_a_rebuilt_table_is_new_from_the_rebuild_on(table, lake):
-    lake.put(telemetry_gaps, gap(7), mode="overwrite")
-    lake.put(telemetry_gaps, gap(8))
+    put(lake, telemetry_gaps, gap(7), mode="overwrite")
+    put(lake, telemetry_gaps, gap(8))
     assert rows(table(), since(table(), 1)) == [7, 8]
 
 

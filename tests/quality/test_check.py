@@ -5,9 +5,9 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from deltalake import DeltaTable
-from lake_rows import Lake
+from lake_rows import put
 
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.quality.check import check
 from pipelines.quality.results import judged
@@ -78,15 +78,15 @@ GOOD = {
 @pytest.fixture(scope="module")
 def judged_once(tmp_path_factory, spark):
     """A good lake that was checked, and how that came out."""
-    lake = Lake(str(tmp_path_factory.mktemp("good") / "lake"))
+    lake = str(tmp_path_factory.mktemp("good") / "lake")
     for module, rows in GOOD.items():
-        lake.put(module, *rows)
-    return lake, check(lake.path, now=at(1), spark=spark)
+        put(lake, module, *rows)
+    return lake, check(lake, now=at(1), spark=spark)
 
 
 @pytest.fixture
 def good(judged_once, lake):
-    shutil.copytree(judged_once[0].path, lake.path)
+    shutil.copytree(judged_once[0], lake)
     return lake
 
 
@@ -103,7 +103,7 @@ def test_a_good_lake_passes_every_expectation(judged_once):
 
 def test_results_are_rows_that_remember_the_versions(judged_once):
     lake, summary = judged_once
-    rows = DeltaTable(lake.uri(quality_results)).to_pyarrow_dataset(schema=quality_results.ARROW).to_table()
+    rows = Lake(lake).read(quality_results.TABLE, quality_results.ARROW)
     assert len(rows) == len(summary.results)
     assert rows["run_id"].unique().to_pylist() == [summary.run_id]
     assert judged(rows)["silver", partition_hw.TABLE.path] == 0
@@ -130,11 +130,11 @@ AFTER_A_FALSE_WITNESS = hw(8, 70)
 
 @pytest.fixture(scope="module")
 def judged_bad(judged_once, tmp_path_factory, spark):
-    lake = Lake(str(tmp_path_factory.mktemp("bad") / "lake"))
-    shutil.copytree(judged_once[0].path, lake.path)
+    lake = str(tmp_path_factory.mktemp("bad") / "lake")
+    shutil.copytree(judged_once[0], lake)
     for module in dict.fromkeys(m for m, *_ in BAD):
-        lake.put(module, *(row for m, row, *_ in [*BAD, (partition_hw, AFTER_A_FALSE_WITNESS)] if m is module))
-    return check(lake.path, now=at(2), spark=spark)
+        put(lake, module, *(row for m, row, *_ in [*BAD, (partition_hw, AFTER_A_FALSE_WITNESS)] if m is module))
+    return check(lake, now=at(2), spark=spark)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_closed_cluster_is_fresh_for_ever(good, spark):
 
 
 def test_a_missing_table_is_said_and_quarantine_may_be_missing(lake):
-    observed = {r.table: (r.success, r.observed) for r in check(lake.path, now=at(1), spark=not_started).results}
+    observed = {r.table: (r.success, r.observed) for r in check(lake, now=at(1), spark=not_started).results}
     assert observed[quarantine.TABLE.path] == (True, "no such table")
     success, words = observed[partition_hw.TABLE.path]
     assert not success
@@ -195,5 +195,5 @@ def not_started():
 
 
 def test_one_process_checks_a_lake(lake):
-    with hold(lake.path, "check"), pytest.raises(RoleHeld):
-        check(lake.path, now=at(1), spark=not_started)
+    with hold(lake, "check"), pytest.raises(RoleHeld):
+        check(lake, now=at(1), spark=not_started)

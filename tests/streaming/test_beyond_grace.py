@@ -7,8 +7,8 @@ import pytest
 
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
-from pipelines.lake.tables import KINDS
 from pipelines.replication import Facts, Reconstructor, Rules, replay
+from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import same_rows
 
 GRACE_MS = 2_000

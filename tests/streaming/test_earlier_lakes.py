@@ -14,7 +14,7 @@ import pytest
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import append_events, read_events
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import run
 from tests.streaming.shell import same_rows

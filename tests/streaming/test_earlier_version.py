@@ -5,9 +5,10 @@ import pytest
 from deltalake import write_deltalake
 
 from pipelines.lake.bronze import append_events, read_events
-from pipelines.lake.tables import KINDS, Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import SOURCES, run
+from pipelines.streaming.tables import KINDS
 from schemas import quarantine, replication_events
 from tests.streaming.events import history
 from tests.streaming.shell import added_up, same_rows

@@ -5,7 +5,8 @@ import pytest
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, bronze
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
+from pipelines.streaming.tables import create_tables
 from schemas import partition_hw, replication_events
 from schemas.encoding import DIFFERENCES, counted
 from tests.streaming.events import history
@@ -16,7 +17,7 @@ from tests.streaming.test_sink import HW, writer, written
 def lake(tmp_path):
     """A lake of two commits of bronze and two of silver."""
     place, events = Lake(str(tmp_path), {}), history()
-    place.create()
+    create_tables(place)
     for version in range(2):
         append_events(str(tmp_path), events.slice(100 * version, 100), app_id="test", version=version)
         out = writer(place)

@@ -5,15 +5,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.lake.tables import HEALTH, Lake
+from pipelines.lake.lake import Lake
 from pipelines.streaming.sinks.fact_files import WRITTEN, FactFiles, Told
+from pipelines.streaming.tables import HEALTH, create_tables
 from tests.streaming.test_sink import HEALTHY, HW, MINUTE, contents, writer, written
 
 
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
-    lake.create()
+    create_tables(lake)
     return lake
 
 
@@ -45,7 +46,7 @@ def test_what_was_written_is_told_in_full(lake):
 
 def test_files_of_tasks_are_committed_as_facts_in_blobs_are(lake, tmp_path):
     other = Lake(str(tmp_path / "other"), {})
-    other.create()
+    create_tables(other)
     out = writer(lake, buckets=2)
     told = [by_hand(lake, **FACTS), by_hand(lake, partition_hw=HW.slice(0, 1), **{HEALTH: HEALTHY.slice(0, 0)})]
     before = contents(lake)

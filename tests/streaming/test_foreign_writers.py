@@ -14,8 +14,7 @@ from pipelines.alerting.reading import sources as read_sources
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, opened, read_events
 from pipelines.lake.engines import OtherEngineError, other_engine
-from pipelines.lake.queries import Lake as LookedAt
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.quality.check import check
 from pipelines.replication import Rules, replay
 from pipelines.streaming.follow import RunFailed
@@ -68,10 +67,10 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
     append, lake = example("PySpark")["append"], tmp_path
     append(as_spark_has_them(spark, HALVES[0]), str(lake))
     assert play(lake).events == len(HALVES[0])
-    assert bronze_of(str(lake)).backlogs == {}
+    assert bronze_of(Lake(str(lake))).backlogs == {}
     assert {result.suite for result in check(str(lake), spark=spark).failed} == {"sources"}
     append(as_spark_has_them(spark, HALVES[1]), str(lake))
-    (backlog,) = bronze_of(str(lake)).backlogs.values()
+    (backlog,) = bronze_of(Lake(str(lake))).backlogs.values()
     assert backlog.events == len(HALVES[1])
     version = opened(str(lake)).version()
 
@@ -79,7 +78,7 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
         append_events(str(lake), EVENTS, app_id="test", version=0)
     assert play(lake, drain=True).batches == 1
     assert opened(str(lake)).version() == version
-    closing = pa.Table.from_pylist(closings(str(lake)), EVENTS.schema)
+    closing = pa.Table.from_pylist(closings(Lake(str(lake))), EVENTS.schema)
     assert len(closing) == 1
     assert_same_as_replay(lake, pa.concat_tables([EVENTS, closing]))
     said = list(maintain(str(lake), bronze_days=1))
@@ -88,10 +87,10 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
 
     # What else reads bronze: verdicts, alerts, and the quality suites.
     (cluster,) = set(EVENTS["cluster"].to_pylist())
-    report = reports(LookedAt(str(lake)), {cluster: EVENTS["ts"][-1].as_py()}, 3600)[cluster]
+    report = reports(Lake(str(lake)), {cluster: EVENTS["ts"][-1].as_py()}, 3600)[cluster]
     assert report.closed == closing["ts"][0].as_py()
     assert [source.source_id for source in report.sources] == ["broker-1/replication.log"]
-    assert read_sources(str(lake))[1]["closed"].to_pylist() == closing["ts"].to_pylist()
+    assert read_sources(Lake(str(lake)))[1]["closed"].to_pylist() == closing["ts"].to_pylist()
     assert check(str(lake), spark=spark).failed == []
     assert play(lake).events == 0
 
@@ -172,7 +171,7 @@ def test_rows_taken_out_are_refused_by_both_sources(tmp_path, spark, source):
     with pytest.raises((RunFailed, RemovedRowsError), match=r"version 2 .*removed rows .*--accept-removal 2"):
         play(tmp_path, source=source)
     play(tmp_path, source=source, accept_removal=2)
-    assert bronze_of(str(tmp_path)).backlogs == {}
+    assert bronze_of(Lake(str(tmp_path))).backlogs == {}
 
 
 def test_a_file_that_cannot_be_read_is_named_and_can_be_skipped(tmp_path, spark):
@@ -196,7 +195,7 @@ def test_a_file_that_cannot_be_read_is_named_and_can_be_skipped(tmp_path, spark)
     assert_same_as_replay(tmp_path / "healed", EVENTS)
 
     play(lake, skip_files=[bad.name], drain=True)
-    assert skipped(str(lake)) == [bad.name]
+    assert skipped(Lake(str(lake))) == [bad.name]
     assert (lake / "_run/skipped" / bad.name).read_bytes() == b"\0" * len(content)
     # What is told of the file comes late, in the order in which it is found out.
     expected, place = replay(read_events(str(lake))), Lake(str(lake), {})

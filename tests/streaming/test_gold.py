@@ -5,8 +5,9 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.streaming.sinks import gold
+from pipelines.streaming.tables import create_tables
 from schemas import minute_stats
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 from tests.streaming.events import START
@@ -104,7 +105,7 @@ def test_a_broker_that_still_leads_has_a_row_in_every_minute_of_its_cluster():
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
-    lake.create()
+    create_tables(lake)
     return lake
 
 
@@ -137,7 +138,7 @@ def test_minutes_written_batch_by_batch_are_those_written_at_once(lake, tmp_path
     for batch_id, cut in enumerate(CUTS):
         add(lake, batch_id, *cut)
     whole = Lake(str(tmp_path / "whole"), {})
-    whole.create()
+    create_tables(whole)
     add(whole, 0, *(p for cut in CUTS for p in cut))
     for kind in gold.WHO:
         order = [("cluster", "ascending"), ("minute", "ascending")]

@@ -6,17 +6,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import RECORD
 from pipelines.streaming.checkpoint.query import StateMismatch, changed_rules, open_query, recorded
+from pipelines.streaming.tables import create_tables
 from tests.streaming.test_sink import HW, writer, written
 
 
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
-    lake.create()
+    create_tables(lake)
     return lake
 
 

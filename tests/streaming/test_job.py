@@ -12,14 +12,15 @@ import pytest
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
-from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.checkpoint.offsets import RECORD, interval
 from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.job import run
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.stateful.bucket_keys import _murmur3
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, create_tables
 from tests.streaming.events import history
 from tests.streaming.shell import added_up, same_rows
 
@@ -131,13 +132,13 @@ def test_sigterm_stops_after_the_batch_in_flight_and_the_next_run_goes_on(spark,
     summary = play(lake, once=False, interval=1, on_batch=ask_to_stop)
     assert summary.stopped
     assert summary.events == 300
-    assert interval(str(lake)) == 1
+    assert interval(Lake(str(lake))) == 1
     put(lake, 1, 300, len(EVENTS))
     # What the next run has to read is known from the checkpoint alone.
     assert unread(lake) == {EVENTS["cluster"][0].as_py(): len(EVENTS) - 300}
     play(lake, drain=True)
     assert unread(lake) == {}
-    assert interval(str(lake)) is None
+    assert interval(Lake(str(lake))) is None
     assert_same_as_replay(lake)
 
 
@@ -165,7 +166,7 @@ def test_a_changed_rule_applies_from_the_next_batch_on_and_a_batch_played_again_
 
 
 def unread(lake):
-    return {name: found.events for name, found in bronze_of(str(lake)).backlogs.items()}
+    return {name: found.events for name, found in bronze_of(Lake(str(lake))).backlogs.items()}
 
 
 @pytest.mark.spark
@@ -199,7 +200,7 @@ def test_a_run_without_its_checkpoint_is_refused(tmp_path):
     from tests.streaming.test_sink import HW, writer, written
 
     place = Lake(str(tmp_path), {})
-    place.create()
+    create_tables(place)
     out = writer(place)
     out.commit([written(out, partition_hw=HW)], 0)
     with pytest.raises(StateMismatch, match="run --rebuild"):

@@ -13,9 +13,10 @@ import pytest
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import append_events, read_events
-from pipelines.lake.tables import KINDS, Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import replay
 from pipelines.setup import jars_dir
+from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import added_up, same_rows
 
 COMMITS = 6

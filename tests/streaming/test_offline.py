@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pipelines.lake.bronze import append_events
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.setup import jars_dir
 from tests.streaming.events import history
 

@@ -6,9 +6,9 @@ import pytest
 
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
-from pipelines.lake.tables import KINDS
 from pipelines.replication import Rules, replay
 from pipelines.streaming.source.drain import closing_row
+from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import added_up, cut, reconstruct, same_rows
 
 SCENARIOS = traces.scenarios()

@@ -14,9 +14,10 @@ from generators.simulator.telemetry.faults import arrivals, by_source, deliverie
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
 from pipelines.lake.bronze import append_events, read_events
-from pipelines.lake.tables import KINDS, Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import Facts, replay
 from pipelines.streaming.job import run
+from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import added_up, same_rows
 
 FAULTS = ("4s kill 1 for 12s", "20s throttle 3 to 1 for 8s", "30s rolling-restart for 2s every 6s")

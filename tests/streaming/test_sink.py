@@ -10,13 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.lake.bronze import bronze
-from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake, commit
+from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.manifest import resume
 from pipelines.streaming.checkpoint.offsets import last, restore_plan
 from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.sinks import sink
 from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
 from pipelines.streaming.source.blobs import encode
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, commit, create_tables
 from schemas import isr_changes, minute_stats, partition_health, partition_hw
 from tests.streaming.events import START
 
@@ -42,7 +43,7 @@ HEALTHY = rows(partition_health, {"cluster": "main", "topic": "clicks", "partiti
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
-    lake.create()
+    create_tables(lake)
     return lake
 
 
@@ -150,7 +151,7 @@ def test_a_commit_that_fails_part_way_is_completed_when_played_again_and_nothing
     named, held = {f.path for task in told if task for f in task.files}, [lake.open(k).file_uris() for k in KINDS]
     assert {Path(path).name for paths in held for path in paths} <= named, "from the record of the batch"
     whole = Lake(lake.root + "/whole", {})
-    whole.create()
+    create_tables(whole)
     uncut = writer(whole)
     uncut.commit(batch_of_two_tasks(uncut), 0)
     assert contents(lake) == contents(whole)

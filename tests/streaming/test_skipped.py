@@ -5,6 +5,7 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_events, bronze, read_events
+from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.job import run
 from pipelines.streaming.source import skipped
@@ -38,24 +39,24 @@ def test_several_files_that_are_gone_are_skipped_one_by_one(lake):
     for path in (first, second):
         (lake / "bronze/replication_events" / path).unlink()
     with pytest.raises(UsageError, match=f"lost other files, too: skip {second} as well"):
-        skip_file(str(lake), first)
-    skip_file(str(lake), second)
+        skip_file(Lake(str(lake)), first)
+    skip_file(Lake(str(lake)), second)
     assert len(gaps(lake)) == 2
-    assert skipped.skipped(str(lake)) == sorted([first, second])
+    assert skipped.skipped(Lake(str(lake))) == sorted([first, second])
     assert not {first, second} & set(files(lake))
 
 
-@pytest.mark.parametrize("step", ["_append_lost_rows", "write_durably", "_take_out"])
+@pytest.mark.parametrize("step", ["_append_lost_rows", "_record", "_take_out"])
 def test_the_gap_is_recorded_before_a_file_is_left_out(lake, monkeypatch, step):
     """Cut off at any point: either the file is still read, or bronze has the gap. A second call ends it."""
     bad = files(lake)[1]
     with monkeypatch.context() as cut:
         cut.setattr(skipped, step, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            skip_file(str(lake), bad)
-    assert bad not in skipped.skipped(str(lake)) or gaps(lake)
-    skip_file(str(lake), bad)
-    skip_file(str(lake), bad)
+            skip_file(Lake(str(lake)), bad)
+    assert bad not in skipped.skipped(Lake(str(lake))) or gaps(lake)
+    skip_file(Lake(str(lake)), bad)
+    skip_file(Lake(str(lake)), bad)
     assert len(gaps(lake)) == 1
     assert bad not in files(lake)
     assert (lake / "_run/skipped" / bad).is_file()
@@ -63,7 +64,7 @@ def test_the_gap_is_recorded_before_a_file_is_left_out(lake, monkeypatch, step):
 
 def test_a_file_that_bronze_does_not_have_is_named(lake):
     with pytest.raises(UsageError, match=r"has no file nonsense\.parquet"):
-        skip_file(str(lake), "nonsense.parquet")
+        skip_file(Lake(str(lake)), "nonsense.parquet")
 
 
 def test_only_our_source_leaves_files_out(lake):
@@ -79,7 +80,7 @@ def test_a_file_without_statistics_of_the_cluster_and_cannot_be_read_is_unread_f
     log.write_text(log.read_text().replace('"stats"', '"other"'))
     bad = next(path for path in files(lake) if BronzeLog(table.table_uri).files(4, 4)[0].path == path)
     (lake / "bronze/replication_events" / bad).write_bytes(b"\0" * 100)
-    (backlog,) = bronze_of(str(lake)).backlogs.items()
+    (backlog,) = bronze_of(Lake(str(lake))).backlogs.items()
     assert backlog[0] == EVENTS["cluster"][0].as_py()
     assert backlog[1].events == 31
 

@@ -8,9 +8,10 @@ import pytest
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import append_events, read_events
-from pipelines.lake.tables import HEALTH, KINDS, MINUTES, Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import SOURCES, run
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES
 from tests.streaming.shell import added_up, same_rows
 
 

@@ -8,9 +8,9 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from generators.simulator.fleet.columns import SCHEMA
-from pipelines.lake.bronze import StorageOptions, append_files, bronze, bronze_uri, committed
+from pipelines.lake.bronze import append_files, bronze, bronze_uri, committed
 from pipelines.lake.data_file import Written, write_file
-from pipelines.lake.file_systems import file_system
+from pipelines.lake.file_systems import StorageOptions, file_system
 
 if TYPE_CHECKING:
     from generators.simulator.fleet.parts import Part

@@ -72,7 +72,7 @@ class SparkJob:
         return self.answers()["HWs"]
 
     def answers(self) -> dict[str, pa.Table]:
-        from pipelines.lake.tables import Lake
+        from pipelines.lake.lake import Lake
 
         lake = Lake(str(self._lake), {})
         facts = {name: lake.open(name).to_pyarrow_table() for name in ("partition_hw", "isr_changes", "replica_sync")}

@@ -106,8 +106,9 @@ def write_logs(planned: Plan, folders: dict[int, Path]) -> None:
 def _read(logs: Path, lake: Path, coalesce_ms: int) -> Read:
     """`hwmark ingest logs` and `hwmark run --once --drain`, in this process and its warm session."""
     from pipelines.bench.measure.processes import cpu_seconds
-    from pipelines.lake.tables import KINDS, Lake
+    from pipelines.lake.lake import Lake
     from pipelines.streaming.job import run
+    from pipelines.streaming.tables import KINDS
 
     def cpu() -> float:
         return cpu_seconds(os.getpid()) or 0.0

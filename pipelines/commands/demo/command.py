@@ -13,7 +13,8 @@ from generators.recordings import traces
 from pipelines.commands import jobs
 from pipelines.commands.progress import alert_line, batch_line, run_line
 from pipelines.errors import UsageError
-from pipelines.lake.queries import Filter, Lake, Row, tally
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter, Row, tally
 from pipelines.settings import Simulate
 from pipelines.verdict import words
 
@@ -90,7 +91,7 @@ def _simulate(settings: Settings, echo: Echo) -> str:
     from pipelines.commands.simulate import run, sinks
     from pipelines.commands.simulate.plan import plan
 
-    outcome = run.run(plan(SIMULATED), sinks.Lake(settings.lake.path, SIMULATED.cluster), lambda _: None)
+    outcome = run.run(plan(SIMULATED), sinks.BronzeSink(settings.lake.path, SIMULATED.cluster), lambda _: None)
     echo(f"   {SIMULATED.cluster}: {outcome.told} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
     return SIMULATED.cluster
 

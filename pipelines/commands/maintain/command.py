@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from pipelines.commands.progress import libraries_silent
 from pipelines.lake.delta_log import actions
 from pipelines.lake.engines import MARK, other_engine
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
-from pipelines.lake.tables import Lake
 from pipelines.streaming.checkpoint.manifest import Manifests
 from pipelines.streaming.checkpoint.offsets import Begun, begun, committed_offset, query_id
 from pipelines.streaming.source.bronze_commits import RETENTION
@@ -48,14 +48,12 @@ def maintain(
     Bronze ages only when the job has read all of it, and no file of a version the job has yet to read is
     removed. A rebuild after that starts from what bronze still has. Raises RoleHeld.
     """
-    from deltalake import DeltaTable
-
     options = dict(storage_options or {})
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
     with hold(lake, "maintain", options) as held:
-        read, kept, under_way = version_read(place), _recorded(place), begun(lake, options)
+        read, kept, under_way = version_read(place), _recorded(place), begun(place)
         for name in tables():
-            if not DeltaTable.is_deltatable(place.uri(name), storage_options=options):
+            if not place.has_table(name):
                 continue
             held.check()
             if name == BRONZE and (engine := other_engine(place.open(name))) is not None:
@@ -113,7 +111,7 @@ def _named(table: DeltaTable, lake: Lake, name: str) -> set[str]:
 
 def version_read(lake: Lake) -> int | None:
     """The last version of bronze that the job has read for good, None before its first batch."""
-    offset = committed_offset(lake.root, lake.storage_options)
+    offset = committed_offset(lake)
     return None if offset is None else last_version_read(offset)
 
 

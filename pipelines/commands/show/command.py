@@ -8,7 +8,8 @@ from datetime import datetime
 
 from pipelines.commands.known import refuse_unknown, refuse_unwritten
 from pipelines.commands.show import sentences, tables
-from pipelines.lake.queries import VIEWS, Filter, Lake, newest, presents, rows, tally
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import VIEWS, Filter, newest, presents, rows, tally
 from pipelines.printable import printable
 from pipelines.verdict import Limits, Line, lines, verdict
 from pipelines.verdict.collect import Survey, survey
@@ -53,7 +54,7 @@ def show(lake: Lake, asked: Question, now: datetime) -> str:
     said = lines(verdict(record, asked.limits, now) for record in seen.records)
     if asked.format == "table":
         found = list(_view(seen, asked))
-        return "\n".join([*map(str, said), *found]) or f"{lake.path} holds no events yet."
+        return "\n".join([*map(str, said), *found]) or f"{lake.root} holds no events yet."
     values = [dict(zip(VERDICT, _fields(line), strict=True)) for line in said]
     return tables.as_json(values) if asked.format == "json" else tables.as_csv(values, VERDICT)
 
@@ -130,6 +131,6 @@ def _more(left: int, matching: int) -> Iterator[str]:
 def _nothing(lake: Lake, asked: Question, wanted: Filter) -> str:
     last = newest(lake, asked.view, wanted) if asked.since else None
     if last is None:
-        return f"{lake.path} has no such row in {VIEWS[asked.view].table.path}."
+        return f"{lake.root} has no such row in {VIEWS[asked.view].table.path}."
     since = clock(wanted.since) if isinstance(wanted.since, datetime) else "then"
     return f"Nothing since {since}; the newest row is of {clock(last)}."

@@ -62,6 +62,7 @@ def show(
     from pipelines.commands import jobs
     from pipelines.commands.show import command
     from pipelines.lake import queries
+    from pipelines.lake.lake import Lake
     from pipelines.verdict.since import since_of
 
     asked = since_of(since) if since else None
@@ -69,4 +70,4 @@ def show(
     limits = jobs.limits(settings, asked if since else jobs.DAY)
     wanted = queries.Filter(cluster, topic, partition)
     question = command.Question(what.value, wanted, limits, asked, limit, format.value)
-    echo(command.show(queries.Lake(settings.lake.path, settings.lake.storage_options), question, clock.now()))
+    echo(command.show(Lake(settings.lake.path, settings.lake.storage_options), question, clock.now()))

@@ -75,7 +75,7 @@ def play(settings: Settings, name: str, given: Mapping[str, Any], explain: bool,
         if way.out is not None:
             return sinks.LogFiles(way.out / cluster)
         lake = settings.lake
-        return sinks.Lake(lake.path, cluster, lake.storage_options) if way.lake_given else sinks.Nowhere()
+        return sinks.BronzeSink(lake.path, cluster, lake.storage_options) if way.lake_given else sinks.Nowhere()
 
     told = scenario.tell(chosen, sink, settings.simulate.level)
     echo("\n".join(scenario.explained(told, explain)))
@@ -132,7 +132,7 @@ def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
     lake = settings.lake
     place = lake.path, cluster, lake.storage_options, planned.fetch_every_ms, planned.second_file
     with hold(lake.path, f"ingest:simulate/{cluster}", lake.storage_options):
-        sink = sinks.SpoiledLake(planned.spoil, seed, *place) if planned.spoil else sinks.Lake(*place)
+        sink = sinks.SpoiledBronzeSink(planned.spoil, seed, *place) if planned.spoil else sinks.BronzeSink(*place)
         return run.run(planned, sink, say)
 
 

@@ -54,7 +54,7 @@ class Nowhere:
         pass
 
 
-class Lake:
+class BronzeSink:
     """Bronze of a lake, one version of this cluster's writer for each piece. Raises UsageError where it has any yet."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Lake:
             self._sources.update(events["source_id"].unique().to_pylist())
 
 
-class SpoiledLake(Lake):
+class SpoiledBronzeSink(BronzeSink):
     """The same, but for what happens to telemetry on its way; it arrives when all of it is told."""
 
     def __init__(self, rates: Rates, seed: int, *place: Any) -> None:

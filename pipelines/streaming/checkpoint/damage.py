@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.query import StateMismatch
 

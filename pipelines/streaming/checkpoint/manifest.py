@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipelines.lake.data_file import Written
-from pipelines.lake.file_systems import write_durably
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.query import StateMismatch
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-    from pipelines.lake.tables import Lake
+    from pipelines.lake.lake import Lake
 
 KEPT = 100
 """So many batches Spark keeps in its checkpoint, too (spark.sql.streaming.minBatchesToRetain)."""
@@ -110,8 +109,7 @@ class Manifests:
 
     def write(self, manifest: Manifest) -> None:
         """Records a batch; it is on the disk when this returns."""
-        path, content = f"{self._folder}/{manifest.batch_id}.json", json.dumps(asdict(manifest)).encode()
-        write_durably(self._lake.root, path, content, self._lake.storage_options)
+        self._lake.write_durably(f"{self._folder}/{manifest.batch_id}.json", json.dumps(asdict(manifest)).encode())
 
     def numbers(self) -> list[int]:
         """Batches that have one, in order."""

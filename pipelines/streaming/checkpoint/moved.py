@@ -6,12 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from pipelines.lake.file_systems import local_path, write_durably
+from pipelines.lake.file_systems import local_path
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.hadoop import spark_uri
 
 if TYPE_CHECKING:
-    from pipelines.lake.tables import Lake
+    from pipelines.lake.lake import Lake
 
 
 def follow_move(lake: Lake, query_id: str) -> bool:
@@ -51,7 +51,7 @@ def _rewrite(lake: Lake, path: str, record: str | None) -> None:
     if record is None:
         return
     files = lake.files()
-    write_durably(lake.root, path, record.encode(), lake.storage_options)
+    lake.write_durably(path, record.encode())
     checksum = "/.".join(path.rsplit("/", 1)) + ".crc"  # of Hadoop, on a local disk
     if files.get_file_info(checksum).is_file:
         files.delete_file(checksum)

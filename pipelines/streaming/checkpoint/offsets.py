@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
-
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-    from pipelines.lake.tables import Lake
+    from pipelines.lake.lake import Lake
 
 FOLDER = "_run"
 RECORD = f"{FOLDER}/query.json"
@@ -33,9 +31,9 @@ class Begun:
     at: datetime
 
 
-def committed_offset(lake: str, storage_options: StorageOptions | None = None) -> Mapping[str, Any] | None:
+def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
     """The offset of bronze up to which the job has committed, in its source's words; None before its first batch."""
-    files = file_system(lake, storage_options)
+    files = lake.files()
     try:
         folder = _folder(files)
         return _planned(files, folder, _last(files, f"{folder}/commits"))[1]
@@ -43,9 +41,9 @@ def committed_offset(lake: str, storage_options: StorageOptions | None = None) -
         return None
 
 
-def begun(lake: str, storage_options: StorageOptions | None = None) -> Begun | None:
+def begun(lake: Lake) -> Begun | None:
     """The batch that the job is at; None between two."""
-    files = file_system(lake, storage_options)
+    files = lake.files()
     try:
         folder = _folder(files)
         number, done = _last(files, f"{folder}/offsets"), _last(files, f"{folder}/commits", -1)
@@ -86,8 +84,7 @@ def offset(plan: str) -> dict[str, Any]:
 
 def restore_plan(lake: Lake, query_id: str, batch_id: int, plan: str) -> None:
     """Writes anew what a batch reads."""
-    path = f"{FOLDER}/{query_id}/offsets/{batch_id}"
-    write_durably(lake.root, path, plan.encode(), lake.storage_options)
+    lake.write_durably(f"{FOLDER}/{query_id}/offsets/{batch_id}", plan.encode())
 
 
 def remove_drafts(files: FileSystem, query_id: str) -> None:
@@ -129,38 +126,38 @@ def _last(files: FileSystem, folder: str, none: int | None = None) -> int:
     return max(numbers) if none is None else max(numbers, default=none)
 
 
-def remember_interval(lake: str, seconds: float | None, storage_options: StorageOptions | None = None) -> None:
+def remember_interval(lake: Lake, seconds: float | None) -> None:
     """Records how often the job takes what is new, None: once. Who judges whether it is behind is another process."""
-    files = file_system(lake, storage_options)
+    files = lake.files()
     files.create_dir(FOLDER)
     with files.open_output_stream(INTERVAL) as stream:
         stream.write(json.dumps({"seconds": seconds}).encode())
 
 
-def accepted_removals(lake: str, storage_options: StorageOptions | None = None) -> list[int]:
+def accepted_removals(lake: Lake) -> list[int]:
     """Versions of bronze that took rows out and may be read past."""
-    return [int(version) for version in read_list(lake, REMOVALS, storage_options)]
+    return [int(version) for version in read_list(lake, REMOVALS)]
 
 
-def read_list(lake: str, path: str, storage_options: StorageOptions | None = None) -> list[Any]:
+def read_list(lake: Lake, path: str) -> list[Any]:
     """The list in a JSON file of the lake; none where there is no such file."""
     try:
-        with file_system(lake, storage_options).open_input_stream(path) as stream:
+        with lake.files().open_input_stream(path) as stream:
             return list(json.loads(stream.read()))
     except FileNotFoundError:
         return []
 
 
-def accept_removal(lake: str, version: int, storage_options: StorageOptions | None = None) -> None:
+def accept_removal(lake: Lake, version: int) -> None:
     """Records that a version of bronze which took rows out may be read past."""
-    known = accepted_removals(lake, storage_options)
-    write_durably(lake, REMOVALS, json.dumps(sorted({*known, version})).encode(), storage_options)
+    known = accepted_removals(lake)
+    lake.write_durably(REMOVALS, json.dumps(sorted({*known, version})).encode())
 
 
-def interval(lake: str, storage_options: StorageOptions | None = None) -> float | None:
+def interval(lake: Lake) -> float | None:
     """Seconds between two batches of the job that ran last; None where it ran once, or none ever ran."""
     try:
-        with file_system(lake, storage_options).open_input_stream(INTERVAL) as stream:
+        with lake.files().open_input_stream(INTERVAL) as stream:
             seconds = json.loads(stream.read()).get("seconds")
     except (FileNotFoundError, ValueError):
         return None

@@ -8,10 +8,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from pipelines.lake.file_systems import write_durably
-from pipelines.lake.tables import KINDS, Lake
+from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
+from pipelines.streaming.tables import KINDS
 
 log = logging.getLogger("hwmark.run")
 
@@ -136,4 +136,4 @@ def recorded(lake: Lake) -> Query | None:
 
 
 def _write(lake: Lake, query: Query) -> None:
-    write_durably(lake.root, RECORD, json.dumps(asdict(query)).encode(), lake.storage_options)
+    lake.write_durably(RECORD, json.dumps(asdict(query)).encode())

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 
 from pipelines.lake.data_file import DataFile, Written
-from pipelines.lake.tables import HEALTH, Lake, declared
+from pipelines.lake.lake import Lake, declared
 from pipelines.streaming.sinks import gold
+from pipelines.streaming.tables import HEALTH
 
 ROW_GROUP = 1 << 18
 WRITTEN = "written"

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.lake.bronze import has_reached, reached
-from pipelines.lake.tables import Lake, declared, has_batch
+from pipelines.lake.lake import Lake, declared
+from pipelines.lake.table import overwrite
+from pipelines.streaming.tables import has_batch
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 if TYPE_CHECKING:
@@ -57,22 +58,13 @@ def earliest(all_touched: Iterable[Touched]) -> Touched:
 
 def add_minutes(lake: Lake, touched: Touched, query_id: str, batch_id: int) -> None:
     """Writes anew every minute from the first touched one on: a gauge that changed there changes all later ones."""
-    from deltalake import write_deltalake
-    from deltalake.exceptions import CommitFailedError
-
     tables = {kind: table for kind in WHO if not has_batch(table := lake.open(kind), query_id, batch_id)}
     if not touched or not tables:
         return
     partials = lake.rows("minute_stats").to_table(filter=_since(touched))
     for kind, table in tables.items():
         rows = minutes(partials, kind, _gauges_before(lake.rows(kind), touched, WHO[kind]))
-        done = {query_id: batch_id}
-        try:
-            write_deltalake(table, rows, mode="overwrite", predicate=_sql(touched), commit_properties=reached(done))
-        except CommitFailedError:  # as in `add_files`: it may have met its own commit
-            table.update_incremental()
-            if not has_reached(table, done):
-                raise
+        overwrite(table, rows, _sql(touched), {query_id: batch_id})
 
 
 def minutes(partials: pa.Table, kind: str, before: Mapping[Who, Mapping[str, int]]) -> pa.Table:

@@ -10,14 +10,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import verify_role
-from pipelines.lake.tables import HEALTH, KINDS, MINUTES, ROLE, Lake, commit
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from pipelines.streaming.sinks import gold
 from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, Told
 from pipelines.streaming.source.blobs import decode
 from pipelines.streaming.source.bronze_log import BronzeLog, versions_of
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, commit
 
 FORMAT = "hwmark"
 
@@ -107,7 +108,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
     def _require_read(self, planned: Manifest) -> None:
         """Where delta-spark reads bronze: it has left nothing out of what the batch reads."""
         if (versions := versions_of(planned.start, planned.end)) is not None:
-            accepted = offsets.accepted_removals(self.lake.root, self.lake.storage_options)
+            accepted = offsets.accepted_removals(self.lake)
             log = BronzeLog(self.lake.uri("replication_events"), self.lake.storage_options, accepted)
             log.require_appends(versions.start, versions.stop - 1)
 

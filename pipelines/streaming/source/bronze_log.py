@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from pipelines.lake.delta_log import Actions, actions, count_rows
 from pipelines.lake.file_systems import file_system
+from pipelines.lake.table import open_table
 from pipelines.streaming.source.bronze_commits import File, added, operation, removes_rows, rewrites, with_clusters
 from pipelines.streaming.source.closings import OURS, closing_path
 from pipelines.streaming.source.suitable import require_suitable
@@ -136,9 +137,7 @@ class BronzeLog:
 
     @cached_property
     def _table(self) -> DeltaTable:
-        from deltalake import DeltaTable
-
-        table = DeltaTable(self.uri, storage_options=self.storage_options)
+        table = open_table(self.uri, self.storage_options)
         require_suitable(self.uri, table.schema(), table.metadata().partition_columns)
         self._require_readable(table.protocol().min_reader_version)
         return table
@@ -158,11 +157,10 @@ class BronzeLog:
 
     def _all(self, version: int) -> list[File]:
         """Every file of the table as of a version, in the order of the first times in them."""
-        from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
         try:
-            table = DeltaTable(self.uri, version=version, storage_options=self.storage_options)
+            table = open_table(self.uri, self.storage_options, version)
         except (DeltaError, FileNotFoundError) as gone:
             raise self._vanished(f"version {version}") from gone
         added = table.get_add_actions(flatten=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from pipelines.lake.file_systems import file_system
+from pipelines.lake.lake import Lake
 
 SOURCE = "hwmark/drain"
 """The source whose `closed` rows say that a cluster's telemetry is complete."""
@@ -18,20 +17,20 @@ def closing_path(number: int) -> str:
     return f"{OURS}closing/{number}.parquet"
 
 
-def count_closings(lake: str, storage_options: Mapping[str, str] | None = None) -> int:
+def count_closings(lake: Lake) -> int:
     """How many such files there are."""
     from pyarrow.fs import FileSelector
 
     folder = closing_path(0).rpartition("/")[0]
-    found = file_system(lake, storage_options).get_file_info(FileSelector(folder, allow_not_found=True))
+    found = lake.files().get_file_info(FileSelector(folder, allow_not_found=True))
     return sum(entry.base_name.endswith(".parquet") and entry.base_name[0] != "." for entry in found)
 
 
-def closings(lake: str, storage_options: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def closings(lake: Lake) -> list[dict[str, Any]]:
     """Their rows."""
     rows: list[dict[str, Any]] = []
-    files = file_system(lake, storage_options)
-    for number in range(count_closings(lake, storage_options)):
+    files = lake.files()
+    for number in range(count_closings(lake)):
         import pyarrow.parquet as pq
 
         with files.open_input_file(closing_path(number)) as file:

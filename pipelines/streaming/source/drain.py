@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.lake.bronze import append_events, opened, read_events
+from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.engines import other_engine
-from pipelines.lake.file_systems import write_durably
+from pipelines.lake.lake import Lake
 from pipelines.streaming.source.closings import SOURCE, closing_path, closings, count_closings
 from schemas import replication_events
 
 
-def close_sources(lake: str, storage_options: Mapping[str, str] | None = None) -> int:
+def close_sources(lake: Lake) -> int:
     """Appends one closing `progress` row per cluster to bronze, at the largest time told; returns how many.
 
     Where another engine writes bronze the rows go into a file of the job's own, which it reads last.
     """
-    told = read_events(lake, columns=["cluster", "source_id", "ts"], storage_options=storage_options)
+    told = read_events(lake.root, columns=["cluster", "source_id", "ts"], storage_options=lake.storage_options)
     if not len(told):
         return 0
     told = told.append_column("closing", pc.cast(pc.equal(told["source_id"], SOURCE), pa.int64()))
     clusters = told.group_by("cluster").aggregate([("ts", "max"), ("closing", "sum")]).sort_by("cluster")
-    beside = closings(lake, storage_options)
+    beside = closings(lake)
     before = [row["cluster"] for row in beside]
     rows = [
         closing_row(row["cluster"], row["ts_max"], row["closing_sum"] + before.count(row["cluster"]))
         for row in clusters.to_pylist()
     ]
     closing = pa.Table.from_pylist(rows, replication_events.ARROW)
-    if other_engine(opened(lake, storage_options)) is None:
+    if other_engine(lake.open(replication_events.TABLE)) is None:
         version = sum(row["source_seq"] for row in rows)
-        append_events(lake, closing, app_id=SOURCE, version=version, storage_options=storage_options)
+        append_events(lake.root, closing, app_id=SOURCE, version=version, storage_options=lake.storage_options)
     else:
         import pyarrow.parquet as pq
 
         out = pa.BufferOutputStream()
         pq.write_table(closing, out)
-        path = closing_path(count_closings(lake, storage_options))
-        write_durably(lake, path, out.getvalue().to_pybytes(), storage_options)
+        path = closing_path(count_closings(lake))
+        lake.write_durably(path, out.getvalue().to_pybytes())
     return len(rows)
 
 

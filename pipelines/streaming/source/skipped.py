@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import UsageError, nearest
-from pipelines.lake.bronze import committed, opened
-from pipelines.lake.engines import MARK
-from pipelines.lake.file_systems import file_system, write_durably
+from pipelines.lake.lake import Lake
+from pipelines.lake.table import append
 from pipelines.streaming.checkpoint.offsets import FOLDER, read_list
 from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BronzeLog, VersionVanishedError
@@ -23,36 +22,39 @@ SOURCE, SKIPPED = "hwmark/skipped", "skipped"
 RECORD = f"{FOLDER}/skipped.json"
 KEPT_BELOW = f"{FOLDER}/skipped"
 
-StorageOptions = Mapping[str, str]
 Row = Mapping[str, Any]
 
 
-def skipped(lake: str, storage_options: StorageOptions | None = None) -> list[str]:
+def skipped(lake: Lake) -> list[str]:
     """The files of bronze that are not read, by their paths below the table's folder."""
-    return [str(path) for path in read_list(lake, RECORD, storage_options)]
+    return [str(path) for path in read_list(lake, RECORD)]
 
 
-def skip_file(lake: str, path: str, storage_options: StorageOptions | None = None) -> str:
+def skip_file(lake: Lake, path: str) -> str:
     """Takes a file out of bronze, keeps it below the lake, and appends a `lost` row per broker; says what it did.
 
     Raises UsageError where bronze has no such file. What was done in part is done to the end by the next call.
     """
-    log = BronzeLog(opened(lake, storage_options).table_uri.rstrip("/"), storage_options)
+    log = BronzeLog(lake.create(replication_events.TABLE).table_uri.rstrip("/"), lake.storage_options)
     last = log.latest()
     present = {file.path: file for file in log.files(last, last)}
-    known = skipped(lake, storage_options)
+    known = skipped(lake)
     if path not in present and path not in known:
-        raise UsageError(f"bronze of lake {lake} has no file {path}; {nearest(path, present)}")
+        raise UsageError(f"bronze of lake {lake.root} has no file {path}; {nearest(path, present)}")
     brokers = _brokers(log, [file.part for file in present.values() if file.path not in {path, *known}])
     # In this order: whoever is stopped in between has recorded the gap, or still reads the file.
-    _append_lost_rows(lake, path, brokers, storage_options)
-    write_durably(lake, RECORD, json.dumps(sorted({*known, path})).encode(), storage_options)
+    _append_lost_rows(lake, path, brokers)
+    _record(lake, [*known, path])
     if path in present:
-        _take_out(lake, path, storage_options)
+        _take_out(lake, path)
     places = (
         ", ".join(sorted({f"broker {row['broker_id']} of {row['cluster']}" for row in brokers})) or "no broker known"
     )
     return f"file {path} is no part of bronze any more and lies in {KEPT_BELOW}; what it held is a gap of {places}"
+
+
+def _record(lake: Lake, paths: Iterable[str]) -> None:
+    lake.write_durably(RECORD, json.dumps(sorted(set(paths))).encode())
 
 
 def _brokers(log: BronzeLog, parts: Sequence[Any]) -> list[Row]:
@@ -81,15 +83,15 @@ def _readable(log: BronzeLog, part: Any) -> Iterator[pa.Table]:
         return
 
 
-def _take_out(lake: str, path: str, storage_options: StorageOptions | None) -> None:
+def _take_out(lake: Lake, path: str) -> None:
     """Moves the file away and removes it from the table, with others that are skipped already.
 
     Raises UsageError where the table has lost other files, too.
     """
-    table, files = opened(lake, storage_options), file_system(lake, storage_options)
-    gone = set(table.repair(dry_run=True)["files_removed"]) - set(skipped(lake, storage_options))
+    table, files = lake.open(replication_events.TABLE), lake.files()
+    gone = set(table.repair(dry_run=True)["files_removed"]) - set(skipped(lake))
     if gone:
-        raise UsageError(f"bronze of lake {lake} has lost other files, too: skip {sorted(gone)[0]} as well")
+        raise UsageError(f"bronze of lake {lake.root} has lost other files, too: skip {sorted(gone)[0]} as well")
     source = f"{replication_events.TABLE.path}/{path}"
     if files.get_file_info(source).is_file:
         target = f"{KEPT_BELOW}/{path}"
@@ -98,18 +100,15 @@ def _take_out(lake: str, path: str, storage_options: StorageOptions | None) -> N
     table.repair()
 
 
-def _append_lost_rows(lake: str, path: str, brokers: Sequence[Row], options: StorageOptions | None) -> None:
+def _append_lost_rows(lake: Lake, path: str, brokers: Sequence[Row]) -> None:
     """One `lost` row per broker, once for each file."""
     writer = f"{SOURCE}/{path}"
-    if committed(lake, [writer], options)[writer] is not None:
+    table = lake.open(replication_events.TABLE)
+    if table.transaction_version(writer) is not None:
         return
-    from deltalake import CommitProperties, Transaction, write_deltalake
-
-    table = opened(lake, options)
     there = [field.name for field in table.schema().fields if field.name in replication_events.ARROW.names]
     events = pa.Table.from_pylist([_lost(path, row) for row in brokers], replication_events.ARROW)
-    once = CommitProperties(custom_metadata={MARK: SKIPPED}, app_transactions=[Transaction(writer, 0)])
-    write_deltalake(table, events.select(there), mode="append", commit_properties=once)
+    append(table, events.select(there), {writer: 0}, mark=SKIPPED)
 
 
 def _lost(path: str, row: Row) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipelines.lake.delta_log import commits, count_rows
-from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.streaming.source.bronze_commits import File, added, removes_rows
 from pipelines.streaming.source.bronze_log import BronzeLog, Offset, VersionVanishedError
@@ -38,17 +38,15 @@ class Bronze:
         return (self.backlogs or {}).get(cluster)
 
 
-def bronze_of(lake: str, storage_options: StorageOptions | None = None) -> Bronze:
+def bronze_of(lake: Lake) -> Bronze:
     """The clusters in bronze, and the backlogs of the job. Nothing where there is no bronze."""
-    from deltalake import DeltaTable
-
-    uri, options = f"{lake.rstrip('/')}/{replication_events.TABLE.path}", dict(storage_options or {})
-    if not DeltaTable.is_deltatable(uri, storage_options=options):
+    if not lake.has_table(replication_events.TABLE):
         return Bronze()
-    last, log = DeltaTable(uri, storage_options=options).version(), BronzeLog(uri, options)
+    log = BronzeLog(lake.uri(replication_events.TABLE), lake.storage_options)
+    last = lake.open(replication_events.TABLE).version()
     present = log.files(last, last)
     named = {name for file in present for name in file.clusters if name and len(name) < TRUSTED}
-    backlogs = _backlogs(log, _unread(log, present, committed_offset(lake, options), last), named)
+    backlogs = _backlogs(log, _unread(log, present, committed_offset(lake), last), named)
     return Bronze(frozenset(named | backlogs.keys()), backlogs)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from pipelines.lake.tables import Lake
+    from pipelines.lake.lake import Lake
     from pipelines.replication import Facts, Reconstructor, Rules
     from pipelines.streaming.source.file_references import BucketRows
 
@@ -83,7 +83,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _received(self, bucket: int, kinds: list[str], blobs: list[bytes]) -> tuple[pa.Table, pa.Table]:
         """Events and coverage, which came as they are or as the names of the files that hold them."""
-        from pipelines.lake.tables import Lake
+        from pipelines.lake.lake import Lake
         from pipelines.streaming.source.blobs import FILES, unpack
         from pipelines.streaming.source.file_references import BucketRows
 
@@ -96,7 +96,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _handed_on(self, facts: dict[str, pa.Table]) -> dict[str, bytes]:
         """A task of one bucket writes its files itself; the facts of several are for the sink to put together."""
-        from pipelines.lake.tables import Lake
+        from pipelines.lake.lake import Lake
         from pipelines.streaming.sinks.fact_files import WRITTEN, FactFiles
         from pipelines.streaming.source.blobs import encode
 

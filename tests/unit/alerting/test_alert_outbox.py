@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from evidence_rows import at
 
-from pipelines.alerting.channels import lines
 from pipelines.alerting.outbox import continued, latest, news, since
 from pipelines.alerting.state import AlertState, alert_id, from_arrow, to_arrow
 
@@ -106,12 +105,3 @@ def test_ids_are_stable_and_tell_their_parts_apart():
 
 def test_states_survive_the_table():
     assert from_arrow(to_arrow([FIRING, RESOLVED])) == [FIRING, RESOLVED]
-
-
-def test_lines_show_the_worst_that_fires_first():
-    critical = replace(FIRING, alert_id="a2", severity="critical", rule="loss", summary="lost")
-    printed = lines([RESOLVED, FIRING, critical])
-    assert [line.split()[:2] for line in printed] == [
-        ["firing", "critical"], ["firing", "warning"], ["resolved", "warning"],
-    ]  # fmt: skip
-    assert "critical loss: lost" in printed[0]

@@ -118,7 +118,7 @@ def test_a_silent_source_fires_and_a_drain_resolves_it(lake):
     assert [(a.rule, a.state) for a in evaluate(lake, now=at(301))] == [("stale_source", "firing")]
     put(lake, replication_events, progress(0, "hwmark/drain", "closed"))
     (alert,) = evaluate(lake, now=at(302))
-    assert (alert.state, alert.summary.endswith("(heard again, or closed)")) == ("resolved", True)
+    assert (alert.state, alert.summary.endswith("(reports again, or closed)")) == ("resolved", True)
 
 
 def test_rules_come_from_a_file(lake, tmp_path):

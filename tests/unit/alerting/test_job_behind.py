@@ -4,7 +4,8 @@ import pytest
 from evidence_rows import at, evidence
 
 from pipelines.alerting.alerts import alert_states
-from pipelines.alerting.rules import AlertRules, JobBehindRule, parse
+from pipelines.alerting.behind import JobBehindSettings
+from pipelines.alerting.rules import AlertRules, parse
 
 
 def behind(now, judged_once=True, limit_s=300.0, **more):
@@ -41,7 +42,7 @@ def test_nothing_but_time_changes_in_it():
 
 @pytest.mark.parametrize(("interval_s", "limit_s"), [(0, 300), (10, 300), (100, 300), (600, 1800)])
 def test_the_limit_is_five_minutes_or_three_intervals(interval_s, limit_s):
-    assert JobBehindRule().limit_s(interval_s) == limit_s
+    assert JobBehindSettings().limit_s(interval_s) == limit_s
 
 
 def test_it_can_be_switched_off():

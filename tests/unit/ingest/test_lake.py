@@ -7,7 +7,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
-from pipelines.lake.bronze import append_events, append_round, bronze, committed, read_events, with_columns
+from pipelines.lake.bronze import append_events, append_round, bronze, committed, read_events
+from pipelines.lake.table import add_columns
 from schemas import declaration, replication_events
 from tests.unit.ingest.plain_parser import PlainParser, lines
 
@@ -77,5 +78,5 @@ def test_two_that_add_the_columns_at_once_both_go_on(tmp_path: Path) -> None:
     lake = str(tmp_path)
     _of_an_earlier_version(lake, _events(5))
     one, two = (DeltaTable(f"{lake}/{replication_events.TABLE.path}") for _ in range(2))
-    assert with_columns(one, replication_events.ARROW).version() == 1
-    assert with_columns(two, replication_events.ARROW).version() == 1
+    assert add_columns(one, replication_events.ARROW).version() == 1
+    assert add_columns(two, replication_events.ARROW).version() == 1

@@ -10,7 +10,7 @@ from lakes import at, loss, write
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.data_file import Written
-from pipelines.lake.tables import Lake
+from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from schemas import tables
 

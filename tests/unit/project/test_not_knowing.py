@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.commands import jobs
 from pipelines.lake.bronze import bronze
+from pipelines.lake.lake import Lake
 from pipelines.quality.results import CheckSummary
 from pipelines.streaming.checkpoint.offsets import remember_interval
 
@@ -51,7 +52,7 @@ def behind(lake, seconds):
 
 def slow_job(lake):
     behind(lake, 1000)
-    remember_interval(lake, 600)
+    remember_interval(Lake(lake), 600)
 
 
 def another_cluster(lake):

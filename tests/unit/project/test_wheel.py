@@ -51,7 +51,7 @@ def test_its_commands_run_with_the_rules_and_traces_that_travel_along(installed)
     assert "--fail-on-alert" in hwmark(installed, "check", "--help")
     ask = (
         "import generators.recordings.traces as t, pipelines.alerting.rules as r; "
-        "print(t.__file__, len(t.scenarios()), r.load().offline.for_s)"
+        "print(t.__file__, len(t.scenarios()), r.load().settings['offline'].for_s)"
     )
     python = subprocess.run(
         [installed / "bin" / "python", "-c", ask],

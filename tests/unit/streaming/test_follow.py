@@ -7,8 +7,8 @@ import pytest
 from checkpoints import planned
 
 from pipelines.commands.progress import slow_line
+from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
-from pipelines.lake.tables import Lake
 from pipelines.streaming.follow import follow
 
 

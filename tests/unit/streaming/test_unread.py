@@ -9,6 +9,7 @@ from checkpoints import NOON, planned
 from deltalake import DeltaTable
 
 from pipelines.lake.bronze import append_events, bronze
+from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import begun, committed_offset, interval, remember_interval
 from pipelines.streaming.source import unread
 from pipelines.streaming.source.unread import bronze_of
@@ -58,7 +59,7 @@ def lake(tmp_path):
 def backlogs(lake):
     return {
         name: (found.events, (found.oldest - NOON) // timedelta(minutes=1))
-        for name, found in (bronze_of(str(lake)).backlogs or {}).items()
+        for name, found in (bronze_of(Lake(str(lake))).backlogs or {}).items()
     }
 
 
@@ -91,7 +92,7 @@ def test_a_snapshot_may_be_read_in_part(lake, index, names):
 
 def test_without_a_checkpoint_nothing_is_read(lake):
     assert set(backlogs(lake)) == EVERYTHING
-    assert committed_offset(str(lake)) is None
+    assert committed_offset(Lake(str(lake))) is None
 
 
 def test_what_a_batch_in_flight_reads_is_not_read(lake):
@@ -117,34 +118,34 @@ def test_statistics_name_the_clusters_and_else_the_file_does(lake, monkeypatch):
     planned(lake, 0, arrow(4))
     monkeypatch.setattr(unread, "TRUSTED", 1)  # as if the names were so long that statistics cut them off
     assert backlogs(lake) == {"c": (2, 4)}
-    assert bronze_of(str(lake)).clusters == {"c"}
+    assert bronze_of(Lake(str(lake))).clusters == {"c"}
 
 
 def test_the_clusters_of_bronze_are_known_though_all_is_read(lake):
     planned(lake, 0, arrow(5))
-    assert bronze_of(str(lake)).clusters == EVERYTHING
+    assert bronze_of(Lake(str(lake))).clusters == EVERYTHING
 
 
 def test_no_bronze_has_no_clusters(tmp_path):
-    assert bronze_of(str(tmp_path)).clusters == frozenset()
+    assert bronze_of(Lake(str(tmp_path))).clusters == frozenset()
 
 
 def test_the_batch_in_flight_says_what_it_reads_and_since_when(lake):
     planned(lake, 0, arrow(4, count=10))
-    assert begun(str(lake)) is None
+    assert begun(Lake(str(lake))) is None
     planned(lake, 1, arrow(5, count=17), done=False, at=NOON)
-    flight = begun(str(lake))
+    flight = begun(Lake(str(lake)))
     assert (flight.batch_id, flight.events, flight.at) == (1, 7, NOON)
 
 
 def test_the_first_batch_in_flight_is_seen(lake):
     planned(lake, 0, arrow(5, count=17), done=False)
-    assert (begun(str(lake)).batch_id, begun(str(lake)).events) == (0, 17)
+    assert (begun(Lake(str(lake))).batch_id, begun(Lake(str(lake))).events) == (0, 17)
 
 
 def test_the_interval_is_that_of_the_job_that_ran_last(tmp_path):
-    assert interval(str(tmp_path)) is None
-    remember_interval(str(tmp_path), 600)
-    assert interval(str(tmp_path)) == 600
-    remember_interval(str(tmp_path), None)
-    assert interval(str(tmp_path)) is None
+    assert interval(Lake(str(tmp_path))) is None
+    remember_interval(Lake(str(tmp_path)), 600)
+    assert interval(Lake(str(tmp_path))) == 600
+    remember_interval(Lake(str(tmp_path)), None)
+    assert interval(Lake(str(tmp_path))) is None

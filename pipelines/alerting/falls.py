@@ -1,0 +1,106 @@
+"""Falls of a HW by which committed records are gone, or may be: reported at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from pydantic.dataclasses import dataclass
+
+from pipelines.alerting.conditions import SECOND, Condition, items, lost_range, moment, partition
+from pipelines.alerting.occurrences import occurrence
+from pipelines.alerting.rule import STRICT, AlertRule, Evaluation, OccurrenceSettings, Seconds
+from pipelines.verdict import losses
+from pipelines.verdict.records import FallGroup
+
+_FALLS = """
+WITH verdicts AS (
+  SELECT * FROM regressions
+  QUALIFY row_number() OVER (PARTITION BY regression_id ORDER BY revision DESC NULLS LAST) = 1)
+SELECT verdicts.*, clock FROM verdicts LEFT JOIN clock USING (cluster)
+WHERE severity = $severity AND list_contains($classes, "class")
+ORDER BY cluster, ts, topic, partition
+"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class LossSettings(OccurrenceSettings):
+    """A loss pages on its own: only falls up to `group_s` seconds apart are one alert, and no others."""
+
+    resolve_after_s: Seconds = 86_400
+
+
+def _falls(severity: str) -> Callable[[str, LossSettings, Evaluation], Iterator[Condition]]:
+    """The last verdicts of that severity; those of one cluster close to each other are one incident."""
+
+    def conditions(name: str, settings: LossSettings, evaluation: Evaluation) -> Iterator[Condition]:
+        cluster, last, start = None, 0, 0
+        for row in evaluation.ask(_FALLS, severity=severity, classes=[*losses.LOSSES, losses.NOT_EXCLUDED]):
+            if row["cluster"] != cluster or row["ts"] - last > settings.group_s * SECOND:
+                cluster, start = row["cluster"], row["ts"]
+            last = row["ts"]
+            subject = f"incident at {datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            yield occurrence(name, settings, row, "loss", subject, partition(row))
+
+    return conditions
+
+
+def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:
+    """The falls by what they came of."""
+    ordered = sorted(conditions, key=lambda c: (_change(c), c.item))
+    return [_group(list(same)) for _, same in groupby(ordered, _change)]
+
+
+def _change(condition: Condition) -> tuple[Any, ...]:
+    facts = condition.facts
+    leaders = (-2 if facts[name] is None else facts[name] for name in ("leader_id", "leader_id_before"))
+    return (facts["class"], *leaders, _not_shown(condition))
+
+
+def _group(conditions: Sequence[Condition]) -> FallGroup:
+    facts, times = conditions[0].facts, [c.first for c in conditions]
+    lost = [c.facts["lost_records"] for c in conditions if c.facts["lost_records"] is not None]
+    proof = "proven" if all(c.facts["proof"] == "proven" for c in conditions) else "bounded"
+    examples = sorted({_fall(c) for c in conditions}, key=lambda fall: (len(fall), fall))
+    return FallGroup(
+        facts["class"], facts["severity"], proof, facts["leader_id"], facts["leader_id_before"], len(items(conditions)),
+        moment(min(times)), moment(max(times)), sum(lost) if lost else None, tuple(examples), _not_shown(conditions[0]),
+    )  # fmt: skip
+
+
+def _not_shown(condition: Condition) -> tuple[str, ...]:
+    """What there was not to exclude a loss with."""
+    if condition.facts["class"] != losses.NOT_EXCLUDED:
+        return ()
+    return tuple(json.loads(condition.facts["evidence"] or "{}").get("missing", ()))
+
+
+def _fall(condition: Condition) -> str:
+    facts = condition.facts
+    if facts["class"] == losses.NOT_EXCLUDED:
+        return condition.item
+    if lost_range(condition):
+        return f"{condition.item} offsets {facts['lost_from']}..{facts['lost_to'] - 1}"
+    return f"{condition.item} HW {facts['hw_before']} to {facts['hw_after']}"
+
+
+def _lost(conditions: Sequence[Condition]) -> str:
+    return losses.lost(_grouped(conditions), len(items(conditions)))
+
+
+def _may_be_lost(conditions: Sequence[Condition]) -> str:
+    return losses.may_be_lost(_grouped(conditions), len(items(conditions)))
+
+
+def _not_excluded(conditions: Sequence[Condition]) -> str:
+    return losses.not_excluded(_grouped(conditions))
+
+
+RULES = (
+    AlertRule("loss", LossSettings(severity="critical"), _falls("critical"), _lost),
+    AlertRule("unproven_loss", LossSettings(), _falls("warning"), _may_be_lost),
+    AlertRule("loss_not_excluded", LossSettings(severity="info"), _falls("info"), _not_excluded),
+)

@@ -1,0 +1,50 @@
+"""What an alert says: one sentence in the words of the verdicts, and labels for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
+from pipelines.alerting.rule import About
+from pipelines.alerting.rules import RULES
+from pipelines.verdict import words
+
+LABELLED = 100
+"""Items that the labels name; the sentence names fewer, the silver tables have all."""
+LABELLED_TOPICS = 1000
+
+
+def summary(conditions: Sequence[Condition]) -> str:
+    """One sentence about conditions of one alert; nothing in it changes while only time passes."""
+    return f"{conditions[0].cluster}: {RULES[conditions[0].rule].sentence(conditions)}"
+
+
+def subject(conditions: Sequence[Condition]) -> str:
+    """What an alert is about: brokers, a source, a cluster, or an incident."""
+    names = subjects(conditions)
+    if len(names) > 1 and RULES[conditions[0].rule].about is About.BROKERS:
+        return words.brokers(missing_brokers(conditions))
+    return words.listed(names)
+
+
+def labels(conditions: Sequence[Condition]) -> dict[str, str]:
+    """cluster, cause, and what is concerned: partitions and topics, ranges, or sources; one topic is `topic`."""
+    about, named = RULES[conditions[0].rule].about, items(conditions)
+    found = {"cluster": conditions[0].cluster, "cause": words.listed(sorted({_cause(c) for c in conditions}))}
+    if about is About.SOURCES:
+        return {**found, "sources": words.listed(named, LABELLED)}
+    if about is About.CLUSTER:
+        return found
+    found |= {"partitions": words.listed(named, LABELLED), "count": str(len(named))}
+    topics = sorted({item.rpartition("-")[0] for item in named})
+    found["topic" if len(topics) == 1 else "topics"] = words.listed(topics, LABELLED_TOPICS)
+    if len(named) == 1:
+        found["partition"] = named[0].rpartition("-")[2]
+    if ranges := [lost for c in conditions if (lost := lost_range(c))]:
+        found["range" if len(ranges) == 1 else "ranges"] = words.listed(ranges, LABELLED)
+    return found
+
+
+def _cause(condition: Condition) -> str:
+    """A loss is one incident, whatever the classes of its falls."""
+    return str(condition.facts.get("class", condition.cause))

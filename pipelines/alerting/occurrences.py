@@ -1,0 +1,71 @@
+"""Single occurrences, reported at once: disagreements and gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic.dataclasses import dataclass
+
+from pipelines.alerting.conditions import SECOND, Condition, counted_partitions, partition, subjects
+from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Kinds, OccurrenceSettings
+from pipelines.verdict import words
+
+_DISAGREEMENTS = "SELECT d.*, clock FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
+_GAPS = """
+SELECT g.*, clock FROM gaps AS g LEFT JOIN clock USING (cluster) WHERE list_contains($kinds, kind) ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class GapSettings(OccurrenceSettings):
+    """Fires for rows of `silver/telemetry_gaps` of these kinds."""
+
+    kinds: Kinds = ("gap", "clock")
+
+
+def occurrence(
+    name: str, settings: OccurrenceSettings, row: Mapping[str, Any], cause: str, subject: str, item: str
+) -> Condition:
+    """The condition of one row; `row` has its time `ts` and the present `clock` of its cluster, null where unknown."""
+    end = row["ts"] + settings.resolve_after_s * SECOND
+    present = row["ts"] if row["clock"] is None else row["clock"]
+    return Condition(
+        name, row["cluster"], cause, subject, item, row["ts"], row["ts"], row["ts"], end, present < end, row
+    )
+
+
+def _disagreements(name: str, settings: OccurrenceSettings, evaluation: Evaluation) -> Iterator[Condition]:
+    """Reports that no reconstructed value explains, by the broker that made them."""
+    for row in evaluation.ask(_DISAGREEMENTS):
+        who = "an unknown broker" if row["leader_id"] is None else f"broker {row['leader_id']}"
+        yield occurrence(name, settings, row, "disagree", who, partition(row))
+
+
+def _disagreement(conditions: Sequence[Condition]) -> str:
+    last = max(conditions, key=lambda c: (c.first, c.item))
+    who = words.listed(subjects(conditions))
+    return (
+        f"{words.count(len(conditions), 'HW report')} of {who} in {counted_partitions(conditions)} disagree with the "
+        f"reconstruction, the last at {last.item}: reported {last.facts['reported_hw']}, computed {last.facts['hw']}"
+    )
+
+
+def _gaps(name: str, settings: GapSettings, evaluation: Evaluation) -> Iterator[Condition]:
+    """Missing or misdated telemetry, by source and kind."""
+    for row in evaluation.ask(_GAPS, kinds=list(settings.kinds)):
+        yield replace(occurrence(name, settings, row, row["kind"], row["source_id"], row["source_id"]), kin=row["kind"])
+
+
+def _gap(conditions: Sequence[Condition]) -> str:
+    who = words.listed(subjects(conditions))
+    if conditions[0].cause == "clock":
+        return f"{who} reported {words.count(len(conditions), 'row')} on a clock that is wrong"
+    return f"telemetry of {who}: {words.count(len(conditions), 'row')} of kind {conditions[0].cause}"
+
+
+RULES = (
+    AlertRule("disagreement", OccurrenceSettings(), _disagreements, _disagreement),
+    AlertRule("gap", GapSettings(), _gaps, _gap, About.SOURCES),
+)

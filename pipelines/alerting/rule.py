@@ -1,0 +1,114 @@
+"""What an alert rule is made of: its settings, the conditions it finds in the evidence, and its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass as plain
+from enum import Enum
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict
+from pydantic.dataclasses import dataclass
+
+from pipelines.alerting.conditions import Ask, Condition
+from pipelines.alerting.restarts import Restarts
+
+SEVERITIES = ("info", "warning", "critical")
+GAP_KINDS = ("gap", "late", "reset", "clock")
+STRICT = ConfigDict(extra="forbid")
+
+
+def _must_be(words: str, fits: Callable[[Any], bool]) -> BeforeValidator:
+    """Refuses a value that does not fit, in words that name what does."""
+
+    def check(value: Any) -> Any:
+        if not fits(value):
+            raise ValueError(f"it must be {words}")
+        return value
+
+    return BeforeValidator(check)
+
+
+Switch = Annotated[bool, _must_be("true or false", lambda value: isinstance(value, bool))]
+Severity = Annotated[str, _must_be(f"one of {', '.join(SEVERITIES)}", lambda value: value in SEVERITIES)]
+Seconds = Annotated[int, _must_be("a whole number of seconds, 0 or more", lambda v: type(v) is int and v >= 0)]
+Intervals = Annotated[int, _must_be("a whole number, 1 or more", lambda value: type(value) is int and value >= 1)]
+Kinds = Annotated[
+    tuple[str, ...],
+    _must_be(
+        f"a list out of {', '.join(GAP_KINDS)}",
+        lambda value: isinstance(value, list | tuple) and all(kind in GAP_KINDS for kind in value),
+    ),
+]
+
+
+@dataclass(frozen=True, config=STRICT)
+class RuleSettings:
+    """Settings that every rule has; `severity` is one of SEVERITIES."""
+
+    enabled: Switch = True
+    severity: Severity = "warning"
+
+
+@dataclass(frozen=True, config=STRICT)
+class LastingSettings(RuleSettings):
+    """Fires when a state has lasted for `for_s` seconds of event time.
+
+    States of the same brokers are one alert, and states that begin up to `group_s` seconds apart, 0: they are not.
+    """
+
+    for_s: Seconds = 300
+    group_s: Seconds = 60
+
+
+@dataclass(frozen=True, config=STRICT)
+class OccurrenceSettings(RuleSettings):
+    """Fires at once, and ends when nothing of the kind came for `resolve_after_s` seconds of event time.
+
+    What begins up to `group_s` seconds apart is one alert.
+    """
+
+    resolve_after_s: Seconds = 3_600
+    group_s: Seconds = 60
+
+
+S = TypeVar("S", bound=RuleSettings)
+
+
+class About(Enum):
+    """What the conditions of a rule concern, which decides about an alert's subject and labels."""
+
+    PARTITIONS = "partitions"
+    BROKERS = "partitions, because of brokers that are missing"
+    SOURCES = "telemetry sources"
+    CLUSTER = "a cluster as a whole"
+
+
+@plain(frozen=True)
+class Evaluation:
+    """What every rule is evaluated with.
+
+    `ask` queries the evidence; `restarts` are the controlled ones; after `forget_s` seconds of event time a silent
+    partition is forgotten, 0: never; `now` is the wall clock in microseconds since 1970.
+    """
+
+    ask: Ask
+    restarts: Restarts
+    forget_s: int
+    now: int
+
+
+@plain(frozen=True)
+class AlertRule(Generic[S]):
+    """One rule; conf/alerts.toml has a section of its name with its default settings.
+
+    `conditions` gets the rule's name and settings; `sentence` is about conditions of one alert, and nothing in it may
+    change while only time passes; `withdrawn` is said of an alert whose conditions the evidence no longer has.
+    """
+
+    name: str
+    defaults: S
+    conditions: Callable[[str, S, Evaluation], Iterator[Condition]]
+    sentence: Callable[[Sequence[Condition]], str]
+    about: About = About.PARTITIONS
+    withdrawn: str = "found no more"

@@ -1,0 +1,102 @@
+"""A lake: one root directory or object-store URI, with every table below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pipelines.lake import table as delta
+from pipelines.lake.delta_log import actions
+from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
+from schemas import tables
+from schemas.declaration import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Where a lake is, and the options by which `deltalake` gets at it.
+
+    A table is given by its declaration, or by its name there (`partition_hw`).
+    """
+
+    root: str
+    storage_options: StorageOptions = field(default_factory=dict)
+
+    def path(self, table: Table | str) -> str:
+        """Where a table is below the root."""
+        return declared(table).path
+
+    def uri(self, table: Table | str) -> str:
+        return f"{self.root.rstrip('/')}/{self.path(table)}"
+
+    def files(self, table: Table | str | None = None) -> FileSystem:
+        """A file system rooted at a table's folder, or at the lake."""
+        return file_system(self.uri(table) if table else self.root, self.storage_options)
+
+    def write_durably(self, path: str, content: bytes) -> None:
+        """Writes a file below the root, whole or not at all; when this returns it outlives a power failure."""
+        write_durably(self.root, path, content, self.storage_options)
+
+    def has_table(self, table: Table | str) -> bool:
+        return delta.exists(self.uri(table), self.storage_options)
+
+    def open(self, table: Table | str) -> DeltaTable:
+        """The table as it is now. Raises TableNotFoundError."""
+        return delta.open_table(self.uri(table), self.storage_options)
+
+    def find(self, table: Table | str) -> DeltaTable | None:
+        """The table as it is now, None where it was never written."""
+        return self.open(table) if self.has_table(table) else None
+
+    def create(self, table: Table | str) -> DeltaTable:
+        """The table as it is, made with its declared schema where there is none."""
+        return delta.create(self.uri(table), declared(table).arrow(), self.storage_options)
+
+    def create_with_columns(self, table: Table | str) -> DeltaTable:
+        """The table with all its declared columns: one of an earlier version gets those that it lacks."""
+        return delta.add_columns(self.create(table), declared(table).arrow())
+
+    def rows(self, table: Table | str) -> ds.Dataset:
+        """The rows of a table as they are now."""
+        return delta.dataset(self.open(table))
+
+    def read(self, table: Table | str, schema: pa.Schema, keep: ds.Expression | None = None) -> pa.Table:
+        """The columns of `schema` of the rows that match; none where the table was never written."""
+        found = self.find(table)
+        if found is None:
+            return schema.empty_table()
+        rows = delta.dataset(found, declared(table).arrow())
+        return rows.to_table(schema.names, filter=keep).cast(schema)
+
+    def append(self, table: Table | str, rows: pa.Table) -> None:
+        """Adds rows in one commit, which makes the table where there is none."""
+        delta.append(self.uri(table), rows, storage_options=self.storage_options)
+
+    def table_id(self, table: Table | str) -> str:
+        """The id that a table got when it was made: in its first commit, while the log has that."""
+        try:
+            first = actions(self.files(table), 0)
+        except FileNotFoundError:
+            first = []
+        found = next((a["metaData"]["id"] for a in first if "metaData" in a), None)
+        return str(self.open(table).metadata().id if found is None else found)
+
+    def missing_file(self, table: Table | str, version: int) -> str | None:
+        """A file that a version of a table adds and that is not there; None where all are."""
+        from pyarrow.fs import FileType
+
+        folder = self.files(table)
+        added = [unquote(a["add"]["path"]) for a in actions(folder, version) if "add" in a]
+        return next((f.path for f in folder.get_file_info(added) if f.type != FileType.File), None)
+
+
+def declared(table: Table | str) -> Table:
+    """The declaration of a table of a lake by its name."""
+    return tables()[table] if isinstance(table, str) else table
