@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING, CHANGELOG and docs/: every link has a target, and README stays short enough to be read."""
+"""README, CONTRIBUTING, CHANGELOG and docs/: every link has a target, and so has every rule that code cites."""
 
 import re
 from pathlib import Path
@@ -40,6 +40,14 @@ def test_every_page_of_the_documentation_is_linked_from_another():
     alone = [page for page in PAGES if page.parent == REPOSITORY / "docs" and page not in linked]
     assert alone == []
     assert REPOSITORY / "docs/decisions" in folders
+
+
+def test_every_rule_of_kafka_that_code_cites_is_in_the_book():
+    code = [file for folder in ("pipelines", "generators") for file in (REPOSITORY / folder).rglob("*.py")]
+    cited = {number for file in code for number in re.findall(r"\brule (\d+\.\d+)", file.read_text())}
+    rules = re.findall(r"^### (\d+\.\d+) ", (REPOSITORY / "docs/kafka-rules.md").read_text(), re.MULTILINE)
+    assert cited
+    assert sorted(cited - set(rules)) == []
 
 
 def test_the_readme_is_short():
