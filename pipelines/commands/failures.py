@@ -1,4 +1,4 @@
-"""What went wrong below a command, a disk or a process of Spark's, in words for whoever runs it."""
+"""What went wrong below a command, a disk or a process of Spark's, in words for the person who runs it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _WORKER_IS_GONE = re.compile("Python worker exited unexpectedly|Python worker pr
 def words(error: BaseException, lake: str) -> str | None:
     """One line for an error that comes from a disk, or from a process of Spark's that was killed; None for others.
 
-    Libraries pass on what the system said as text: Rust's and Arrow's in their errors, Java's in a trace.
+    Libraries pass on the system's message as text: Rust's and Arrow's in their errors, Java's in a trace.
     """
     chain = list(_chain(error))
     for cause in chain:
         for number, advice in DISK.items():
             if (where := _where(cause, number, lake)) is not None:
                 return f"{os.strerror(number).lower()}: {where}: {advice}"
-    if any(_WORKER_IS_GONE.search(_said(cause)) for cause in chain):
+    if any(_WORKER_IS_GONE.search(_message(cause)) for cause in chain):
         return f"a Python worker of Spark {_GONE} lake {lake}: {_AGAIN}"
     if any(type(cause).__name__ in _JVM_ANSWERS_NO_MORE for cause in chain):
         return f"the JVM of Spark {_GONE} lake {lake}: {_AGAIN}"
@@ -49,8 +49,8 @@ def _chain(error: object) -> Iterator[BaseException]:
             waiting += [error.__cause__, error.__context__, getattr(error, "_cause", None)]
 
 
-def _said(error: BaseException) -> str:
-    """Its message; of an error of Java's with the trace, in which alone is told what was behind it."""
+def _message(error: BaseException) -> str:
+    """Its message; of an error of Java's with the trace, which alone names the cause."""
     return f"{error}\n{getattr(error, '_stackTrace', '')}"
 
 
@@ -58,8 +58,8 @@ def _where(error: BaseException, number: int, lake: str) -> str | None:
     """The file of the lake that this error is about, or the lake; None where it does not say this of a disk."""
     if isinstance(error, OSError) and error.errno == number and error.filename:
         return str(error.filename)
-    said = os.strerror(number).lower()
-    lines = [line for line in _said(error).splitlines() if said in line.lower() or f"os error {number})" in line]
+    reason = os.strerror(number).lower()
+    lines = [line for line in _message(error).splitlines() if reason in line.lower() or f"os error {number})" in line]
     if not lines and getattr(error, "errno", None) != number:
         return None
     named = re.search(re.escape(lake.rstrip("/")) + r"/[^\s'\"():,]+", "\n".join(lines))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.verdict.since import Since
 
 DAY = timedelta(days=1)
-"""How far back of each cluster's present its history is told, unless asked otherwise."""
+"""How far back of each cluster's present its history is shown, unless asked otherwise."""
 
 
 def spark_session(settings: Settings) -> SparkSession:
@@ -90,7 +90,7 @@ def check(settings: Settings, now: datetime | None = None) -> CheckSummary:
 
 
 def limits(settings: Settings, since: Since = DAY) -> Limits:
-    """When sources are silent and the job is behind, as the alert rules have it, and since when history is told."""
+    """When sources are silent and the job is behind, as the alert rules have it, and since when history is shown."""
     from pipelines.alerting.behind import JOB_BEHIND
     from pipelines.alerting.rules import load
     from pipelines.alerting.silence import STALE_SOURCE
@@ -111,8 +111,8 @@ def verdicts(settings: Settings, now: datetime) -> list[Line]:
     from pipelines.verdict import lines, verdict
     from pipelines.verdict.collect import survey
 
-    place, told = Lake(settings.lake.path, settings.lake.storage_options), limits(settings)
-    return lines(verdict(record, told, now) for record in survey(place, Filter(), told.since, told, now).records)
+    place, bounds = Lake(settings.lake.path, settings.lake.storage_options), limits(settings)
+    return lines(verdict(record, bounds, now) for record in survey(place, Filter(), bounds.since, bounds, now).records)
 
 
 def alerts(settings: Settings, now: datetime | None = None) -> Sequence[AlertState]:

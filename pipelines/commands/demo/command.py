@@ -146,10 +146,10 @@ def _causes(found: Sequence[Row]) -> str:
     """`24 shrink (controlled shutdown), 12 expand (caught up)`; what was taken back is no change."""
     changes = [row for row in found if row["change"] != "retracted"]
     ordered = sorted(changes, key=lambda row: (-row["rows"], row["change"], row["cause"]))
-    said = [f"{row['rows']:,} {row['change']} ({row['cause'].replace('_', ' ')})" for row in ordered]
+    counts = [f"{row['rows']:,} {row['change']} ({row['cause'].replace('_', ' ')})" for row in ordered]
     if taken_back := sum(row["rows"] for row in found) - sum(row["rows"] for row in changes):
-        said.append(f"{taken_back:,} retracted")
-    return ", ".join(said) or "none"
+        counts.append(f"{taken_back:,} retracted")
+    return ", ".join(counts) or "none"
 
 
 def _next(root: str) -> list[str]:

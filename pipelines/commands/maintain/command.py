@@ -62,10 +62,10 @@ def maintain(
             days, column = (bronze_days, "ts") if name == BRONZE else (silver_days, AGING.get(name))
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
             with libraries_silent():
-                said = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
+                done = list(_keep_up(place.open(name), name, read, column, oldest, vacuum_hours))
             if orphans := _remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
-                said.append(f"{orphans} files that no commit named removed")
-            yield f"{tables()[name].path}: " + ", ".join(said)
+                done.append(f"{orphans} files that no commit named removed")
+            yield f"{tables()[name].path}: " + ", ".join(done)
 
 
 def _recorded(lake: Lake) -> dict[str, frozenset[str]]:
@@ -104,8 +104,8 @@ def _named(table: DeltaTable, lake: Lake, name: str) -> set[str]:
     folder = lake.files(name)
     for entry in folder.get_file_info(FileSelector("_delta_log", allow_not_found=True)):
         if entry.base_name.endswith(".json") and entry.base_name[:-5].isdigit():
-            told = actions(folder, int(entry.base_name[:-5]))
-            found |= {unquote(a[k]["path"]) for a in told for k in ("add", "remove") if k in a}
+            commit = actions(folder, int(entry.base_name[:-5]))
+            found |= {unquote(a[k]["path"]) for a in commit for k in ("add", "remove") if k in a}
     return found
 
 

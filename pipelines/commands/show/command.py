@@ -51,11 +51,11 @@ def show(lake: Lake, asked: Question, now: datetime) -> str:
     seen = survey(lake, asked.wanted, asked.limits.since, asked.limits, now)
     if not seen.records:
         refuse_unknown(lake, asked.wanted)
-    said = lines(verdict(record, asked.limits, now) for record in seen.records)
+    known = lines(verdict(record, asked.limits, now) for record in seen.records)
     if asked.format == "table":
         found = list(_view(seen, asked))
-        return "\n".join([*map(str, said), *found]) or f"{lake.root} holds no events yet."
-    values = [dict(zip(VERDICT, _fields(line), strict=True)) for line in said]
+        return "\n".join([*map(str, known), *found]) or f"{lake.root} holds no events yet."
+    values = [dict(zip(VERDICT, _fields(line), strict=True)) for line in known]
     return tables.as_json(values) if asked.format == "json" else tables.as_csv(values, VERDICT)
 
 

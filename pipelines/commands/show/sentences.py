@@ -1,4 +1,4 @@
-"""What a person awake at three in the morning reads: one sentence per finding or troubled partition."""
+"""For a person on call: one sentence per finding, or per partition in trouble."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def regression(row: Row) -> str:
 
 def harmless(found: Sequence[Row]) -> list[str]:
     """One sentence that counts the falls of a HW that cost nothing, where there are any."""
-    said = ", ".join(f"{row['rows']} {row['class']}" for row in found)
-    return [f"Harmless: {said}."] if said else []
+    counts = ", ".join(f"{row['rows']} {row['class']}" for row in found)
+    return [f"Harmless: {counts}."] if counts else []
 
 
 def partition(row: Row, *, ended: bool = False) -> str:
@@ -35,10 +35,10 @@ def partition(row: Row, *, ended: bool = False) -> str:
         f"in sync {_ids(row['isr'])} of {_ids(row['ar'])}",
         *([] if ended else _troubles(row)),
     ]
-    said = ", ".join(parts)
+    state = ", ".join(parts)
     if row["unknown"]:
-        return f"{name(row)}: UNKNOWN; when last reported, at {clock(row['last_event_ts'])}: {said}"
-    return f"{name(row)}: {'at its end, ' if ended else ''}{said}"
+        return f"{name(row)}: UNKNOWN; when last reported, at {clock(row['last_event_ts'])}: {state}"
+    return f"{name(row)}: {'at its end, ' if ended else ''}{state}"
 
 
 def name(row: Row) -> str:
