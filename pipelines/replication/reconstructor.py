@@ -19,8 +19,8 @@ from pipelines.replication.batch.read import Batch, read, reported_hws, settle_t
 from pipelines.replication.batch.run_terms import Bounds, Outcome, run
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events import validation
-from pipelines.replication.events.columns import rows_of, with_dictionaries
-from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.events.columns import take_rows, with_dictionaries
+from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.facts.columns import listed, replica_hw, replica_sync
 from pipelines.replication.facts.partition_health import health
 from pipelines.replication.facts.tables import EMPTY, Facts
@@ -56,7 +56,7 @@ class Reconstructor:
         `coverage` says what each source has told, over all shards (`sources.coverage` of the whole
         micro-batch); without it, it is computed from `events`.
         """
-        written = Written(with_dictionaries(events))
+        written = SourcedRows(with_dictionaries(events))
         runs = self._covered(written) if coverage is None else coverage
         facts = self._step(written, runs, batch_id, final=False)
         if not broker_wide.closes(events, runs):
@@ -66,7 +66,7 @@ class Reconstructor:
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has told so far."""
         empty = with_dictionaries(NO_EVENTS)
-        return self._step(Written(empty), told(empty), batch_id, final=True)
+        return self._step(SourcedRows(empty), told(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
@@ -89,12 +89,12 @@ class Reconstructor:
             change_rules(made.state, kept, made.rules)
         return made
 
-    def _covered(self, written: Written) -> pa.Table:
+    def _covered(self, written: SourcedRows) -> pa.Table:
         """What the micro-batch covers."""
         whole = not any(written.events[name].null_count for name in ASKED)
         return covered(written) if whole else told(written.events)
 
-    def _step(self, written: Written, runs: pa.Table, batch_id: int, final: bool) -> Facts:
+    def _step(self, written: SourcedRows, runs: pa.Table, batch_id: int, final: bool) -> Facts:
         state, minutes, waited = self.state, Minutes(), self.state.waiting.num_rows
         partitioned, wide, rejected = self._sort_out(written)
         settled = dict(state.sources.settled)
@@ -132,19 +132,19 @@ class Reconstructor:
             quarantine=_quarantine(rejected, batch, outcome, lost, reasons),
         )
 
-    def _sort_out(self, written: Written) -> tuple[Written, pa.Table, pa.Table]:
+    def _sort_out(self, written: SourcedRows) -> tuple[SourcedRows, pa.Table, pa.Table]:
         """(all events with those that waited, broker-wide events, rejected rows).
 
         A rejected row stays among the partition events under another type: it fills its number.
         """
-        good, rejected = validation.split(written.events, written.pieces)
+        good, rejected = validation.split(written.events, written.slices)
         if good is not None:
-            written = Written(_void(written.events, good))
+            written = SourcedRows(_void(written.events, good))
         broad = broker_wide.heeded(broker_wide.wide_rows(written), self.bucket, self.buckets)
         if self.state.waiting.num_rows:
             waiting = with_dictionaries(self.state.waiting)
             now = written.events.select(waiting.column_names).cast(waiting.schema)
-            written = Written(pa.concat_tables([waiting, now]))
+            written = SourcedRows(pa.concat_tables([waiting, now]))
         heard = broad.filter(pc.not_equal(broad["event_type"], REJECTED))
         return written, heard, broker_wide.own_rejected(rejected, self.bucket, self.buckets)
 
@@ -185,7 +185,7 @@ class Reconstructor:
     def _wait(self, batch: Batch, outcome: Outcome) -> None:
         """Sets aside the rows that were not read."""
         left, schema = outcome.left, replication_events.ARROW
-        self.state.waiting = rows_of(batch.events, left).select(schema.names).cast(schema) if len(left) else NO_EVENTS
+        self.state.waiting = take_rows(batch.events, left).select(schema.names).cast(schema) if len(left) else NO_EVENTS
 
     def _narrate(
         self, context: Surroundings, minutes: Minutes, batch: Batch, final: bool

@@ -16,10 +16,10 @@ from pipelines.replication.batch.minute_stats import Minutes
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import Outcome
 from pipelines.replication.compiled.types import I64
-from pipelines.replication.events.columns import rows_of, wide
+from pipelines.replication.events.columns import int64_column, take_rows
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.events.sharding import owner
-from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.kafka_versions import rules_told
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
@@ -55,10 +55,10 @@ HEARD = (
 """What is heeded of a broker-wide event."""
 
 
-def wide_rows(written: Written) -> pa.Table:
+def wide_rows(written: SourcedRows) -> pa.Table:
     """The broker-wide rows."""
-    found = [piece.first + np.flatnonzero(piece.narrow("partition") < 0) for piece in written.pieces]
-    return rows_of(written.events.select(HEARD), np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    found = [piece.first + np.flatnonzero(piece.int32("partition") < 0) for piece in written.slices]
+    return take_rows(written.events.select(HEARD), np.concatenate([np.empty(0, dtype=np.int64), *found]))
 
 
 def own_rejected(rejected: pa.Table, bucket: int, buckets: int) -> pa.Table:
@@ -97,7 +97,7 @@ def hear(state: State, broad: pa.Table, gaps: list[Gap], settled: dict[str, int]
     talk = Talk()
     told = pc.is_in(broad["event_type"], value_set=pa.array(["broker_state", "config", "lost"]))
     rows = broad.filter(told)
-    times = wide(rows["ts"]) if rows.num_rows else np.empty(0, dtype=np.int64)
+    times = int64_column(rows["ts"]) if rows.num_rows else np.empty(0, dtype=np.int64)
     for row, ts in zip(rows.to_pylist(), times.tolist(), strict=True):
         _hear_row(state, talk, row, ts)
         if ts <= settled.get(row["cluster"], -1):
@@ -195,8 +195,8 @@ def say_late(
     rows = np.concatenate([_fillers(state, batch), _behind_rows(state, batch, waited, settled, told)])
     if not len(rows):
         return
-    late = rows_of(batch.events, rows)
-    for ts, event in zip(wide(late["ts"]).tolist(), late.to_pylist(), strict=True):
+    late = take_rows(batch.events, rows)
+    for ts, event in zip(int64_column(late["ts"]).tolist(), late.to_pylist(), strict=True):
         talk.partition_rows.append(_gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
 
 
@@ -263,8 +263,8 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
     """Broker-wide events without those told before: each number of a source counts once."""
     if not broad.num_rows:
         return broad
-    written, seq = Written(broad), wide(broad["source_seq"])
-    source = np.concatenate(written.by)
+    written, seq = SourcedRows(broad), int64_column(broad["source_seq"])
+    source = np.concatenate(written.source_of)
     told = zip(source.tolist(), seq.tolist(), strict=True)
     heard = np.array([state.sources.heard(written.names[of], number) for of, number in told])
     order = np.lexsort((seq, source))
@@ -291,7 +291,7 @@ def count_wide(bucket: int, buckets: int, broad: pa.Table, minutes: Minutes) -> 
     if not broad.num_rows:
         return
     counted = broad.select(["cluster", "source_id", "broker_id"]).append_column(
-        "ts", pa.array(wide(broad["ts"]) // 60_000_000)
+        "ts", pa.array(int64_column(broad["ts"]) // 60_000_000)
     )
     groups = counted.group_by(["cluster", "source_id", "broker_id", "ts"], use_threads=False).aggregate(
         [([], "count_all")]

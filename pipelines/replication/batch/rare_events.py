@@ -16,7 +16,7 @@ from pipelines.replication.batch.read import Batch, encode
 from pipelines.replication.batch.run_terms import Outcome
 from pipelines.replication.batch.sequencing import falls
 from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
-from pipelines.replication.events.columns import CODE, narrow, rows_of, wide
+from pipelines.replication.events.columns import CODE, int32_column, int64_column, take_rows
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, Note, note_of, told
 from pipelines.replication.state.state import STARTING, OrderKey, State
@@ -92,7 +92,7 @@ def note_clocks(state: State, clocks: list[WrongClock]) -> None:
 def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The rows in which the kernel found something."""
     rows = np.array([row for row, _ in said], dtype=np.int64)
-    return told(rows_of(batch.events.select(_QUEUED), rows)) if said else []
+    return told(take_rows(batch.events.select(_QUEUED), rows)) if said else []
 
 
 def _keep_starts(state: State, batch: Batch, of: I64) -> None:
@@ -139,15 +139,15 @@ def begin(state: State, context: Surroundings, upto: I64, minutes: Minutes) -> N
 
 
 def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table, minutes: Minutes) -> None:
-    ts, broker = wide(starts["ts"]), narrow(starts["broker_id"])
+    ts, broker = int64_column(starts["ts"]), int32_column(starts["broker_id"])
     state.first_terms.add(partition, starts, ts + context.race_window_us)
-    present = {"leader_id": broker, **{n: narrow(starts[n]) for n in ("leader_epoch", "partition_epoch")}}
+    present = {"leader_id": broker, **{n: int32_column(starts[n]) for n in ("leader_epoch", "partition_epoch")}}
     present["topic_id"] = encode(starts["topic_id"], lambda v: state.topic_ids.number(v))
     for name, values in present.items():
         state.partitions[name][partition] = values
     isr, assigned = (pc.fill_null(pc.list_value_length(starts[n]), 0).to_numpy() for n in ("isr", "replicas"))
     replicas = np.where(assigned > 0, assigned, isr)
-    under_min, least = isr < replicas, narrow(starts["min_isr"])
+    under_min, least = isr < replicas, int32_column(starts["min_isr"])
     for k in np.flatnonzero(under_min):
         context.partition = int(partition[k])
         told = None if least[k] == NULL32 else int(least[k])

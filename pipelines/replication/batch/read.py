@@ -14,11 +14,20 @@ from pipelines.replication.batch.sequencing import Accepted, accept, clocks_of
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
 from pipelines.replication.compiled.records import Arrays, Records, lines, shape
-from pipelines.replication.compiled.types import I8, I32, I64, frozen
-from pipelines.replication.events.columns import CODE, RARE, VOID, Columns, columns, plain, rows_of, wide
-from pipelines.replication.events.packed_rows import SERIAL, Fields, Packing, pack, sort_segments, tally
-from pipelines.replication.events.row_slices import Bits, Piece
-from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.compiled.types import I8, I32, I64, read_only
+from pipelines.replication.events.columns import (
+    CODE,
+    RARE,
+    VOID,
+    Columns,
+    contiguous,
+    int64_column,
+    kernel_columns,
+    take_rows,
+)
+from pipelines.replication.events.packed_rows import SERIES_TALLY, PackingPlan, SliceColumns, pack, sort_series, tally
+from pipelines.replication.events.row_slices import Bits, RowSlice
+from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.facts.tables import SCHEMAS, table
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import SERIES
@@ -51,19 +60,19 @@ class Batch:
 
     def told(self, name: str, rows: I64) -> I64:
         """What a 64-bit or time column says in these rows."""
-        return wide(rows_of(self.events.select([name]), rows)[name])
+        return int64_column(take_rows(self.events.select([name]), rows)[name])
 
     def clocks(self, rows: I64) -> I64:
         """For each of these rows, which have been read, the running maximum of time in its series."""
         series, seq = self.series[rows], self.told("seq", rows)
-        return clocks_of(self.accepted, series, frozen(seq), np.lexsort((seq, series)))
+        return clocks_of(self.accepted, series, read_only(seq), np.lexsort((seq, series)))
 
 
 def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
     """A string column as numbers, -1 for null; `name` numbers each distinct value once."""
     if column.null_count == len(column):
         return np.full(len(column), -1, dtype=np.int32)
-    array = plain(column)
+    array = contiguous(column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     numbers = np.array([*(name(v) for v in array.dictionary.to_pylist()), -1], dtype=np.int32)
@@ -73,29 +82,29 @@ def encode(column: pa.ChunkedArray, name: Callable[[str], int]) -> I32:
     return encoded
 
 
-def read(state: State, written: Written, overdue: Callable[[], tuple[I64, I64]]) -> Batch:
+def read(state: State, written: SourcedRows, overdue: Callable[[], tuple[I64, I64]]) -> Batch:
     """Numbers the rows and decides which of those on partitions may be read now.
 
     `overdue` gives, per source number, the time at or before which a hole has been waited for long enough,
     and the time after which its rows stand behind a hole of the whole source.
     """
     events, numbers = written.events, _Numbers(state, written)
-    for piece, source in zip(written.pieces, written.by, strict=True):
+    for piece, source in zip(written.slices, written.source_of, strict=True):
         numbers.take(piece, source)
     rare = np.concatenate([_NO_ROWS, *numbers.rare])
-    accepted = _accept(state, written.pieces, numbers, *overdue())
-    told = rows_of(events, rare)
+    accepted = _accept(state, written.slices, numbers, *overdue())
+    told = take_rows(events, rare)
     topic_id = encode(told["topic_id"], lambda v: state.topic_ids.number(v))
     stat_keys = numbers.statistics.keys.copy()
-    return Batch(events, frozen(numbers.series), stat_keys, accepted, rare, told, columns(told, topic_id))
+    return Batch(events, read_only(numbers.series), stat_keys, accepted, rare, told, kernel_columns(told, topic_id))
 
 
 class _Numbers:
     """Event type, series and statistics row of each row of a micro-batch, piece by piece."""
 
-    def __init__(self, state: State, written: Written) -> None:
+    def __init__(self, state: State, written: SourcedRows) -> None:
         rows = written.events.num_rows
-        self.state, self.statistics, self.groups = state, Keys(), Arrays(SERIAL)
+        self.state, self.statistics, self.groups = state, Keys(), Arrays(SERIES_TALLY)
         self.kind, self.series = np.empty(rows, dtype=np.int8), np.empty(rows, dtype=np.int32)
         self.stat = np.empty(rows, dtype=np.int32)
         self.rare: list[I64] = []
@@ -106,13 +115,13 @@ class _Numbers:
         clusters = [state.clusters.number(name[0]) for name in written.names]
         self._sources, self._clusters = (np.array(numbers, dtype=np.int32) for numbers in (sources, clusters))
 
-    def take(self, piece: Piece, source: I32) -> None:
+    def take(self, piece: RowSlice, source: I32) -> None:
         """Numbers the rows of one piece; new series get their partition, and a lane once their broker is seen
         leading."""
         kind, series = self.kind[piece.rows], self.series[piece.rows]
         self._number_series(piece, source, series)
         self.groups.grow(self.state.series_keys.count)
-        tally(frozen(series), piece.wide("seq"), piece.wide("ts"), self.groups.data)
+        tally(read_only(series), piece.int64("seq"), piece.int64("ts"), self.groups.data)
         self._number_statistics(piece, source)
         codes, words = piece.codes("event_type")
         of_word = np.array([CODE.get(word, VOID) for word in words.to_pylist()] or [VOID], dtype=np.int8)
@@ -120,8 +129,8 @@ class _Numbers:
         if self._led < self.state.series.count and _lead(self.state, piece, kind, series):
             self._led = self.state.series.count
 
-    def _number_series(self, piece: Piece, source: I32, series: I32) -> None:
-        state, keys, partition = self.state, self.state.series_keys, piece.narrow("partition")
+    def _number_series(self, piece: RowSlice, source: I32, series: I32) -> None:
+        state, keys, partition = self.state, self.state.series_keys, piece.int32("partition")
         known, (codes, words) = keys.count, piece.codes("topic")
         names: list[str] = words.to_pylist()
         topics = _known_topics(state, names)
@@ -145,12 +154,12 @@ class _Numbers:
             topic = keys.keys[known:] >> 43
             new = state.partition_keys.number((topic << 32) | partition[rows])
             state.partitions.grow(state.partition_keys.count)
-            told = self._sources[source[rows]], piece.narrow("broker_id")[rows]
+            told = self._sources[source[rows]], piece.int32("broker_id")[rows]
             for name, values in zip(("partition", "source", "broker"), (new, *told), strict=True):
                 state.series[name][known:] = values
 
-    def _number_statistics(self, piece: Piece, source: I32) -> None:
-        done, ts, broker, numbers = 0, piece.wide("ts"), piece.narrow("broker_id"), self.stat[piece.rows]
+    def _number_statistics(self, piece: RowSlice, source: I32) -> None:
+        done, ts, broker, numbers = 0, piece.int64("ts"), piece.int32("broker_id"), self.stat[piece.rows]
         while True:
             numbered, self.statistics.count = _statistics(
                 ts[done:], self._clusters, source[done:], broker[done:], self._minutes.data, *self.statistics.table,
@@ -260,12 +269,12 @@ def _first_leading(series: I32, kind: I8, broker: I32, leader: I32, leader_told:
     return some
 
 
-def _lead(state: State, piece: Piece, kind: I8, series: I32) -> bool:
+def _lead(state: State, piece: RowSlice, kind: I8, series: I32) -> bool:
     """Gives a lane to series that show their broker leading for the first time; whether all had one before."""
     if (state.series["lane"] >= 0).all():
         return True
-    rows, brokers = np.full(state.series.count, -1, dtype=np.int64), piece.narrow("broker_id")
-    leader = piece.narrow("leader_id"), piece.valid("leader_id")
+    rows, brokers = np.full(state.series.count, -1, dtype=np.int64), piece.int32("broker_id")
+    leader = piece.int32("leader_id"), piece.valid("leader_id")
     if not _first_leading(series, kind, brokers, *leader, state.series.data, rows):
         return False
     which = np.flatnonzero(rows >= 0)
@@ -283,14 +292,14 @@ def _lead(state: State, piece: Piece, kind: I8, series: I32) -> bool:
     return False
 
 
-def _accept(state: State, cut: list[Piece], numbers: _Numbers, overdue: I64, hole: I64) -> Accepted:
-    packing = Packing(numbers.groups)
+def _accept(state: State, cut: list[RowSlice], numbers: _Numbers, overdue: I64, hole: I64) -> Accepted:
+    packing = PackingPlan(numbers.groups)
     P = lines(int(packing.bounds[-1]) + _told_twice(state, packing))
     _pack(cut, numbers, packing, P)
     if packing.spoiled:
-        packing = Packing(numbers.groups, as_they_come=True)
+        packing = PackingPlan(numbers.groups, in_arrival_order=True)
         _pack(cut, numbers, packing, P)
-    sort_segments(P, packing.bounds, packing.unsorted)
+    sort_series(P, packing.bounds, packing.unsorted)
     series, S, rows = packing.series, state.series.data, len(numbers.series)
     dropped, gap_before = np.zeros(rows, dtype=np.int8), np.zeros(rows, dtype=np.int8)
     next_seq, last_ts = state.series["next_seq"][series], state.series["last_ts"][series]
@@ -303,7 +312,7 @@ def _accept(state: State, cut: list[Piece], numbers: _Numbers, overdue: I64, hol
     )
 
 
-def _told_twice(state: State, packing: Packing) -> int:
+def _told_twice(state: State, packing: PackingPlan) -> int:
     """Rows of lanes of which several sources tell: their lines are written once more, merged."""
     lane = state.series["lane"][packing.series]
     size = np.diff(packing.bounds)[lane >= 0]
@@ -312,10 +321,10 @@ def _told_twice(state: State, packing: Packing) -> int:
     return int(size[several].sum())
 
 
-def _pack(cut: list[Piece], numbers: _Numbers, packing: Packing, P: Records) -> None:
+def _pack(cut: list[RowSlice], numbers: _Numbers, packing: PackingPlan, P: Records) -> None:
     """Writes the lines of all pieces."""
     for piece in cut:
-        fields = Fields.of(piece, numbers.series, numbers.kind, numbers.stat)
+        fields = SliceColumns.from_slice(piece, numbers.series, numbers.kind, numbers.stat)
         packing.rare, spoiled = pack(
             fields, piece.first, packing.place, packing.by_number, packing.filled, packing.rare, P
         )

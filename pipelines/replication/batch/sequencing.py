@@ -10,11 +10,11 @@ import numpy.typing as npt
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I8, I32, I64, NULL
-from pipelines.replication.events.packed_rows import PACKED, SERIAL
+from pipelines.replication.events.packed_rows import PACKED, SERIES_TALLY
 from pipelines.replication.term.layout import SERIES
 
 OF = SERIES.at
-IN_BATCH = SERIAL.at
+IN_BATCH = SERIES_TALLY.at
 
 
 class Accepted(NamedTuple):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from pipelines.replication.compiled.types import NULL, NULL32
-from pipelines.replication.events.columns import lists, narrow, wide
+from pipelines.replication.events.columns import int32_column, int64_column, list_column
 from pipelines.replication.metadata.brokers_and_configs import State
 from pipelines.replication.partition.codec import Fixed
 
@@ -85,11 +85,11 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         return [None] * len(column)
     kind = column.type
     if pa.types.is_timestamp(kind) or kind == pa.int64():
-        return [None if value == NULL else value for value in wide(column).tolist()]
+        return [None if value == NULL else value for value in int64_column(column).tolist()]
     if kind == pa.int32():
-        return [None if value == NULL32 else value for value in narrow(column).tolist()]
+        return [None if value == NULL32 else value for value in int32_column(column).tolist()]
     if kind == pa.list_(pa.int32()):
-        ends, held = (numbers.tolist() for numbers in lists(column))
+        ends, held = (numbers.tolist() for numbers in list_column(column))
         some = pc.is_valid(column).to_pylist()
         return [tuple(held[a:b]) if is_told else None for (a, b), is_told in zip(pairwise(ends), some, strict=True)]
     if pa.types.is_dictionary(kind):

@@ -12,7 +12,7 @@ from msgspec.json import Decoder, Encoder
 
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays
-from pipelines.replication.events.columns import whole
+from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata import assignments, brokers_and_configs
 from pipelines.replication.partition.encoded import Packed
 from pipelines.replication.partition.events import Note, TermSeen
@@ -188,7 +188,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, t): entries for c, t, entries in rest.configs},
         {(c, b): entries for c, b, entries in rest.versions},
     )
-    state.waiting, state.starting = whole(tables["waiting"]), whole(tables["starting"])
+    state.waiting, state.starting = with_all_columns(tables["waiting"]), with_all_columns(tables["starting"])
     state.packed = Packed(tables["histories"])
     state.notes = {p: [(key, _note(values)) for key, values in notes] for p, notes in rest.notes}
     state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Records, shape
-from pipelines.replication.compiled.types import I32, I64, frozen
-from pipelines.replication.events.sources_of_rows import Written
+from pipelines.replication.compiled.types import I32, I64, read_only
+from pipelines.replication.events.sources_of_rows import SourcedRows
 
 COVERAGE = pa.schema([
     pa.field("cluster", pa.string(), nullable=False),
@@ -48,10 +48,10 @@ def coverage(events: pa.Table) -> pa.Table:
     for name in ASKED:
         if events[name].null_count:
             events = events.filter(events[name].is_valid())
-    return covered(Written(events))
+    return covered(SourcedRows(events))
 
 
-def covered(written: Written) -> pa.Table:
+def covered(written: SourcedRows) -> pa.Table:
     """`coverage` of rows that have all it asks for."""
     if not written.names:
         return COVERAGE.empty_table()
@@ -67,18 +67,18 @@ def covered(written: Written) -> pa.Table:
     return pa.table(columns, schema=COVERAGE)
 
 
-def _runs(written: Written) -> Records:
+def _runs(written: SourcedRows) -> Records:
     """Runs as they come: rows of other sources may stand between those of one."""
     still, done, count, earliest = Arrays(RUN), Arrays(RUN, blank=False), 0, [EVER]
     still.grow(len(written.names))
-    for piece, source in zip(written.pieces, written.by, strict=True):
+    for piece, source in zip(written.slices, written.source_of, strict=True):
         done.grow(count + len(piece))
-        count, first = _follow(source, piece.wide("source_seq"), piece.wide("ts"), still.data, done.data, count)
+        count, first = _follow(source, piece.int64("source_seq"), piece.int64("ts"), still.data, done.data, count)
         done.count = count
         earliest.append(first)
     runs = _with_begun(done, count, still)
-    written.know("source_seq", int(runs[:, RUN.at.seq_from].min()), int(runs[:, RUN.at.seq_to].max()))
-    written.know("ts", min(earliest), int(runs[:, RUN.at.told].max()))
+    written.set_bounds("source_seq", int(runs[:, RUN.at.seq_from].min()), int(runs[:, RUN.at.seq_to].max()))
+    written.set_bounds("ts", min(earliest), int(runs[:, RUN.at.told].max()))
     return runs
 
 
@@ -132,13 +132,13 @@ def _joined(runs: Records) -> Records | None:
     return joined
 
 
-def _sorted_runs(written: Written) -> Records:
+def _sorted_runs(written: SourcedRows) -> Records:
     """Runs of rows that are first put into the order of their numbers."""
-    source = np.concatenate(written.by)
-    seq, ts = (np.concatenate([piece.wide(name) for piece in written.pieces]) for name in ("source_seq", "ts"))
+    source = np.concatenate(written.source_of)
+    seq, ts = (np.concatenate([piece.int64(name) for piece in written.slices]) for name in ("source_seq", "ts"))
     order = np.lexsort((seq, source))
     still, done = Arrays(RUN, count=len(written.names)), Arrays(RUN, count=len(order), blank=False)
-    count, _ = _follow(frozen(source[order]), frozen(seq[order]), frozen(ts[order]), still.data, done.data, 0)
+    count, _ = _follow(read_only(source[order]), read_only(seq[order]), read_only(ts[order]), still.data, done.data, 0)
     return _with_begun(done, count, still)
 
 
