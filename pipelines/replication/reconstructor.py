@@ -28,8 +28,9 @@ from pipelines.replication.rules import Rules
 from pipelines.replication.state import snapshot
 from pipelines.replication.state.changed_rules import change_rules
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.sources import ASKED, Sources, covered
-from pipelines.replication.telemetry.sources import coverage as told
+from pipelines.replication.telemetry.coverage import KEY_COLUMNS, coverage_of_rows
+from pipelines.replication.telemetry.coverage import coverage as coverage_of
+from pipelines.replication.telemetry.sources import Sources
 from schemas import quarantine, replication_events
 
 EVERYTHING = 1 << 62
@@ -66,7 +67,7 @@ class Reconstructor:
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has told so far."""
         empty = with_dictionaries(NO_EVENTS)
-        return self._step(SourcedRows(empty), told(empty), batch_id, final=True)
+        return self._step(SourcedRows(empty), coverage_of(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
@@ -91,18 +92,18 @@ class Reconstructor:
 
     def _covered(self, written: SourcedRows) -> pa.Table:
         """What the micro-batch covers."""
-        whole = not any(written.events[name].null_count for name in ASKED)
-        return covered(written) if whole else told(written.events)
+        whole = not any(written.events[name].null_count for name in KEY_COLUMNS)
+        return coverage_of_rows(written) if whole else coverage_of(written.events)
 
     def _step(self, written: SourcedRows, runs: pa.Table, batch_id: int, final: bool) -> Facts:
         state, minutes, waited = self.state, Minutes(), self.state.waiting.num_rows
         partitioned, wide, rejected = self._sort_out(written)
         settled = dict(state.sources.settled)
-        told_before = {key: s.told for key, s in state.sources.known.items()}
+        told_before = {key: s.low_watermark for key, s in state.sources.known.items()}
         wide = broker_wide.unheard(state, wide)
-        gaps = state.sources.tell(runs)
+        gaps = state.sources.advance(runs)
         for cluster in {s.cluster for s in state.sources.known.values()}:
-            gaps += state.sources.holes(cluster, everything=final)
+            gaps += state.sources.expire_gaps(cluster, everything=final)
         batch = read(state, partitioned, lambda: self._overdue(final))
         lost, reasons = settle_twins(batch)
         mark_copies(state, batch)
@@ -150,7 +151,7 @@ class Reconstructor:
 
     def _told(self) -> I64:
         known, names = self.state.sources.known, self.state.source_names.all
-        return np.array([known[name].told if name in known else -1 for name in names], dtype=np.int64)
+        return np.array([known[name].low_watermark if name in known else -1 for name in names], dtype=np.int64)
 
     def _overdue(self, final: bool) -> tuple[I64, I64]:
         """Per source: the time up to which a hole has been waited for long enough; the time after which
@@ -161,8 +162,8 @@ class Reconstructor:
             source, newest = sources.known.get(name), sources.latest(str(name[0]))
             own = source.latest if source is not None else -1
             overdue[k] = (own if newest - own < grace else newest) - grace
-            if source is not None and source.ahead:
-                hole[k] = source.told
+            if source is not None and source.pending_runs:
+                hole[k] = source.low_watermark
         return overdue, hole
 
     def _bounds(self, final: bool) -> Bounds:
@@ -178,7 +179,7 @@ class Reconstructor:
             return Bounds(told, ceiling, unbound, unbound)
         everybody, heard = (
             np.array([upto(str(n[0])) for n in state.clusters.all] or [-1], dtype=np.int64)[state.lanes["cluster"]]
-            for upto in (state.sources.frontier, state.sources.heard_upto)
+            for upto in (state.sources.cluster_low_watermark, state.sources.active_low_watermark)
         )
         return Bounds(told, ceiling, everybody, heard)
 
@@ -192,7 +193,7 @@ class Reconstructor:
     ) -> tuple[list[Any], list[Any]]:
         state = self.state
         frontier = {
-            k: EVERYTHING if final else state.sources.frontier(str(name[0]))
+            k: EVERYTHING if final else state.sources.cluster_low_watermark(str(name[0]))
             for k, name in enumerate(state.clusters.all)
         }
         upto = decided_upto(state, frontier, batch, context.outcome)

@@ -61,7 +61,8 @@ from pipelines.replication.events.sharding import assign, owner
 from pipelines.replication.facts.tables import Facts
 from pipelines.replication.partition.history import PartitionHistory, TermSeen
 from pipelines.replication.state.snapshot import Rest
-from pipelines.replication.telemetry.sources import COVERAGE, DRAIN, coverage
+from pipelines.replication.telemetry.coverage import COVERAGE, coverage
+from pipelines.replication.telemetry.sources import DRAIN
 from pipelines.replication.term.layout import (
     APART,
     ASKED,

@@ -14,7 +14,7 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import Outcome, behind_holes, not_read
 from pipelines.replication.compiled.progress import NoProgress
 from pipelines.replication.compiled.types import I64, NULL, NULL32
-from pipelines.replication.metadata.brokers_and_configs import State as BrokerState
+from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.events import Note, TermSeen
 from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.partition.registration import Present

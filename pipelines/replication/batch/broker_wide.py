@@ -21,11 +21,11 @@ from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.facts.tables import SCHEMAS
-from pipelines.replication.kafka_versions import rules_told
+from pipelines.replication.kafka_versions import reported_rules
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
 from pipelines.replication.partition.isr_changes import RETRACTED
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.sources import ANEW, DRAIN, Gap
+from pipelines.replication.telemetry.sources import DRAIN, RESTARTED_NUMBERS, Gap
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 
@@ -111,15 +111,15 @@ def _hear_row(state: State, talk: Talk, row: dict[str, Any], ts: int) -> None:
     cluster = state.clusters.number(row["cluster"])
     if row["event_type"] == "broker_state":
         told_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
-        state.timeline.tell_broker(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
+        state.timeline.record_broker_state(cluster, row["replica_id"], ts, row["detail"], row["broker_epoch"], told_by)
     elif row["event_type"] == "config":
-        if version := rules_told(row["detail"]):
-            state.timeline.tell_version(cluster, row["broker_id"], ts, *version)
+        if version := reported_rules(row["detail"]):
+            state.timeline.record_version(cluster, row["broker_id"], ts, *version)
         if row["min_isr"] is None and row["lag_max_ms"] is None:
             return
         topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
         topic_id = -1 if row["topic_id"] is None else state.topic_ids.number(row["topic_id"])
-        state.timeline.tell_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)
+        state.timeline.record_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)
     else:
         key = (state.source_names.number(row["cluster"], row["source_id"], row["source_epoch"]), row["source_seq"])
         if key not in state.told_lost:
@@ -139,7 +139,7 @@ def _hear_gap(state: State, talk: Talk, gap: Gap) -> None:
         "broker_id": broker, "level": None,
     }  # fmt: skip
     talk.source_rows.append(_gap_row(row, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
-    if broker is not None and (gap.kind == "gap" or gap.detail == ANEW):
+    if broker is not None and (gap.kind == "gap" or gap.detail == RESTARTED_NUMBERS):
         state.hold(state.clusters.number(source.cluster), broker, gap.ts)
 
 
@@ -266,7 +266,7 @@ def unheard(state: State, broad: pa.Table) -> pa.Table:
     written, seq = SourcedRows(broad), int64_column(broad["source_seq"])
     source = np.concatenate(written.source_of)
     told = zip(source.tolist(), seq.tolist(), strict=True)
-    heard = np.array([state.sources.heard(written.names[of], number) for of, number in told])
+    heard = np.array([state.sources.received(written.names[of], number) for of, number in told])
     order = np.lexsort((seq, source))
     twin = np.zeros(len(seq), dtype=np.bool_)
     twin[order[1:]] = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)

@@ -34,7 +34,7 @@ def learn_assignments(state: State, batch: Batch) -> None:
     if not len(of):
         return
     at, size = c.replicas_from[of].astype(np.int64), _lengths(c.replicas_from, of)
-    state.assigned.learn(_partitions(state, batch, batch.rare[of]), c.ts[of], at, size, c.replicas_ids)
+    state.assigned.record(_partitions(state, batch, batch.rare[of]), c.ts[of], at, size, c.replicas_ids)
 
 
 def _lengths(offsets: I32, of: I64) -> I64:

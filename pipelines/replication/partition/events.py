@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.events.columns import int32_column, int64_column, list_column
-from pipelines.replication.metadata.brokers_and_configs import State
+from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.codec import Fixed
 
 EVENT_COLUMNS = (
@@ -156,7 +156,7 @@ class Context(Protocol):
         """What is known of the term that `broker_id` began at `start_ts`."""
         ...
 
-    def broker_states(self, broker_id: int, as_of: int) -> list[State]:
+    def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
         """The states of a broker in time order, each happening once."""
         ...
 

@@ -101,7 +101,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     source_names: list[tuple[Any, ...]]
     sources: list[Source]
     settled: dict[str, int]
-    brokers: list[tuple[int, int, list[brokers_and_configs.State]]]
+    brokers: list[tuple[int, int, list[brokers_and_configs.BrokerState]]]
     configs: list[tuple[int, int, list[brokers_and_configs.Config]]]
     notes: list[tuple[int, list[tuple[OrderKey, list[Any]]]]]
     ended: list[tuple[int, int, int, TermSeen]]
@@ -109,7 +109,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     gaps: list[tuple[int, list[tuple[int, int]]]]
     told_lost: list[tuple[int, int]]
     holds: list[tuple[int, int, list[int]]]
-    assigned: list[tuple[int, list[assignments.Told]]]
+    assigned: list[tuple[int, list[assignments.Assignment]]]
     unread: list[tuple[int, int, list[int]]] = []
     versions: list[tuple[int, int, list[brokers_and_configs.Version]]] = []
     clocks_apart: list[tuple[int, int, int]] = []
@@ -129,7 +129,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         ended=[(*k, *v) for k, v in state.ended.items()],
         due=list(state.due.items()), gaps=list(state.gaps.items()), told_lost=sorted(state.told_lost),
         holds=[(*k, v) for k, v in state.holds.items()],
-        assigned=list(state.assigned.several.items()),
+        assigned=list(state.assigned.changed.items()),
         unread=[(*k, v) for k, v in state.unread.items()],
         versions=[(*k, v) for k, v in state.timeline.versions.items()],
         clocks_apart=[(*k, v) for k, v in state.clocks_apart.items()],

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.replication.metadata.brokers_and_configs import State
+from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.history import Note, PartitionHistory, TermSeen
 
 FULL = TermSeen(level=3)
@@ -32,7 +32,7 @@ class Around:
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
         return self.terms.get((broker_id, start_ts // 1000), FULL)
 
-    def broker_states(self, broker_id: int, as_of: int) -> list[State]:
+    def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
         known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []))
         return [(*state, "controller", 0, 0) for state in known if state[0] <= as_of]
 

@@ -55,20 +55,20 @@ def test_quiet_partitions_are_columns():
 
 
 def test_assignments_as_of_a_time():
-    def told(known, partition, ts, replicas):
+    def record(known, partition, ts, replicas):
         flat, size = np.concatenate(replicas).astype(np.int32), np.array([len(r) for r in replicas])
-        known.learn(np.array(partition), np.array(ts), np.cumsum(size) - size, size, flat)
+        known.record(np.array(partition), np.array(ts), np.cumsum(size) - size, size, flat)
 
     def asked(known, *queries):
         bounds, ids = known.as_of(*(np.array(q, dtype=np.int64) for q in zip(*queries, strict=True)))
         return [ids[a:b].tolist() for a, b in pairwise(bounds)]
 
     known = Assignments()
-    told(known, [4, 2], [10, 10], [[1, 2, 3], [2, 3]])
+    record(known, [4, 2], [10, 10], [[1, 2, 3], [2, 3]])
     assert asked(known, (2, 10), (4, 9), (4, 11), (3, 99)) == [[2, 3], [], [1, 2, 3], []]
-    told(known, [4], [5], [[1, 2, 3]])  # the same, told to be older
-    told(known, [2], [20], [[5]])
-    assert list(known.several) == [2]
-    for kept in (known, Assignments(known.table(), known.several)):
+    record(known, [4], [5], [[1, 2, 3]])  # the same one, from an earlier time on
+    record(known, [2], [20], [[5]])
+    assert list(known.changed) == [2]
+    for kept in (known, Assignments(known.table(), known.changed)):
         queries = [(2, 19), (4, 5), (2, 20), (2, 9), (4, 4), (2, 30)]
         assert asked(kept, *queries) == [[2, 3], [1, 2, 3], [5], [], [], [5]]

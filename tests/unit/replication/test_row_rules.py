@@ -10,7 +10,7 @@ from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.row_rules import DETAILS, REQUIRED, ROW_RULES
 from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.events.validation import split
-from pipelines.replication.telemetry.sources import covered
+from pipelines.replication.telemetry.coverage import coverage_of_rows
 from schemas import replication_events
 
 WHERE = {
@@ -261,7 +261,7 @@ def test_what_coverage_has_seen_of_a_column_hides_no_broken_row(changes, rule):
     rows[20] |= changes
     events = pa.concat_tables([table(*rows[:12]), table(*rows[12:])])
     written = SourcedRows(with_dictionaries(events))
-    covered(written)
+    coverage_of_rows(written)
     good, rejected = split(written.events, written.slices)
     assert good.to_pylist() == [k != 20 for k in range(30)]
     assert [[reason.split(":")[0] for reason in told] for told in rejected["reasons"].to_pylist()] == [[rule]]

@@ -10,7 +10,7 @@ from pipelines.replication import Rules, replay
 from pipelines.replication.events.row_slices import SMALL, row_slices, valid
 from pipelines.replication.events.validation import split
 from pipelines.replication.facts.columns import ALIKE, STRETCH, words
-from pipelines.replication.telemetry.sources import CLOCK_JUMP_US, coverage
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, coverage
 
 NAMES = ("cluster", "source_id", "event_type", "topic")
 

@@ -15,7 +15,7 @@ from random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.facts.tables import Facts
-from pipelines.replication.telemetry.sources import coverage
+from pipelines.replication.telemetry.coverage import coverage
 
 RULES = Rules(lag_max_ms=4000, reorder_grace_ms=ARRIVAL_MS + 3000)
 SIZE = {"seed": st.integers(0, 10_000), "steps": st.integers(1, 80)}

@@ -14,7 +14,7 @@ from pipelines.replication.kafka_versions import (
     STRICT_ELIGIBILITY,
     STRICT_MIN_ISR,
     WAITS_FOR_JOINERS,
-    rules_told,
+    reported_rules,
 )
 
 ALL = KNOWN | STRICT_MIN_ISR | STRICT_ELIGIBILITY | WAITS_FOR_JOINERS
@@ -47,7 +47,7 @@ ALL = KNOWN | STRICT_MIN_ISR | STRICT_ELIGIBILITY | WAITS_FOR_JOINERS
     ],
 )
 def test_the_rules_of_a_version(detail, told):
-    assert rules_told(detail) == told
+    assert reported_rules(detail) == told
 
 
 def frozen(ms=0, **columns):
