@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.batch import broker_wide
-from pipelines.replication.batch.advance_histories import Surroundings, decided_upto, keep_ended, narrate
+from pipelines.replication.batch.advance_histories import StateTermLookup, decided_upto, keep_ended, narrate
 from pipelines.replication.batch.clock_offsets import compare_clocks
 from pipelines.replication.batch.copied_lines import mark_copies, remember_lines
 from pipelines.replication.batch.hw_timeline import keep_recent
@@ -116,10 +116,10 @@ class Reconstructor:
         self._wait(batch, outcome)
         keep_ended(state, outcome)
         spans = self.rules.race_window_ms * 1000, self.rules.reorder_grace_ms * 1000
-        context = Surroundings(state, self.rules, before, outcome, *spans)
+        lookup = StateTermLookup(state, self.rules, before, outcome, *spans)
         note_clocks(state, clocks)
         broker_wide.say_clocks(state, talk, clocks)
-        changes, regressions = self._narrate(context, minutes, batch, final)
+        changes, regressions = self._narrate(lookup, minutes, batch, final)
         broker_wide.say_gaps(state, talk, batch, outcome)
         broker_wide.say_late(state, talk, batch, waited, settled, told_before)
         return Facts.of(
@@ -189,23 +189,23 @@ class Reconstructor:
         self.state.waiting = take_rows(batch.events, left).select(schema.names).cast(schema) if len(left) else NO_EVENTS
 
     def _narrate(
-        self, context: Surroundings, minutes: Minutes, batch: Batch, final: bool
+        self, lookup: StateTermLookup, minutes: Minutes, batch: Batch, final: bool
     ) -> tuple[list[Any], list[Any]]:
         state = self.state
         frontier = {
             k: EVERYTHING if final else state.sources.cluster_low_watermark(str(name[0]))
             for k, name in enumerate(state.clusters.all)
         }
-        upto = decided_upto(state, frontier, batch, context.outcome)
-        take_notes(state, batch, context.outcome)
-        begin(state, context, upto, minutes)
-        changes, regressions, moves = narrate(state, context, upto)
+        upto = decided_upto(state, frontier, batch, lookup.outcome)
+        take_notes(state, batch, lookup.outcome)
+        begin(state, lookup, upto, minutes)
+        changes, regressions, moves = narrate(state, lookup, upto)
         for name in state.clusters.all:
             if not final:
                 state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]
         settled = {k: state.sources.settled.get(str(name[0]), -1) for k, name in enumerate(state.clusters.all)}
-        asked_from = decided_upto(state, settled, batch, context.outcome) - 2 * context.race_window_us
-        keep_recent(state, context.outcome, context.before, asked_from)
+        asked_from = decided_upto(state, settled, batch, lookup.outcome) - 2 * lookup.race_window_us
+        keep_recent(state, lookup.outcome, lookup.before, asked_from)
         broker_wide.move(state, moves, minutes)
         broker_wide.count_changes(state, changes, regressions, minutes)
         self._forget(frontier)

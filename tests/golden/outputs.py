@@ -59,7 +59,8 @@ from pipelines.lake.roles import hold
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign, owner
 from pipelines.replication.facts.tables import Facts
-from pipelines.replication.partition.history import PartitionHistory, TermSeen
+from pipelines.replication.partition.events import TermSummary
+from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.state.snapshot import Rest
 from pipelines.replication.telemetry.coverage import COVERAGE, coverage
 from pipelines.replication.telemetry.sources import DRAIN
@@ -553,7 +554,7 @@ def _layouts() -> Iterator[Output]:
     yield "layouts/defaults", _json([list(zip(of.names, of.defaults, strict=True)) for of in kept])
     rest = json.loads(state_tables(blob)["rest"]["json"][0].as_py())
     yield "layouts/rest", _json(rest)
-    for name, kind in (("history", PartitionHistory), ("term", TermSeen), ("rest", Rest)):
+    for name, kind in (("history", PartitionHistory), ("term", TermSummary), ("rest", Rest)):
         yield f"layouts/kept/{name}", _json(_made_of(msgspec.inspect.type_info(kind), ()))
     yield "layouts/coverage", canonical(COVERAGE.empty_table())
     yield "layouts/facts", _framed([canonical(table.slice(0, 0)) for table in Facts.of().tables().values()])

@@ -23,7 +23,7 @@ from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.kafka_versions import reported_rules
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
-from pipelines.replication.partition.isr_changes import RETRACTED
+from pipelines.replication.partition.committed_isr import RETRACTED
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.sources import DRAIN, RESTARTED_NUMBERS, Gap
 from schemas.telemetry_gaps import NOT_UNDERSTOOD

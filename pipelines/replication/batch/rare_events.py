@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.batch.advance_histories import Surroundings
+from pipelines.replication.batch.advance_histories import StateTermLookup
 from pipelines.replication.batch.clock_offsets import WrongClock
 from pipelines.replication.batch.minute_stats import Minutes
 from pipelines.replication.batch.read import Batch, encode
@@ -18,7 +18,7 @@ from pipelines.replication.batch.sequencing import falls
 from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
 from pipelines.replication.events.columns import CODE, int32_column, int64_column, take_rows
 from pipelines.replication.facts.tables import table
-from pipelines.replication.partition.events import EVENT_COLUMNS, Note, note_of, told
+from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_event, rows_as_dicts
 from pipelines.replication.state.state import STARTING, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, FORETOLD, NOT_CUT_OFF, NOT_FORETOLD, TAKEN_BACK
 
@@ -65,12 +65,12 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     alone = _alone(state, batch, of_rare, found)
     _keep_starts(state, batch, of_rare[alone])
     others = of_rare[~alone]
-    foretold = {int(r): {"foretold": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
+    foretold = {int(r): {"predicted": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
     cuts = _cuts(state, batch, outcome, of_rare[~alone])
     queued = [(int(r), foretold.get(int(r)) or cuts.get(int(r), {})) for r in batch.rare[others]]
     said = [*ahead, *queued, *after]
     rows = np.array([r for r, _ in said], dtype=np.int64)
-    in_sequence = told(batch.rare_events.select(_QUEUED).take(pa.array(others)))
+    in_sequence = rows_as_dicts(batch.rare_events.select(_QUEUED).take(pa.array(others)))
     events = [*_found(batch, ahead), *in_sequence, *_found(batch, after)]
     clocks = batch.clocks(rows).tolist()
     partitions = _partitions(state, batch, rows)
@@ -83,7 +83,7 @@ def note_clocks(state: State, clocks: list[WrongClock]) -> None:
     """Queues which clocks are wrong from when on, for the histories of their partitions."""
     for clock in clocks:
         _, source_id, source_epoch = clock.source
-        note = Note(clock.ts, "clock", clock.broker, source_id, before=clock.ahead)
+        note = PartitionEvent(clock.ts, "clock", clock.broker, source_id, before=clock.ahead)
         state.partitions["noted"][clock.partition] = 1
         key = (clock.ts, clock.broker, 1, source_id, source_epoch, 0)
         state.notes.setdefault(clock.partition, []).append((key, note))
@@ -92,7 +92,7 @@ def note_clocks(state: State, clocks: list[WrongClock]) -> None:
 def _found(batch: Batch, said: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The rows in which the kernel found something."""
     rows = np.array([row for row, _ in said], dtype=np.int64)
-    return told(take_rows(batch.events.select(_QUEUED), rows)) if said else []
+    return rows_as_dicts(take_rows(batch.events.select(_QUEUED), rows)) if said else []
 
 
 def _keep_starts(state: State, batch: Batch, of: I64) -> None:
@@ -122,7 +122,7 @@ def _alone(state: State, batch: Batch, of: I64, found: I64) -> npt.NDArray[np.bo
     return alone
 
 
-def begin(state: State, context: Surroundings, upto: I64, minutes: Minutes) -> None:
+def begin(state: State, lookup: StateTermLookup, upto: I64, minutes: Minutes) -> None:
     """Takes in starts at or before `upto` (by partition) that are all there is to tell of their partition: what
     `narrate` does with others one by one. Where something else was noted since, the start is queued before it."""
     if not state.starting.num_rows:
@@ -131,16 +131,16 @@ def begin(state: State, context: Surroundings, upto: I64, minutes: Minutes) -> N
     joined = np.isin(number, list(state.notes))
     ready = ~joined & (clock <= upto[number])
     if joined.any():
-        for start in told(state.starting.filter(pa.array(joined))):
+        for start in rows_as_dicts(state.starting.filter(pa.array(joined))):
             state.notes[start["number"]].append(_queued(start, start["clock"], {}))
     if ready.any():
-        _begin(state, context, number[ready], state.starting.filter(pa.array(ready)), minutes)
+        _begin(state, lookup, number[ready], state.starting.filter(pa.array(ready)), minutes)
     state.starting = state.starting.filter(pa.array(~joined & ~ready))
 
 
-def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table, minutes: Minutes) -> None:
+def _begin(state: State, lookup: StateTermLookup, partition: I64, starts: pa.Table, minutes: Minutes) -> None:
     ts, broker = int64_column(starts["ts"]), int32_column(starts["broker_id"])
-    state.first_terms.add(partition, starts, ts + context.race_window_us)
+    state.first_terms.add(partition, starts, ts + lookup.race_window_us)
     present = {"leader_id": broker, **{n: int32_column(starts[n]) for n in ("leader_epoch", "partition_epoch")}}
     present["topic_id"] = encode(starts["topic_id"], lambda v: state.topic_ids.number(v))
     for name, values in present.items():
@@ -149,9 +149,9 @@ def _begin(state: State, context: Surroundings, partition: I64, starts: pa.Table
     replicas = np.where(assigned > 0, assigned, isr)
     under_min, least = isr < replicas, int32_column(starts["min_isr"])
     for k in np.flatnonzero(under_min):
-        context.partition = int(partition[k])
-        told = None if least[k] == NULL32 else int(least[k])
-        under_min[k] = isr[k] < min(context.min_isr(int(ts[k]), told), int(replicas[k]))
+        lookup.partition = int(partition[k])
+        rows_as_dicts = None if least[k] == NULL32 else int(least[k])
+        under_min[k] = isr[k] < min(lookup.min_isr(int(ts[k]), rows_as_dicts), int(replicas[k]))
     topic = state.partition_keys.keys[partition] >> 32
     cluster = np.array([state.clusters.number(t[0]) for t in state.topics.all], dtype=np.int32)[topic]
     for name, counted in (
@@ -168,8 +168,8 @@ def _cuts(state: State, batch: Batch, outcome: Outcome, of: I64) -> dict[int, di
     rows = batch.rare[of]
     if not len(rows):
         return {}
-    told, hws, epochs = outcome.follower_hws
-    of_told, seq_told = batch.series[told], batch.told("seq", told)
+    rows_as_dicts, hws, epochs = outcome.follower_hws
+    of_told, seq_told = batch.series[rows_as_dicts], batch.told("seq", rows_as_dicts)
     starts = batch.rare[np.isin(batch.columns.kind, _STARTS)]
     of_start, seq_start = batch.series[starts], batch.told("seq", starts)
     cuts = rows.tolist(), batch.series[rows], batch.told("seq", rows), batch.columns.leader_epoch[of]
@@ -192,8 +192,8 @@ def _falls(state: State, batch: Batch, outcome: Outcome) -> tuple[I64, I64]:
     return falls(*outcome.follower_hws, batch.series, state.series.data)
 
 
-def _queued(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, Note]:
+def _queued(e: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, PartitionEvent]:
     key = (clock, e["broker_id"], int(e["event_type"] not in _FIRST), e["source_id"], e["source_epoch"], e["seq"])
     if e["committed"] is not None:
-        extra = extra | {"place": (e["source_id"], e["source_epoch"], e["source_seq"])}
-    return key, note_of(e, **extra)
+        extra = extra | {"reported_by": (e["source_id"], e["source_epoch"], e["source_seq"])}
+    return key, partition_event(e, **extra)

@@ -144,7 +144,7 @@ def _absent_members(state: State, partitions: Any) -> dict[int, Members]:
     """The members of partitions of which no lane knows the ISR, as their history has them; None where it does not."""
     found: dict[int, Members] = {}
     for partition in partitions:
-        present = state.history(int(partition)).present
+        present = state.history(int(partition)).registration
         isr = None if present.isr is None else sorted(present.isr)
         assigned = None if present.replicas is None else sorted(present.replicas)
         osr = None if isr is None or assigned is None else [r for r in assigned if r not in isr]

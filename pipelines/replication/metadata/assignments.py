@@ -39,7 +39,7 @@ class Assignments:
             self._put(unchanged["partition"].to_numpy(), since, at[:-1], np.diff(at), ids)
 
     def record(self, partition: I64, ts: I64, at: I64, size: I64, ids: I32) -> None:
-        """At ts[k] a row named ids[at[k] : at[k] + size[k]] as the replicas of partition[k]; empty lists are ignored."""
+        """At ts[k] a row named ids[at[k] : at[k] + size[k]] as replicas of partition[k]; empty lists are ignored."""
         partition, ts, at, size = (column[size > 0] for column in (partition, ts, at, size))
         self._grow(int(partition.max(initial=-1)) + 1)
         distinct, first, row = np.unique(partition, return_index=True, return_inverse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
@@ -14,8 +13,8 @@ from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata import assignments, brokers_and_configs
-from pipelines.replication.partition.encoded import Packed
-from pipelines.replication.partition.events import Note, TermSeen
+from pipelines.replication.partition.encoded import EncodedHistories
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import Names, OrderKey, State
@@ -58,8 +57,8 @@ _NAMES = ("clusters", "topics", "topic_ids", "source_names")
 _OTHERS = ("waiting", "assigned", "first_terms", "starting", "histories", "rest")
 _KNOWN = frozenset({*_ARRAYS, *_KEYS, *_OTHERS})
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
-_FIELDS = tuple(field.name for field in fields(Note))
-_LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas", "place"))
+_FIELDS = PartitionEvent.__struct_fields__
+_LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
 _values = attrgetter(*_FIELDS)
 
 
@@ -104,7 +103,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     brokers: list[tuple[int, int, list[brokers_and_configs.BrokerState]]]
     configs: list[tuple[int, int, list[brokers_and_configs.Config]]]
     notes: list[tuple[int, list[tuple[OrderKey, list[Any]]]]]
-    ended: list[tuple[int, int, int, TermSeen]]
+    ended: list[tuple[int, int, int, TermSummary]]
     due: list[tuple[int, int]]
     gaps: list[tuple[int, list[tuple[int, int]]]]
     told_lost: list[tuple[int, int]]
@@ -189,7 +188,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, b): entries for c, b, entries in rest.versions},
     )
     state.waiting, state.starting = with_all_columns(tables["waiting"]), with_all_columns(tables["starting"])
-    state.packed = Packed(tables["histories"])
+    state.packed = EncodedHistories(tables["histories"])
     state.notes = {p: [(key, _note(values)) for key, values in notes] for p, notes in rest.notes}
     state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}
     state.due, state.gaps, state.told_lost = dict(rest.due), dict(rest.gaps), set(rest.told_lost)
@@ -201,7 +200,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     return state
 
 
-def _note(values: list[Any]) -> Note:
+def _note(values: list[Any]) -> PartitionEvent:
     for place in _LISTS:
         values[place] = None if values[place] is None else tuple(values[place])
-    return Note(*values)
+    return PartitionEvent(*values)

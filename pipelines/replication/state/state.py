@@ -15,8 +15,8 @@ from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.metadata.assignments import Assignments
 from pipelines.replication.metadata.brokers_and_configs import Timeline
-from pipelines.replication.partition.encoded import Packed
-from pipelines.replication.partition.events import Note, TermSeen
+from pipelines.replication.partition.encoded import EncodedHistories
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.telemetry.sources import Sources
@@ -96,12 +96,12 @@ class State:
     """Rare lines read lately, by which copies of them in other files are known."""
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""
-    notes: dict[int, list[tuple[OrderKey, Note]]] = field(default_factory=dict)
+    notes: dict[int, list[tuple[OrderKey, PartitionEvent]]] = field(default_factory=dict)
     """Rare rows by partition, read by their lane but not yet by the partition's history."""
-    ended: dict[tuple[int, int], tuple[int, TermSeen]] = field(default_factory=dict)
+    ended: dict[tuple[int, int], tuple[int, TermSummary]] = field(default_factory=dict)
     """Terms that are over: (lane, start) -> (end, what was seen of it)."""
     histories: dict[int, PartitionHistory] = field(default_factory=dict)
-    packed: Packed = field(default_factory=Packed)
+    packed: EncodedHistories = field(default_factory=EncodedHistories)
     """Histories that have not been touched since the state was restored."""
     due: dict[int, int] = field(default_factory=dict)
     """Partitions with something undecided, and when it falls due."""

@@ -102,14 +102,14 @@ def test_an_unclean_election_that_was_never_committed_makes_no_loss():
 def test_an_election_counts_for_the_present_state_once_it_is_known_to_be_committed():
     history, around = told([START], Around()), Around()
     history.apply(election(1000, -1, 1, isr=(), partition_epoch=1, committed=False), around)
-    assert history.present.leader_id == 1
+    assert history.registration.leader_id == 1
     history.settle(2_000_000, around)
     history.apply(election(2000, -1, 1, isr=(), partition_epoch=1, committed=True), around)
-    assert history.present.leader_id == -1
+    assert history.registration.leader_id == -1
 
 
 def test_an_election_that_nobody_else_reports_counts_after_the_grace():
     history, around = told([START], Around()), Around()
     history.apply(election(1000, -1, 1, isr=(), partition_epoch=1, committed=False), around)
     history.settle(LATE * 1000 + 1, around)
-    assert history.present.leader_id == -1
+    assert history.registration.leader_id == -1

@@ -6,8 +6,10 @@ import pytest
 from history_cases import T2, Around, election, follower, isr, leader, proposed, seen, truncate
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pipelines.replication.partition.history import Note, PartitionHistory, TermSeen
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
+from pipelines.replication.partition.history import PartitionHistory
 
 AROUND = Around({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
 
@@ -15,7 +17,7 @@ AROUND = Around({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1
 class Known(Around):
     """Every term's HW rises with its age, so that what is known depends on `as_of`."""
 
-    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         age = max(0, as_of - start_ts) // 50_000
         return seen(age, fetchers=frozenset({1, 2, 3}) - {broker_id}, leader_leo=age + 5, level=2)
 
@@ -25,7 +27,7 @@ members = st.sets(brokers, min_size=1).map(lambda s: tuple(sorted(s)))
 
 
 @st.composite
-def note(draw: st.DrawFn) -> Note:
+def note(draw: st.DrawFn) -> PartitionEvent:
     broker, epoch, leo = draw(brokers), draw(epochs), draw(offsets)
     hw, isr_, known = draw(st.integers(0, leo)), draw(members), draw(st.sampled_from([None, epoch]))
     return draw(
@@ -38,18 +40,16 @@ def note(draw: st.DrawFn) -> Note:
                 isr(0, broker, isr_, known, draw(st.sampled_from(["metadata", "controller", "alter_partition"]))),
                 proposed(0, broker, isr_),
                 truncate(0, broker, hw, before=leo),
-                Note(0, "hw", broker, hw=hw, replica_id=broker),
-                Note(0, "isr_rejected", broker),
-                Note(0, "gap", broker),
+                PartitionEvent(0, "hw", broker, hw=hw, replica_id=broker),
+                PartitionEvent(0, "isr_rejected", broker),
+                PartitionEvent(0, "gap", broker),
             ]
         )
     )
 
 
 @st.composite
-def story(draw: st.DrawFn) -> list[Note]:
-    from dataclasses import replace
-
+def story(draw: st.DrawFn) -> list[PartitionEvent]:
     now, notes = 0, []
     for told in draw(st.lists(note(), min_size=1, max_size=20)):
         now += draw(st.sampled_from([0, 1_000, 100_000, 150_000, 2_000_000, 11_000_000]))
@@ -61,7 +61,7 @@ def rows(history: PartitionHistory) -> list[list[dict[str, object]]]:
     return [history.take_isr_changes(), history.take_regressions()]
 
 
-def whole(notes: list[Note], around: Around) -> list[list[dict[str, object]]]:
+def whole(notes: list[PartitionEvent], around: Around) -> list[list[dict[str, object]]]:
     history = PartitionHistory("c", "clicks", 0)
     for told in notes:
         history.settle(told.ts, around)
@@ -72,7 +72,7 @@ def whole(notes: list[Note], around: Around) -> list[list[dict[str, object]]]:
 
 @settings(max_examples=100, deadline=None)
 @given(story(), st.data())
-def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: list[Note], data: st.DataObject):
+def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: list[PartitionEvent], data: st.DataObject):
     around = Known(states=AROUND.states)
     history, parts = PartitionHistory("c", "clicks", 0), [[], []]
     for place, told in enumerate(notes):
@@ -90,7 +90,7 @@ def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: lis
 
 @settings(max_examples=80, deadline=None)
 @given(story())
-def test_revisions_of_a_terms_verdict_rise_by_one_and_each_says_something_else(notes: list[Note]):
+def test_revisions_of_a_terms_verdict_rise_by_one_and_each_says_something_else(notes: list[PartitionEvent]):
     _, regressed = whole(notes, Known())
     last: dict[object, dict[str, object]] = {}
     for row in [r for r in regressed if "/term-" in str(r["regression_id"])]:
@@ -102,7 +102,7 @@ def test_revisions_of_a_terms_verdict_rise_by_one_and_each_says_something_else(n
 
 @settings(max_examples=80, deadline=None)
 @given(story())
-def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(notes: list[Note]):
+def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(notes: list[PartitionEvent]):
     for row in whole(notes, Known())[1]:
         assert (row["severity"] == "critical") <= (row["proof"] in ("proven", "bounded"))
         if row["lost_to"] is not None:
@@ -112,7 +112,7 @@ def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(not
 
 @given(story())
 @settings(max_examples=100, deadline=None)
-def test_a_snapshot_is_the_same_history(notes: list[Note]):
+def test_a_snapshot_is_the_same_history(notes: list[PartitionEvent]):
     around = Known()
     history = PartitionHistory("c", "clicks", 0)
     for told in notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from history_cases import T1, T2, Around, changes, election, isr, leader, proposed, told
 
-from pipelines.replication.partition.history import Note
+from pipelines.replication.partition.events import PartitionEvent
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 
@@ -137,7 +137,7 @@ def test_unknown_when_nobody_told_why():
 
 
 def test_a_proposal_that_was_refused_explains_nothing():
-    refused = Note(1_010_000, "isr_rejected", 1)
+    refused = PartitionEvent(1_010_000, "isr_rejected", 1)
     story = [START, proposed(1000, 1, (1, 2)), refused, isr(9000, 1, (1, 2), 1)]
     (row,) = changes(story, Around())
     assert (row["cause"], row["proposed_ts"]) == ("unknown", None)
@@ -170,7 +170,7 @@ def test_old_changes_replayed_by_a_restarted_controller_count_for_nothing():
     ]
     history = told(story, Around())
     assert [r["ts"] for r in history.take_isr_changes()] == [1_000_000, 2_000_000]
-    assert history.present.isr == (1, 2, 3)
+    assert history.registration.isr == (1, 2, 3)
 
 
 def test_a_replay_of_what_was_before_the_telemetry_begins_counts_for_nothing():
@@ -218,7 +218,7 @@ def test_an_isr_of_all_replicas_is_never_under_min_isr():
 def test_a_recreated_topic_begins_with_its_first_isr():
     story = [START, leader(5000, 2, 0, 0, 0, (2, 1), topic_id=T2), isr(6000, 9, (1, 2), 1, "controller")]
     history = told(story, Around())
-    assert (history.take_isr_changes(), history.present.topic_id, history.identity.forgotten) == ([], T2, [T1])
+    assert (history.take_isr_changes(), history.registration.topic_id, history.identity.forgotten) == ([], T2, [T1])
 
 
 def test_only_the_newest_commits_are_kept():
@@ -230,7 +230,7 @@ def test_only_the_newest_commits_are_kept():
 
 def test_the_present_is_what_the_newest_row_told():
     story = [START, election(1000, -1, 1, partition_epoch=1), isr(1001, 1, (1, 2, 3), 0)]
-    present = told(story, Around()).present
+    present = told(story, Around()).registration
     assert (present.leader_id, present.leader_epoch, present.leaderless_since) == (-1, 1, 1_000_000)
     assert (present.isr, present.replicas, present.partition_epoch) == ((1, 2, 3), (1, 2, 3), 1)
 

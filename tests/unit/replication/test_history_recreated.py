@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from history_cases import T1, T2, Around, election, isr, leader, regressions, seen, told
+from msgspec.structs import replace
 
-from pipelines.replication.partition.history import Note
+from pipelines.replication.partition.events import PartitionEvent
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 
 
 def new_follower(ms, broker=3, of=1):
-    return Note(
+    return PartitionEvent(
         ms * 1000, "follower", broker, leader_epoch=0, leader_id=of, leo=0, hw=0, partition_epoch=0, topic_id=T2
     )
 
@@ -25,7 +24,7 @@ def told_of(story, around=None):
 
 def test_what_brokers_with_slower_clocks_tell_of_the_deleted_topic_counts_for_it():
     """Broker 3, 4 s behind, tells of the new topic ahead of what its leader told of the old one before."""
-    asked = Note(9_000_000, "isr_proposed", 1, isr=(1, 2), detail="shrink", topic_id=T1)
+    asked = PartitionEvent(9_000_000, "isr_proposed", 1, isr=(1, 2), detail="shrink", topic_id=T1)
     story = [START, new_follower(6000), asked, isr(9020, 1, (1, 2), 1, "alter_partition")]
     assert told_of(story) == [(T1, 1, [3], "lag")]
 
@@ -64,7 +63,7 @@ def test_a_change_that_only_the_controller_told_of_a_topic_made_anew_is_told(tha
         election(9000, -1, 1, topic_id=T2, isr=(), partition_epoch=1, replicas=(2, 3)),
     ]
     if thawed:
-        story.append(Note(9_500_000, thawed, 3, isr=(1, 3), leo=5, hw=5, replica_id=3, topic_id=T1))
+        story.append(PartitionEvent(9_500_000, thawed, 3, isr=(1, 3), leo=5, hw=5, replica_id=3, topic_id=T1))
     assert told_of(story, around) == [(T2, 1, [2], "controller_fenced")]
 
 
@@ -76,7 +75,7 @@ def test_a_broker_that_tells_of_its_metadata_refutes_what_a_controller_replayed(
         isr(9000, 1, (1, 2), 1, leader_id=1, leader_epoch=0),
     ]
     history = told(story, Around())
-    assert (history.present.topic_id, history.take_regressions()) == (T1, [])
+    assert (history.registration.topic_id, history.take_regressions()) == (T1, [])
 
 
 def test_what_waited_for_a_new_topic_is_told_though_an_old_leader_was_heard_meanwhile():

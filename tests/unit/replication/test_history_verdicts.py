@@ -20,7 +20,7 @@ from history_cases import (
     told,
 )
 
-from pipelines.replication.partition.history import Note
+from pipelines.replication.partition.events import PartitionEvent
 
 
 def test_a_new_leader_that_has_all_that_was_committed_is_no_finding():
@@ -254,7 +254,7 @@ def test_a_start_told_after_long_settles_what_was_unproven():
 
 
 def test_unproven_when_the_new_leader_has_a_gap():
-    around = Around({(1, 0): seen(300, fetchers=frozenset({2})), (2, 5000): seen(held=True)})
+    around = Around({(1, 0): seen(300, fetchers=frozenset({2})), (2, 5000): seen(has_gap=True)})
     story = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 250, 250, (1, 2))]
     (row,) = regressions(story, around)
     assert brief(row) == ("committed_loss", "warning", "unproven", 250, 300)
@@ -262,7 +262,7 @@ def test_unproven_when_the_new_leader_has_a_gap():
 
 
 def test_a_gap_of_the_leader_before_leaves_a_bound():
-    around = Around({(1, 0): seen(300, held=True)})
+    around = Around({(1, 0): seen(300, has_gap=True)})
     story = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 250, 250, (1, 2)), follower(5001, 1, 1, 300, 300, 2)]
     assert [brief(r) for r in regressions(story, around)] == [("committed_loss", "critical", "bounded", 250, 300)]
 
@@ -270,7 +270,7 @@ def test_a_gap_of_the_leader_before_leaves_a_bound():
 def test_a_stored_hw_behind_a_gap_of_its_broker_proves_nothing():
     """Broker 3 may have followed in a later term by then, of which nothing is known: its HW may be of that."""
     around = Around({(1, 0): seen(level=0, fetchers=frozenset({2, 3})), (2, 5000): seen(level=0)})
-    gap = Note(8_000_000, "gap", 3)
+    gap = PartitionEvent(8_000_000, "gap", 3)
     story = [
         leader(0, 1, 0, 0, 0, (1, 2, 3)),
         follower(10, 3, 0, 0, 0, 1),
@@ -319,7 +319,7 @@ def test_a_replay_of_a_deleted_topic_by_a_restarted_controller_is_no_recreation(
         isr(20001, 1, (1,), 1, leader_id=1, leader_epoch=0),
     ]
     history = told(story, around)
-    assert (history.take_regressions(), history.present.isr) == ([], (1,))
+    assert (history.take_regressions(), history.registration.isr) == ([], (1,))
 
 
 def test_the_leader_of_a_zombie_term_is_judged_in_epoch_order():
@@ -362,7 +362,7 @@ def test_a_resumption_while_still_recovering_is_no_second_unclean_election():
 def test_what_was_committed_in_a_term_told_from_the_middle_counts(epoch):
     around = Around({(1, 0): seen(300, fetchers=frozenset({2}))})
     story = [
-        Note(0, "midflight", 1, leader_epoch=epoch, topic_id=T1),
+        PartitionEvent(0, "midflight", 1, leader_epoch=epoch, topic_id=T1),
         leader(5000, 2, 4, 250, 240, (1, 2)),
         follower(5001, 1, 4, 300, 300, 2),
     ]
@@ -370,7 +370,7 @@ def test_what_was_committed_in_a_term_told_from_the_middle_counts(epoch):
 
 
 def test_a_gap_in_the_middle_of_a_term_begins_no_other():
-    story = [leader(0, 1, 0, 0, 0, (1, 2)), Note(3_000_000, "midflight", 1, leader_epoch=0)]
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), PartitionEvent(3_000_000, "midflight", 1, leader_epoch=0)]
     assert len(told(story, Around()).terms.terms) == 1
 
 
@@ -379,7 +379,7 @@ def test_a_new_topic_that_only_the_controller_tells_of_is_adopted_when_the_old_o
     story = [
         leader(0, 1, 0, 0, 0, (1, 2)),
         election(7000, 3, 0, topic_id=T2, isr=(3, 4), partition_epoch=0),
-        Note(40_000_000, "isr", 3, isr=(3,), partition_epoch=1, detail="controller", topic_id=T2),
+        PartitionEvent(40_000_000, "isr", 3, isr=(3,), partition_epoch=1, detail="controller", topic_id=T2),
     ]
     history = told(story, around)
     assert [r["class"] for r in history.take_regressions()] == ["topic_recreated"]

@@ -67,7 +67,7 @@ def test_equal_lines_of_two_brokers_are_two_events():
     reconstructor = Reconstructor()
     reconstructor.update(events_of([*one.rows, *two.rows]))
     reconstructor.finish()
-    assert sorted(reconstructor.state.history(0).terms.standings) == [1, 2]
+    assert sorted(reconstructor.state.history(0).terms.positions) == [1, 2]
 
 
 @pytest.mark.parametrize("times", [2, 3])

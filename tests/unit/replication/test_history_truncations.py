@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from history_cases import Around, brief, follower, isr, leader, regressions, seen, truncate
 
-from pipelines.replication.partition.history import Note, TermSeen
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
 
 FAILOVER = [
     leader(0, 1, 0, 0, 0, (1, 2)),
@@ -80,14 +80,14 @@ def test_follower_hw_lowered_when_a_former_leader_comes_back_with_its_checkpoint
 @pytest.mark.parametrize(("hw", "found"), [(70, ["follower_hw_lowered"]), (80, []), (85, [])])
 def test_follower_hw_lowered_when_its_leader_lowers_it(hw, found):
     story = [leader(0, 1, 0, 0, 0, (1, 2)), follower(10, 2, 0, 90, 80, 1)]
-    fell = Note(20_000, "hw", 2, replica_id=2, hw=hw)
+    fell = PartitionEvent(20_000, "hw", 2, replica_id=2, hw=hw)
     assert [r["class"] for r in regressions([*story, fell], Around())] == found
 
 
 @pytest.mark.parametrize(("held", "severity", "proof"), [(False, "critical", "proven"), (True, "warning", "unproven")])
 def test_hw_moved_back_when_successive_reports_lie_below_an_earlier_one(held, severity, proof):
-    back = Note(20_000, "hw", 1, replica_id=1, hw=70, before=90, detail="reports_back")
-    around = Around({(1, 0): seen(90, held=held)})
+    back = PartitionEvent(20_000, "hw", 1, replica_id=1, hw=70, before=90, detail="reports_back")
+    around = Around({(1, 0): seen(90, has_gap=held)})
     (row,) = regressions([leader(0, 1, 0, 0, 0, (1, 2)), back], around)
     assert brief(row) == ("hw_moved_back", severity, proof, None, None)
     assert (row["hw_before"], row["hw_after"], row["leader_id"]) == (90, 70, 1)
@@ -95,7 +95,7 @@ def test_hw_moved_back_when_successive_reports_lie_below_an_earlier_one(held, se
 
 def test_a_gap_noted_in_a_term_leaves_its_loss_bounded():
     around = Around({(1, 0): seen(300)})
-    gap = Note(100_000, "gap", 1)
+    gap = PartitionEvent(100_000, "gap", 1)
     story = [leader(0, 1, 0, 0, 0, (1, 2)), gap, leader(5000, 2, 1, 250, 250, (2,)), follower(5001, 1, 1, 300, 300, 2)]
     assert [r["proof"] for r in regressions(story, around)] == ["bounded"]
 
@@ -103,7 +103,7 @@ def test_a_gap_noted_in_a_term_leaves_its_loss_bounded():
 class Rising(Around):
     """The HW passes 250 only at 5.9 s on the leader's clock."""
 
-    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         return seen(250 if as_of < 5_900_000 else 300)
 
 
@@ -115,7 +115,7 @@ def test_a_cut_within_the_race_window_of_an_advance_is_not_below_the_hw():
 
 def test_a_cut_behind_missing_rows_of_its_replica_is_not_proven():
     """That it began to follow, and may cut its log, is missing."""
-    story = [leader(0, 1, 0, 0, 0, (1, 2)), Note(900_000, "gap", 2), truncate(1000, 2, 4)]
+    story = [leader(0, 1, 0, 0, 0, (1, 2)), PartitionEvent(900_000, "gap", 2), truncate(1000, 2, 4)]
     row = regressions(story, Around({(1, 0): seen(9)}))[-1]
     assert (row["class"], row["proof"]) == ("hw_moved_back", "unproven")
 

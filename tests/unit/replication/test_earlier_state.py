@@ -20,11 +20,11 @@ WRITTEN = (
 def test_a_history_of_an_earlier_version_is_read_on():
     history = PartitionHistory.from_bytes(WRITTEN)
     first, second = history.terms.terms
-    assert (first.broker_id, first.stored, first.stored_by) == (1, 90, "stored by broker 2")
-    assert first.seen == seen(90, fetchers=frozenset({2, 3}))
-    assert (second.epoch, second.offset, second.hw, second.topic_id) == (3, 95, 90, T1)
+    assert (first.broker_id, first.stored_hw, first.stored_by) == (1, 90, "stored by broker 2")
+    assert first.summary == seen(90, fetchers=frozenset({2, 3}))
+    assert (second.epoch, second.start_offset, second.start_hw, second.topic_id) == (3, 95, 90, T1)
     assert history.isr.commits[0].isr == (1, 2)
-    assert history.present.isr == (2,)
+    assert history.registration.isr == (2,)
     assert PartitionHistory.from_bytes(history.to_bytes()) == history
 
 
