@@ -25,7 +25,7 @@ def run(rows, cuts, restart):
         parts.append(reconstructor.update(events_of(rows[begin:end]), batch_id=number))
         health.append(reconstructor.health().to_pylist())
         state = reconstructor.state
-        columns.append(state.first_terms.table().num_rows + state.starting.num_rows)
+        columns.append(state.first_terms.table().num_rows + state.pending_starts.num_rows)
     parts.append(reconstructor.finish(len(cuts) + 1))
     return comparable(Facts.concat(parts)), health, columns
 
@@ -37,7 +37,7 @@ def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):
     cuts = [4, *sorted(np.random.default_rng(seed).integers(5, len(rows), 3).tolist())]
     facts, health, columns = run(rows, cuts, restart)
     nothing = lambda state, batch, rare, found: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
-    monkeypatch.setattr(rare_events, "_alone", nothing)
+    monkeypatch.setattr(rare_events, "_only_events", nothing)
     expected, health_then, no_columns = run(rows, cuts, restart)
     assert differences(facts, expected) == {}
     assert health == health_then

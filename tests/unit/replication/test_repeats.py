@@ -60,7 +60,7 @@ def test_rows_that_wait_in_a_state_of_an_earlier_version_go_on():
     before.update(first)
     before.update(rest)
     assert before.state.waiting.num_rows == 1
-    for name in ("waiting", "starting"):
+    for name in ("waiting", "pending_starts"):
         setattr(before.state, name, getattr(before.state, name).drop_columns(["repeats"]))
     after = Reconstructor.restore(before.snapshot())
     assert after.state.waiting.column_names == replication_events.ARROW.names

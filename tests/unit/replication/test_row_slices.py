@@ -9,7 +9,7 @@ from random_cluster import Cluster
 from pipelines.replication import Rules, replay
 from pipelines.replication.events.row_slices import SMALL, row_slices, valid
 from pipelines.replication.events.validation import split
-from pipelines.replication.facts.columns import ALIKE, STRETCH, words
+from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, coverage
 
 NAMES = ("cluster", "source_id", "event_type", "topic")
@@ -41,8 +41,9 @@ def test_slices_are_all_rows_in_order():
     for table in (events, chunked(events, [1, 7, 0, 30]), coded(chunked(events, [5, 50])), events.slice(11)):
         slices = row_slices(table)
         assert np.concatenate([p.int64("seq") for p in slices]).tolist() == table["seq"].to_pylist()
-        topics = [words.take(pa.array(codes)).to_pylist() for codes, words in (p.codes("source_id") for p in slices)]
-        assert [name for names in topics for name in names] == table["source_id"].to_pylist()
+        dictionaries = [rows.codes("source_id") for rows in slices]
+        sources = [names.take(pa.array(codes)).to_pylist() for codes, names in dictionaries]
+        assert [name for names in sources for name in names] == table["source_id"].to_pylist()
         assert [p.first for p in slices] == np.cumsum([0, *map(len, slices)])[:-1].tolist()
 
 
@@ -123,14 +124,14 @@ def test_coverage_is_the_runs_of_each_source(seed):
 
 
 @pytest.mark.parametrize(
-    "codes", [[], [0], [-1, 0, -1], [0] * 3000 + [2] * 2000, [1, 0, 2] * 50, [0] * (2 * ALIKE + 5)]
+    "codes", [[], [0], [-1, 0, -1], [0] * 3000 + [2] * 2000, [1, 0, 2] * 50, [0] * (2 * SHARED_ROWS + 5)]
 )
 def test_words_are_those_of_their_codes(codes):
     vocabulary = ("advance", "", "größer")
-    said = words(np.array(codes, dtype=np.int8), vocabulary)
+    said = word_column(np.array(codes, dtype=np.int8), vocabulary)
     said.validate(full=True)
     assert said.to_pylist() == [None if code < 0 else vocabulary[code] for code in codes]
-    assert STRETCH < 2000
+    assert LONG_RUN < 2000
 
 
 def test_rules_on_whole_columns_reject_what_rules_on_single_rows_reject():
