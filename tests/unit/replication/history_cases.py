@@ -1,4 +1,4 @@
-"""Notes and surroundings for the tests of a partition's history, in milliseconds and few words."""
+"""Events and a TermLookup for the tests of a partition's history, in milliseconds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ FULL = TermSummary(level=3)
 T1, T2 = "first-topic-id", "second-topic-id"
 
 
-def seen(hmax: int | None = None, **known: Any) -> TermSummary:
+def summary(hmax: int | None = None, **known: Any) -> TermSummary:
     return TermSummary(hmax=hmax, **{"level": 3, **known})
 
 
 @dataclass
-class Around:
-    """A fake of what a history asks: terms by (broker, start ms), broker states as (ms, detail, epoch), and when
-    brokers told their version as they started."""
+class FakeLookup:
+    """A TermLookup with terms by (broker, start ms), broker states as (ms, detail, epoch), and when brokers started."""
 
     terms: dict[tuple[int, int], TermSummary] = field(default_factory=dict)
     states: dict[int, list[tuple[int, str, int | None]]] = field(default_factory=dict)
@@ -45,8 +44,8 @@ class Around:
 
 
 def leader(ms: int, broker: int, epoch: int, leo: int, hw: int, isr: tuple[int, ...], **more: Any) -> PartitionEvent:
-    told = {"partition_epoch": epoch, "topic_id": T1, "level": 3, "leader_id": broker, **more}
-    return PartitionEvent(ms * 1000, "leader", broker, leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **told)
+    event = {"partition_epoch": epoch, "topic_id": T1, "level": 3, "leader_id": broker, **more}
+    return PartitionEvent(ms * 1000, "leader", broker, leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **event)
 
 
 def follower(ms: int, broker: int, epoch: int, leo: int, hw: int, of: int) -> PartitionEvent:
@@ -71,25 +70,25 @@ def truncate(ms: int, replica: int, to: int, **more: Any) -> PartitionEvent:
     return PartitionEvent(ms * 1000, "truncate", replica, replica_id=replica, leo=to, **more)
 
 
-def told(notes: Iterable[PartitionEvent], around: Around) -> PartitionHistory:
-    """The history of a whole story, everything decided."""
+def history_of(events: Iterable[PartitionEvent], lookup: FakeLookup) -> PartitionHistory:
+    """The history of these events, everything decided."""
     history = PartitionHistory("c", "clicks", 0)
-    for note in notes:
-        history.settle(note.ts, around)
-        history.apply(note, around)
-    history.settle(1 << 61, around)
+    for event in events:
+        history.settle(event.ts, lookup)
+        history.apply(event, lookup)
+    history.settle(1 << 61, lookup)
     return history
 
 
-def regressions(notes: Iterable[PartitionEvent], around: Around) -> list[dict[str, Any]]:
-    """The findings that stand at the end: of each only its highest revision."""
-    last = {row["regression_id"]: row for row in told(notes, around).take_regressions()}
+def regressions(events: Iterable[PartitionEvent], lookup: FakeLookup) -> list[dict[str, Any]]:
+    """The regressions at the end: of each only its highest revision."""
+    last = {row["regression_id"]: row for row in history_of(events, lookup).take_regressions()}
     return list(last.values())
 
 
-def changes(notes: Iterable[PartitionEvent], around: Around) -> list[dict[str, Any]]:
-    """The ISR changes that stand at the end, by partition epoch."""
-    last = {row["partition_epoch"]: row for row in told(notes, around).take_isr_changes()}
+def changes(events: Iterable[PartitionEvent], lookup: FakeLookup) -> list[dict[str, Any]]:
+    """The ISR changes at the end, of each partition epoch the last revision."""
+    last = {row["partition_epoch"]: row for row in history_of(events, lookup).take_isr_changes()}
     return [last[epoch] for epoch in sorted(last)]
 
 

@@ -36,7 +36,7 @@ def stood(random, lanes=7):
     return state
 
 
-def told(random, state, count, alike):
+def telemetry(random, state, count, alike):
     """Rows of the lanes in turn; the chance that a row differs from the one before is 1 - `alike` for each column."""
     rows = np.empty((count, len(HW_ROWS.defaults)), dtype=np.int64)
     rows[:, ROW.lane] = np.sort(random.integers(0, state.lanes.count, count))
@@ -79,7 +79,7 @@ def fact(state, row):
 def test_columns_counts_and_parts_are_those_of_the_rows(seed, alike):
     random = np.random.default_rng(seed)
     state = stood(random)
-    hw, blocks = HwRows(state), [told(random, state, count, alike) for count in (300, 1, 0, 80)]
+    hw, blocks = HwRows(state), [telemetry(random, state, count, alike) for count in (300, 1, 0, 80)]
     for block in blocks:
         hw.add(block.copy())
     rows = np.concatenate(blocks)
@@ -100,7 +100,7 @@ def counted_as(state, row):
     return int(state.lanes["cluster"][lane]), lane + 1, minute, AGREEMENTS[agreement] if told_as else KINDS[kind]
 
 
-def test_nothing_was_told():
+def test_nothing_was_reported():
     state = stood(np.random.default_rng(0))
     assert HwRows(state).table().num_rows == 0
     assert HwRows(state).lanes().tolist() == []
@@ -110,9 +110,9 @@ def test_nothing_was_told():
 @pytest.mark.parametrize("size", [1, 3, LONG_RUN, SHARED_ROWS + 5])
 @pytest.mark.parametrize("codes", [[], [1], [1, 1, 1], [0, 0, 2, 2, 0], [-1, 1, -1, -1, 2]])
 def test_a_code_for_many_rows_is_that_code_row_by_row(codes, size):
-    codes, said = np.array(codes, dtype=np.int64), ["", "b", "a word of more than sixteen letters"]
+    codes, vocabulary = np.array(codes, dtype=np.int64), ["", "b", "a word of more than sixteen letters"]
     each = np.full(len(codes), size, dtype=np.int64)
-    told = word_column(codes, said, each)
-    told.validate(full=True)
-    assert told.equals(word_column(np.repeat(codes, each), said))
-    assert told.to_pylist() == [None if code < 0 else said[code] for code in np.repeat(codes, each)]
+    column = word_column(codes, vocabulary, each)
+    column.validate(full=True)
+    assert column.equals(word_column(np.repeat(codes, each), vocabulary))
+    assert column.to_pylist() == [None if code < 0 else vocabulary[code] for code in np.repeat(codes, each)]

@@ -128,9 +128,9 @@ def test_coverage_is_the_runs_of_each_source(seed):
 )
 def test_words_are_those_of_their_codes(codes):
     vocabulary = ("advance", "", "größer")
-    said = word_column(np.array(codes, dtype=np.int8), vocabulary)
-    said.validate(full=True)
-    assert said.to_pylist() == [None if code < 0 else vocabulary[code] for code in codes]
+    values = word_column(np.array(codes, dtype=np.int8), vocabulary)
+    values.validate(full=True)
+    assert values.to_pylist() == [None if code < 0 else vocabulary[code] for code in codes]
     assert LONG_RUN < 2000
 
 
