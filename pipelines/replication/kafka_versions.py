@@ -1,31 +1,31 @@
-"""What Kafka's versions changed in the rules of the high watermark, and which of them a broker tells to follow."""
+"""Which version of Kafka introduced which rule of the high watermark, and which rules a broker reports to follow."""
 
 from __future__ import annotations
 
 import re
 
 KNOWN, STRICT_MIN_ISR, STRICT_ELIGIBILITY, WAITS_FOR_JOINERS, BY_MESSAGES = 1, 2, 4, 8, 16
-"""Bits of the rules that a broker follows in a term; KNOWN: its version was told. The others are named as in Rules."""
+"""Bits of the rules that a broker follows in a term, named as in Rules; KNOWN: the broker has reported its version."""
 
 MESSAGES = 8
-"""replica.lag.max.messages + 1 stands above these bits, where it is told."""
+"""replica.lag.max.messages + 1 stands above this many bits, where a broker reports it."""
 
 _SINCE = (((3, 7), STRICT_MIN_ISR), ((3, 5), STRICT_ELIGIBILITY), ((0, 10, 2), WAITS_FOR_JOINERS))
 """KAFKA-15583; KIP-841 and KIP-903; KAFKA-4485."""
 _NEWEST = 20
-"""A first number above this is no version of Kafka."""
+"""A larger major version is not one of Kafka."""
 
 
 OF_METADATA, OF_SOFTWARE, OF_MESSAGES = range(3)
-"""What a broker tells: the bits of the rules of its metadata version, or of its software; replica.lag.max.messages."""
+"""What a broker reports: the rules of its metadata version or of its software, as bits; or replica.lag.max.messages."""
 
 
-def rules_told(detail: str | None) -> tuple[int, int] | None:
-    """(what is told, its value) of the detail of a `config` row.
+def reported_rules(detail: str | None) -> tuple[int, int] | None:
+    """(OF_METADATA, OF_SOFTWARE or OF_MESSAGES; the value) from the detail of a `config` row.
 
-    `kafka=4.1.1` and `metadata=4.1-IV1` as Kafka prints them, `kafka=7.9.2-ccs` as Confluent does, and
-    `replica.lag.max.messages=4000` of brokers before 0.9. None where it tells none of these, or a version whose rules
-    are not known.
+    Reads `kafka=4.1.1` and `metadata=4.1-IV1` as Kafka prints them, `kafka=7.9.2-ccs` as Confluent does, and
+    `replica.lag.max.messages=4000` of brokers before 0.9. None for any other detail, and for versions whose rules are
+    not known.
     """
     name, _, text = (detail or "").partition("=")
     if name == "replica.lag.max.messages" and text.isdecimal():
@@ -37,8 +37,8 @@ def rules_told(detail: str | None) -> tuple[int, int] | None:
     if version is None or version[0] > _NEWEST:
         return None
     bits = KNOWN if version >= (0, 9) else KNOWN | BY_MESSAGES
-    told = OF_SOFTWARE if name == "kafka" else OF_METADATA
-    return told, bits | sum(bit for since, bit in _SINCE if version >= since)
+    reported = OF_SOFTWARE if name == "kafka" else OF_METADATA
+    return reported, bits | sum(bit for since, bit in _SINCE if version >= since)
 
 
 def _numbers(match: re.Match[str]) -> tuple[int, ...]:

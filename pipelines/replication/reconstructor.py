@@ -1,48 +1,55 @@
-"""The public face of the reconstruction: feed events, get final facts, carry state in a blob."""
+"""The public face of the reconstruction: feed events, get final facts, carry the state in a blob."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipelines.replication.batch import broker_wide
-from pipelines.replication.batch.advance_histories import Surroundings, decided_upto, keep_ended, narrate
-from pipelines.replication.batch.clock_offsets import compare_clocks
+from pipelines.replication.batch.advance_histories import HistoryChanges, advance_histories, history_limits
+from pipelines.replication.batch.broker_wide import apply_broker_wide, closes_history, first_seen
+from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
+from pipelines.replication.batch.conflicts import resolve_conflicts
 from pipelines.replication.batch.copied_lines import mark_copies, remember_lines
-from pipelines.replication.batch.hw_timeline import keep_recent
-from pipelines.replication.batch.minute_stats import Minutes
-from pipelines.replication.batch.rare_events import begin, learn_assignments, note_clocks, take_notes
-from pipelines.replication.batch.read import Batch, read, reported_hws, settle_twins
-from pipelines.replication.batch.run_terms import Bounds, Outcome, run
-from pipelines.replication.compiled.types import I64
-from pipelines.replication.events import validation
-from pipelines.replication.events.columns import rows_of, with_dictionaries
-from pipelines.replication.events.sources_of_rows import Written
-from pipelines.replication.facts.columns import listed, replica_hw, replica_sync
+from pipelines.replication.batch.gaps import clock_gaps, partition_gaps
+from pipelines.replication.batch.gauges import count_broker_wide, count_changes, count_gauge_moves
+from pipelines.replication.batch.hw_timeline import trim_timeline
+from pipelines.replication.batch.intake import NO_EVENTS, keep_waiting, quarantine_rows, sort_out
+from pipelines.replication.batch.late import DecidedBefore, late_rows
+from pipelines.replication.batch.minute_stats import MinuteStats
+from pipelines.replication.batch.rare_events import (
+    queue_clocks,
+    queue_partition_events,
+    record_assignments,
+    start_first_terms,
+)
+from pipelines.replication.batch.read import Batch, number_rows
+from pipelines.replication.batch.replica_hws import replica_hws
+from pipelines.replication.batch.run_terms import TermResults, run_terms
+from pipelines.replication.batch.term_lookup import StateTermLookup, record_ended_terms
+from pipelines.replication.batch.watermarks import cluster_low_watermarks, gap_limits, low_watermarks, watermarks
+from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.sources_of_rows import SourcedRows
+from pipelines.replication.facts.columns import replica_sync, table_of_dicts
 from pipelines.replication.facts.partition_health import health
-from pipelines.replication.facts.tables import EMPTY, Facts
+from pipelines.replication.facts.tables import Facts
 from pipelines.replication.rules import Rules
 from pipelines.replication.state import snapshot
 from pipelines.replication.state.changed_rules import change_rules
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.sources import ASKED, Sources, covered
-from pipelines.replication.telemetry.sources import coverage as told
-from schemas import quarantine, replication_events
+from pipelines.replication.telemetry.coverage import KEY_COLUMNS, coverage_of_rows
+from pipelines.replication.telemetry.coverage import coverage as coverage_of
+from pipelines.replication.telemetry.sources import Gap, Sources
 
-EVERYTHING = 1 << 62
-NO_EVENTS = replication_events.ARROW.empty_table()
-REJECTED = "rejected"
-"""Stands in for the type of a row that went to quarantine."""
+KEPT_TERMS = 1024
+"""The most ended terms that are kept without a look at their age."""
+ENDED_TERM_GRACES, GAP_GRACES = 6, 60
+"""For how many graces ended terms and the times of gaps are kept behind the low watermark."""
 
 
 class Reconstructor:
     """Rebuilds high watermarks, ISR changes, replica states and verdicts from replication events.
 
-    `bucket` of `buckets`: one shard; broker-wide events go to every shard, and what is said about a
-    broker-wide series is emitted by its owner shard only.
+    It is shard `bucket` of `buckets`. Broker-wide events go to every shard; rows about a broker-wide series are emitted
+    by the shard that owns it.
     """
 
     def __init__(self, rules: Rules | None = None, bucket: int = 0, buckets: int = 1) -> None:
@@ -53,24 +60,24 @@ class Reconstructor:
     def update(self, events: pa.Table, coverage: pa.Table | None = None, batch_id: int = 0) -> Facts:
         """Facts that are final once `events` (bronze schema) are known.
 
-        `coverage` says what each source has told, over all shards (`sources.coverage` of the whole
-        micro-batch); without it, it is computed from `events`.
+        `coverage` is that of the whole micro-batch over all shards (`telemetry.coverage.coverage`); without it, it is
+        computed from `events`.
         """
-        written = Written(with_dictionaries(events))
-        runs = self._covered(written) if coverage is None else coverage
-        facts = self._step(written, runs, batch_id, final=False)
-        if not broker_wide.closes(events, runs):
+        rows = SourcedRows(with_dictionaries(events))
+        runs = _coverage(rows) if coverage is None else coverage
+        facts = self._step(rows, runs, batch_id, final=False)
+        if not closes_history(events, runs):
             return facts
         return Facts.concat([facts, self.finish(batch_id)])
 
     def finish(self, batch_id: int = 0) -> Facts:
-        """Makes final what every source has told so far."""
+        """Makes final what every source has reported so far."""
         empty = with_dictionaries(NO_EVENTS)
-        return self._step(Written(empty), told(empty), batch_id, final=True)
+        return self._step(SourcedRows(empty), coverage_of(empty), batch_id, final=True)
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
-        return health(self.state, self._told())
+        return health(self.state, low_watermarks(self.state))
 
     def snapshot(self) -> bytes:
         """The whole state as one versioned, compressed blob."""
@@ -80,197 +87,113 @@ class Reconstructor:
     def restore(cls, blob: bytes, rules: Rules | None = None) -> Reconstructor:
         """The Reconstructor whose `snapshot` this is, from here on under `rules` where they are given.
 
-        Raises ValueError naming an unknown version, or what of the state is not known.
+        Raises ValueError naming an unknown version, or the part of the state that is not known.
         """
         made = cls.__new__(cls)
-        made.state, kept, made.bucket, made.buckets = snapshot.unpack(blob)
-        made.rules = rules or kept
-        if made.rules != kept:
-            change_rules(made.state, kept, made.rules)
+        made.state, old_rules, made.bucket, made.buckets = snapshot.unpack(blob)
+        made.rules = rules or old_rules
+        if made.rules != old_rules:
+            change_rules(made.state, old_rules, made.rules)
         return made
 
-    def _covered(self, written: Written) -> pa.Table:
-        """What the micro-batch covers."""
-        whole = not any(written.events[name].null_count for name in ASKED)
-        return covered(written) if whole else told(written.events)
-
-    def _step(self, written: Written, runs: pa.Table, batch_id: int, final: bool) -> Facts:
-        state, minutes, waited = self.state, Minutes(), self.state.waiting.num_rows
-        partitioned, wide, rejected = self._sort_out(written)
-        settled = dict(state.sources.settled)
-        told_before = {key: s.told for key, s in state.sources.known.items()}
-        wide = broker_wide.unheard(state, wide)
-        gaps = state.sources.tell(runs)
-        for cluster in {s.cluster for s in state.sources.known.values()}:
-            gaps += state.sources.holes(cluster, everything=final)
-        batch = read(state, partitioned, lambda: self._overdue(final))
-        lost, reasons = settle_twins(batch)
+    def _step(self, rows: SourcedRows, runs: pa.Table, batch_id: int, final: bool) -> Facts:
+        """One micro-batch: its rows, and the coverage of all shards; `final` makes all that was reported final."""
+        state, rules, minutes = self.state, self.rules, MinuteStats()
+        decided = DecidedBefore.from_state(state)
+        intake = sort_out(state.waiting, rows, self.bucket, self.buckets)
+        broker_wide = first_seen(state, intake.broker_wide)
+        source_gaps = self._advance_sources(runs, final)
+        batch = number_rows(state, intake.rows, lambda: gap_limits(state, rules, final))
+        conflicts = resolve_conflicts(batch)
         mark_copies(state, batch)
-        talk = broker_wide.hear(state, wide, gaps, settled)
-        learn_assignments(state, batch)
-        clocks = compare_clocks(state, batch, self.rules)
-        before = {n: state.lanes[n].copy() for n in ("hw", "term_start")}
-        outcome = run(state, self.rules, batch, self._bounds(final), final)
-        remember_lines(state, batch, outcome.consumed, self.rules)
-        self._wait(batch, outcome)
-        keep_ended(state, outcome)
-        spans = self.rules.race_window_ms * 1000, self.rules.reorder_grace_ms * 1000
-        context = Surroundings(state, self.rules, before, outcome, *spans)
-        note_clocks(state, clocks)
-        broker_wide.say_clocks(state, talk, clocks)
-        changes, regressions = self._narrate(context, minutes, batch, final)
-        broker_wide.say_gaps(state, talk, batch, outcome)
-        broker_wide.say_late(state, talk, batch, waited, settled, told_before)
+        gaps = apply_broker_wide(state, broker_wide, source_gaps, decided.settled)
+        record_assignments(state, batch)
+        clocks = compare_clocks(state, batch, rules)
+        results, lookup = self._run_terms(batch, final)
+        changes = self._advance_histories(lookup, batch, clocks, minutes, final)
+        clock_gaps(state, gaps, clocks)
+        partition_gaps(state, gaps, batch, results)
+        late_rows(state, gaps, batch, decided)
+        self._count(minutes, batch, results, broker_wide)
         return Facts.of(
-            partition_hw=outcome.hw.table(),
-            replica_sync=replica_sync(state, outcome.sync),
-            replica_hw=self._replica_hw(batch, outcome),
-            isr_changes=listed("isr_changes", changes),
-            hw_regressions=listed("hw_regressions", regressions),
-            telemetry_gaps=talk.table(self.bucket, self.buckets, minutes),
-            minute_stats=self._minutes(minutes, batch, outcome, wide, batch_id),
-            quarantine=_quarantine(rejected, batch, outcome, lost, reasons),
+            partition_hw=results.hw.table(),
+            replica_sync=replica_sync(state, results.sync),
+            replica_hw=replica_hws(state, batch, results, rules),
+            isr_changes=table_of_dicts("isr_changes", changes.isr_changes),
+            hw_regressions=table_of_dicts("hw_regressions", changes.regressions),
+            telemetry_gaps=gaps.table(self.bucket, self.buckets, minutes),
+            minute_stats=minutes.table(batch_id),
+            quarantine=quarantine_rows(intake.rejected, batch, results, conflicts),
         )
 
-    def _sort_out(self, written: Written) -> tuple[Written, pa.Table, pa.Table]:
-        """(all events with those that waited, broker-wide events, rejected rows).
+    def _advance_sources(self, runs: pa.Table, final: bool) -> list[Gap]:
+        """Moves the low watermarks of the sources, over gaps that have been waited for long enough."""
+        sources = self.state.sources
+        gaps = sources.advance(runs)
+        for cluster in {s.cluster for s in sources.known.values()}:
+            gaps += sources.expire_gaps(cluster, everything=final)
+        return gaps
 
-        A rejected row stays among the partition events under another type: it fills its number.
-        """
-        good, rejected = validation.split(written.events, written.pieces)
-        if good is not None:
-            written = Written(_void(written.events, good))
-        broad = broker_wide.heeded(broker_wide.wide_rows(written), self.bucket, self.buckets)
-        if self.state.waiting.num_rows:
-            waiting = with_dictionaries(self.state.waiting)
-            now = written.events.select(waiting.column_names).cast(waiting.schema)
-            written = Written(pa.concat_tables([waiting, now]))
-        heard = broad.filter(pc.not_equal(broad["event_type"], REJECTED))
-        return written, heard, broker_wide.own_rejected(rejected, self.bucket, self.buckets)
+    def _run_terms(self, batch: Batch, final: bool) -> tuple[TermResults, StateTermLookup]:
+        """Runs the lanes over the batch; (their results, the look-up of histories that goes with them)."""
+        state, rules = self.state, self.rules
+        before = {name: state.lanes[name].copy() for name in ("hw", "term_start")}
+        results = run_terms(state, rules, batch, watermarks(state, final), final)
+        remember_lines(state, batch, results.consumed, rules)
+        keep_waiting(state, batch, results)
+        record_ended_terms(state, results)
+        race_window_us, grace_us = rules.race_window_ms * 1000, rules.reorder_grace_ms * 1000
+        return results, StateTermLookup(state, rules, before, results, race_window_us, grace_us)
 
-    def _told(self) -> I64:
-        known, names = self.state.sources.known, self.state.source_names.all
-        return np.array([known[name].told if name in known else -1 for name in names], dtype=np.int64)
+    def _advance_histories(
+        self, lookup: StateTermLookup, batch: Batch, clocks: list[WrongClock], minutes: MinuteStats, final: bool
+    ) -> HistoryChanges:
+        """Hands rare events to the histories, advances these to the low watermark, and drops what none asks for now."""
+        state, results = self.state, lookup.results
+        low_watermark = cluster_low_watermarks(state, final)
+        upto = history_limits(state, low_watermark, batch, results)
+        queue_clocks(state, clocks)
+        queue_partition_events(state, batch, results)
+        start_first_terms(state, lookup, upto, minutes)
+        changes = advance_histories(state, lookup, upto)
+        clusters = [str(name[0]) for name in state.clusters.all]
+        if not final:
+            state.sources.settled.update({name: low_watermark[number] for number, name in enumerate(clusters)})
+        settled = {number: state.sources.settled.get(name, -1) for number, name in enumerate(clusters)}
+        asked_from = history_limits(state, settled, batch, results) - 2 * lookup.race_window_us
+        trim_timeline(state, results, lookup.before, asked_from)
+        count_gauge_moves(state, changes.gauge_moves, minutes)
+        count_changes(changes.isr_changes, changes.regressions, minutes)
+        self._forget(low_watermark)
+        return changes
 
-    def _overdue(self, final: bool) -> tuple[I64, I64]:
-        """Per source: the time up to which a hole has been waited for long enough; the time after which
-        its rows stand behind a hole in its own numbers."""
-        names, sources, grace = self.state.source_names.all, self.state.sources, self.rules.reorder_grace_ms * 1000
-        overdue, hole = np.full((2, len(names)), EVERYTHING, dtype=np.int64)
-        for k, name in enumerate(() if final else names):
-            source, newest = sources.known.get(name), sources.latest(str(name[0]))
-            own = source.latest if source is not None else -1
-            overdue[k] = (own if newest - own < grace else newest) - grace
-            if source is not None and source.ahead:
-                hole[k] = source.told
-        return overdue, hole
-
-    def _bounds(self, final: bool) -> Bounds:
-        """How far each source has told, and how far everybody has, as seen from each lane's own source."""
-        state = self.state
-        told = self._told()
-        known = [state.sources.known.get(n) for n in state.source_names.all]
-        ceiling = np.array(
-            [EVERYTHING if s is None or s.clock_since is None else s.latest for s in known], dtype=np.int64
+    def _forget(self, low_watermark: dict[int, int]) -> None:
+        """Drops ended terms and gaps that no history will ask for any more."""
+        state, grace = self.state, self.rules.reorder_grace_ms * 1000
+        if len(state.ended_terms) > KEPT_TERMS:
+            cluster, kept_us = state.lanes["cluster"], ENDED_TERM_GRACES * grace
+            state.ended_terms = {
+                key: term
+                for key, term in state.ended_terms.items()
+                if term[0] >= low_watermark[int(cluster[key[0]])] - kept_us
+            }
+        oldest = min(low_watermark.values(), default=-1) - GAP_GRACES * grace
+        state.gap_times, state.misread_times = (
+            {broker: kept for broker, times in known.items() if (kept := [ts for ts in times if ts > oldest])}
+            for known in (state.gap_times, state.misread_times)
         )
-        if final:
-            unbound = np.full(state.lanes.count, EVERYTHING, dtype=np.int64)
-            return Bounds(told, ceiling, unbound, unbound)
-        everybody, heard = (
-            np.array([upto(str(n[0])) for n in state.clusters.all] or [-1], dtype=np.int64)[state.lanes["cluster"]]
-            for upto in (state.sources.frontier, state.sources.heard_upto)
-        )
-        return Bounds(told, ceiling, everybody, heard)
 
-    def _wait(self, batch: Batch, outcome: Outcome) -> None:
-        """Sets aside the rows that were not read."""
-        left, schema = outcome.left, replication_events.ARROW
-        self.state.waiting = rows_of(batch.events, left).select(schema.names).cast(schema) if len(left) else NO_EVENTS
-
-    def _narrate(
-        self, context: Surroundings, minutes: Minutes, batch: Batch, final: bool
-    ) -> tuple[list[Any], list[Any]]:
-        state = self.state
-        frontier = {
-            k: EVERYTHING if final else state.sources.frontier(str(name[0]))
-            for k, name in enumerate(state.clusters.all)
-        }
-        upto = decided_upto(state, frontier, batch, context.outcome)
-        take_notes(state, batch, context.outcome)
-        begin(state, context, upto, minutes)
-        changes, regressions, moves = narrate(state, context, upto)
-        for name in state.clusters.all:
-            if not final:
-                state.sources.settled[str(name[0])] = frontier[state.clusters.number(*name)]
-        settled = {k: state.sources.settled.get(str(name[0]), -1) for k, name in enumerate(state.clusters.all)}
-        asked_from = decided_upto(state, settled, batch, context.outcome) - 2 * context.race_window_us
-        keep_recent(state, context.outcome, context.before, asked_from)
-        broker_wide.move(state, moves, minutes)
-        broker_wide.count_changes(state, changes, regressions, minutes)
-        self._forget(frontier)
-        return changes, regressions
-
-    def _forget(self, frontier: dict[int, int]) -> None:
-        """Drops ended terms that no history will ask for any more."""
-        state = self.state
-        if len(state.ended) > 1024:
-            grace = 6 * self.rules.reorder_grace_ms * 1000
-            cluster = state.lanes["cluster"]
-            state.ended = {k: v for k, v in state.ended.items() if v[0] >= frontier[int(cluster[k[0]])] - grace}
-        oldest = min(frontier.values(), default=-1) - 60 * self.rules.reorder_grace_ms * 1000
-        for name in ("holds", "unread"):
-            times = getattr(state, name).items()
-            setattr(state, name, {k: kept for k, v in times if (kept := [t for t in v if t > oldest])})
-
-    def _replica_hw(self, batch: Batch, outcome: Outcome) -> pa.Table:
-        computed = replica_hw(self.state, outcome.sync)
-        if not self.rules.replica_hw:
-            return computed
-        rows = outcome.follower_hws[0]
-        read = rows[batch.accepted.dropped[rows] == 0]
-        return pa.concat_tables([computed, reported_hws(batch, read)])
-
-    def _minutes(self, minutes: Minutes, batch: Batch, outcome: Outcome, wide: pa.Table, batch_id: int) -> pa.Table:
-        minutes.add_outcome(self.state, batch, outcome)
-        minutes.add_hw(self.state, outcome.hw)
-        minutes.add_sync(self.state, outcome.sync)
-        broker_wide.count_wide(self.bucket, self.buckets, wide, minutes)
-        return minutes.table(batch_id)
+    def _count(self, minutes: MinuteStats, batch: Batch, results: TermResults, broker_wide: pa.Table) -> None:
+        minutes.add_results(self.state, batch, results)
+        minutes.add_hw(self.state, results.hw)
+        minutes.add_sync(self.state, results.sync)
+        count_broker_wide(self.bucket, self.buckets, broker_wide, minutes)
 
 
-def _void(events: pa.Table, good: pa.Array) -> pa.Table:
-    """Rejected rows keep their number and lose their meaning; those without a usable number go."""
-    at = events.schema.get_field_index("event_type")
-    kind = pc.if_else(good, events["event_type"], REJECTED)
-    return events.set_column(at, "event_type", kind).filter(pa.array(~_unnumbered(events)))
-
-
-def _unnumbered(events: pa.Table) -> Any:
-    """Rows whose very identity is unusable: they cannot even fill a number."""
-    mask = np.zeros(events.num_rows, dtype=np.bool_)
-    for name in ("cluster", "source_id", "source_epoch", "source_seq", "seq", "ts", "broker_id", "partition", "level"):
-        mask |= events[name].is_null().to_numpy()
-    mask |= pc.and_(events["topic"].is_null(), pc.fill_null(pc.greater_equal(events["partition"], 0), False)).to_numpy()
-    for name in ("source_epoch", "seq", "source_seq"):
-        mask |= pc.fill_null(pc.less(events[name], 0), False).to_numpy()
-    return mask | pc.fill_null(pc.less(events["partition"], -1), False).to_numpy()
-
-
-def _quarantine(rejected: pa.Table, batch: Batch, outcome: Outcome, lost: I64, reasons: list[str]) -> pa.Table:
-    """Rejected rows and the losers of conflicts, whole, with reasons; quarantined_at is the event's own time."""
-    parts = []
-    read = outcome.consumed[lost] == 1 if len(lost) else lost
-    if len(lost) and read.any():
-        rows = batch.events.take(pa.array(lost[read]))
-        parts.append(rows.append_column("reasons", pa.array([[r] for r, k in zip(reasons, read, strict=True) if k])))
-    if rejected.num_rows:
-        parts.append(rejected)
-    if not parts:
-        return EMPTY["quarantine"]
-    plain = pa.schema([pa.field(f.name, f.type) for f in quarantine.ARROW if f.name != "quarantined_at"])
-    rows = pa.concat_tables([p.select(plain.names).cast(plain) for p in parts])
-    noticed = pc.fill_null(rows["ts"], pa.scalar(0, quarantine.ARROW.field("ts").type))
-    return rows.append_column("quarantined_at", noticed).select(quarantine.ARROW.names).cast(quarantine.ARROW)
+def _coverage(rows: SourcedRows) -> pa.Table:
+    """The coverage of the rows of one micro-batch."""
+    complete = not any(rows.events[name].null_count for name in KEY_COLUMNS)
+    return coverage_of_rows(rows) if complete else coverage_of(rows.events)
 
 
 def replay(events: pa.Table, rules: Rules | None = None) -> Facts:

@@ -1,4 +1,4 @@
-"""The selectable rules of the reconstruction."""
+"""The rules of the reconstruction that a user can set."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ LAG_MAX_MESSAGES = 4_000
 OF_CLUSTERS = (
     "lag_max_ms", "min_isr", "lag_max_messages", "strict_min_isr", "strict_eligibility", "hw_waits_for_joiners",
 )  # fmt: skip
-"""What may be another rule in one cluster: how its brokers behave. The other rules are those of the reconstruction."""
+"""Rules that `clusters` can override: how the brokers of a cluster behave. The others concern the reconstruction."""
 
 _LEAST = {"lag_max_ms": 1, "min_isr": 1, "race_window_ms": 0, "reorder_grace_ms": 0, "hw_resolution_ms": 0}
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What to assume where the telemetry is silent, and which version of Kafka's rules to apply where it tells none.
+    """What to assume where the telemetry says nothing, and which version of Kafka's rules where no broker reports one.
 
-    Milliseconds throughout. `lag_max_ms` and `min_isr` yield to `config` and `leader` events; `lag_max_messages` and
-    the three rules after it to the version that a broker tells. `strict_eligibility`: a broker that is fenced,
-    stopping, or not heard of since it started again holds no HW as a joiner (Kafka 3.5 and later).
-    `hw_waits_for_joiners`: a caught-up replica outside the ISR holds the HW (0.10.2 and later). `clusters`: other
-    values of these for the clusters that a pattern names, whatever their brokers tell; of several patterns the longest
-    counts. Raises ValueError naming the bad value.
+    `lag_max_ms` and `min_isr` yield to `config` and `leader` events; `lag_max_messages` and the three rules after it
+    yield to the version that a broker reports. All times are in milliseconds.
+    `strict_min_isr`: below min.insync.replicas the HW does not advance (KAFKA-15583, Kafka 3.7).
+    `strict_eligibility`: a replica about to join the ISR does not hold the HW back while its broker is fenced or
+    shutting down, or has restarted and not fetched since (KIP-841 and KIP-903, Kafka 3.5).
+    `hw_waits_for_joiners`: a caught-up replica outside the ISR holds the HW back (KAFKA-4485, Kafka 0.10.2).
+    `clusters`: other values of these six for the clusters whose names match a pattern, whatever version their brokers
+    report; the longest matching pattern wins. Raises ValueError naming the bad value.
     """
 
     lag_max_ms: int = 30_000
@@ -56,19 +58,19 @@ class Rules:
             _require(other, where)
 
     def of(self, cluster: str) -> tuple[Rules, int]:
-        """(the rules of one cluster, the bits of those that hold there whatever its brokers tell)."""
-        fitting = [pattern for pattern in self.clusters if fnmatchcase(cluster, pattern)]
-        if not fitting:
+        """(the rules of one cluster, the bits of those that hold there whatever version its brokers report)."""
+        matching = [pattern for pattern in self.clusters if fnmatchcase(cluster, pattern)]
+        if not matching:
             return self, 0
-        other: dict[str, Any] = dict(self.clusters[max(fitting, key=lambda pattern: (len(pattern), pattern))])
+        other: dict[str, Any] = dict(self.clusters[max(matching, key=lambda pattern: (len(pattern), pattern))])
         fixed = sum(bit for name, bit in _BITS.items() if name in other)
         return replace(self, **other, clusters={}), fixed
 
     @property
     def bits(self) -> int:
-        """These rules as those of a version: see versions."""
-        told = sum(bit for name, bit in _BITS.items() if name != "lag_max_messages" and getattr(self, name))
-        return told if self.lag_max_messages is None else told | BY_MESSAGES
+        """The rules that depend on the version, as bits of kafka_versions."""
+        bits = sum(bit for name, bit in _BITS.items() if name != "lag_max_messages" and getattr(self, name))
+        return bits if self.lag_max_messages is None else bits | BY_MESSAGES
 
 
 _BITS = {

@@ -59,9 +59,11 @@ from pipelines.lake.roles import hold
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign, owner
 from pipelines.replication.facts.tables import Facts
-from pipelines.replication.partition.history import PartitionHistory, TermSeen
+from pipelines.replication.partition.events import TermSummary
+from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.state.snapshot import Rest
-from pipelines.replication.telemetry.sources import COVERAGE, DRAIN, coverage
+from pipelines.replication.telemetry.coverage import COVERAGE, coverage
+from pipelines.replication.telemetry.sources import DRAIN
 from pipelines.replication.term.layout import (
     APART,
     ASKED,
@@ -385,15 +387,15 @@ def histories() -> Iterator[Output]:
         yield f"{name}/histories", canonical(table)
 
 
-def _stories() -> dict[str, tuple[list[Any], cases.Around]]:
+def _stories() -> dict[str, tuple[list[Any], cases.FakeLookup]]:
     lead, follow, isr, cut_to = cases.leader, cases.follower, cases.isr, cases.truncate
     failover = [lead(0, 1, 0, 0, 0, (1, 2)), follow(10, 2, 0, 0, 0, 1), lead(5000, 2, 1, 100, 100, (2,))]
     whole = [*failover, follow(5010, 1, 1, 110, 100, 2)]
-    fetched = cases.seen(100, fetchers=frozenset({2, 3}))
-    terms = cases.Around({(1, 0): fetched, (2, 5000): cases.seen(500)})
+    fetched = cases.summary(100, fetchers=frozenset({2, 3}))
+    terms = cases.FakeLookup({(1, 0): fetched, (2, 5000): cases.summary(500)})
     shrink = [cases.proposed(900, 1, (1,)), isr(1000, 1, (1,), 1), isr(1005, 9, (1,), 1, "controller")]
     expand = [cases.proposed(4000, 1, (1, 2), "expand"), isr(4100, 1, (1, 2), 2, "alter_partition")]
-    fenced = cases.Around(states={2: [(500, "fenced", 7), (3000, "unfenced", 8)]}, starts={2: [2500]}, least=2)
+    fenced = cases.FakeLookup(states={2: [(500, "fenced", 7), (3000, "unfenced", 8)]}, starts={2: [2500]}, least=2)
     unclean = [cases.election(4900, 2, 1, isr=(2,), replicas=(1, 2), unclean=True, partition_epoch=4)]
     anew = lead(8000, 1, 0, 0, 0, (1, 2), topic_id=cases.T2)
     return {
@@ -553,7 +555,7 @@ def _layouts() -> Iterator[Output]:
     yield "layouts/defaults", _json([list(zip(of.names, of.defaults, strict=True)) for of in kept])
     rest = json.loads(state_tables(blob)["rest"]["json"][0].as_py())
     yield "layouts/rest", _json(rest)
-    for name, kind in (("history", PartitionHistory), ("term", TermSeen), ("rest", Rest)):
+    for name, kind in (("history", PartitionHistory), ("term", TermSummary), ("rest", Rest)):
         yield f"layouts/kept/{name}", _json(_made_of(msgspec.inspect.type_info(kind), ()))
     yield "layouts/coverage", canonical(COVERAGE.empty_table())
     yield "layouts/facts", _framed([canonical(table.slice(0, 0)) for table in Facts.of().tables().values()])

@@ -9,7 +9,7 @@ import pytest
 from pipelines.lake.bronze import append_events, bronze
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
-from pipelines.replication.telemetry import sources
+from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source.blobs import FILES, pack_table, unpack
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
 from pipelines.streaming.source.bronze_source import BronzeReader, Named, Share, SourceSettings
@@ -55,7 +55,7 @@ def test_each_bucket_reads_its_rows_all_broker_wide_rows_and_the_coverage(lake, 
         assert rows.schema.names == replication_events.ARROW.names
         assert rows.cast(replication_events.ARROW).sort_by(ORDER).to_pylist() == expected.sort_by(ORDER).to_pylist()
         both = sorted(covered.to_pylist(), key=lambda run: run["seq_from"])
-        (whole,) = sources.coverage(EVENTS).to_pylist()
+        (whole,) = source_coverage.coverage(EVENTS).to_pylist()
         assert (both[0]["seq_from"], both[-1]["seq_to"]) == (whole["seq_from"], whole["seq_to"])
         seen.add(bucket)
     assert seen == set(range(buckets))

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pipelines.replication.events.sharding import assign
-from pipelines.replication.telemetry import sources
+from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source import blobs
 from pipelines.streaming.stateful.bucket_keys import _murmur3, bucket_keys
 from schemas import replication_events
@@ -38,7 +38,7 @@ def test_each_bucket_gets_its_rows_all_broker_wide_rows_and_the_coverage(buckets
         expected = events.filter(pa.array(np.isin(bucket_of, (-1, bucket))))
         assert mine.schema.names == replication_events.ARROW.names
         assert mine.sort_by(ORDER).to_pylist() == expected.sort_by(ORDER).to_pylist()
-        assert covered.to_pylist() == sources.coverage(events).to_pylist()
+        assert covered.to_pylist() == source_coverage.coverage(events).to_pylist()
 
 
 def test_rows_of_a_bucket_keep_their_order():

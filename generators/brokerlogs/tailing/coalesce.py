@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from generators.brokerlogs.scanning.arrays import Array, compiled
 from generators.brokerlogs.tailing.progress import times
 from pipelines.replication.compiled.hash_index import Keys
-from pipelines.replication.events.columns import narrow, wide
+from pipelines.replication.events.columns import int32_column, int64_column
 
 LONGEST_MS = 5_000
 """Between two rows of a run that stay, at most: half of Kafka's former default of `replica.lag.time.max.ms`."""
@@ -118,13 +118,13 @@ class Runs:
 
     def _numbered(self, events: pa.Table) -> tuple[Array, Array]:
         """Lane and replica of each row, -1 for broker-wide rows, and for what is no plain fetch."""
-        partition = narrow(events["partition"]).astype(np.int64)
+        partition = int32_column(events["partition"]).astype(np.int64)
         place = self._places.number(
             np.where(partition < 0, -1, _codes(events["topic"], self._topics) << 32 | partition)
         )
-        broker = narrow(events["broker_id"]).astype(np.int64) & 0xFFFFFFFF
+        broker = int32_column(events["broker_id"]).astype(np.int64) & 0xFFFFFFFF
         lane = self._lane_keys.number(np.where(place < 0, -1, place.astype(np.int64) << 32 | broker))
-        fetcher = narrow(events["replica_id"]).astype(np.int64)
+        fetcher = int32_column(events["replica_id"]).astype(np.int64)
         plain = _plain(events) & (fetcher >= 0) & (lane >= 0)
         return lane, self._replica_keys.number(np.where(plain, lane.astype(np.int64) << 32 | fetcher, -1))
 
@@ -154,17 +154,17 @@ def _codes(column: pa.ChunkedArray, numbers: dict[str, int]) -> Array:
 
 def _plain(events: pa.Table) -> npt.NDArray[np.bool_]:
     """Fetches of a level that tells them, and nothing but their offsets."""
-    plain = np.asarray(pc.equal(events["event_type"], "fetch")) & (narrow(events["level"]) % 2 == 1)
+    plain = np.asarray(pc.equal(events["event_type"], "fetch")) & (int32_column(events["level"]) % 2 == 1)
     for name in _UNTOLD:
         if events[name].null_count < events.num_rows:
             plain &= np.asarray(events[name].is_null())
-    told: npt.NDArray[np.bool_] = plain & (wide(events["leo"]) >= 0)
+    told: npt.NDArray[np.bool_] = plain & (int64_column(events["leo"]) >= 0)
     return told
 
 
 def _broker_wide(events: pa.Table) -> npt.NDArray[np.bool_]:
     """Broker-wide events that may change what a fetch comes to; `progress` does not."""
-    told: npt.NDArray[np.bool_] = (narrow(events["partition"]) < 0) & np.asarray(
+    told: npt.NDArray[np.bool_] = (int32_column(events["partition"]) < 0) & np.asarray(
         pc.not_equal(events["event_type"], "progress")
     )
     return told
@@ -174,7 +174,7 @@ def _said(events: pa.Table, topic_ids: dict[str, int]) -> Array:
     """What a fetch says but for its time, a row each."""
     said = np.empty((events.num_rows, _WIDTH), np.int64)
     for k, name in enumerate((*_NUMBERS, *_OFFSETS)):
-        said[:, k] = narrow(events[name]) if name in _NUMBERS else wide(events[name])
+        said[:, k] = int32_column(events[name]) if name in _NUMBERS else int64_column(events[name])
     said[:, -1] = _codes(events["topic_id"], topic_ids)
     return said
 

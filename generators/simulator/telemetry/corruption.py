@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.events.validation import DETAILS, REQUIRED, ROW_RULES
+from pipelines.replication.events.row_rules import DETAILS, REQUIRED, ROW_RULES
 
 Row = dict[str, Any]
 

@@ -1,6 +1,6 @@
-"""One line that a broker's log4j wrote into several files: its rows keep their sources, and one of them counts.
+"""One log line that a broker's log4j wrote into several files: its rows keep their sources, and one of them counts.
 
-Kafka's stock configuration merged with another appender writes "Leader … starts" into two files. Both hold the same
+Kafka's stock configuration merged with another appender writes "Leader … starts" into two files. Both have the same
 time and the same text, so equal rows of one broker in different files are one event: the k-th of one file and the k-th
 of another. Two equal rows of one file are two events.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.compiled.records import Arrays, Records
+from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED
@@ -23,81 +23,84 @@ KEPT_GRACES = 6
 """Both copies of a line arrive within so many graces; a later one is a `late` row."""
 _LEADERSHIP = [CODE["leader"], CODE["follower"]]
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-OF = LINES_READ.at
+AT = LINES_READ.at
 
 
 def mark_copies(state: State, batch: Batch) -> None:
-    """Marks the rare rows that are copies of a line which another file of the same broker also holds.
+    """Marks the rare rows that are copies of a line in another file of the same broker.
 
-    Of the copies in one micro-batch the row with the smallest (source_id, source_epoch, source_seq) counts, of those
-    that the broker's lane reads if there are any; none does whose line was counted in an earlier one.
+    Of the copies in one micro-batch, the row with the smallest (source_id, source_epoch, source_seq) counts, among
+    those that the broker's lane reads if there are any; none counts whose line counted in an earlier micro-batch.
     """
     rows = _readable(batch)
     if not len(rows):
         return
-    of, key = batch.rare[rows], _line_keys(state, batch, rows)
-    source = state.series["source"][batch.series[of]].astype(np.int64)
-    in_lane = state.series["lane"][batch.series[of]] >= 0
+    at, key = batch.rare[rows], _line_keys(state, batch, rows)
+    source = state.series["source"][batch.series[at]].astype(np.int64)
+    in_lane = state.series["lane"][batch.series[at]] >= 0
     known = state.lines_read.data[: state.lines_read.count]
-    if not _in_several_sources(np.concatenate([known[:, OF.key], key]), np.concatenate([known[:, OF.source], source])):
+    keys, sources = np.concatenate([known[:, AT.key], key]), np.concatenate([known[:, AT.source], source])
+    if not _in_several_sources(keys, sources):
         return
-    batch.accepted.copied[of] = _repeated(state, known, key, source, in_lane)
+    priority = np.concatenate([np.zeros(len(known), dtype=np.int64), 2 - in_lane.astype(np.int64)])
+    batch.accepted.copied[at] = _copies(state, keys, sources, priority)[len(known) :]
 
 
 def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], rules: Rules) -> None:
     """Keeps which lines have been read from which source, for copies that are still to come.
 
-    A copy is no line that was read while the one that counts still waits: that one would be taken for the copy then.
-    Nor is it one that only the histories read, if the broker has a lane: that has to read the line still.
+    Not kept: a copy that was read while the row that counts still waits, which would be taken for the copy then; and a
+    row that only the histories read although the broker has a lane, because the lane has still to read the line.
     """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
     rows = _readable(batch)
-    key, of = _line_keys(state, batch, rows), batch.rare[rows]
-    counts, read = batch.accepted.copied[of] == 0, consumed[of] == 1
-    kept = read & (counts | ~np.isin(key, key[counts & ~read])) & ~_passed_the_lane_by(state, batch, rows)
-    rows, key, of = rows[kept], key[kept], of[kept]
+    key, at = _line_keys(state, batch, rows), batch.rare[rows]
+    counts, read = batch.accepted.copied[at] == 0, consumed[at] == 1
+    kept = read & (counts | ~np.isin(key, key[counts & ~read])) & ~_bypassed_lane(state, batch, rows)
+    rows, key, at = rows[kept], key[kept], at[kept]
     known = state.lines_read.data[: state.lines_read.count]
-    known = known[known[:, OF.ts] > horizon]
-    told = np.stack([key, batch.columns.ts[rows], state.series["source"][batch.series[of]]], axis=1).astype(np.int64)
+    known = known[known[:, AT.ts] > horizon]
+    source = state.series["source"][batch.series[at]]
+    new = np.stack([key, batch.columns.ts[rows], source], axis=1).astype(np.int64)
     state.lines_read = Arrays(LINES_READ)
-    state.lines_read.grow(len(known) + len(told))
-    state.lines_read.data[: state.lines_read.count] = np.concatenate([known, told])
+    state.lines_read.grow(len(known) + len(new))
+    state.lines_read.data[: state.lines_read.count] = np.concatenate([known, new])
 
 
-def _passed_the_lane_by(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
+def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
     """Which rare rows belong to a series without a lane, while their broker has one in their partition."""
     series = batch.series[batch.rare[rows]]
-    passed: npt.NDArray[np.bool_] = state.series["lane"][series] < 0
-    places = zip(state.series["partition"][series[passed]], batch.columns.broker[rows[passed]], strict=True)
-    passed[passed] = [state.lane_of(int(partition), int(broker)) >= 0 for partition, broker in places]
-    return passed
+    bypassed: npt.NDArray[np.bool_] = state.series["lane"][series] < 0
+    places = zip(state.series["partition"][series[bypassed]], batch.columns.broker[rows[bypassed]], strict=True)
+    bypassed[bypassed] = [state.lane_of(int(partition), int(broker)) >= 0 for partition, broker in places]
+    return bypassed
 
 
 def _readable(batch: Batch) -> I64:
-    """Which rare rows may be read and are no repeats of their own source's, in the order of their numbers."""
-    a = batch.accepted
-    readable = a.dropped[batch.rare] == 0
-    if not a.all_read:
-        behind = np.zeros(len(batch.series), dtype=np.bool_)
-        for k in np.flatnonzero(a.end < a.bounds[1:]):
-            behind[a.lines[a.end[k] : a.bounds[k + 1], PACKED.row]] = True
-        readable &= ~behind[batch.rare]
+    """Which rare rows may be read and are no repeats within their own source, in the order of their numbers."""
+    accepted = batch.accepted
+    readable = accepted.dropped[batch.rare] == 0
+    if not accepted.all_readable:
+        behind_gap = np.zeros(len(batch.series), dtype=np.bool_)
+        for k in np.flatnonzero(accepted.end < accepted.bounds[1:]):
+            behind_gap[accepted.rows[accepted.end[k] : accepted.bounds[k + 1], PACKED.row]] = True
+        readable &= ~behind_gap[batch.rare]
     return np.flatnonzero(readable)
 
 
 def _line_keys(state: State, batch: Batch, rows: I64) -> I64:
     """What copies of a line have in common, as a 64-bit hash: broker, partition, time, type, epochs, offsets, ISR.
 
-    The line of a cut names no epoch: its reader knows those that its file told before.
+    The line of a truncation names no epoch; its row has the one that the file had before it.
     """
     c = batch.columns
-    leads, cuts = np.isin(c.kind[rows], _LEADERSHIP), c.kind[rows] == CODE["truncate"]
+    leadership, truncates = np.isin(c.kind[rows], _LEADERSHIP), c.kind[rows] == CODE["truncate"]
     partition = state.series["partition"][batch.series[batch.rare[rows]]]
     parts = [
-        partition, c.broker[rows], c.ts[rows], c.kind[rows], np.where(cuts, 0, c.partition_epoch[rows]), c.leo[rows],
-        np.where(leads, c.leader_epoch[rows], 0), np.where(leads, c.hw[rows], 0), c.isr_from_whom[rows],
-        c.replica_id[rows], list_hash(c.isr_from, c.isr_ids)[rows],
+        partition, c.broker[rows], c.ts[rows], c.kind[rows], np.where(truncates, 0, c.partition_epoch[rows]),
+        c.leo[rows], np.where(leadership, c.leader_epoch[rows], 0), np.where(leadership, c.hw[rows], 0),
+        c.isr_from_whom[rows], c.replica_id[rows], list_hash(c.isr_from, c.isr_ids)[rows],
     ]  # fmt: skip
     mixed = np.zeros(len(rows), dtype=np.uint64)
     for part in parts:
@@ -129,25 +132,23 @@ def _in_several_sources(key: I64, source: I64) -> bool:
     return bool((same & (source[order][1:] != source[order][:-1])).any())
 
 
-def _repeated(
-    state: State, known: Records, key: I64, source: I64, in_lane: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:  # fmt: skip
-    """Which of the rows are copies: each row of a source is its k-th of that key, and one of all k-th ones counts."""
+def _copies(state: State, keys: I64, sources: I64, priority: I64) -> npt.NDArray[np.bool_]:
+    """Which of the lines are copies: each line is the k-th of its key in its source, and one of all k-th ones counts.
+
+    That is the one with the smallest (priority, name of the source).
+    """
     names = state.source_names.all
     rank = np.empty(len(names), dtype=np.int64)
     rank[sorted(range(len(names)), key=lambda k: names[k])] = np.arange(len(names))
-    keys = np.concatenate([known[:, OF.key], key])
-    sources = np.concatenate([known[:, OF.source], source])
-    new = np.concatenate([np.zeros(len(known), dtype=np.int64), 2 - in_lane.astype(np.int64)])
     order = np.lexsort((np.arange(len(keys)), sources, keys))
     ordinal = np.empty(len(keys), dtype=np.int64)
     ordinal[order] = _place_in_run(keys[order], sources[order])
-    order = np.lexsort((rank[sources], new, ordinal, keys))
-    first = np.ones(len(keys), dtype=np.bool_)
-    first[1:] = (keys[order][1:] != keys[order][:-1]) | (ordinal[order][1:] != ordinal[order][:-1])
-    repeated = np.empty(len(keys), dtype=np.bool_)
-    repeated[order] = ~first
-    return repeated[len(known) :]
+    order = np.lexsort((rank[sources], priority, ordinal, keys))
+    counts = np.ones(len(keys), dtype=np.bool_)
+    counts[1:] = (keys[order][1:] != keys[order][:-1]) | (ordinal[order][1:] != ordinal[order][:-1])
+    copies = np.empty(len(keys), dtype=np.bool_)
+    copies[order] = ~counts
+    return copies
 
 
 def _place_in_run(key: I64, source: I64) -> I64:

@@ -1,4 +1,4 @@
-"""The HWs of lanes ahead of what is decided: a history asks for one as of its own time, which its lane has passed."""
+"""The HWs of lanes by time. Lanes run ahead of the histories, which ask for a HW as of their own time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.replication.batch.run_terms import Outcome
+from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.compiled.types import I64, NULL
@@ -15,31 +15,32 @@ from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import RECENT
 
 
-class HwCourse:
-    """Every HW of each lane that a history may still ask for: rows kept, rows of this micro-batch, rows not final."""
+class HwTimeline:
+    """Every HW of each lane that a history may still ask for: recent rows, rows of this micro-batch, pending rows."""
 
-    def __init__(self, state: State, outcome: Outcome, before: dict[str, Any]) -> None:
+    def __init__(self, state: State, results: TermResults, before: dict[str, Any]) -> None:
         self._before = before
-        """Lane columns as they were ahead of this micro-batch."""
+        """Lane columns as they were before this micro-batch."""
         none = np.empty(0, dtype=np.int64)
-        recent, carry = (tuple(rows[name] for name in ("lane", "ts", "hw")) for rows in (state.recent, state.carry))
-        told = tuple(np.concatenate(part) for part in zip((none,) * 3, *outcome.hw.parts(), strict=True))
-        self._sources = (recent, told, carry)
-        self._kept = [_by_lane(lanes) for lanes, *_ in self._sources]
+        stored = state.recent_hws, state.pending_rows
+        recent, pending = (tuple(rows[name] for name in ("lane", "ts", "hw")) for rows in stored)
+        final = tuple(np.concatenate(part) for part in zip((none,) * 3, *results.hw.parts(), strict=True))
+        self._sources = (recent, final, pending)
+        self._places = [_by_lane(lanes) for lanes, *_ in self._sources]
         self._lanes: dict[int, tuple[I64, I64, int]] = {}
 
     def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
         """The HW at `as_of` of the term that began at `start_ts`; None where it is not known."""
         ts, hw, _ = self._rows(lane)
-        then = hw[(ts >= start_ts) & (ts <= as_of)]
-        if len(then):
-            return _known(then[-1])
-        older = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
-        return _known(self._before["hw"][lane]) if older and lane not in self._kept[0] else None
+        until_then = hw[(ts >= start_ts) & (ts <= as_of)]
+        if len(until_then):
+            return _known(until_then[-1])
+        same_term = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
+        return _known(self._before["hw"][lane]) if same_term and lane not in self._places[0] else None
 
     def rise(self, lane: int, start_ts: int, above: int, after: int, upto: int) -> tuple[int, int] | None:
-        """(HW, ts) where the HW first lies above `above`, later than `after` and before `upto`, in the term of this
-        lane that began at `start_ts`; None where it does not."""
+        """(HW, ts) of the first HW above `above` in the term of this lane that began at `start_ts`, later than `after`
+        and before `upto`; None where there is none."""
         ts, hw, newest = self._rows(lane)
         if newest <= after:
             return None
@@ -50,9 +51,9 @@ class HwCourse:
         return int(hw[first]), int(ts[first])
 
     def _rows(self, lane: int) -> tuple[I64, I64, int]:
-        """(ts, HW) of all that is here of a lane, and the newest ts: histories ask for few lanes, and often."""
+        """(ts, HW) of all rows of a lane, and the newest ts. Cached: histories ask for few lanes, and often."""
         if lane not in self._lanes:
-            slices = [slice(*places.get(lane, (0, 0))) for places in self._kept]
+            slices = [slice(*places.get(lane, (0, 0))) for places in self._places]
             ts, hw = (
                 np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2)
             )
@@ -61,7 +62,7 @@ class HwCourse:
 
 
 def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:
-    """Where the rows of each lane stand: they lie side by side."""
+    """Where the rows of each lane begin and end; they stand side by side."""
     if not len(lanes):
         return {}
     starts = np.concatenate([[0], np.flatnonzero(np.diff(lanes)) + 1])
@@ -73,15 +74,17 @@ def _known(value: int) -> int | None:
     return None if value == NULL else int(value)
 
 
-def keep_recent(state: State, outcome: Outcome, before: dict[str, Any], decided: I64) -> None:
-    """Keeps the rows after `decided` (by partition), and of lanes that have any the HW at that time."""
-    recent = [np.ascontiguousarray(state.recent[name]) for name in ("lane", "ts", "hw")]
-    parts = [(recent[0], recent[1], recent[2]), *outcome.hw.parts()]
+def trim_timeline(state: State, results: TermResults, before: dict[str, Any], decided: I64) -> None:
+    """Keeps the rows after `decided` (by partition), and of lanes that have such rows the HW at that time."""
+    recent = [np.ascontiguousarray(state.recent_hws[name]) for name in ("lane", "ts", "hw")]
+    parts = [(recent[0], recent[1], recent[2]), *results.hw.parts()]
     moved, last = state.lanes["carried"] > 0, np.full(state.lanes.count, -1, dtype=np.int64)
     upto, firsts = decided[state.lanes["partition"]], np.cumsum([0, *(len(part[0]) for part in parts)])
     for first, (lane, ts, _) in zip(firsts, parts, strict=False):
-        _mark(first, lane, ts, upto, moved, last)
-    kept = [_asked_for(first, lane, ts, upto, moved, last) for first, (lane, ts, _) in zip(firsts, parts, strict=False)]
+        _mark_moved(first, lane, ts, upto, moved, last)
+    kept = [
+        _rows_to_keep(first, lane, ts, upto, moved, last) for first, (lane, ts, _) in zip(firsts, parts, strict=False)
+    ]
     lane, ts, hw = (np.concatenate([part[k][rows] for part, rows in zip(parts, kept, strict=True)]) for k in range(3))
     base = np.flatnonzero(moved[: len(before["hw"])] & (last[: len(before["hw"])] < 0))
     base = base[before["term_start"][base] != NULL]
@@ -90,14 +93,14 @@ def keep_recent(state: State, outcome: Outcome, before: dict[str, Any], decided:
         np.concatenate([before["term_start"][base], ts]),
         np.concatenate([before["hw"][base], hw]),
     ], axis=1)  # fmt: skip
-    state.recent = Arrays(RECENT)
-    state.recent.grow(len(rows))
-    state.recent.data[: len(rows)] = rows[np.argsort(rows[:, 0], kind="stable")]
+    state.recent_hws = Arrays(RECENT)
+    state.recent_hws.grow(len(rows))
+    state.recent_hws.data[: len(rows)] = rows[np.argsort(rows[:, 0], kind="stable")]
 
 
 @compiled
-def _mark(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> None:
-    """Marks lanes that have rows after `decided` (by lane) as `moved`; the `last` row before of each."""
+def _mark_moved(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> None:
+    """Marks lanes that have rows after `decided` (by lane) as `moved`; writes the `last` row before that of each."""
     for row in range(len(lane)):
         if ts[row] > decided[lane[row]]:
             moved[lane[row]] = True
@@ -106,8 +109,8 @@ def _mark(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bo
 
 
 @compiled
-def _asked_for(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> I64:
-    """Rows after `decided`, and the last one before of each lane that has `moved`."""
+def _rows_to_keep(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> I64:
+    """Rows after `decided`, and the last one before that of each lane that has `moved`."""
     kept, count = np.empty(len(lane), dtype=np.int64), 0
     for row in range(len(lane)):
         if ts[row] > decided[lane[row]] or (moved[lane[row]] and last[lane[row]] == first + row):

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.replication.batch.lane_jobs import LaneJobs, lane_jobs
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.batch.sequencing import Accepted, read_on
+from pipelines.replication.batch.sequencing import advance_series
+from pipelines.replication.batch.watermarks import Watermarks
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Records, records
 from pipelines.replication.compiled.types import I8, I32, I64
@@ -20,7 +22,6 @@ from pipelines.replication.state.state import State
 from pipelines.replication.term.constants import (
     CONSUMED,
     ENDED_FULL,
-    HOLDS,
     HW_FULL,
     JOBS,
     KEEP_FULL,
@@ -33,51 +34,72 @@ from pipelines.replication.term.constants import (
     Marks,
     Stats,
 )
-from pipelines.replication.term.layout import HW_ROWS, NEVER, SYNC_ROWS, TERMS
+from pipelines.replication.term.layout import HW_ROWS, SYNC_ROWS, TERMS
 from pipelines.replication.term.machine import run_lanes
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Per source number: how far it has told, and the largest time believed; per lane: how far everybody has, and
-    how far all have that were heard of."""
-
-    told: I64
-    ceiling: I64
-    everybody: I64
-    heard: I64
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one run of the lanes gave."""
+class TermResults:
+    """What one run of the lanes gives."""
 
     marks: tuple[I64, Marks]
-    """Rows that bear a mark beyond that of being read, and their marks."""
+    """Rows with a mark other than CONSUMED, and their marks."""
     consumed: I8
-    """By row of the micro-batch."""
+    """By row of the micro-batch whether it was read."""
     left: I64
     """Rows on partitions that were not read."""
     follower_hws: tuple[I64, I64, I64]
-    """Rows that tell the HWs of brokers as followers, these HWs, and in which leader epochs."""
-    backs: tuple[I64, I64]
+    """Rows in which brokers report their HWs as followers, these HWs, and the leader epochs."""
+    moved_back: tuple[I64, I64]
     """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
     hw: HwRows
     sync: dict[str, Any]
     ended: dict[str, Any]
+    """Rows of TERMS that are over, by column."""
 
     def marked(self, mark: int) -> I64:
-        """Rows that bear a mark."""
+        """Rows with a mark."""
         rows, marks = self.marks
-        bearing: I64 = rows[(marks & mark) != 0]
-        return bearing
+        found: I64 = rows[(marks & mark) != 0]
+        return found
 
 
-def rules_of(state: State, rules: Rules) -> Records:
+def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, final: bool) -> TermResults:
+    """Reads the rows that may be read; `final` makes all that was reported so far final."""
+    accepted = batch.accepted
+    if not accepted.all_count or accepted.copied.any():
+        flag(accepted.rows[: accepted.bounds[-1]], accepted.dropped | accepted.copied, accepted.gap_before)
+    jobs = lane_jobs(state, batch, watermarks, final)
+    packed, stats, marks = jobs.rows, _empty_stats(batch), np.zeros(len(jobs.rows), dtype=np.uint8)
+    hw, sync, ended = _run_all(state, rules, batch, jobs, stats, marks)
+    consumed = (batch.series >= 0).view(np.int8)
+    all_read = accepted.all_readable and np.count_nonzero(marks) == jobs.row_count
+    if not all_read:
+        consumed = np.zeros(len(batch.series), dtype=np.int8)
+        _mark_consumed(packed, marks, consumed)
+    unled = _read_without_lane(state, batch, consumed, stats)
+    advance_series(accepted, consumed, state.series.data)
+    marked = np.flatnonzero(marks > CONSUMED)
+    by_followers = marked[marks[marked] & OF_FOLLOWER != 0]
+    follower = np.concatenate([by_followers, unled[_kinds(packed[unled]) == CODE["hw"]]])
+    back = marked[marks[marked] & MOVED_BACK != 0]
+    return TermResults(
+        marks=(packed[marked, PACKED.row], marks[marked]),
+        consumed=consumed,
+        left=unled[:0] if all_read else np.flatnonzero((consumed == 0) & (batch.series >= 0)),
+        follower_hws=(
+            packed[follower, PACKED.row], packed[follower, PACKED.more], packed[follower, PACKED.who] >> 32,
+        ),
+        moved_back=(packed[back, PACKED.row], packed[back, PACKED.leader_leo]),
+        stats=stats, hw=hw, sync=sync, ended=ended,
+    )  # fmt: skip
+
+
+def _kernel_rules(state: State, rules: Rules) -> Records:
     """The rules of each cluster as the kernel reads them."""
-    told = records(RULES, len(state.clusters.all))
+    found = records(RULES, len(state.clusters.all))
     for k, (cluster,) in enumerate(state.clusters.all):
         own, fixed = rules.of(str(cluster))
         row = {
@@ -91,12 +113,12 @@ def rules_of(state: State, rules: Rules) -> Records:
             "bits": own.bits,
             "fixed": fixed,
         }
-        told[k] = [row[name] for name in RULES.names]
-    return told
+        found[k] = [row[name] for name in RULES.names]
+    return found
 
 
-def stats_of(batch: Batch) -> Stats:
-    """Empty statistics for every (cluster, broker, minute) of the batch."""
+def _empty_stats(batch: Batch) -> Stats:
+    """Statistics for every (cluster, broker, minute) of the batch, all 0."""
     count = len(batch.stat_keys)
     return Stats(
         events=np.zeros(count, dtype=np.int64),
@@ -107,221 +129,73 @@ def stats_of(batch: Batch) -> Stats:
     )
 
 
-def lane_rows(state: State, accepted: Accepted) -> tuple[I32, I64, I64, int]:
-    """Lanes that have rows, and where their lines stand: (lanes, starts, ends, lines in use).
-
-    A lane told by one source reads that source's lines as they stand; those of several are merged in canonical order
-    into the room behind all others.
-    """
-    lane = state.series["lane"][accepted.series]
-    led = np.flatnonzero(lane >= 0)
-    by_lane = led[np.argsort(lane[led], kind="stable")]
-    lanes, first, size = np.unique(lane[by_lane], return_index=True, return_counts=True)
-    start, end = accepted.start[by_lane[first]], accepted.end[by_lane[first]]
-    at = int(accepted.bounds[-1])
-    for k in np.flatnonzero(size > 1):
-        merged = _merged(state, accepted, by_lane[first[k] : first[k] + size[k]])
-        start[k], end[k] = at, at + len(merged)
-        accepted.lines[start[k] : end[k]] = merged
-        at += len(merged)
-    return lanes.astype(np.int32), start, end, at
-
-
-def _merged(state: State, accepted: Accepted, series: I64) -> Records:
-    """The lines of several series, by the running maximum of time within each source, then source and number; ahead of
-    what waits behind a hole in one of them: its own lines come first."""
-    names = [state.source_names.all[state.series["source"][accepted.series[k]]] for k in series]
-    parts = [accepted.lines[accepted.start[k] : accepted.end[k]] for k in series]
-    clock = np.concatenate([np.maximum.accumulate(part[:, PACKED.ts]) for part in parts])
-    rank = np.repeat([sorted(names).index(name) for name in names], [len(part) for part in parts])
-    together = np.concatenate(parts)
-    order = np.lexsort((together[:, PACKED.seq], rank, clock))
-    waiting = series[accepted.end[series] < accepted.bounds[series + 1]]
-    if len(waiting):
-        order = order[clock[order] < accepted.lines[accepted.end[waiting], PACKED.ts].min()]
-    merged: Records = together[order]
-    return merged
-
-
-def holds_of(state: State, lanes: I32) -> tuple[I64, Records]:
-    """(bounds, HOLDS): when telemetry went missing of the broker of each of these lanes."""
-    if not state.holds:
-        return np.zeros(len(lanes) + 1, dtype=np.int64), records(HOLDS, 0)
-    brokers = list(zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True))
-    lists = [[(ts, int(ts in state.unread.get(key, ()))) for ts in state.holds.get(key, ())] for key in brokers]
-    bounds = np.cumsum([0, *(len(h) for h in lists)], dtype=np.int64)
-    return bounds, np.array([hold for h in lists for hold in h], dtype=np.int64).reshape(-1, len(HOLDS.defaults))
-
-
-def run(
-    state: State, rules: Rules, batch: Batch, bounds: Bounds, final: bool
-) -> Outcome:  # fmt: skip
-    """Reads what may be read; `final` makes everything told so far final."""
-    a = batch.accepted
-    if not a.whole or a.copied.any():
-        flag(a.lines[: a.bounds[-1]], a.dropped | a.copied, a.gap_before)
-    lanes, start, end, used = lane_rows(state, a)
-    lines = a.lines[:used]
-    lanes, start, end = _idle_too(state, bounds, lanes, start, end)
-    home = _homes(state, batch, lanes, start, end)
-    holds_from, hold_times = holds_of(state, lanes)
-    told = np.minimum(np.where(home < 0, -1, bounds.told[home]), _first_unread(state, batch)[lanes])
-    jobs = np.stack([
-        lanes, start, end, told, bounds.everybody[lanes], bounds.heard[lanes],
-        np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
-        np.full(len(lanes), int(final)),
-    ], axis=1).astype(np.int64)  # fmt: skip
-    stats, marks = stats_of(batch), np.zeros(used, dtype=np.uint8)
-    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, lines, stats, marks)
-    consumed = (batch.series >= 0).view(np.int8)
-    whole = a.all_read and np.count_nonzero(marks) == (end - start).sum()
-    if not whole:
-        consumed = np.zeros(len(batch.series), dtype=np.int8)
-        _consume(lines, marks, consumed)
-    unled = _read_unled(state, batch, consumed, stats)
-    read_on(a, consumed, state.series.data)
-    marked = np.flatnonzero(marks > CONSUMED)
-    follower = np.concatenate([marked[marks[marked] & OF_FOLLOWER != 0], unled[_kinds(lines[unled]) == CODE["hw"]]])
-    back = marked[marks[marked] & MOVED_BACK != 0]
-    return Outcome(
-        marks=(lines[marked, PACKED.row], marks[marked]),
-        consumed=consumed,
-        left=unled[:0] if whole else np.flatnonzero((consumed == 0) & (batch.series >= 0)),
-        follower_hws=(
-            lines[follower, PACKED.row], lines[follower, PACKED.more], lines[follower, PACKED.who] >> 32,
-        ),
-        backs=(lines[back, PACKED.row], lines[back, PACKED.leader_leo]),
-        stats=stats, hw=hw, sync=sync, ended=ended,
-    )  # fmt: skip
-
-
 @compiled
-def _consume(P: Records, marks: Marks, consumed: I8) -> None:
+def _mark_consumed(packed: Records, marks: Marks, consumed: I8) -> None:
     for j in range(len(marks)):
         if marks[j] & CONSUMED:
-            consumed[P[j, PACKED.row]] = 1
+            consumed[packed[j, PACKED.row]] = 1
 
 
-def _kinds(lines: Records) -> I64:
-    kinds: I64 = lines[:, PACKED.what] & 0xFF
+def _kinds(packed: Records) -> I64:
+    kinds: I64 = packed[:, PACKED.what] & 0xFF
     return kinds
 
 
-def _first_unread(state: State, batch: Batch) -> I64:
-    """Per lane the time of its first row behind a hole: what comes then is not known, however far others have told."""
-    first = np.full(state.lanes.count, NEVER, dtype=np.int64)
-    series, ts = behind_holes(batch)
-    lane = state.series["lane"][series]
-    np.minimum.at(first, lane[lane >= 0], ts[lane >= 0])
-    return first
-
-
-def behind_holes(batch: Batch) -> tuple[I32, I64]:
-    """(series, time of the first row) of what waits behind a hole in its numbers."""
-    a = batch.accepted
-    waits = a.end < a.bounds[1:]
-    return a.series[waits], a.lines[a.end[waits], PACKED.ts]
-
-
-def not_read(batch: Batch, outcome: Outcome) -> tuple[I32, I64]:
-    """(series, clock) of rows that their lanes have put off: the controller's clock is ahead of their leader's."""
-    a, rows = batch.accepted, outcome.left
-    series, seq = batch.series[rows], batch.told("seq", rows)
-    k = np.searchsorted(a.series, series)
-    hole = a.lines[np.minimum(a.end[k], len(a.lines) - 1), PACKED.seq]
-    within = (a.end[k] == a.bounds[k + 1]) | (seq < hole)
-    return series[within], batch.clocks(rows[within])
-
-
-def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
-    """Reads the lines that no lane reads, but for repeats: they count as events, and their rare ones go to the
-    histories."""
-    a = batch.accepted
-    series = np.flatnonzero(state.series["lane"][a.series] < 0)
-    at = [np.arange(a.start[k], a.end[k]) for k in series]
+def _read_without_lane(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
+    """Reads the packed rows of series without a lane, repeats aside: they count as events, and the rare ones go to the
+    histories. Returns where they stand."""
+    accepted = batch.accepted
+    series = np.flatnonzero(state.series["lane"][accepted.series] < 0)
+    at = [np.arange(accepted.start[k], accepted.end[k]) for k in series]
     read = np.concatenate(at) if at else np.empty(0, dtype=np.int64)
-    rows = a.lines[read, PACKED.row]
+    rows = accepted.rows[read, PACKED.row]
     consumed[rows] = 1
-    counted: I64 = read[a.counts(rows)]
-    np.add.at(stats.events, (a.lines[counted, PACKED.what] >> 16) & STAT, 1)
+    counted: I64 = read[accepted.counts(rows)]
+    np.add.at(stats.events, (accepted.rows[counted, PACKED.what] >> 16) & STAT, 1)
     return counted
 
 
-def _idle_too(state: State, bounds: Bounds, lanes: I32, start: I64, end: I64) -> tuple[I32, I64, I64]:
-    """Adds the lanes without rows that have something to say: carried rows, a deadline passed, a hold."""
-    home = state.lanes["home"]
-    told = np.where(home < 0, -1, bounds.told[home]) if len(bounds.told) else np.full(len(home), -1)
-    wanted = (state.lanes["carried"] > 0) | (state.lanes["deadline"] < told)
-    if state.holds:
-        wanted |= state.lanes["state"] != 0
-    wanted[lanes] = False
-    idle = np.flatnonzero(wanted).astype(np.int32)
-    none = np.zeros(len(idle), dtype=np.int64)
-    return np.concatenate([lanes, idle]), np.concatenate([start, none]), np.concatenate([end, none])
-
-
-def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64) -> I32:
-    """The source that speaks for each lane: that of its last row that counts."""
-    a, home, last = batch.accepted, state.lanes["home"], end - 1
-    if a.copied.any():
-        last = _last_counting(a.lines, start, last)
-    some = last >= start
-    home[lanes[some]] = state.series["source"][batch.series[a.lines[last[some], PACKED.row]]]
-    homes: I32 = home[lanes]
-    return homes
-
-
-@compiled
-def _last_counting(P: Records, start: I64, last: I64) -> I64:
-    """The last line of each lane that is no repeat and no copy, start - 1 where there is none."""
-    found = last.copy()
-    for k in range(len(found)):
-        while found[k] >= start[k] and P[found[k], PACKED.what] & 0x100:
-            found[k] -= 1
-    return found
-
-
 def _run_all(
-    state: State, rules: Rules, batch: Batch, jobs: Records, holds: Records, packed: Records, stats: Stats, marks: Marks
+    state: State, rules: Rules, batch: Batch, jobs: LaneJobs, stats: Stats, marks: Marks
 ) -> tuple[HwRows, dict[str, Any], dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
-    longest = int(np.max(jobs[:, JOBS.at.end] - jobs[:, JOBS.at.start], initial=0))
-    carried = int(state.lanes["carried"].sum())
+    longest = int(np.max(jobs.jobs[:, JOBS.at.end] - jobs.jobs[:, JOBS.at.start], initial=0))
+    pending = int(state.lanes["carried"].sum())
     hw, keep, scratch = (Arrays(HW_ROWS, blank=False) for _ in range(3))
     sync, ended = Arrays(SYNC_ROWS, blank=False), Arrays(TERMS, blank=False)
-    of_one = 3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8
-    scratch.grow(of_one)
-    hw.grow(max(BLOCK, of_one))
-    told = HwRows(state)
-    keep.grow(carried + 3 * longest + 1024)
-    sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs))
+    of_one_lane = 3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8
+    scratch.grow(of_one_lane)
+    hw.grow(max(BLOCK, of_one_lane))
+    final = HwRows(state)
+    keep.grow(pending + 3 * longest + 1024)
+    sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs.jobs))
     ended.grow(longest + 64)
-    leader_rows, assigned_from, assigned = _assigned(state, batch)
-    carry_from = state.carry_from()
-    recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded, state.apart))
+    leader_rows, assigned_from, assigned = _assignments_at_starts(state, batch)
+    pending_from = state.pending_from()
+    recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded_epochs, state.clock_offsets))
     timeline = state.timeline.arrays()._replace(recorded=recorded, apart=apart)
-    rules_told = rules_of(state, rules)
+    kernel_rules = _kernel_rules(state, rules)
     at = np.array([0, 0, 0, 0, 0, 0, -1, 0, 0], dtype=np.int64)  # see run_lanes
     while True:
         run_lanes(
-            jobs, holds, packed, leader_rows, assigned_from, assigned,
+            jobs.jobs, jobs.gap_times, jobs.rows, leader_rows, assigned_from, assigned,
             batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
-            timeline, rules_told, stats, marks,
-            state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
+            timeline, kernel_rules, stats, marks,
+            state.pending_rows.data, pending_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
         )  # fmt: skip
-        if at[0] == len(jobs) or at[5] == HW_FULL:
-            told.take(hw.data[: at[1]])
+        if at[0] == len(jobs.jobs) or at[5] == HW_FULL:
+            final.add(hw.data[: at[1]])
             at[1] = 0
-        if at[0] == len(jobs):
+        if at[0] == len(jobs.jobs):
             break
         _make_room(state, keep, sync, ended, at, longest)
     keep.count = int(at[2])
-    state.carry = _by_lane(state, keep)
-    return told, _first(sync, int(at[3])), _first(ended, int(at[4]))
+    state.pending_rows = _by_lane(keep)
+    return final, _columns(sync, int(at[3])), _columns(ended, int(at[4]))
 
 
 def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
-    """Doubles what was full: an output, or the slots of every lane."""
+    """Doubles what was full: an output, or the replica slots of every lane."""
     if at[5] == SLOTS_FULL:
         if state.replicas.width >= 32:
             raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
@@ -334,7 +208,8 @@ def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: I64,
     full.grow(2 * len(full.data) + 8 * longest)
 
 
-def _first(arrays: Arrays, count: int) -> dict[str, Any]:
+def _columns(arrays: Arrays, count: int) -> dict[str, Any]:
+    """The first `count` rows by column."""
     columns = np.empty((len(arrays.shape.names), count), dtype=np.int64)
     _transpose(arrays.data, columns)
     return dict(zip(arrays.shape.names, columns, strict=True))
@@ -347,18 +222,18 @@ def _transpose(rows: Records, columns: Records) -> None:
             columns[k, row] = rows[row, k]
 
 
-def _by_lane(state: State, keep: Arrays) -> Arrays:
-    """Rows that stay, in the order of their lanes."""
+def _by_lane(keep: Arrays) -> Arrays:
+    """Rows that stay pending, in the order of their lanes."""
     order = np.argsort(keep["lane"], kind="stable")
-    carry = Arrays(HW_ROWS)
-    carry.grow(keep.count)
-    carry.data[: keep.count] = keep.data[order]
-    return carry
+    pending = Arrays(HW_ROWS)
+    pending.grow(keep.count)
+    pending.data[: keep.count] = keep.data[order]
+    return pending
 
 
-def _assigned(state: State, batch: Batch) -> tuple[I64, I64, I32]:
-    """(which rare rows are `leader` rows, bounds, replicas): who was assigned as of each, where told."""
+def _assignments_at_starts(state: State, batch: Batch) -> tuple[I64, I64, I32]:
+    """(which rare rows are `leader` rows, bounds, replicas): the assignment as of each, where known."""
     c, leads = batch.columns, np.flatnonzero(batch.columns.kind == CODE["leader"])
     partition = state.series["partition"][batch.series[batch.rare[leads]]]
-    bounds, replicas = state.assigned.as_of(partition, c.ts[leads])
+    bounds, replicas = state.assignments.as_of(partition, c.ts[leads])
     return leads, bounds, replicas

@@ -19,7 +19,7 @@ I8 = npt.NDArray[np.int8]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
-def frozen(array: Array) -> Array:
-    """The array, read-only: what Arrow lends is, and one type of array means one compiled kernel."""
+def read_only(array: Array) -> Array:
+    """The array, read-only as Arrow's buffers are: one type of array means one compiled kernel."""
     array.flags.writeable = False
     return array

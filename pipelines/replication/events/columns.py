@@ -1,4 +1,4 @@
-"""Events as flat numpy columns: what the kernels read."""
+"""Bronze events as flat numpy columns, the form in which compiled functions read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, frozen
+from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, read_only
 from schemas import replication_events
 
 EVENT_TYPES = (
@@ -17,10 +17,10 @@ EVENT_TYPES = (
 )  # fmt: skip
 CODE = {name: code for code, name in enumerate(EVENT_TYPES)}
 VOID = -1
-"""A row that fills its number and tells nothing: it was quarantined."""
+"""The type of a row that takes up its sequence number and has no other effect: it is in quarantine."""
 
 RARE = np.zeros(len(EVENT_TYPES) + 1, dtype=np.bool_)
-"""Event types that go to a partition's history as notes; the last entry stands for VOID."""
+"""Event types that go to the history of their partition; the last entry stands for VOID."""
 RARE[[CODE[n] for n in ("leader", "follower", "election", "isr", "isr_proposed", "isr_rejected", "truncate")]] = True
 
 
@@ -47,21 +47,22 @@ class Columns(NamedTuple):
     isr_from_whom: I8
 
 
-_WIDE = ("ts", "leo", "hw")
-_NARROW = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "min_isr", "lag_max_ms", "level")
-LATER = tuple(
+_INT64_COLUMNS = ("ts", "leo", "hw")
+_INT32_COLUMNS = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "min_isr", "lag_max_ms", "level")
+ADDED_COLUMNS = tuple(
     replication_events.ARROW.field(name)
     for name in ("repeats", "hw_before", "controller_epoch", "committed", "ts_error_ms")
 )
 """Columns that events written by earlier versions lack."""
 BY_CONTROLLER, BY_METADATA = 1, 2
-"""Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
-_WHOM = pa.array(["controller", "metadata"])
+"""Who reports an ISR other than in an AlterPartition response: the controller, which moves no high watermark by itself,
+or a broker that applied the metadata."""
+_ISR_REPORTERS = pa.array(["controller", "metadata"])
 
 
-def whole(events: pa.Table) -> pa.Table:
-    """The same events with the columns that those written by earlier versions lack."""
-    missing = [field for field in LATER if field.name not in events.column_names]
+def with_all_columns(events: pa.Table) -> pa.Table:
+    """The same events, with nulls in the columns that an earlier version did not write."""
+    missing = [field for field in ADDED_COLUMNS if field.name not in events.column_names]
     if not missing:
         return events
     for field in missing:
@@ -76,8 +77,8 @@ NAMED = ("cluster", "source_id", "event_type", "topic")
 
 
 def with_dictionaries(events: pa.Table) -> pa.Table:
-    """The same events, whole, with their names as dictionaries: each name is hashed once for all who ask."""
-    events = whole(events)
+    """The same events with all columns and the NAMED ones dictionary-encoded, so that each name is hashed once."""
+    events = with_all_columns(events)
     for name in NAMED:
         if not pa.types.is_dictionary(events.schema.field(name).type):
             at = events.schema.get_field_index(name)
@@ -85,36 +86,36 @@ def with_dictionaries(events: pa.Table) -> pa.Table:
     return events
 
 
-def plain(column: pa.ChunkedArray) -> pa.Array:
-    """The column as one contiguous array."""
+def contiguous(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
     if column.num_chunks > 1 and pa.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-def rows_of(events: pa.Table, rows: I64) -> pa.Table:
-    """These rows in this order. Arrow's `take` would first make one chunk of every column."""
+def take_rows(events: pa.Table, rows: I64) -> pa.Table:
+    """These rows in this order, taken batch by batch: Arrow's `take` first makes one chunk of every column."""
     if not len(rows):
         return events.slice(0, 0)
-    rises = bool((rows[1:] >= rows[:-1]).all())
-    order = np.arange(len(rows)) if rises else np.argsort(rows, kind="stable")
+    ascending = bool((rows[1:] >= rows[:-1]).all())
+    order = np.arange(len(rows)) if ascending else np.argsort(rows, kind="stable")
     ordered, parts, begin = rows[order], [], 0
     for batch in events.to_batches():
-        mine = ordered[slice(*np.searchsorted(ordered, [begin, begin + len(batch)]))]
-        if len(mine):
-            parts.append(batch.take(pa.array(mine - begin)))
+        in_batch = ordered[slice(*np.searchsorted(ordered, [begin, begin + len(batch)]))]
+        if len(in_batch):
+            parts.append(batch.take(pa.array(in_batch - begin)))
         begin += len(batch)
     taken = pa.Table.from_batches(parts).unify_dictionaries()
-    if rises:
+    if ascending:
         return taken
-    back = np.empty(len(rows), dtype=np.int64)
-    back[order] = np.arange(len(rows))
-    return taken.take(pa.array(back))
+    original_place = np.empty(len(rows), dtype=np.int64)
+    original_place[order] = np.arange(len(rows))
+    return taken.take(pa.array(original_place))
 
 
-def wide(column: pa.ChunkedArray) -> I64:
-    """A 64-bit integer or timestamp column with nulls as NULL; no copy where nothing is null."""
-    array = plain(column)
+def int64_column(column: pa.ChunkedArray) -> I64:
+    """A 64-bit integer column, or timestamps in microseconds, nulls as NULL; no copy where nothing is null."""
+    array = contiguous(column)
     if pa.types.is_timestamp(array.type):
         array = (
             array.view(pa.int64())
@@ -122,57 +123,57 @@ def wide(column: pa.ChunkedArray) -> I64:
             else array.cast(pa.timestamp("us", "UTC")).view(pa.int64())
         )
     if array.null_count == len(array) and len(array):
-        return frozen(np.full(len(array), NULL, dtype=np.int64))
+        return read_only(np.full(len(array), NULL, dtype=np.int64))
     values: I64 = (array.fill_null(NULL) if array.null_count else array).to_numpy(zero_copy_only=False)
-    return frozen(values)
+    return read_only(values)
 
 
-def narrow(column: pa.ChunkedArray) -> I32:
-    """A 32-bit integer column with nulls as NULL32; no copy where nothing is null."""
-    array = plain(column)
+def int32_column(column: pa.ChunkedArray) -> I32:
+    """A 32-bit integer column, nulls as NULL32; no copy where nothing is null."""
+    array = contiguous(column)
     if array.null_count == len(array) and len(array):
-        return frozen(np.full(len(array), NULL32, dtype=np.int32))
+        return read_only(np.full(len(array), NULL32, dtype=np.int32))
     values: I32 = (array.fill_null(NULL32) if array.null_count else array).to_numpy(zero_copy_only=False)
-    return frozen(values)
+    return read_only(values)
 
 
-def lists(column: pa.ChunkedArray) -> tuple[I32, I32]:
+def list_column(column: pa.ChunkedArray) -> tuple[I32, I32]:
     """A list column as (offsets, values); a null list has the offsets of an empty one."""
-    array = plain(column)
+    array = contiguous(column)
     offsets: I32 = array.offsets.to_numpy()
     values: I32 = array.values.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    return frozen(offsets), frozen(values)
+    return read_only(offsets), read_only(values)
 
 
-def kinds(events: pa.Table) -> I8:
-    """Event types as codes; an unknown one is VOID."""
-    column = plain(events["event_type"])
+def event_kinds(events: pa.Table) -> I8:
+    """The event type of each row as its CODE; an unknown one is VOID."""
+    column = contiguous(events["event_type"])
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = np.array([CODE.get(name, VOID) for name in column.dictionary.to_pylist()] or [VOID], dtype=np.int8)
-    return frozen(codes[column.indices.fill_null(0).to_numpy(zero_copy_only=False)])
+    return read_only(codes[column.indices.fill_null(0).to_numpy(zero_copy_only=False)])
 
 
-def columns(events: pa.Table, topic_id: I32) -> Columns:
-    """The columns of `events` that the kernels read; `topic_id` as numbers."""
-    isr_from, isr_ids = lists(events["isr"])
-    replicas_from, replicas_ids = lists(events["replicas"])
-    kind = kinds(events)
-    read: dict[str, Any] = {name: wide(events[name]) for name in _WIDE}
-    read |= {name: narrow(events[name]) for name in _NARROW}
+def kernel_columns(events: pa.Table, topic_id: I32) -> Columns:
+    """The columns of rare `events` that compiled functions read; `topic_id` holds the numbers of the topic ids."""
+    isr_from, isr_ids = list_column(events["isr"])
+    replicas_from, replicas_ids = list_column(events["replicas"])
+    kind = event_kinds(events)
+    numbers: dict[str, Any] = {name: int64_column(events[name]) for name in _INT64_COLUMNS}
+    numbers |= {name: int32_column(events[name]) for name in _INT32_COLUMNS}
     return Columns(
-        **read, kind=kind, broker=narrow(events["broker_id"]), topic_id=frozen(topic_id),
+        **numbers, kind=kind, broker=int32_column(events["broker_id"]), topic_id=read_only(topic_id),
         isr_from=isr_from, isr_ids=isr_ids, replicas_from=replicas_from, replicas_ids=replicas_ids,
-        isr_from_whom=_from_whom(events, kind),
+        isr_from_whom=_isr_reporters(events, kind),
     )  # fmt: skip
 
 
-def _from_whom(events: pa.Table, kind: I8) -> I8:
-    """BY_CONTROLLER, BY_METADATA, or 0 for an `isr` row that tells an AlterPartition answer, and for all others."""
-    whom = np.zeros(len(kind), dtype=np.int8)
+def _isr_reporters(events: pa.Table, kind: I8) -> I8:
+    """BY_CONTROLLER or BY_METADATA; 0 for an `isr` row of an AlterPartition response, and for all other types."""
+    reporters = np.zeros(len(kind), dtype=np.int8)
     rows = np.flatnonzero(kind == CODE["isr"])
     if len(rows):
         detail = events["detail"].take(pa.array(rows))
-        found = pc.fill_null(pc.index_in(detail, value_set=_WHOM), -1).to_numpy(zero_copy_only=False)
-        whom[rows] = found + BY_CONTROLLER
-    return frozen(whom)
+        found = pc.fill_null(pc.index_in(detail, value_set=_ISR_REPORTERS), -1).to_numpy(zero_copy_only=False)
+        reporters[rows] = found + BY_CONTROLLER
+    return read_only(reporters)

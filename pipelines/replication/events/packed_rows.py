@@ -1,7 +1,7 @@
-"""Events as lines: what every row needs in one cache line, those of a series side by side and in order.
+"""Events as packed rows: what every step needs of a row in one cache line, the rows of a series side by side, in order.
 
-Columns are read as they stand and whole lines written: to read columns in another order than theirs would miss the
-cache once per column and row.
+Columns are read in their own order and whole cache lines written. To read columns in the order of the series would
+miss the cache once per column and row.
 """
 
 from __future__ import annotations
@@ -14,45 +14,48 @@ import numpy.typing as npt
 from pipelines.replication.compiled.decorators import compiled, hot, kernel
 from pipelines.replication.compiled.records import Arrays, Records, shape
 from pipelines.replication.compiled.streaming_stores import write_line
-from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, frozen
+from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, read_only
 from pipelines.replication.events.columns import CODE, RARE
-from pipelines.replication.events.row_slices import Bits, Piece
+from pipelines.replication.events.row_slices import Bits, RowSlice
 
-LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
-PACKED = LINE.at
-"""In the order in which `pack` writes them. `what` is repeats << 44 | statistics row << 16 | level << 10 | hole before
-<< 9 | dropped << 8 | event type, `who` leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the
-HW of an `hw` row, whose `leo` is the leader id and whose `leader_leo` the HW before, the broker epoch of a `fetch`, and
-of a rare row its place among them."""
+PACKED_ROW = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
+PACKED = PACKED_ROW.at
+"""In the order in which `pack` writes them.
+
+`what`: repeats << 44 | statistics row << 16 | level << 10 | gap before << 9 | dropped << 8 | event type.
+`who`: leader epoch << 32 | replica id. `row`: the row of the micro-batch.
+`more`: the broker epoch of a `fetch`; of a rare row its place among them; of an `hw` row the HW, and there `leo` is the
+leader id and `leader_leo` the HW before.
+"""
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
-SERIAL = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
-"""What a micro-batch holds of a series: rows, least and largest number, largest time, and whether each number follows
-the one before, some are missing or told twice, or some come after larger ones."""
-OF = SERIAL.at
+SERIES_TALLY = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
+"""What a micro-batch holds of a series: number of rows, smallest and largest sequence number, largest time, and the
+order: each number FOLLOWS the one before; some are missing or repeated (RISES); some come after larger ones (FALLS)."""
+TALLY = SERIES_TALLY.at
 MOST_REPEATS = (1 << 19) - 1
-"""What `what` has room for: many more than a minute holds."""
+"""The largest count of repeated fetches that `what` has room for, far more than a minute holds."""
 _FETCH, _HW = CODE["fetch"], CODE["hw"]
 
 
 @kernel
-def tally(series: I32, seq: I64, ts: I64, G: Records) -> None:
-    """Adds rows to what is known of their series; those of series -1 count nowhere."""
+def tally(series: I32, seq: I64, ts: I64, tallies: Records) -> None:
+    """Adds rows to the tally of their series; those of series -1 count nowhere."""
     for row in range(len(series)):
         if series[row] < 0:
             continue
         s = np.uint32(series[row])
-        number, last = seq[row], G[s, OF.last]
-        if number != last + 1 and G[s, OF.count] > 0:
-            G[s, OF.order] = max(G[s, OF.order], RISES if number >= last else FALLS)
-        G[s, OF.count] += 1
-        G[s, OF.first] = min(G[s, OF.first], number)
-        G[s, OF.last] = max(last, number)
-        G[s, OF.latest] = max(G[s, OF.latest], ts[row])
+        number, last = seq[row], tallies[s, TALLY.last]
+        if number != last + 1 and tallies[s, TALLY.count] > 0:
+            tallies[s, TALLY.order] = max(tallies[s, TALLY.order], RISES if number >= last else FALLS)
+        tallies[s, TALLY.count] += 1
+        tallies[s, TALLY.first] = min(tallies[s, TALLY.first], number)
+        tallies[s, TALLY.last] = max(last, number)
+        tallies[s, TALLY.latest] = max(tallies[s, TALLY.latest], ts[row])
 
 
-class Fields(NamedTuple):
-    """The columns of one piece that its lines hold, and which values of theirs are not null."""
+class SliceColumns(NamedTuple):
+    """The columns of one slice that go into its packed rows, and which of their values are not null."""
 
     series: I32
     kind: I8
@@ -61,60 +64,60 @@ class Fields(NamedTuple):
     seq: I64
     level: I32
     epoch: I32
-    epoch_told: Bits
+    epoch_valid: Bits
     replica: I32
-    replica_told: Bits
+    replica_valid: Bits
     leader: I32
-    leader_told: Bits
+    leader_valid: Bits
     leo: I64
-    leo_told: Bits
+    leo_valid: Bits
     leader_leo: I64
-    leader_leo_told: Bits
+    leader_leo_valid: Bits
     hw: I64
-    hw_told: Bits
+    hw_valid: Bits
     broker_epoch: I64
-    broker_epoch_told: Bits
+    broker_epoch_valid: Bits
     hw_before: I64
-    hw_before_told: Bits
+    hw_before_valid: Bits
     repeats: I32
-    repeats_told: Bits
-    """Without a value where no row of the piece has one."""
+    repeats_valid: Bits
+    """Empty where no row of the slice has a value."""
 
     @classmethod
-    def of(cls, piece: Piece, series: I32, kind: I8, stat: I32) -> Fields:
-        """`series`, `kind` and `stat` are those of the whole micro-batch."""
-        rows, some = piece.rows, piece.columns["repeats"].null_count < len(piece)
+    def from_slice(cls, rows: RowSlice, series: I32, kind: I8, stat: I32) -> SliceColumns:
+        """`series`, `kind` and `stat` (the statistics row) are those of the whole micro-batch."""
+        at, any_repeats = rows.rows, rows.columns["repeats"].null_count < len(rows)
         return cls(
-            series=frozen(series[rows]), kind=frozen(kind[rows]), stat=frozen(stat[rows]),
-            ts=piece.wide("ts"), seq=piece.wide("seq"), level=piece.narrow("level"),
-            epoch=piece.narrow("leader_epoch"), epoch_told=piece.valid("leader_epoch"),
-            replica=piece.narrow("replica_id"), replica_told=piece.valid("replica_id"),
-            leader=piece.narrow("leader_id"), leader_told=piece.valid("leader_id"),
-            leo=piece.wide("leo"), leo_told=piece.valid("leo"),
-            leader_leo=piece.wide("leader_leo"), leader_leo_told=piece.valid("leader_leo"),
-            hw=piece.wide("hw"), hw_told=piece.valid("hw"),
-            broker_epoch=piece.wide("broker_epoch"), broker_epoch_told=piece.valid("broker_epoch"),
-            hw_before=piece.wide("hw_before"), hw_before_told=piece.valid("hw_before"),
-            repeats=piece.narrow("repeats"), repeats_told=piece.valid("repeats")[: len(piece) if some else 0],
+            series=read_only(series[at]), kind=read_only(kind[at]), stat=read_only(stat[at]),
+            ts=rows.int64("ts"), seq=rows.int64("seq"), level=rows.int32("level"),
+            epoch=rows.int32("leader_epoch"), epoch_valid=rows.valid("leader_epoch"),
+            replica=rows.int32("replica_id"), replica_valid=rows.valid("replica_id"),
+            leader=rows.int32("leader_id"), leader_valid=rows.valid("leader_id"),
+            leo=rows.int64("leo"), leo_valid=rows.valid("leo"),
+            leader_leo=rows.int64("leader_leo"), leader_leo_valid=rows.valid("leader_leo"),
+            hw=rows.int64("hw"), hw_valid=rows.valid("hw"),
+            broker_epoch=rows.int64("broker_epoch"), broker_epoch_valid=rows.valid("broker_epoch"),
+            hw_before=rows.int64("hw_before"), hw_before_valid=rows.valid("hw_before"),
+            repeats=rows.int32("repeats"), repeats_valid=rows.valid("repeats")[: len(rows) if any_repeats else 0],
         )  # fmt: skip
 
 
-class Packing:
-    """Where the next line of each series goes.
+class PackingPlan:
+    """Where the next packed row of each series goes.
 
-    Numbers that fall, but of which none is missing, say themselves where their lines go: sources that are read in
-    turns, or written by several hands, come so. Should one turn out to be told twice, `spoiled` says so and all is
-    to be packed again `as_they_come`, to be sorted then.
+    Sources that are read in turns, or written by several writers, deliver sequence numbers that fall although none is
+    missing. Such a number gives the place of its row by itself, without a sort. Should a number come twice, `spoiled`
+    is set, and all rows are to be packed again with `in_arrival_order`, and sorted.
     """
 
-    def __init__(self, groups: Arrays, as_they_come: bool = False) -> None:
-        size, first = groups["count"], groups["first"]
+    def __init__(self, tallies: Arrays, in_arrival_order: bool = False) -> None:
+        size, first = tallies["count"], tallies["first"]
         self.series = np.flatnonzero(size).astype(np.int32)
         self.bounds: I64 = np.concatenate([[0], np.cumsum(size[self.series])])
-        told_once = size == groups["last"] - first + 1
-        self.by_number = (groups["order"] == FALLS) & told_once & (not as_they_come)
-        self.in_order = (groups["order"] == FOLLOWS) | self.by_number
-        """By number of the series: no number of it is missing between its first and its last, or told twice."""
+        none_missing = size == tallies["last"] - first + 1
+        self.by_number = (tallies["order"] == FALLS) & none_missing & (not in_arrival_order)
+        self.in_order = (tallies["order"] == FOLLOWS) | self.by_number
+        """By series: none of its numbers is missing between the first and the last, or repeated."""
         self.place = np.zeros(len(size), dtype=np.int64)
         self.place[self.series] = self.bounds[:-1] - np.where(self.by_number, first, 0)[self.series]
         self.filled = np.zeros(int(self.bounds[-1]) if self.by_number.any() else 0, dtype=np.bool_)
@@ -122,74 +125,74 @@ class Packing:
 
     @property
     def unsorted(self) -> I64:
-        """Which of `series` stand as they came, and out of order."""
+        """Which of `series` stand in the order of arrival, which is not that of their numbers."""
         return np.flatnonzero(~self.in_order[self.series])
 
 
 @hot
-def _told_or(null: int, value: int, told: Bits, row: int) -> int:
-    """A value, or what stands for null. By a mask: of a choice LLVM makes a jump, over the read of the value, that
-    nobody can foretell."""
-    mask = (np.int64(told[row >> 3]) << np.int64(63 - (row & 7))) >> np.int64(63)
+def _value_or(null: int, value: int, valid: Bits, row: int) -> int:
+    """A value, or `null` where it is not valid. By a mask: LLVM compiles a conditional to a jump around the read of
+    the value, and that jump cannot be predicted."""
+    mask = (np.int64(valid[row >> 3]) << np.int64(63 - (row & 7))) >> np.int64(63)
     return int((value & mask) | (null & ~mask))
 
 
 @kernel
 def pack(
-    F: Fields, first: int, place: I64, by_number: npt.NDArray[np.bool_], filled: npt.NDArray[np.bool_], rare: int,
-    P: Records,
+    columns: SliceColumns, first: int, place: I64, by_number: npt.NDArray[np.bool_], filled: npt.NDArray[np.bool_],
+    rare: int, packed: Records,
 ) -> tuple[int, bool]:  # fmt: skip
-    """Writes the lines of a piece that begins at row `first`; (rare rows so far, whether a number came twice)."""
-    spoiled, repeated = False, len(F.repeats_told) > 0
-    for i in range(len(F.series)):
-        s = F.series[i]
+    """(rare rows so far, whether a number came twice): packs the rows of a slice that begins at row `first`."""
+    spoiled, any_repeats = False, len(columns.repeats_valid) > 0
+    for i in range(len(columns.series)):
+        s = columns.series[i]
         if s < 0:
             continue
         j = place[s]
         if by_number[s]:
-            j += F.seq[i]
+            j += columns.seq[i]
             spoiled |= filled[j]
             filled[j] = True
         else:
             place[s] = j + 1
-        byte, bit, k = i >> 3, i & 7, F.kind[i]
-        leader_leo, replica = F.leader_leo[i], F.replica[i]  # read, told or not: no branch to foretell
-        offset = _told_or(NULL, F.leo[i], F.leo_told, i)
-        more = F.broker_epoch[i] if (F.broker_epoch_told[byte] >> bit) & 1 else NULL
-        if k == _HW:
-            offset = F.leader[i] if (F.leader_told[byte] >> bit) & 1 else NULL32
-            more = F.hw[i] if (F.hw_told[byte] >> bit) & 1 else NULL
-            leader_leo = F.hw_before[i] if (F.hw_before_told[byte] >> bit) & 1 else NULL
-        elif RARE[k]:
+        byte, bit, kind = i >> 3, i & 7, columns.kind[i]
+        leader_leo, replica = columns.leader_leo[i], columns.replica[i]  # read, valid or not: no branch to predict
+        offset = _value_or(NULL, columns.leo[i], columns.leo_valid, i)
+        more = columns.broker_epoch[i] if (columns.broker_epoch_valid[byte] >> bit) & 1 else NULL
+        if kind == _HW:
+            offset = columns.leader[i] if (columns.leader_valid[byte] >> bit) & 1 else NULL32
+            more = columns.hw[i] if (columns.hw_valid[byte] >> bit) & 1 else NULL
+            leader_leo = columns.hw_before[i] if (columns.hw_before_valid[byte] >> bit) & 1 else NULL
+        elif RARE[kind]:
             more = rare
             rare += 1
-        who = replica if (F.replica_told[byte] >> bit) & 1 else NULL32
-        of = F.epoch[i] if (F.epoch_told[byte] >> bit) & 1 else NULL32
-        what = (np.int64(F.stat[i]) << 16) | ((np.int64(F.level[i]) & 3) << 10) | (np.int64(k) & 0xFF)
-        if repeated and k == _FETCH and (F.repeats_told[byte] >> bit) & 1:
-            what |= np.int64(min(max(F.repeats[i], 0), MOST_REPEATS)) << 44
-        whose = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
-        if k != _HW:
-            leader_leo = leader_leo if (F.leader_leo_told[byte] >> bit) & 1 else NULL
-        write_line(P, j, F.ts[i], F.seq[i], what, whose, offset, leader_leo, more, first + i)
+        replica = replica if (columns.replica_valid[byte] >> bit) & 1 else NULL32
+        epoch = columns.epoch[i] if (columns.epoch_valid[byte] >> bit) & 1 else NULL32
+        what = (np.int64(columns.stat[i]) << 16) | ((np.int64(columns.level[i]) & 3) << 10) | (np.int64(kind) & 0xFF)
+        if any_repeats and kind == _FETCH and (columns.repeats_valid[byte] >> bit) & 1:
+            what |= np.int64(min(max(columns.repeats[i], 0), MOST_REPEATS)) << 44
+        who = (np.int64(epoch) << 32) | (np.int64(replica) & 0xFFFFFFFF)
+        if kind != _HW:
+            leader_leo = leader_leo if (columns.leader_leo_valid[byte] >> bit) & 1 else NULL
+        write_line(packed, j, columns.ts[i], columns.seq[i], what, who, offset, leader_leo, more, first + i)
     return rare, spoiled
 
 
 @compiled
-def sort_segments(P: Records, bounds: I64, unsorted: I64) -> None:
-    """Puts these series into the order of their numbers, where they are not yet."""
+def sort_series(packed: Records, bounds: I64, unsorted: I64) -> None:
+    """Sorts the rows of these series by their numbers, where they are not in order."""
     for k in unsorted:
         start, end = bounds[k], bounds[k + 1]
         for j in range(start + 1, end):
-            if P[j, PACKED.seq] < P[j - 1, PACKED.seq]:
-                lines = P[start:end].copy()
-                P[start:end] = lines[np.argsort(lines[:, PACKED.seq], kind="mergesort")]
+            if packed[j, PACKED.seq] < packed[j - 1, PACKED.seq]:
+                rows = packed[start:end].copy()
+                packed[start:end] = rows[np.argsort(rows[:, PACKED.seq], kind="mergesort")]
                 break
 
 
 @compiled
-def flag(P: Records, dropped: I8, gap_before: I8) -> None:
-    """Marks the lines of rows that are dropped, or have a hole before them."""
-    for j in range(len(P)):
-        row = P[j, PACKED.row]
-        P[j, PACKED.what] |= (np.int64(gap_before[row]) << 9) | (np.int64(dropped[row]) << 8)
+def flag(packed: Records, dropped: I8, gap_before: I8) -> None:
+    """Marks the rows that are dropped, and those with a gap before them."""
+    for j in range(len(packed)):
+        row = packed[j, PACKED.row]
+        packed[j, PACKED.what] |= (np.int64(gap_before[row]) << 9) | (np.int64(dropped[row]) << 8)

@@ -1,4 +1,4 @@
-"""Which bucket an event belongs to: a fixed hash, the same on every machine and in every run."""
+"""Which bucket an event belongs to, by a fixed hash that is the same on every machine and in every run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 def assign(events: pa.Table, buckets: int) -> np.ndarray:
     """Bucket of each event (int32, one per row); -1 for broker-wide rows, which every bucket gets.
 
-    Partitions of one topic go to successive buckets, so that each topic spreads evenly.
+    The partitions of a topic go to successive buckets, so that each topic spreads evenly.
     """
     clusters, cluster_of = _encoded(events["cluster"])
     topics, topic_of = _encoded(events["topic"])
-    # Unsigned and of 32 bits: what is divided per row.
+    # Unsigned 32-bit numbers: the division of every row is the cost here.
     start = np.array([[_number(cluster, topic) % buckets for topic in topics] for cluster in clusters], np.uint32)
     partition = pc.fill_null(events["partition"], -1).cast(pa.int32()).to_numpy()
     first = start[0].take(topic_of) if len(clusters) == 1 else start[cluster_of, topic_of]
@@ -27,13 +27,13 @@ def assign(events: pa.Table, buckets: int) -> np.ndarray:
 
 
 def owner(source_id: str, buckets: int) -> int:
-    """The bucket that speaks for a source's broker-wide series."""
+    """The one bucket that emits rows about a source's broker-wide series."""
     return _number(source_id) % buckets
 
 
 @lru_cache(maxsize=1 << 16)
 def _number(*names: str) -> int:
-    """62 bits that stand for these names."""
+    """A 62-bit hash of these names."""
     digest = blake2b(b"\0".join(name.encode() for name in names), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2
 

@@ -19,61 +19,62 @@ from schemas import partition_health
 LANE, SLOT = LANES.at, REPLICAS.at
 
 Members = tuple[list[int] | None, list[int] | None, list[int] | None, list[int]]
-"""ISR, assigned replicas, those of them outside the ISR, and nobody."""
+"""The ISR, the assigned replicas, those of them outside the ISR, and an empty list."""
 
 
-def health(state: State, told: Any) -> pa.Table:
-    """One row per partition; `told` is, per source number, how far it has told (microseconds)."""
+def health(state: State, low_watermarks: Any) -> pa.Table:
+    """One row per partition; `low_watermarks` are those of the sources by number, in microseconds."""
     count = state.partition_keys.count
     if not count:
         return partition_health.ARROW.empty_table()
-    p, keys = state.partitions, state.partition_keys.keys
+    registered, keys = state.partitions, state.partition_keys.keys
     last = _last_lanes(state)
     leads = state.lanes["state"][last] != IDLE if state.lanes.count else np.zeros(count, dtype=np.bool_)
     led = (last >= 0) & leads & (state.lanes["deposed"][last] == 0 if state.lanes.count else False)
-    lane, known, of = np.where(led, last, -1), last >= 0, np.maximum(last, 0)
+    lane, known, place = np.where(led, last, -1), last >= 0, np.maximum(last, 0)
     lanes = state.lanes if state.lanes.count else None
     topic = (keys >> 32).astype(np.int64)
 
-    def col(name: str, default: int, where: Any = led) -> Any:
-        return np.where(where, lanes[name][of], default) if lanes is not None else np.full(count, default)
+    def of_lane(name: str, default: int, where: Any = led) -> Any:
+        return np.where(where, lanes[name][place], default) if lanes is not None else np.full(count, default)
 
-    isr, assigned = col("isr", 0), col("assigned", 0)
-    hw, leo, stalled = col("hw", NULL, known), col("leader_leo", NULL, known), col("stalled_since", NULL)
-    home = col("home", -1)
-    now = np.where(home < 0, NULL, told[home]) if len(told) else np.full(count, NULL)
-    sizes = np.bitwise_count(isr.astype(np.int64)), np.bitwise_count(assigned.astype(np.int64))
-    topic_ids = np.where(p["topic_id"] >= 0, p["topic_id"], col("topic_id", -1))
-    leader = np.where(p["leader_id"] != NULL32, p["leader_id"], col("broker", NULL32))
+    isr, assigned = of_lane("isr", 0), of_lane("assigned", 0)
+    hw, leo = of_lane("hw", NULL, known), of_lane("leader_leo", NULL, known)
+    stalled, home = of_lane("stalled_since", NULL), of_lane("home", -1)
+    now = np.where(home < 0, NULL, low_watermarks[home]) if len(low_watermarks) else np.full(count, NULL)
+    isr_size, assigned_size = np.bitwise_count(isr.astype(np.int64)), np.bitwise_count(assigned.astype(np.int64))
+    topic_ids = np.where(registered["topic_id"] >= 0, registered["topic_id"], of_lane("topic_id", -1))
+    leader = np.where(registered["leader_id"] != NULL32, registered["leader_id"], of_lane("broker", NULL32))
     offline = leader == -1
-    masks = _replica_masks(state, lane)
-    with_isr = led & (col("isr_known", 0) == 1)
-    absent = _absent_members(state, np.flatnonzero(~with_isr))
-    unled = {partition: found for partition, found in absent.items() if not led[partition]}
+    out_of_sync, slowest, lag = _replica_masks(state, lane)
+    with_isr = led & (of_lane("isr_known", 0) == 1)
+    by_history = _members_by_history(state, np.flatnonzero(~with_isr))
+    unled = {partition: found for partition, found in by_history.items() if not led[partition]}
+    under_min_isr = np.where(with_isr, of_lane("frozen", 0) == 1, offline)
     made = {
         "cluster": _named(topic, [str(t[0]) for t in state.topics.all]),
         "topic": _named(topic, [str(t[1]) for t in state.topics.all]),
         "topic_id": _named(topic_ids, [str(t[0]) for t in state.topic_ids.all]),
         "partition": pa.array((keys & 0xFFFFFFFF).astype(np.int32)),
         "leader_id": ints(leader),
-        "leader_epoch": ints(np.maximum(p["leader_epoch"], col("leader_epoch", NULL32))),
-        "partition_epoch": ints(np.maximum(p["partition_epoch"], col("partition_epoch", NULL32))),
+        "leader_epoch": ints(np.maximum(registered["leader_epoch"], of_lane("leader_epoch", NULL32))),
+        "partition_epoch": ints(np.maximum(registered["partition_epoch"], of_lane("partition_epoch", NULL32))),
         "hw": bigints(hw.astype(np.int64)),
         "leader_leo": bigints(leo.astype(np.int64)),
-        "ar": _lists(state, assigned, of, absent, 1),
-        "isr": _lists(state, isr, of, absent, 0),
-        "osr": _lists(state, assigned & ~isr, of, absent, 2),
-        "out_of_sync": _lists(state, masks[0], of, unled, 3),
-        "holding_replicas": _lists(state, np.where(leo > hw, masks[1], 0), of, unled, 3),
-        "under_replicated": _under_replicated(sizes[0] < sizes[1], absent),
-        "under_min_isr": pa.array(np.where(with_isr, col("frozen", 0) == 1, offline), mask=~with_isr & ~offline),
+        "ar": _lists(state, assigned, place, by_history, 1),
+        "isr": _lists(state, isr, place, by_history, 0),
+        "osr": _lists(state, assigned & ~isr, place, by_history, 2),
+        "out_of_sync": _lists(state, out_of_sync, place, unled, 3),
+        "holding_replicas": _lists(state, np.where(leo > hw, slowest, 0), place, unled, 3),
+        "under_replicated": _under_replicated(isr_size < assigned_size, by_history),
+        "under_min_isr": pa.array(under_min_isr, mask=~with_isr & ~offline),
         "offline": pa.array(offline, mask=leader == NULL32),
-        "lag_records": pa.array(masks[2], mask=~led),
+        "lag_records": pa.array(lag, mask=~led),
         "stalled_ms": pa.array(
             np.where(stalled == NULL, 0, (now - stalled) // 1000), mask=(~led) | (now == NULL)
         ),
-        "last_event_ts": times(_last_told(state)),
-        "level": ints(col("level", NULL32, known)),
+        "last_event_ts": times(_last_event_ts(state)),
+        "level": ints(of_lane("level", NULL32, known)),
     }  # fmt: skip
     schema = partition_health.ARROW
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
@@ -86,7 +87,7 @@ def _named(numbers: Any, names: list[str]) -> pa.Array:
 
 
 def _last_lanes(state: State) -> Any:
-    """Per partition the lane whose term started last, -1 where nobody was seen leading: it may lead still."""
+    """Per partition the lane whose term started last, -1 where no broker was seen leading."""
     lane_of = np.full(state.partition_keys.count, -1, dtype=np.int64)
     begun = np.flatnonzero(state.lanes["term_start"] != NULL)
     order = begun[np.argsort(state.lanes["term_start"][begun], kind="stable")]
@@ -94,7 +95,7 @@ def _last_lanes(state: State) -> Any:
     return lane_of
 
 
-def _last_told(state: State) -> Any:
+def _last_event_ts(state: State) -> Any:
     """The time of the last event read of each partition."""
     last = np.full(state.partition_keys.count, NULL, dtype=np.int64)
     np.maximum.at(last, state.series["partition"], state.series["last_ts"])
@@ -102,63 +103,65 @@ def _last_told(state: State) -> Any:
 
 
 def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:
-    """Per partition: replicas out of sync, replicas at the smallest LEO of the ISR, the largest lag."""
+    """Per partition: the replicas out of sync, those of the ISR at its smallest LEO, and the largest lag in records."""
     masks = np.zeros((3, len(lane)), dtype=np.int64)
     if state.lanes.count:
-        _weigh(lane, state.lanes.data, state.replicas.data, state.replicas.width, masks)
+        _write_replica_masks(lane, state.lanes.data, state.replicas.data, state.replicas.width, masks)
     return masks[0], masks[1], masks[2]
 
 
 @compiled
-def _weigh(lane: I64, L: Records, R: Records, width: int, masks: Records) -> None:
+def _write_replica_masks(lane: I64, lanes: Records, replicas: Records, width: int, masks: Records) -> None:
     for partition in range(len(lane)):
         n = lane[partition]
         if n < 0:
             continue
-        least, isr, assigned, end = NEVER, L[n, LANE.isr], L[n, LANE.assigned], L[n, LANE.leader_leo]
+        least, isr, assigned = NEVER, lanes[n, LANE.isr], lanes[n, LANE.assigned]
+        leader_leo = lanes[n, LANE.leader_leo]
         for k in range(width):
             if (isr >> k) & 1:
-                least = min(least, R[n * width + k, SLOT.leo])
+                least = min(least, replicas[n * width + k, SLOT.leo])
         for k in range(width):
             at = n * width + k
-            if (isr >> k) & 1 and R[at, SLOT.leo] == least:
+            if (isr >> k) & 1 and replicas[at, SLOT.leo] == least:
                 masks[1, partition] |= 1 << k
-            if (assigned >> k) & 1 or R[at, SLOT.leo] >= 0:
-                if R[at, SLOT.sync] == OUT_OF_SYNC:
+            if (assigned >> k) & 1 or replicas[at, SLOT.leo] >= 0:
+                if replicas[at, SLOT.sync] == OUT_OF_SYNC:
                     masks[0, partition] |= 1 << k
-                if end != NULL:
-                    masks[2, partition] = max(masks[2, partition], end - max(R[at, SLOT.leo], 0))
+                if leader_leo != NULL:
+                    masks[2, partition] = max(masks[2, partition], leader_leo - max(replicas[at, SLOT.leo], 0))
 
 
-def _under_replicated(led: Any, absent: Mapping[int, Members]) -> pa.Array:
-    """Whether fewer are in sync than assigned: `led`, where a lane knows its ISR; else by the history, if it does."""
-    if not absent:
-        return pa.array(led)
-    values = led.tolist()
-    for partition, (isr, assigned, *_) in absent.items():
+def _under_replicated(by_lane: Any, by_history: Mapping[int, Members]) -> pa.Array:
+    """Whether fewer replicas are in sync than assigned; null where that is not known."""
+    if not by_history:
+        return pa.array(by_lane)
+    values = by_lane.tolist()
+    for partition, (isr, assigned, *_) in by_history.items():
         values[partition] = None if isr is None or assigned is None else len(isr) < len(assigned)
     return pa.array(values, pa.bool_())
 
 
-def _absent_members(state: State, partitions: Any) -> dict[int, Members]:
-    """The members of partitions of which no lane knows the ISR, as their history has them; None where it does not."""
+def _members_by_history(state: State, partitions: Any) -> dict[int, Members]:
+    """The members of partitions of which no lane knows the ISR, as their history has them; None where it has none."""
     found: dict[int, Members] = {}
     for partition in partitions:
-        present = state.history(int(partition)).present
-        isr = None if present.isr is None else sorted(present.isr)
-        assigned = None if present.replicas is None else sorted(present.replicas)
+        registration = state.history(int(partition)).registration
+        isr = None if registration.isr is None else sorted(registration.isr)
+        assigned = None if registration.replicas is None else sorted(registration.replicas)
         osr = None if isr is None or assigned is None else [r for r in assigned if r not in isr]
         found[int(partition)] = (isr, assigned, osr, [])
     return found
 
 
-def _lists(state: State, masks: Any, lanes: Any, absent: Mapping[int, Members], which: int) -> pa.Array:
+def _lists(state: State, masks: Any, lanes: Any, by_history: Mapping[int, Members], which: int) -> pa.Array:
+    """Lists of replicas by lane, or by history where it has them; `which` of its Members."""
     if not state.lanes.count:
-        return pa.array([absent[k][which] for k in range(len(masks))], pa.list_(pa.int32()))
+        return pa.array([by_history[k][which] for k in range(len(masks))], pa.list_(pa.int32()))
     made = members(state, masks.astype(np.int64), lanes.astype(np.int64))
-    if not absent:
+    if not by_history:
         return made
     rows = made.to_pylist()
-    for partition, lists in absent.items():
+    for partition, lists in by_history.items():
         rows[partition] = lists[which]
     return pa.array(rows, pa.list_(pa.int32()))

@@ -31,11 +31,11 @@ SCHEMAS: dict[str, pa.Schema] = {
 }
 
 EMPTY = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
-"""Each table without rows: to make one of 27 columns takes as long as to reconstruct a thousand events."""
+"""Each table without rows. To make one of 27 columns takes as long as to reconstruct a thousand events."""
 
 
 def table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """The columns that a schema names, as it has them. (A cast that changes nothing is a call all the same.)"""
+    """The columns of a schema, cast to its types; a cast that changes nothing is left out, as it is not free."""
     made = ((columns[field.name], field.type) for field in schema)
     return pa.table([column if column.type == kind else column.cast(kind) for column, kind in made], schema=schema)
 

@@ -1,4 +1,4 @@
-"""What is told about whole brokers and configurations, as of any time: states of brokers, min ISR, lag."""
+"""Broker states, configurations and Kafka versions as of any time, from broker-wide events."""
 
 from __future__ import annotations
 
@@ -13,79 +13,81 @@ from pipelines.replication.compiled.records import Records, Shape
 from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.term.constants import BROKERS, CONFIGS, VERSIONS_TOLD
-from pipelines.replication.term.constants import Timeline as Arrays
+from pipelines.replication.term.constants import Timeline as KernelTimeline
 from pipelines.replication.term.layout import APART, RECORDED
 
-State = tuple[int, str, int | None, str, int, int]
-"""(ts, detail, broker epoch) of a broker, and the row that told it: source id, source epoch, source seq."""
+BrokerState = tuple[int, str, int | None, str, int, int]
+"""(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
 Config = tuple[int, int | None, int | None, int]
-"""(ts, min ISR, lag max in ms, number of the topic id or -1)"""
+"""(ts, min.insync.replicas, replica.lag.time.max.ms, number of the topic id or -1)"""
 Version = tuple[int, int, int]
-"""(ts, what a broker told of the rules it follows, see versions.Told, and that)"""
+"""(ts, what the broker reported of the rules it follows, see kafka_versions, and its value)"""
 CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 REPLAY_US = 10_000_000
-"""A controller that starts again tells old states anew, in one go from the registration of their broker on."""
+"""A restarted controller reports old states again, within this time of the registration that it replays first."""
 
 
 @dataclass
 class Timeline:
-    """Entries by cluster number; `arrays` is the same for the kernel."""
+    """Entries by (cluster number, broker or topic number), in time order; `arrays` gives the same to the kernel."""
 
-    brokers: dict[tuple[int, int], list[State]] = field(default_factory=dict)
+    brokers: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict)
     configs: dict[tuple[int, int], list[Config]] = field(default_factory=dict)
     versions: dict[tuple[int, int], list[Version]] = field(default_factory=dict)
-    _states: dict[tuple[int, int], list[State]] = field(default_factory=dict, repr=False)
-    _arrays: Arrays | None = field(default=None, repr=False)
+    _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
+    _arrays: KernelTimeline | None = field(default=None, repr=False)
 
-    def tell_broker(
-        self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None, told_by: tuple[str, int, int]
+    def record_broker_state(
+        self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None, reported_by: tuple[str, int, int]
     ) -> None:
-        """One state of one broker, as row `told_by` (source id, source epoch, source seq) has it."""
-        told = self.brokers.setdefault((cluster, broker), [])
-        row = (ts, detail, epoch, *told_by)
-        if row not in told:
-            told.append(row)
+        """Adds a state of a broker; `reported_by` is the row: source id, source epoch, source seq."""
+        states = self.brokers.setdefault((cluster, broker), [])
+        row = (ts, detail, epoch, *reported_by)
+        if row not in states:
+            states.append(row)
             self._states.pop((cluster, broker), None)
             self._arrays = None
 
-    def tell_config(
+    def record_config(
         self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None, topic_id: int = -1
     ) -> None:
-        """A setting of a topic, or of the whole cluster (CLUSTER_WIDE)."""
+        """Adds a setting of a topic, or of the whole cluster (CLUSTER_WIDE)."""
         entries = self.configs.setdefault((cluster, topic), [])
         entry = (ts, min_isr, lag_max_ms, topic_id)
         if entry not in entries:
             insort(entries, entry, key=lambda e: (e[0], e[1] or -1, e[2] or -1, e[3]))
             self._arrays = None
 
-    def tell_version(self, cluster: int, broker: int, ts: int, told: int, value: int) -> None:
-        """What a broker tells of the version that it runs from a time on."""
+    def record_version(self, cluster: int, broker: int, ts: int, reported: int, value: int) -> None:
+        """Adds what a broker reports of its version from `ts` on; see kafka_versions for `reported` and `value`."""
         entries = self.versions.setdefault((cluster, broker), [])
-        if (ts, told, value) not in entries:
-            insort(entries, (ts, told, value))
+        if (ts, reported, value) not in entries:
+            insort(entries, (ts, reported, value))
             self._arrays = None
 
-    def broker_states(self, cluster: int, broker: int, as_of: int) -> list[State]:
-        """States told of a broker up to a time."""
+    def broker_states(self, cluster: int, broker: int, as_of: int) -> list[BrokerState]:
+        """The states of a broker up to a time."""
         return [s for s in self._all_states((cluster, broker)) if s[0] <= as_of]
 
-    def _all_states(self, key: tuple[int, int]) -> list[State]:
+    def _all_states(self, key: tuple[int, int]) -> list[BrokerState]:
         if key not in self._states:
-            self._states[key] = _each_once(self.brokers.get(key, []))
+            self._states[key] = _without_replays(self.brokers.get(key, []))
         return self._states[key]
 
     def started_between(self, cluster: int, broker: int, after: int, until: int) -> bool:
-        """Whether a broker told the version of its software in (after, until], as it does when it starts."""
+        """Whether a broker reported the version of its software, as it does on every start, in (after, until]."""
         return any(
-            after < ts <= until and told == OF_SOFTWARE for ts, told, _ in self.versions.get((cluster, broker), [])
+            after < ts <= until and reported == OF_SOFTWARE
+            for ts, reported, _ in self.versions.get((cluster, broker), [])
         )
 
-    def min_isr(self, cluster: int, topic: int, as_of: int, told: int | None, rule: int) -> int:
-        """In force for a topic: its own setting, else what its leader told, else the cluster's, else the rule."""
+    def min_isr(self, cluster: int, topic: int, as_of: int, by_leader: int | None, rule: int) -> int:
+        """min.insync.replicas of a topic: its own setting, else what its leader reported, else the cluster's, else the
+        rule's."""
         own = self._min_isr((cluster, topic), as_of)
         if own is None:
-            own = self._min_isr((cluster, CLUSTER_WIDE), as_of) if told is None else told
+            own = self._min_isr((cluster, CLUSTER_WIDE), as_of) if by_leader is None else by_leader
         return rule if own is None else own
 
     def _min_isr(self, key: tuple[int, int], as_of: int) -> int | None:
@@ -94,59 +96,69 @@ class Timeline:
             return None
         return next((e[1] for e in reversed(entries) if e[0] <= as_of and e[1] is not None), None)
 
-    def arrays(self) -> Arrays:
-        """Sorted arrays for as-of look-ups in the kernel."""
+    def arrays(self) -> KernelTimeline:
+        """Arrays sorted by (key, ts) for as-of look-ups in the kernel."""
         if self._arrays is None:
             self._arrays = self._build()
         return self._arrays
 
-    def _build(self) -> Arrays:
-        brokers = []
-        for c, b in self.brokers:
-            states = self._all_states((c, b))
-            started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
-            key, last = (c << 32) | (b & 0xFFFFFFFF), None
-            for ts, detail, epoch, *_ in states:
-                if detail == LOG_DIR_OFFLINE:  # the broker goes on serving what lies in its other directories
-                    if last is not None:
-                        _, told, serving, known, since, _ = last
-                        brokers.append((key, ts, serving, known, told if since == NULL else since, 1))
-                    continue
-                since = started.get(-1 if epoch is None else epoch, NULL)
-                last = key, ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0
-                brokers.append(last)
-        brokers.sort(key=lambda e: (e[0], e[1]))
-        configs = []
-        for (c, t), entries in self.configs.items():
-            before: dict[int, tuple[int, int]] = {}
-            for ts, told_min, told_lag, topic_id in entries:
-                min_isr, lag = before.get(topic_id, (NULL32, NULL))
-                min_isr = min_isr if told_min is None else told_min
-                lag = lag if told_lag is None else told_lag * MS
-                before[topic_id] = min_isr, lag
-                configs.append(((c << 32) | (t & 0xFFFFFFFF), ts, min_isr, lag, topic_id))
-        configs.sort(key=lambda e: (e[0], e[1]))
-        versions = [
-            ((c << 32) | (b & 0xFFFFFFFF), *entry) for (c, b), entries in self.versions.items() for entry in entries
-        ]
-        return Arrays(
-            _records(BROKERS, brokers), _records(CONFIGS, configs), _records(VERSIONS_TOLD, sorted(versions)),
-            _records(RECORDED, []), _records(APART, []),
+    def _build(self) -> KernelTimeline:
+        versions = [(_key(place), *entry) for place, entries in self.versions.items() for entry in entries]
+        return KernelTimeline(
+            _records(BROKERS, self._broker_rows()), _records(CONFIGS, self._config_rows()),
+            _records(VERSIONS_TOLD, sorted(versions)), _records(RECORDED, []), _records(APART, []),
         )  # fmt: skip
 
+    def _broker_rows(self) -> list[tuple[int, ...]]:
+        """Rows of BROKERS: a state holds until the next, a failed log directory included."""
+        rows = []
+        for place in self.brokers:
+            states = self._all_states(place)
+            started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
+            last = None
+            for ts, detail, epoch, *_ in states:
+                if detail == LOG_DIR_OFFLINE:  # the broker goes on serving from its other directories
+                    if last is not None:
+                        _, state_ts, serving, incarnation, since, _ = last
+                        rows.append((_key(place), ts, serving, incarnation, state_ts if since == NULL else since, 1))
+                    continue
+                since = started.get(-1 if epoch is None else epoch, NULL)
+                last = _key(place), ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0
+                rows.append(last)
+        return sorted(rows, key=lambda e: (e[0], e[1]))
 
-def _each_once(rows: list[State]) -> list[State]:
-    """The states of a broker in time order, each happening once, at the earliest time told; in one instant in the order
-    of the numbers of the source that told them.
+    def _config_rows(self) -> list[tuple[int, ...]]:
+        """Rows of CONFIGS: each has both settings, carried on from the entry before."""
+        rows = []
+        for place, entries in self.configs.items():
+            before: dict[int, tuple[int, int]] = {}
+            for ts, new_min_isr, new_lag, topic_id in entries:
+                min_isr, lag = before.get(topic_id, (NULL32, NULL))
+                min_isr = min_isr if new_min_isr is None else new_min_isr
+                lag = lag if new_lag is None else new_lag * MS
+                before[topic_id] = min_isr, lag
+                rows.append((_key(place), ts, min_isr, lag, topic_id))
+        return sorted(rows, key=lambda e: (e[0], e[1]))
 
-    A broker may be fenced and let in again several times in one incarnation: a source tells a state again when it
-    told another one in between, unless it replays from the registration on.
+
+def _key(place: tuple[int, int]) -> int:
+    """The key of kernel rows: cluster << 32 | broker or topic."""
+    cluster, number = place
+    return (cluster << 32) | (number & 0xFFFFFFFF)
+
+
+def _without_replays(rows: list[BrokerState]) -> list[BrokerState]:
+    """The states of a broker in time order, each once, at the earliest time reported for it.
+
+    States of one instant are in the order of their source's sequence numbers. A broker may be fenced and unfenced
+    several times in one incarnation: a source that reports a state again after another one reports a new change, unless
+    it replays the incarnation from its registration on.
     """
     found: dict[tuple[int | None, str, int], tuple[int, tuple[str, int, int]]] = {}
-    told: dict[tuple[str, int], _Telling] = {}
+    replays: dict[tuple[str, int], _Replay] = {}
     for ts, detail, epoch, source, *number in sorted(rows, key=lambda row: (row[3:], row[:2])):
-        place = ts if epoch is None else told.setdefault((source, epoch), _Telling()).place(ts, detail)
-        key = (epoch, detail, place)
+        occurrence = ts if epoch is None else replays.setdefault((source, epoch), _Replay()).occurrence(ts, detail)
+        key = (epoch, detail, occurrence)
         row = ts, (source, number[0], number[1])
         found[key] = min(row, found.get(key, row))
     states = [(ts, detail, epoch, *row) for (epoch, detail, _), (ts, row) in found.items()]
@@ -154,16 +166,16 @@ def _each_once(rows: list[State]) -> list[State]:
 
 
 @dataclass
-class _Telling:
-    """How far a source is with what it tells of one incarnation of a broker."""
+class _Replay:
+    """Counts the states of one broker incarnation as one source reports them, through replays from the start."""
 
     counts: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
     last: str = ""
     replays_until: int | None = None
 
-    def place(self, ts: int, detail: str) -> int:
-        """Which one of its states of this name it tells."""
+    def occurrence(self, ts: int, detail: str) -> int:
+        """Which state of this name in the incarnation the row reports: 1 for the first, 2 for the next one."""
         if detail == "started":
             again = bool(self.last)
             self.counts, self.last, self.replays_until = Counter(), detail, ts + REPLAY_US if again else None
@@ -176,5 +188,5 @@ class _Telling:
         return self.counts[detail]
 
 
-def _records(of: Shape, rows: Sequence[tuple[int, ...]]) -> Records:
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(of.defaults))
+def _records(layout: Shape, rows: Sequence[tuple[int, ...]]) -> Records:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(layout.defaults))

@@ -1,4 +1,4 @@
-"""What a history is made of, and its bytes: compact JSON, fields in their order, by their type annotations."""
+"""Base classes of what a partition's history consists of, and its bytes: compact JSON arrays of the fields in order."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ T = TypeVar("T")
 _encoder, _versioned = Encoder(), Decoder(tuple[int, Raw])
 
 
-class Kept(Struct, array_like=True, gc=False):
-    """A part of what is kept between micro-batches. None of them holds what holds it: the garbage collector, which
-    would walk through all of them again and again, leaves them alone."""
+class Persisted(Struct, array_like=True, gc=False):
+    """State kept between micro-batches. The ORDER of the fields is the format; their names are free.
+
+    These objects form no reference cycles, so the garbage collector need not walk through them again and again.
+    """
 
 
-class Fixed(Struct, array_like=True, gc=False, frozen=True):
-    """Such a part that never changes."""
+class PersistedFrozen(Struct, array_like=True, gc=False, frozen=True):
+    """State kept between micro-batches that never changes."""
 
 
 def encode(value: object, version: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Histories as the bytes that a snapshot has of them: nobody decodes one that is not asked for."""
+"""Histories as the bytes that a snapshot has of them: one that no event touches is never decoded."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.types import I64
 
-PACKED = pa.schema([("partition", pa.int32()), ("history", pa.binary())])
+ENCODED = pa.schema([("partition", pa.int32()), ("history", pa.binary())])
 
 
-class Packed:
-    """Bytes by partition number; whoever asks for some takes them out."""
+class EncodedHistories:
+    """Bytes by partition number; `take` removes those it returns."""
 
     def __init__(self, histories: pa.Table | None = None) -> None:
-        self._rows = (PACKED.empty_table() if histories is None else histories).combine_chunks()
+        self._rows = (ENCODED.empty_table() if histories is None else histories).combine_chunks()
         numbers = self._rows["partition"].to_numpy().astype(np.int64)
         self._order: I64 = np.argsort(numbers, kind="stable")
         self._sorted: I64 = numbers[self._order]
-        self._here = np.ones(len(numbers), dtype=np.bool_)
+        self._present = np.ones(len(numbers), dtype=np.bool_)
 
     def take(self, partition: int) -> bytes | None:
-        """The bytes of a partition, which are here no longer; None where there are none."""
+        """Removes and returns the bytes of a partition; None where there are none."""
         place = int(np.searchsorted(self._sorted, partition))
-        if place == len(self._sorted) or self._sorted[place] != partition or not self._here[self._order[place]]:
+        if place == len(self._sorted) or self._sorted[place] != partition or not self._present[self._order[place]]:
             return None
         row = int(self._order[place])
-        self._here[row] = False
+        self._present[row] = False
         blob: bytes = self._rows["history"][row].as_py()
         return blob
 
     def table(self, others: Mapping[int, bytes]) -> pa.Table:
-        """What nobody has taken, and `others`, as a snapshot keeps them."""
-        more = pa.table([pa.array(others.keys(), pa.int32()), pa.array(others.values(), pa.binary())], schema=PACKED)
-        left = self._rows if self._here.all() else self._rows.filter(pa.array(self._here))
+        """The histories that were not taken, followed by `others`, for a snapshot."""
+        more = pa.table([pa.array(others.keys(), pa.int32()), pa.array(others.values(), pa.binary())], schema=ENCODED)
+        left = self._rows if self._present.all() else self._rows.filter(pa.array(self._present))
         return pa.concat_tables([left, more]).combine_chunks()

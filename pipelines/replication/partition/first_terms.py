@@ -1,7 +1,7 @@
-"""Partitions of which nothing rare was told but the start of their first term: columns instead of histories.
+"""Partitions with a single rare event, the start of their first term: rows of a table instead of histories.
 
 Most partitions of a cluster begin so, all at once, and stay so for long. Such a history is a function of that one
-start: it is made when something else is told of its partition.
+start, and is made when another event of its partition arrives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I64
-from pipelines.replication.partition.events import EVENT_COLUMNS, Context, note_of, told
+from pipelines.replication.partition.events import EVENT_COLUMNS, TermLookup, partition_event, rows_as_dicts
 from pipelines.replication.partition.history import PartitionHistory
 from schemas import replication_events
 
@@ -29,10 +29,10 @@ STARTS = pa.schema([
 
 
 class FirstTerms:
-    """The starts, by partition number; whoever asks for a history takes its start out."""
+    """The starts by partition number; `take` removes those whose histories it makes."""
 
     def __init__(self, starts: pa.Table | None = None) -> None:
-        self._starts = STARTS.empty_table() if starts is None else _whole(starts)
+        self._starts = STARTS.empty_table() if starts is None else _with_all_columns(starts)
         self._row: dict[int, int] = {}
         self._due = self._starts["due"].to_numpy().copy()
         self._decided = self._starts["decided"].to_numpy(zero_copy_only=False).copy()
@@ -43,11 +43,11 @@ class FirstTerms:
         self._row.update(zip(numbers, range(first, first + len(numbers)), strict=True))
 
     def add(self, partitions: I64, events: pa.Table, due: I64) -> None:
-        """Starts of these partitions, a row of `events` each."""
+        """Adds the starts of these partitions, a row of `events` each."""
         known = self._starts.num_rows
-        made = [pa.array(partitions), pa.array(due), pa.array(np.zeros(len(due), dtype=np.bool_))]
-        made += [events[name].cast(STARTS.field(name).type) for name in EVENT_COLUMNS]
-        self._starts = pa.concat_tables([self._starts, pa.table(made, schema=STARTS)])
+        columns = [pa.array(partitions), pa.array(due), pa.array(np.zeros(len(due), dtype=np.bool_))]
+        columns += [events[name].cast(STARTS.field(name).type) for name in EVENT_COLUMNS]
+        self._starts = pa.concat_tables([self._starts, pa.table(columns, schema=STARTS)])
         self._due = np.concatenate([self._due, due])
         self._decided = np.concatenate([self._decided, np.zeros(len(due), dtype=np.bool_)])
         self._index(known)
@@ -58,36 +58,36 @@ class FirstTerms:
         return rows, self._starts["number"].to_numpy()[rows], self._due[rows]
 
     def decide(self, rows: I64) -> None:
-        """Nothing came before these: there is nothing to measure them against."""
+        """Marks starts as decided: nothing came before them to measure them against."""
         self._decided[rows] = True
 
     def take(self, numbers: Iterable[int], place: Callable[[int], tuple[str, str, int]]) -> dict[int, PartitionHistory]:
-        """The histories of these partitions as far as their start is here, which it is no longer."""
-        mine = [n for n in numbers if n in self._row]
-        rows = [self._row.pop(n) for n in mine]
-        starts = told(self._starts.take(pa.array(rows, pa.int64()))) if rows else []
-        made = (self._history(row, start, place(n)) for n, row, start in zip(mine, rows, starts, strict=True))
-        return dict(zip(mine, made, strict=True))
+        """Removes the starts of these partitions, where there are some, and returns their histories."""
+        present = [n for n in numbers if n in self._row]
+        rows = [self._row.pop(n) for n in present]
+        starts = rows_as_dicts(self._starts.take(pa.array(rows, pa.int64()))) if rows else []
+        made = (self._history(row, start, place(n)) for n, row, start in zip(present, rows, starts, strict=True))
+        return dict(zip(present, made, strict=True))
 
     def _history(self, row: int, start: dict[str, Any], place: tuple[str, str, int]) -> PartitionHistory:
-        note, due = note_of(start), int(self._due[row])
-        history, alone = PartitionHistory(*place), cast(Context, _Alone(due - note.ts))
-        history.apply(note, alone)
+        event, due = partition_event(start), int(self._due[row])
+        history, lookup = PartitionHistory(*place), cast(TermLookup, _FirstStartLookup(due - event.ts))
+        history.apply(event, lookup)
         if self._decided[row]:
-            history.settle(due + 1, alone)
+            history.settle(due + 1, lookup)
         self._decided[row] = True
         return history
 
     def table(self) -> pa.Table:
-        """The starts that nobody has taken."""
+        """The starts that were not taken, for a snapshot."""
         starts = self._starts.set_column(STARTS.get_field_index("decided"), "decided", pa.array(self._decided))
         if len(self._row) == starts.num_rows:
             return starts
         return starts.filter(pc.is_in(starts["number"], pa.array(self._row, pa.int64())))
 
 
-def _whole(starts: pa.Table) -> pa.Table:
-    """The same starts with the columns that those kept by earlier versions lack."""
+def _with_all_columns(starts: pa.Table) -> pa.Table:
+    """The same starts with the columns that earlier versions did not keep."""
     for field in STARTS:
         if field.name not in starts.column_names:
             starts = starts.append_column(field, pa.nulls(len(starts), field.type))
@@ -95,8 +95,8 @@ def _whole(starts: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class _Alone:
-    """What a first start asks of its surroundings: the race window and nothing else."""
+class _FirstStartLookup:
+    """The TermLookup of a first start, which asks for the race window and nothing else."""
 
     race_window_us: int
 

@@ -1,4 +1,4 @@
-"""What happened to one partition across its leaders, through the deletion and creation anew of its topic."""
+"""The history of one partition across its leaders, and across deletion and recreation of its topic."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from msgspec import field
 
 from pipelines.replication.compiled.progress import NoProgress
 from pipelines.replication.partition import codec
-from pipelines.replication.partition.codec import Kept
-from pipelines.replication.partition.events import Context, Note, TermSeen
+from pipelines.replication.partition.codec import Persisted
+from pipelines.replication.partition.decisions import FOREVER
+from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
-from pipelines.replication.partition.registration import Present
+from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.terms import Term, Terms
-from pipelines.replication.partition.topic_history import EVER, TopicHistory
-from pipelines.replication.partition.topic_ids import UNTOLD_US, TopicIdentity
-
-__all__ = ["Context", "Note", "PartitionHistory", "Present", "TermSeen"]
+from pipelines.replication.partition.topic_history import TopicHistory
+from pipelines.replication.partition.topic_ids import CONFIRMATION_US, TopicIdentity
 
 VERSION = 4
-DECIDED_AGAIN = 16
-"""So often a decision may leave another one that is not due later: a topic that is adopted brings its rows along."""
+MOST_DECISIONS_AT_ONCE = 16
+"""The most decisions in a row of which none is due later than the one before: an adopted topic brings its rows
+along."""
 
 
-class PartitionHistory(Kept):
-    """Consumes notes in canonical order, hands each to the topic it is about, and tells what they come to.
+class PartitionHistory(Persisted):
+    """Takes events in canonical order, hands each to the topic it is about, and gathers the rows published.
 
-    `settle(upto)` takes the decisions due before `upto`; every note up to a decision's time must have been applied
-    ahead of it. So the rows do not depend on how the notes are cut, only on their order.
+    `settle(upto)` takes the decisions due before `upto`; every event up to a decision's time must have been applied
+    before. So the rows do not depend on how the events are cut, only on their order.
     """
 
     cluster: str
     topic: str
     partition: int
     topics: list[TopicHistory] = field(default_factory=list)
-    """The last one exists; the others are deleted, and until they close brokers with clocks behind tell of them."""
+    """The last one exists; the others are deleted, and stay until no broker with a clock behind can report of them."""
     identity: TopicIdentity = field(default_factory=TopicIdentity)
     now: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.topics = self.topics or [self._fresh()]
+        self.topics = self.topics or [self._new_topic()]
 
     @property
-    def present(self) -> Present:
-        return self.topics[-1].present
+    def registration(self) -> PartitionRegistration:
+        return self.topics[-1].registration
 
     @property
     def isr(self) -> IsrHistory:
@@ -56,45 +56,45 @@ class PartitionHistory(Kept):
     def terms(self) -> Terms:
         return self.topics[-1].terms
 
-    def apply(self, note: Note, context: Context) -> None:
-        """Takes in one note; `settle(its time)` comes first."""
-        self.now = max(self.now, note.ts)
-        about = self._deleted(note.topic_id)
-        if about is None:
-            belongs = self.identity.belongs(note, self.present)
+    def apply(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """Applies one event; `settle(its time)` comes before."""
+        self.now = max(self.now, event.ts)
+        topic = self._deleted_topic(event.topic_id)
+        if topic is None:
+            belongs = self.identity.belongs(event, self.registration)
             if belongs is None:
-                self._recreate(note, context)
-            about = None if belongs is False else self.topics[-1]
-        if about is not None:
-            about.apply(note, context)
-            self._gather(about)
+                self._recreate(event, lookup)
+            topic = None if belongs is False else self.topics[-1]
+        if topic is not None:
+            topic.apply(event, lookup)
+            self._gather(topic)
 
-    def settle(self, upto: int, context: Context) -> int | None:
-        """Decides everything due before `upto`; the earliest time at which something waits then."""
-        decided, again = -1, 0
+    def settle(self, upto: int, lookup: TermLookup) -> int | None:
+        """Takes the decisions due before `upto`; returns when the next one is due."""
+        decided, repeated = -1, 0
         while (due := self.due()) is not None and due < upto:
-            again = again + 1 if due <= decided else 0
-            if again > DECIDED_AGAIN:
+            repeated = repeated + 1 if due <= decided else 0
+            if repeated > MOST_DECISIONS_AT_ONCE:
                 newest = self.terms.terms[-1].epoch if self.terms.terms else None
                 place = (self.cluster, self.topic, self.partition)
                 raise NoProgress.at(place, f"epoch {newest}", f"what falls due at {due} us")
-            self._decide(due, context)
+            self._decide(due, lookup)
             decided = max(due, decided)
         return due
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
-        if len(self.topics) == 1 and not self.identity.candidates:  # a topic closes when another has come
+        if len(self.topics) == 1 and not self.identity.candidates:  # a topic closes only when another replaced it
             return self.topics[0].due()
-        waiting = [self.identity.due(), *(t.due() for t in self.topics), *(t.closes for t in self.topics)]
+        waiting = [self.identity.due(), *(t.due() for t in self.topics), *(t.closes_at for t in self.topics)]
         return min((w for w in waiting if w is not None), default=None)
 
     def outlived(self) -> Iterator[Term]:
-        """Terms judged to be over whose leaders may not have heard of it."""
+        """Terms judged to be over whose leaders may not know it yet."""
         for topic in self.topics:
             folded = topic.terms.folded_term
             for term in [folded, *topic.terms.terms] if folded else topic.terms.terms:
-                if term.seen is not None and term.start is not None and not term.over:
+                if term.summary is not None and term.start_ts is not None and not term.over:
                     yield term
 
     def zombie_rise(self, term: Term, hw: int, ts: int) -> None:
@@ -102,15 +102,15 @@ class PartitionHistory(Kept):
         self.now = max(self.now, ts)
         for topic in self.topics:
             if term is topic.terms.folded_term or any(term is t for t in topic.terms.terms):
-                topic.rise(term, hw, ts)
+                topic.zombie_rise(term, hw, ts)
 
     def take_isr_changes(self) -> list[dict[str, Any]]:
-        """New rows of `silver/isr_changes`."""
+        """Removes and returns the new rows of `silver/isr_changes`."""
         rows, self.changes = self.changes, []
         return rows
 
     def take_regressions(self) -> list[dict[str, Any]]:
-        """New rows of `silver/hw_regressions`."""
+        """Removes and returns the new rows of `silver/hw_regressions`."""
         rows, self.regressions = self.regressions, []
         return rows
 
@@ -122,42 +122,42 @@ class PartitionHistory(Kept):
         """The history that `to_bytes` wrote. Raises ValueError naming an unknown version."""
         return codec.decode(cls, blob, VERSION)
 
-    def _fresh(self) -> TopicHistory:
+    def _new_topic(self) -> TopicHistory:
         return TopicHistory(self.cluster, self.topic, self.partition)
 
-    def _deleted(self, topic_id: str | None) -> TopicHistory | None:
+    def _deleted_topic(self, topic_id: str | None) -> TopicHistory | None:
         """The deleted topic of this id, while it is not closed."""
         if topic_id is None or len(self.topics) == 1:
             return None
-        return next((t for t in self.topics[:-1] if t.present.topic_id == topic_id), None)
+        return next((t for t in self.topics[:-1] if t.registration.topic_id == topic_id), None)
 
-    def _recreate(self, note: Note, context: Context) -> None:
-        """Begins the history of a topic in the place of another."""
-        old, new = self.topics[-1], self._fresh()
-        waiting = self.identity.adopt(note, old.present.topic_id)
-        new.recreated(old, note, context)
-        old.isr.deleted, old.closes = True, note.ts + UNTOLD_US
+    def _recreate(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """Begins the history of a new topic in the place of the present one."""
+        old, new = self.topics[-1], self._new_topic()
+        waiting = self.identity.adopt(event, old.registration.topic_id)
+        new.begin_after(old, event, lookup)
+        old.isr.deleted, old.closes_at = True, event.ts + CONFIRMATION_US
         self.topics.append(new)
         for candidate in waiting:
-            new.apply(candidate, context)
+            new.apply(candidate, lookup)
         self._gather(new)
 
-    def _decide(self, at: int, context: Context) -> None:
+    def _decide(self, at: int, lookup: TermLookup) -> None:
         """Takes every decision due at `at`."""
         adopted = self.identity.adopted(at)
         if adopted is not None:
-            return self._recreate(adopted, context)
+            return self._recreate(adopted, lookup)
         for topic in list(self.topics):
-            if topic.closes is not None and topic.closes <= at:
-                topic.decide(EVER, at, context)
+            if topic.closes_at is not None and topic.closes_at <= at:
+                topic.decide(FOREVER, at, lookup)
                 self.topics.remove(topic)
-            elif (topic.due() or EVER) <= at:
-                topic.decide(at, at, context)
+            elif (topic.due() or FOREVER) <= at:
+                topic.decide(at, at, lookup)
             self._gather(topic)
         return None
 
     def _gather(self, topic: TopicHistory) -> None:
-        """Rows in the order in which they were decided."""
+        """Moves a topic's rows here, in the order in which they were decided."""
         self.changes += topic.changes
         self.regressions += topic.regressions
         topic.changes, topic.regressions = [], []

@@ -1,4 +1,4 @@
-"""Rows of `silver/isr_changes` and `silver/hw_regressions` in their place."""
+"""Rows of `silver/isr_changes` and `silver/hw_regressions` with the columns that say where."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.replication.partition.loss import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where, under which leader and at what telemetry level."""
+    """The partition of a row, under which leader, and the telemetry level."""
 
     cluster: str
     topic: str
@@ -30,7 +30,7 @@ _COLUMNS = tuple(field.name for field in fields(Place))
 def regression(
     place: Place, verdict: Verdict, name: str, ts: int, replica_id: int | None = None, revision: int = 1
 ) -> dict[str, Any]:
-    """One row of `silver/hw_regressions`; `name` is the finding's own within its partition, ts in microseconds."""
+    """One row of `silver/hw_regressions`; `name` identifies the finding within its partition, ts in microseconds."""
     return {
         **place.columns(),
         **verdict.row(),

@@ -1,97 +1,122 @@
-"""What a broker's start, as leader or follower, tells of the last term it took part in before."""
+"""The HW with which a broker starts is the one it had stored: it belongs to the last term that the broker took part in.
+
+A broker checkpoints its HWs (replication-offset-checkpoint) and starts with them, as leader or as follower.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from msgspec.structs import replace
 
-from pipelines.replication.partition.events import Context, Note
+from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
-from pipelines.replication.partition.terms import STORED_BY, Mark, Owed, Standing, Term, Terms
-from pipelines.replication.partition.topic_ids import UNTOLD_US
+from pipelines.replication.partition.terms import (
+    STORED_BY,
+    BrokerPosition,
+    CommittedMark,
+    PendingHw,
+    Term,
+    TermKey,
+    Terms,
+)
+from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 
 
-def credit(
-    note: Note, terms: Terms, isr: IsrHistory, replicas: tuple[int, ...] | None, context: Context
-) -> tuple[int, int] | None:
-    """Counts the HW of a start for the last term its broker took part in, (epoch, ordinal), which is returned.
+@dataclass(frozen=True)
+class StoredHw:
+    """A HW that a broker reports as it starts; `by` names the witness in words, see CommittedMark for the others."""
 
-    A follower that starts again as it started before has taken in nothing since.
+    broker_id: int
+    hw: int
+    by: str
+    behind_gap: bool = False
+    unreported_epoch: int | None = None
+
+
+def attribute_stored_hw(
+    event: PartitionEvent, terms: Terms, isr: IsrHistory, replicas: tuple[int, ...] | None, lookup: TermLookup
+) -> TermKey | None:
+    """Counts the HW of a start for the last term its broker took part in, and returns that term.
+
+    A follower that starts again with the log and HW of its last start has replicated nothing since.
     """
-    standing = terms.standings.get(note.broker_id)
-    if standing is not None and not standing.led and standing.same(note):
-        return standing.anchor
-    if standing is not None and not standing.led and note.hw is not None and terms.untold(standing.epoch):
-        moved = standing.cut or standing.leo != note.leo
-        due = note.ts + UNTOLD_US
-        terms.owed.append(Owed(standing.epoch, note.broker_id, note.hw, moved, due, standing.anchor))
-        return (standing.epoch, 0) if moved else standing.anchor
-    part = terms.last_part(note, isr.added_under(standing.epoch) if standing else frozenset(), context)
-    term, told, by = terms.at(part), note.hw, f"{STORED_BY}{note.broker_id}"
-    if term is not None and standing is not None and standing.led and note.leo is not None:
-        term.returned = max(note.leo, term.returned or 0)
-        started_again = _started_since(term, note, context)
-        if started_again and alone(terms, term, isr, replicas, note.ts, context):
-            told, by = max(note.leo, note.hw or 0), "former leader alone in the ISR"
-    if told is not None:
-        _store(terms, part, note.broker_id, told, by, _behind_gap(standing, note, context))
-    return part
+    position = terms.positions.get(event.broker_id)
+    if position is not None and not position.led and position.starts_unchanged(event):
+        return position.last_term
+    if position is not None and not position.led and event.hw is not None and terms.may_still_start(position.epoch):
+        moved = position.truncated or position.leo != event.leo
+        due = event.ts + CONFIRMATION_US
+        pending = PendingHw(position.epoch, event.broker_id, event.hw, moved, due, position.last_term)
+        terms.pending_hws.append(pending)
+        return (position.epoch, 0) if moved else position.last_term
+    joined = isr.added_under(position.epoch) if position else frozenset()
+    key = terms.last_participated(event, joined, lookup)
+    term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
+    if term is not None and position is not None and position.led and event.leo is not None:
+        term.returned_leo = max(event.leo, term.returned_leo or 0)
+        restarted = _may_have_restarted(term, event, lookup)
+        if restarted and sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
+            hw, by = max(event.leo, event.hw or 0), "former leader alone in the ISR"
+    if hw is not None:
+        _store(terms, key, StoredHw(event.broker_id, hw, by, _behind_gap(position, event, lookup)))
+    return key
 
 
-def _started_since(term: Term, note: Note, context: Context) -> bool:
-    """Whether a leader may have started again since its term began: one that did not says itself which HW it had."""
-    states = context.broker_states(note.broker_id, note.ts)
+def _may_have_restarted(term: Term, event: PartitionEvent, lookup: TermLookup) -> bool:
+    """Whether a leader may have restarted since its term began: one that did not reports its HW itself."""
+    states = lookup.broker_states(event.broker_id, event.ts)
     return not states or any(detail == "started" and ts > term.ts for ts, detail, *_ in states)
 
 
-def _behind_gap(standing: Standing | None, note: Note, context: Context) -> bool:
+def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
     """Whether telemetry of a broker is missing between its last start and this one: it may have led or followed in
-    another term by then, whose HW this is."""
-    if standing is None:
+    another term by then, and the HW may be one of that."""
+    if position is None:
         return False
-    return standing.gap or context.term(note.broker_id, standing.ts, note.ts).held
+    return position.has_gap or lookup.term(event.broker_id, position.ts, event.ts).has_gap
 
 
-def _store(
-    terms: Terms, part: tuple[int, int] | None, broker_id: int, hw: int, by: str, behind_gap: bool = False,
-    untold: int | None = None,
-) -> None:  # fmt: skip
+def _store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
     """Counts a HW for a term, or for those that are folded away."""
-    term, folded = terms.at(part), terms.folded_term
-    if term is not None and hw > (-1 if term.stored is None else term.stored):
-        term.stored, term.stored_by, term.stored_behind_gap, term.stored_in = hw, by, behind_gap, untold
-    if term is None and folded is not None and terms.since.get(broker_id, 0) is None:
-        before, terms.base = terms.base, raised(terms.base, hw, by, folded)
+    term, folded = terms.at(key), terms.folded_term
+    if term is not None and stored.hw > (-1 if term.stored_hw is None else term.stored_hw):
+        term.stored_hw, term.stored_by = stored.hw, stored.by
+        term.stored_behind_gap, term.stored_in_epoch = stored.behind_gap, stored.unreported_epoch
+    if term is None and folded is not None and terms.since.get(stored.broker_id, 0) is None:
+        before, terms.base = terms.base, raised(terms.base, stored.hw, stored.by, folded)
         if terms.base is not before:
-            terms.base.untold = untold
+            terms.base.unreported_epoch = stored.unreported_epoch
 
 
-def pay(terms: Terms, at: int, context: Context) -> bool:
-    """Counts what is owed where the term has been told of by now, or is waited for no longer; whether there was any."""
-    ready = [o for o in terms.owed if o.due <= at or terms.of_epoch(o.epoch) is not None]
-    terms.owed = [o for o in terms.owed if o not in ready]
-    for o in ready:
-        term = terms.of_epoch(o.epoch)
-        took_part = term is not None and (o.moved or terms.fetched(term, o.broker_id, at, context))
-        part = (term.epoch, term.ordinal) if term is not None and took_part else o.anchor
-        untold = o.epoch if term is None else None
-        _store(terms, part, o.broker_id, o.hw, f"{STORED_BY}{o.broker_id}", untold=untold)
+def attribute_pending(terms: Terms, at: int, lookup: TermLookup) -> bool:
+    """Counts the pending HWs whose term has started by now, or need wait no longer; whether there were any."""
+    ready = [p for p in terms.pending_hws if p.due <= at or terms.last_of_epoch(p.epoch) is not None]
+    terms.pending_hws = [p for p in terms.pending_hws if p not in ready]
+    for pending in ready:
+        term, broker_id = terms.last_of_epoch(pending.epoch), pending.broker_id
+        took_part = term is not None and (pending.moved or terms.fetched(term, broker_id, at, lookup))
+        key = term.key if term is not None and took_part else pending.last_term
+        unreported_epoch = pending.epoch if term is None else None
+        stored = StoredHw(broker_id, pending.hw, f"{STORED_BY}{broker_id}", unreported_epoch=unreported_epoch)
+        _store(terms, key, stored)
     return bool(ready)
 
 
-def alone(
-    terms: Terms, term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, context: Context
+def sole_isr_member(
+    terms: Terms, term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, lookup: TermLookup
 ) -> bool:
-    """Whether a term ended with its leader alone in an ISR that satisfied min ISR, as set when the next one began.
+    """Whether a term ended with its leader alone in an ISR that satisfied min.insync.replicas, as of the next term.
 
-    It moved its HW accordingly only if it knew: a controller makes a leader that is dead already the last of its ISR.
+    Its HW was then its LEO, but only if it knew: a controller also makes a leader that is dead the last of its ISR.
     """
-    single = isr.known_alone(term.epoch, term.broker_id)
+    single = isr.ended_with_leader_only(term.epoch, term.broker_id)
     after = next((t.ts for t in terms.terms[terms.terms.index(term) + 1 :]), as_of)
-    return single and (context.min_isr(min(after, as_of), term.min_isr) <= 1 or replicas == (term.broker_id,))
+    return single and (lookup.min_isr(min(after, as_of), term.min_isr) <= 1 or replicas == (term.broker_id,))
 
 
-def raised(mark: Mark, offset: int, by: str, term: Term) -> Mark:
-    """A mark after somebody told of a HW in one of the terms it stands for."""
+def raised(mark: CommittedMark, offset: int, by: str, term: Term) -> CommittedMark:
+    """The mark after a HW was reported in one of the terms it stands for."""
     if mark.offset is not None and offset <= mark.offset:
         return mark
     exact = mark.exact and by == "telemetry"

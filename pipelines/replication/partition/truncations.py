@@ -1,19 +1,19 @@
-"""Verdicts inside a term: what a replica cut from its log, and a HW that moved back."""
+"""Verdicts inside a term: on a replica that truncated its log, and on a HW that moved back."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pipelines.replication.partition.codec import Fixed, Kept
-from pipelines.replication.partition.events import Context, Note
+from pipelines.replication.partition.codec import Persisted, PersistedFrozen
+from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge, mark_at_start, wrong_clocks
-from pipelines.replication.partition.terms import Mark, Term, Terms
-from pipelines.replication.partition.topic_ids import UNTOLD_US
+from pipelines.replication.partition.terms import CommittedMark, Term, TermKey, Terms
+from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 
 
-class Cut(Fixed, frozen=True):
-    """A replica's log now ends at `to`; `before` is where it ended, None when not known."""
+class Truncation(PersistedFrozen, frozen=True):
+    """A replica truncated its log to the offset `to`; `before` is where it ended, None where not known."""
 
     ts: int
     due: int
@@ -21,146 +21,156 @@ class Cut(Fixed, frozen=True):
     to: int
     before: int | None
     log_start: int | None
-    part: tuple[int, int] | None  # the term it last took part in before the one it follows now
+    last_term: TermKey | None  # the term it last took part in before the one it follows now
     epoch: int | None = None  # of the leader it follows
     partition_epoch: int | None = None  # as the replica knows it
-    begins: bool = False  # its first cut since it began to follow
-    grave: Verdict | None = None  # what it comes to, unless a term that is still to be told of explains it
-    behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that it did
+    first: bool = False  # its first truncation since it began to follow
+    critical: Verdict | None = None  # its verdict, unless a term that is reported later explains it
+    behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that start is
 
 
-class Back(Kept):
-    """Two successive reports of one term below an earlier one of it; told once `due` is past, and taken back when a
-    LEO shows that the earlier one was false."""
+class HwMovedBack(Persisted):
+    """Two successive reports of one term below an earlier one of it.
+
+    Published once `due` is past, and retracted when a LEO shows that the earlier report was false.
+    """
 
     ts: int
     due: int
-    part: tuple[int, int]  # the term
+    term: TermKey
     broker_id: int
     before: int | None
     hw: int | None
-    told: bool = False
+    published: bool = False
 
 
-def judge_cut(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> Verdict | None:
-    """Harmless above the HW; grave below it on a replica of the ISR; else what the term's own verdict tells.
+def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, lookup: TermLookup) -> Verdict | None:
+    """Harmless at or above the HW; critical below it on a replica of the ISR, unless a term's own verdict covers it.
 
-    The HW and the ISR are taken a race window earlier: the replica's clock is not the leader's.
+    The HW and the ISR are those of a race window earlier: the replica's clock is not the leader's.
     """
-    earlier = cut.ts - context.race_window_us
-    _, marks = judge(terms, earlier, context)
-    place = max((i for i, t in enumerate(terms.terms) if t.ts <= cut.ts), default=None)
+    earlier = truncation.ts - lookup.race_window_us
+    _, marks = judge(terms, earlier, lookup)
+    place = max((i for i, t in enumerate(terms.terms) if t.ts <= truncation.ts), default=None)
     if place is None:
         return None
     term, mark = terms.terms[place], marks[place]
-    if cut.before is not None and cut.before < cut.to:
-        restarted = cut.log_start == cut.to
-        return _info("log_start_advance", cut, term, mark) if restarted else None
-    in_sync = cut.replica_id in isr.members_at(earlier) & isr.members_at(cut.ts) and _in_sync(cut, terms, isr)
-    below = mark.offset is not None and cut.to < mark.offset
-    another = cut.epoch is not None and cut.epoch != term.epoch  # by the clock of a replica that is behind, or ahead
-    if in_sync and below and not another and not _follows_from_a_start(cut, terms, marks):
-        return moved_back(term, mark.offset, cut.to, cut.replica_id, earlier, context)
-    own = _own_mark(cut, terms, marks, mark)
-    committed = own.offset if own else None
-    if cut.before is None or cut.before == cut.to or committed is None or cut.to < committed:
+    if truncation.before is not None and truncation.before < truncation.to:
+        restarted = truncation.log_start == truncation.to
+        return _info("log_start_advance", truncation, term, mark) if restarted else None
+    member = truncation.replica_id in isr.isr_at(earlier) & isr.isr_at(truncation.ts)
+    in_sync = member and _in_sync(truncation, terms, isr)
+    below = mark.offset is not None and truncation.to < mark.offset
+    # the clock of the replica may be behind or ahead, so the term of that time need not be the one it follows
+    another_term = truncation.epoch is not None and truncation.epoch != term.epoch
+    if in_sync and below and not another_term and not _follows_from_a_start(truncation, terms, marks):
+        return moved_back(term, (mark.offset, truncation.to), truncation.replica_id, earlier, lookup)
+    origin = _mark_of_origin(truncation, terms, marks, mark)
+    committed = origin.offset if origin else None
+    unchanged = truncation.before is None or truncation.before == truncation.to
+    if unchanged or committed is None or truncation.to < committed:
         return None
-    return _info("uncommitted_truncation", cut, term, Mark(committed))
+    return _info("uncommitted_truncation", truncation, term, CommittedMark(committed))
 
 
-def still_grave(cut: Cut, terms: Terms, isr: IsrHistory, context: Context) -> bool:
-    """Whether nothing told of since explains it: the clock of its leader may be behind, the replica's ahead."""
-    _, marks = judge(terms, cut.due, context)
-    return _in_sync(cut, terms, isr) and not _follows_from_a_start(cut, terms, marks)
+def still_critical(truncation: Truncation, terms: Terms, isr: IsrHistory, lookup: TermLookup) -> bool:
+    """Whether nothing reported since explains it: the clock of its leader may be behind, the replica's ahead."""
+    _, marks = judge(terms, truncation.due, lookup)
+    return _in_sync(truncation, terms, isr) and not _follows_from_a_start(truncation, terms, marks)
 
 
-def across_clocks_and_gaps(verdict: Verdict, cut: Cut, terms: Terms) -> Verdict:
-    """The same, unproven where a clock is wrong, or may be, or rows are missing.
+def unproven_where_unsure(verdict: Verdict, truncation: Truncation, terms: Terms) -> Verdict:
+    """The same verdict, unproven where a clock is wrong, or may be, or rows are missing.
 
-    Who was in the ISR then is a matter of time, and whether the leader had come back with a shorter log by then; and
-    a replica that has only begun to follow may cut its log.
+    Who was in the ISR then depends on the time, and so does whether the leader had come back with a shorter log; and
+    a replica that has only begun to follow may truncate its log.
     """
-    missing = wrong_clocks(terms, set(terms.apart))
-    resumed = [t for t in terms.terms if t.ordinal > 0 and t.epoch == cut.epoch]
-    if not missing and any(t.offset is not None and cut.to >= t.offset for t in resumed):
-        missing = [f"how far apart the clocks of brokers {cut.replica_id} and {resumed[0].broker_id} are"]
-    if cut.behind_gap:
-        missing = [*missing, f"telemetry of broker {cut.replica_id} without a gap"]
+    missing = wrong_clocks(terms, set(terms.wrong_clocks))
+    resumed = [t for t in terms.terms if t.ordinal > 0 and t.epoch == truncation.epoch]
+    if not missing and any(t.start_offset is not None and truncation.to >= t.start_offset for t in resumed):
+        missing = [f"how far apart the clocks of brokers {truncation.replica_id} and {resumed[0].broker_id} are"]
+    if truncation.behind_gap:
+        missing = [*missing, f"telemetry of broker {truncation.replica_id} without a gap"]
     if verdict.cls != "hw_moved_back" or not missing:
         return verdict
-    told = verdict.evidence.get("missing", [])
-    return replace(verdict, proof="unproven", evidence={**verdict.evidence, "missing": [*told, *missing]})
+    known_missing = verdict.evidence.get("missing", [])
+    return replace(verdict, proof="unproven", evidence={**verdict.evidence, "missing": [*known_missing, *missing]})
 
 
-def _in_sync(cut: Cut, terms: Terms, isr: IsrHistory) -> bool:
-    """Whether the replica was in the ISR that it knew of itself: by partition epoch, else as the term began."""
-    known = isr.members_under(cut.partition_epoch) if cut.partition_epoch is not None else None
-    term = terms.of_epoch(cut.epoch) if cut.begins and cut.epoch is not None else None
+def _in_sync(truncation: Truncation, terms: Terms, isr: IsrHistory) -> bool:
+    """Whether the replica was in the ISR as it knew it: by partition epoch, else the ISR with which the term began."""
+    known = None if truncation.partition_epoch is None else isr.isr_at_epoch(truncation.partition_epoch)
+    term = terms.last_of_epoch(truncation.epoch) if truncation.first and truncation.epoch is not None else None
     if known is None and term is not None and term.isr is not None:
         known = frozenset(term.isr)
-    return known is None or cut.replica_id in known
+    return known is None or truncation.replica_id in known
 
 
-def _follows_from_a_start(cut: Cut, terms: Terms, marks: list[Mark]) -> bool:
-    """Whether it cut no more than its leader's start demands, by leader epochs and by its own order, not by clocks.
+def _follows_from_a_start(truncation: Truncation, terms: Terms, marks: list[CommittedMark]) -> bool:
+    """Whether it truncated no more than its leader's start demands, by leader epochs and not by clocks.
 
-    A replica of the ISR cuts its log as it begins to follow, ahead of its first fetch, until which the HW stands
-    still; or when its leader came back with a shorter log in the same epoch.
+    A replica of the ISR truncates its log as it begins to follow, before its first fetch, until which the HW does not
+    advance; or when its leader came back with a shorter log in the same epoch.
     """
     for term, before in zip(terms.terms, [terms.base, *marks], strict=False):
-        resumed = term.ordinal > 0 and abs(term.ts - cut.ts) <= 2 * UNTOLD_US  # two clocks, each off by a grace
+        near = abs(term.ts - truncation.ts) <= 2 * CONFIRMATION_US  # two clocks, each off by a grace
+        resumed = term.ordinal > 0 and near
         start = mark_at_start(term, before)
-        if term.epoch == cut.epoch and (cut.begins or resumed) and start is not None and cut.to >= start:
+        demanded = start is not None and truncation.to >= start
+        if term.epoch == truncation.epoch and (truncation.first or resumed) and demanded:
             return True
     return False
 
 
 def moved_back(
-    term: Term, hw_before: int | None, hw_after: int | None, broker_id: int, as_of: int, context: Context
-) -> Verdict:  # fmt: skip
-    """A HW that fell inside one term, which Kafka's rules forbid."""
-    held = term.known(as_of, context).held
-    missing = [f"telemetry of broker {term.broker_id} without a gap"] if held else []
-    evidence: dict[str, object] = {"broker": broker_id, "epoch": term.epoch, "hw": [hw_before, hw_after]}
+    term: Term, hws: tuple[int | None, int | None], broker_id: int, as_of: int, lookup: TermLookup
+) -> Verdict:
+    """A HW that fell inside one term, which Kafka's rules forbid; `hws` are those before and after."""
+    has_gap = term.summary_as_of(as_of, lookup).has_gap
+    missing = [f"telemetry of broker {term.broker_id} without a gap"] if has_gap else []
+    evidence: dict[str, object] = {"broker": broker_id, "epoch": term.epoch, "hw": list(hws)}
     if missing:
         evidence["missing"] = missing
-    return Verdict("hw_moved_back", "unproven" if missing else "proven", evidence, term, hw_before, hw_after)
+    return Verdict("hw_moved_back", "unproven" if missing else "proven", evidence, term, *hws)
 
 
-def _own_mark(cut: Cut, terms: Terms, marks: list[Mark], present: Mark) -> Mark | None:
-    """Hmax at the end of the term that the cut records may come from."""
-    if cut.part is None:
-        return present
-    found = next((m for t, m in zip(terms.terms, marks, strict=True) if (t.epoch, t.ordinal) == cut.part), None)
-    if found is None and terms.since.get(cut.replica_id, 0) is None:
+def _mark_of_origin(
+    truncation: Truncation, terms: Terms, marks: list[CommittedMark], current: CommittedMark
+) -> CommittedMark | None:
+    """Hmax at the end of the term that the truncated records may come from."""
+    if truncation.last_term is None:
+        return current
+    found = next((m for t, m in zip(terms.terms, marks, strict=True) if t.key == truncation.last_term), None)
+    if found is None and terms.since.get(truncation.replica_id, 0) is None:
         return terms.base
     return found
 
 
-def _info(cls: str, cut: Cut, term: Term, mark: Mark) -> Verdict:
-    evidence = {"broker": cut.replica_id, "cut": [cut.to, cut.before]}
-    return Verdict(cls, "proven", evidence, term, mark.offset, cut.to)
+def _info(cls: str, truncation: Truncation, term: Term, mark: CommittedMark) -> Verdict:
+    evidence = {"broker": truncation.replica_id, "cut": [truncation.to, truncation.before]}
+    return Verdict(cls, "proven", evidence, term, mark.offset, truncation.to)
 
 
-def cut_of(note: Note, due: int, terms: Terms) -> Cut | None:
-    """The cut that a truncate note tells."""
-    replica = note.replica_id if note.replica_id is not None else note.broker_id
-    if note.leo is None:
+def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation | None:
+    """The truncation that an event reports; the replica's position is updated by it."""
+    replica = event.replica_id if event.replica_id is not None else event.broker_id
+    if event.leo is None:
         return None
-    standing = terms.standings.get(replica)
-    part = standing.anchor if standing else None
-    epoch = note.leader_epoch if note.leader_epoch is not None else standing.epoch if standing else None
-    begins = standing is not None and not standing.led and not standing.cut and standing.epoch == epoch
-    if standing is not None and note.hw is not None and standing.hw is not None and note.hw > standing.hw:
-        begins = False  # it has learnt a HW since, so it has fetched
-    before = note.before
-    if before is None and standing is not None and standing.leo is not None:
-        ended_below = begins and note.log_start == note.leo  # it was made anew from the log start of its leader on
-        before = standing.leo if standing.leo >= note.leo or ended_below else None
-    behind_gap = standing.gap if standing is not None else replica in terms.missed
-    if standing is not None:
-        standing.cut, standing.leo = True, note.leo
-    return Cut(
-        note.ts, due, replica, note.leo, before, note.log_start, part, epoch, note.partition_epoch, begins,
+    position = terms.positions.get(replica)
+    last_term = position.last_term if position else None
+    epoch = event.leader_epoch if event.leader_epoch is not None else position.epoch if position else None
+    first = position is not None and not position.led and not position.truncated and position.epoch == epoch
+    if position is not None and event.hw is not None and position.hw is not None and event.hw > position.hw:
+        first = False  # its HW has risen since its start, so it has fetched
+    before = event.before
+    if before is None and position is not None and position.leo is not None:
+        # a log made anew from the log start of the leader on
+        ended_below = first and event.log_start == event.leo
+        before = position.leo if position.leo >= event.leo or ended_below else None
+    behind_gap = position.has_gap if position is not None else replica in terms.with_initial_gap
+    if position is not None:
+        position.truncated, position.leo = True, event.leo
+    return Truncation(
+        event.ts, due, replica, event.leo, before, event.log_start, last_term, epoch, event.partition_epoch, first,
         behind_gap=behind_gap,
     )  # fmt: skip

@@ -1,21 +1,24 @@
-"""A Reconstructor's state as one blob: a version, then Arrow tables and a little JSON, Zstandard throughout."""
+"""A Reconstructor's state as one blob: a version, then Arrow tables and a little JSON, Zstandard throughout.
+
+Names of tables, of columns and of the fields of `Rest` are part of the format; attributes of State are not.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from msgspec import Struct, ValidationError
 from msgspec.json import Decoder, Encoder
 
 from pipelines.replication.compiled.hash_index import Keys
-from pipelines.replication.compiled.records import Arrays
-from pipelines.replication.events.columns import whole
-from pipelines.replication.metadata import assignments, brokers_and_configs
-from pipelines.replication.partition.encoded import Packed
-from pipelines.replication.partition.events import Note, TermSeen
+from pipelines.replication.compiled.records import Arrays, Shape
+from pipelines.replication.events.columns import with_all_columns
+from pipelines.replication.metadata.assignments import Assignment, Assignments
+from pipelines.replication.metadata.brokers_and_configs import BrokerState, Config, Timeline, Version
+from pipelines.replication.partition.encoded import EncodedHistories
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import Names, OrderKey, State
@@ -35,14 +38,31 @@ from pipelines.replication.term.layout import (
 )
 
 MAGIC, VERSION = b"hwmark-state", 7
+
+
+class _Stored(NamedTuple):
+    """The attribute of State that a table holds."""
+
+    attribute: str
+    layout: Shape
+
+
 _ARRAYS = {
-    "series": SERIES, "partitions": PARTITIONS, "lanes": LANES,
-    "replicas": REPLICAS, "carry": HW_ROWS, "recent": RECENT,
-    "recorded": RECORDED, "heard": HEARD, "asked": ASKED, "apart": APART, "lines_read": LINES_READ,
-}  # fmt: skip
-_LATER = frozenset({"lines_read", "asked"})
-"""Arrays that blobs of earlier versions lack."""
-_LATER_COLUMNS = {
+    "series": _Stored("series", SERIES),
+    "partitions": _Stored("partitions", PARTITIONS),
+    "lanes": _Stored("lanes", LANES),
+    "replicas": _Stored("replicas", REPLICAS),
+    "carry": _Stored("pending_rows", HW_ROWS),
+    "recent": _Stored("recent_hws", RECENT),
+    "recorded": _Stored("recorded_epochs", RECORDED),
+    "heard": _Stored("reported_epochs", HEARD),
+    "asked": _Stored("requested_epochs", ASKED),
+    "apart": _Stored("clock_offsets", APART),
+    "lines_read": _Stored("lines_read", LINES_READ),
+}
+_ADDED_TABLES = frozenset({"lines_read", "asked"})
+"""Tables that blobs of earlier versions lack."""
+_ADDED_COLUMNS = {
     "series": frozenset({"follower_epoch", "ahead_most", "ahead_least", "apart"}),
     "lanes": frozenset(
         {"isr_doubted", "thawed", "missed", "version", "reports_open", "gap_low", "gap_high", "cut_off", "cut_off_ts",
@@ -52,24 +72,25 @@ _LATER_COLUMNS = {
     "recorded": frozenset({"isr"}),
     "heard": frozenset({"series"}),
 }  # fmt: skip
-"""Columns that they lack: as nothing was kept of them, their defaults, which say that nothing is known, are right."""
+"""Columns that they lack. Those versions knew nothing of them, which is what the defaults say."""
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
 _OTHERS = ("waiting", "assigned", "first_terms", "starting", "histories", "rest")
 _KNOWN = frozenset({*_ARRAYS, *_KEYS, *_OTHERS})
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
-_FIELDS = tuple(field.name for field in fields(Note))
-_LISTS = tuple(_FIELDS.index(name) for name in ("isr", "replicas", "place"))
-_values = attrgetter(*_FIELDS)
+_EVENT_FIELDS = PartitionEvent.__struct_fields__
+_TUPLES = tuple(_EVENT_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
+_event_values = attrgetter(*_EVENT_FIELDS)
 
 
 def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     """The state as bytes."""
-    tables: dict[str, pa.Table] = {name: getattr(state, name).table() for name in _ARRAYS}
+    tables: dict[str, pa.Table] = {name: getattr(state, of.attribute).table() for name, of in _ARRAYS.items()}
     tables |= {name: pa.table({"key": getattr(state, name).keys}) for name in _KEYS}
-    tables |= {"waiting": state.waiting, "assigned": state.assigned.table(), "first_terms": state.first_terms.table()}
-    tables["starting"] = state.starting
-    tables["histories"] = state.packed.table({p: h.to_bytes() for p, h in state.histories.items()})
+    tables["waiting"] = state.waiting
+    tables |= {"assigned": state.assignments.table(), "first_terms": state.first_terms.table()}
+    tables["starting"] = state.pending_starts
+    tables["histories"] = state.encoded_histories.table({p: h.to_bytes() for p, h in state.histories.items()})
     tables["rest"] = pa.table({"json": pa.array([_encoder.encode(_rest(state, rules, bucket, buckets))], pa.string())})
     sink = pa.BufferOutputStream()
     sink.write(MAGIC + VERSION.to_bytes(2, "little"))
@@ -88,8 +109,15 @@ def _write(sink: Any, name: str, table: pa.Table) -> None:
     sink.write(body)
 
 
-class Rest(Struct, forbid_unknown_fields=True):
-    """What of a state is few."""
+_BYTES = {
+    "queued_events": "notes", "ended_terms": "ended", "lost_numbers": "gaps", "reported_losses": "told_lost",
+    "gap_times": "holds", "reassigned": "assigned", "misread_times": "unread", "wrong_clocks": "clocks_apart",
+}  # fmt: skip
+"""Names of fields in snapshots, where they differ."""
+
+
+class Rest(Struct, forbid_unknown_fields=True, rename=_BYTES):
+    """The small parts of a state, as JSON."""
 
     rules: Rules
     bucket: int
@@ -101,43 +129,46 @@ class Rest(Struct, forbid_unknown_fields=True):
     source_names: list[tuple[Any, ...]]
     sources: list[Source]
     settled: dict[str, int]
-    brokers: list[tuple[int, int, list[brokers_and_configs.State]]]
-    configs: list[tuple[int, int, list[brokers_and_configs.Config]]]
-    notes: list[tuple[int, list[tuple[OrderKey, list[Any]]]]]
-    ended: list[tuple[int, int, int, TermSeen]]
+    brokers: list[tuple[int, int, list[BrokerState]]]
+    configs: list[tuple[int, int, list[Config]]]
+    queued_events: list[tuple[int, list[tuple[OrderKey, list[Any]]]]]
+    ended_terms: list[tuple[int, int, int, TermSummary]]
     due: list[tuple[int, int]]
-    gaps: list[tuple[int, list[tuple[int, int]]]]
-    told_lost: list[tuple[int, int]]
-    holds: list[tuple[int, int, list[int]]]
-    assigned: list[tuple[int, list[assignments.Told]]]
-    unread: list[tuple[int, int, list[int]]] = []
-    versions: list[tuple[int, int, list[brokers_and_configs.Version]]] = []
-    clocks_apart: list[tuple[int, int, int]] = []
+    lost_numbers: list[tuple[int, list[tuple[int, int]]]]
+    reported_losses: list[tuple[int, int]]
+    gap_times: list[tuple[int, int, list[int]]]
+    reassigned: list[tuple[int, list[Assignment]]]
+    misread_times: list[tuple[int, int, list[int]]] = []
+    versions: list[tuple[int, int, list[Version]]] = []
+    wrong_clocks: list[tuple[int, int, int]] = []
 
 
 _encoder, _decoder = Encoder(), Decoder(Rest)
 
 
 def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
+    queued = state.queued_events.items()
     return Rest(
         rules, bucket, buckets, state.replicas.width,
         **{name: getattr(state, name).all for name in _NAMES},
         sources=list(state.sources.known.values()), settled=state.sources.settled,
         brokers=[(*k, v) for k, v in state.timeline.brokers.items()],
         configs=[(*k, v) for k, v in state.timeline.configs.items()],
-        notes=[(p, [(key, list(_values(note))) for key, note in notes]) for p, notes in state.notes.items()],
-        ended=[(*k, *v) for k, v in state.ended.items()],
-        due=list(state.due.items()), gaps=list(state.gaps.items()), told_lost=sorted(state.told_lost),
-        holds=[(*k, v) for k, v in state.holds.items()],
-        assigned=list(state.assigned.several.items()),
-        unread=[(*k, v) for k, v in state.unread.items()],
+        queued_events=[(p, [(key, list(_event_values(event))) for key, event in events]) for p, events in queued],
+        ended_terms=[(*k, *v) for k, v in state.ended_terms.items()],
+        due=list(state.due.items()),
+        lost_numbers=list(state.lost_numbers.items()),
+        reported_losses=sorted(state.reported_losses),
+        gap_times=[(*k, v) for k, v in state.gap_times.items()],
+        reassigned=list(state.assignments.changed.items()),
+        misread_times=[(*k, v) for k, v in state.misread_times.items()],
         versions=[(*k, v) for k, v in state.timeline.versions.items()],
-        clocks_apart=[(*k, v) for k, v in state.clocks_apart.items()],
+        wrong_clocks=[(*k, v) for k, v in state.wrong_clocks.items()],
     )  # fmt: skip
 
 
 def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
-    """(state, rules, bucket, buckets). Raises ValueError naming a version this code does not read."""
+    """(state, rules, bucket, buckets). Raises ValueError naming a version that this program does not read."""
     if not blob.startswith(MAGIC):
         raise ValueError(f"not a snapshot of hwmark: it begins with {blob[:12]!r}")
     version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 2], "little")
@@ -171,37 +202,38 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     sources.known = {(s.cluster, s.source_id, s.source_epoch): s for s in rest.sources}
     sources.settled = rest.settled
     state = State(sources)
-    for name, shape in _ARRAYS.items():
-        if name not in tables and name in _LATER:
+    for name, (attribute, layout) in _ARRAYS.items():
+        if name not in tables and name in _ADDED_TABLES:
             continue
-        width, later = rest.width if name == "replicas" else 1, _LATER_COLUMNS.get(name, frozenset())
+        width, added = rest.width if name == "replicas" else 1, _ADDED_COLUMNS.get(name, frozenset())
         try:
-            setattr(state, name, Arrays.from_table(shape, tables[name], width, later))
+            setattr(state, attribute, Arrays.from_table(layout, tables[name], width, added))
         except ValueError as error:
             raise ValueError(f"state {name}: {error}: {_WAY_OUT}") from error
     for name in _KEYS:
         setattr(state, name, Keys(tables[name]["key"].to_numpy()))
     for name in _NAMES:
         setattr(state, name, Names(getattr(rest, name)))
-    state.timeline = brokers_and_configs.Timeline(
+    state.timeline = Timeline(
         {(c, b): states for c, b, states in rest.brokers},
         {(c, t): entries for c, t, entries in rest.configs},
         {(c, b): entries for c, b, entries in rest.versions},
     )
-    state.waiting, state.starting = whole(tables["waiting"]), whole(tables["starting"])
-    state.packed = Packed(tables["histories"])
-    state.notes = {p: [(key, _note(values)) for key, values in notes] for p, notes in rest.notes}
-    state.ended = {(lane, start): (end, seen) for lane, start, end, seen in rest.ended}
-    state.due, state.gaps, state.told_lost = dict(rest.due), dict(rest.gaps), set(rest.told_lost)
-    state.holds = {(c, b): times for c, b, times in rest.holds}
-    state.clocks_apart = {(p, b): ahead for p, b, ahead in rest.clocks_apart}
-    state.unread = {(c, b): times for c, b, times in rest.unread}
-    state.assigned = assignments.Assignments(tables["assigned"], dict(rest.assigned))
+    state.waiting, state.pending_starts = with_all_columns(tables["waiting"]), with_all_columns(tables["starting"])
+    state.encoded_histories = EncodedHistories(tables["histories"])
+    state.queued_events = {p: [(key, _event(values)) for key, values in events] for p, events in rest.queued_events}
+    state.ended_terms = {(lane, start): (end, summary) for lane, start, end, summary in rest.ended_terms}
+    state.due, state.lost_numbers = dict(rest.due), dict(rest.lost_numbers)
+    state.reported_losses = set(rest.reported_losses)
+    state.gap_times = {(c, b): times for c, b, times in rest.gap_times}
+    state.wrong_clocks = {(p, b): ahead for p, b, ahead in rest.wrong_clocks}
+    state.misread_times = {(c, b): times for c, b, times in rest.misread_times}
+    state.assignments = Assignments(tables["assigned"], dict(rest.reassigned))
     state.first_terms = FirstTerms(tables["first_terms"])
     return state
 
 
-def _note(values: list[Any]) -> Note:
-    for place in _LISTS:
+def _event(values: list[Any]) -> PartitionEvent:
+    for place in _TUPLES:
         values[place] = None if values[place] is None else tuple(values[place])
-    return Note(*values)
+    return PartitionEvent(*values)

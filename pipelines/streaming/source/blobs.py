@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
-from pipelines.replication.telemetry import sources
+from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source.compact_encoding import narrow, widen
 from schemas import replication_events
 
@@ -47,7 +47,7 @@ def pack(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa.
 def pack_table(events: pa.Table, keys: Sequence[int]) -> pa.RecordBatch:
     """Rows of PACKED for one table of events."""
     blobs = _Blobs()
-    covered = sources.coverage(events)
+    covered = source_coverage.coverage(events)
     broker_wide, *own = _by_bucket(events, len(keys))
     for key, mine in zip(keys, own, strict=True):
         blobs.add(key, COVERAGE, covered)
@@ -62,7 +62,7 @@ def unpack(kinds: Iterable[str], blobs: Iterable[bytes]) -> tuple[pa.Table, pa.T
     for kind, blob in zip(kinds, blobs, strict=True):
         tables[kind].append(decode(blob))
     events = widen(tables[EVENTS]) if tables[EVENTS] else with_dictionaries(replication_events.ARROW.empty_table())
-    return events, pa.concat_tables(tables[COVERAGE] or [sources.COVERAGE.empty_table()])
+    return events, pa.concat_tables(tables[COVERAGE] or [source_coverage.COVERAGE.empty_table()])
 
 
 class _Blobs:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.events.columns import NAMED, plain
+from pipelines.replication.events.columns import NAMED, contiguous
 from schemas import replication_events
 
 ALWAYS = {"topic", *(c.name for c in replication_events.TABLE.columns if not c.null)}
@@ -31,7 +31,7 @@ def narrow(events: pa.Table) -> pa.Table:
     for field in replication_events.ARROW:
         if field.name not in events.column_names:
             continue
-        column = plain(events[field.name])
+        column = contiguous(events[field.name])
         if column.null_count == len(column) and field.name not in ALWAYS:
             continue
         if field.name in (*NAMED, *_TEXTS):
@@ -45,7 +45,7 @@ def narrow(events: pa.Table) -> pa.Table:
         if coded is not None:
             columns[field.name] = coded
     if not columns:
-        columns["level"], meaning["level"] = plain(events["level"]), {}
+        columns["level"], meaning["level"] = contiguous(events["level"]), {}
     return pa.table(columns).replace_schema_metadata({_MEANING: json.dumps(meaning)})
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
-from pipelines.replication.telemetry import sources
+from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source.blobs import FILES, PACKED
 from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_log import BronzeLog
@@ -34,7 +34,7 @@ class BucketRows:
         self._log = BronzeLog(uri, storage_options)
         self._buckets, self._tasks = buckets, tasks
         self._rows: dict[int, pa.Table] = {}
-        self._covered = sources.COVERAGE.empty_table()
+        self._covered = source_coverage.COVERAGE.empty_table()
 
     def of(self, bucket: int, files: bytes) -> tuple[pa.Table, pa.Table]:
         """Events (bronze columns, names as dictionaries) of a bucket with the broker-wide ones, and what all cover.
@@ -47,9 +47,9 @@ class BucketRows:
 
     def _read(self, mine: Sequence[int], files: Sequence[Part]) -> None:
         parts: dict[int, list[pa.Table]] = {bucket: [] for bucket in mine}
-        covered = [sources.COVERAGE.empty_table()]
+        covered = [source_coverage.COVERAGE.empty_table()]
         for events in tables(self._log, [(part, None) for part in files]):
-            covered.append(sources.coverage(events))
+            covered.append(source_coverage.coverage(events))
             bucket_of = assign(events, self._buckets)
             for bucket in mine:
                 parts[bucket].append(_whole(events.filter(pa.array((bucket_of == bucket) | (bucket_of < 0)))))

@@ -15,22 +15,22 @@ from hypothesis import strategies as st
 from generators.brokerlogs.tailing.coalesce import longest
 from pipelines.replication import Rules, replay
 from tests.unit.ingest.coalescing import coalesced, differing, plain
-from tests.unit.replication.bronze import BASE_MS, Told, controller, table
+from tests.unit.replication.bronze import BASE_MS, Source, controller, table
 
 
-def leads(**more: Any) -> Told:
+def leads(**more: Any) -> Source:
     """A leader of three that has all in its ISR, with ten records that all have."""
-    told = Told().leader(0, 0, 10, 10, [1, 2, 3], **more)
+    told = Source().leader(0, 0, 10, 10, [1, 2, 3], **more)
     return told.fetch(1, 3, 10).fetch(2, 2, 10)
 
 
-def quiet(told: Told, *ms: float, replica: int = 2, leo: int = 10, **more: Any) -> Told:
+def quiet(told: Source, *ms: float, replica: int = 2, leo: int = 10, **more: Any) -> Source:
     for one in ms:
         told.fetch(one, replica, leo, **more)
     return told
 
 
-def stay(*sources: Told, longest_ms: int = 5_000, replica: int = 2, of: int = 1) -> list[tuple[int, int | None]]:
+def stay(*sources: Source, longest_ms: int = 5_000, replica: int = 2, of: int = 1) -> list[tuple[int, int | None]]:
     """(ms, repeats) of the fetches of a replica at a broker that stay, those of `leads` left out."""
     events = plain(table(*sources))
     rows = coalesced(events, longest_ms).to_pylist()
@@ -39,7 +39,7 @@ def stay(*sources: Told, longest_ms: int = 5_000, replica: int = 2, of: int = 1)
     return [row for row in told if row[0] > 10]
 
 
-def assert_same(*sources: Told, longest_ms: int = 5_000, **rules: Any) -> int:
+def assert_same(*sources: Source, longest_ms: int = 5_000, **rules: Any) -> int:
     """Every table is the same after it; how many rows went."""
     events = plain(table(*sources))
     few = coalesced(events, longest_ms)
@@ -79,7 +79,7 @@ def test_runs_are_no_longer_than_half_the_lag_that_a_source_tells():
     assert max(after - before for before, after in itertools.pairwise(kept)) <= 500
 
 
-def behind(*ms: float, **more: Any) -> Told:
+def behind(*ms: float, **more: Any) -> Source:
     """A follower that fetches behind the leader's end, and never gets further."""
     return quiet(leads().append(5, 12), *ms, leo=10, **more)
 
@@ -102,7 +102,7 @@ def test_a_run_ends_with_its_minute():
     assert assert_same(told) == 3
 
 
-BETWEEN: dict[str, Callable[[Told], Told]] = {
+BETWEEN: dict[str, Callable[[Source], Source]] = {
     "append": lambda told: told.append(350, 11),
     "hw": lambda told: told.hw(350, 10),
     "isr": lambda told: told.isr(350, [1, 2], 1),
@@ -172,7 +172,7 @@ def test_the_second_fetch_tells_that_the_replica_has_learnt_the_hw():
 
 def test_the_first_fetch_at_or_after_a_broker_wide_event_stays():
     """Min ISR rises above an ISR that is not whole: frozen as of the first row told from then on."""
-    told = Told().leader(0, 0, 10, 10, [1, 2])
+    told = Source().leader(0, 0, 10, 10, [1, 2])
     frozen = quiet(told, *range(100, 12_000, 100))
     assert assert_same(frozen, controller().config(6_040, topic="clicks", min_isr=3)) > 10
     assert (6_100, None) in stay(frozen, controller().config(6_040, topic="clicks", min_isr=3))
@@ -180,8 +180,8 @@ def test_the_first_fetch_at_or_after_a_broker_wide_event_stays():
 
 def test_what_another_source_of_the_broker_tells_is_kept_apart():
     """Kafka's stock configuration has leaders in state-change.log and fetches in server.log."""
-    states = Told("broker-1/state-change.log").leader(0, 0, 10, 10, [1, 2, 3])
-    fetches = quiet(Told("broker-1/server.log"), *range(1, 20_000, 100)).append(11_000, 11)
+    states = Source("broker-1/state-change.log").leader(0, 0, 10, 10, [1, 2, 3])
+    fetches = quiet(Source("broker-1/server.log"), *range(1, 20_000, 100)).append(11_000, 11)
     states.leader(10_050, 1, 10, 10, [1, 2, 3])
     kept = [ms for ms, _ in stay(fetches, states)]
     assert set(range(8_101, 12_000, 100)) <= set(kept)
@@ -190,7 +190,7 @@ def test_what_another_source_of_the_broker_tells_is_kept_apart():
 
 def test_a_run_is_told_by_one_source():
     one = quiet(leads(), *range(100, 1_100, 100))
-    other = quiet(Told("broker-1/server.log"), *range(4_000, 5_000, 100))
+    other = quiet(Source("broker-1/server.log"), *range(4_000, 5_000, 100))
     assert stay(one, other) == [(100, None), (1_000, 8), (4_000, None), (4_100, None), (4_900, 7)]
     assert assert_same(one, other) == 15
 
@@ -205,7 +205,7 @@ def test_the_first_fetch_of_a_term_is_no_unchanged_one():
 
 def test_two_brokers_that_lead_in_turn_do_not_mix():
     one = quiet(leads(), *range(100, 3_000, 100)).follower(3_000, 1, 10, 10, of=2)
-    two = Told("broker-2/replication.log").leader(3_001, 1, 10, 10, [1, 2, 3])
+    two = Source("broker-2/replication.log").leader(3_001, 1, 10, 10, [1, 2, 3])
     assert assert_same(one, quiet(two, *range(3_100, 6_000, 100), replica=3)) > 40
 
 
@@ -231,7 +231,7 @@ STEP = st.one_of(
 )  # fmt: skip
 
 
-def course(steps: list[tuple[str, int, int]], leo_told: bool) -> list[Told]:
+def course(steps: list[tuple[str, int, int]], leo_told: bool) -> list[Source]:
     """A leader and its followers 2 and 3, step by step; its controller beside it."""
     told, other, ms, end, leos, isr, epoch = leads(), controller(), 10.0, 10, {2: 10, 3: 10}, [1, 2, 3], 0
     for what, n, pause in steps:

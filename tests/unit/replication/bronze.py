@@ -1,4 +1,4 @@
-"""Bronze events for tests, told source by source in milliseconds; and what the facts made of them say in tuples."""
+"""Bronze events for tests, source by source in milliseconds; and rows of facts as tuples."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 from schemas import replication_events
 
 BASE_MS = 1_767_225_600_000
-"""Millisecond 0 of every test: like a real clock, far from 0 (a replica never heard of was caught up at 0)."""
+"""Millisecond 0 of every test: like a real clock, far from 0 (a replica that never fetched was caught up at 0)."""
 
 
-class Told:
+class Source:
     """One telemetry source and its rows; `source_seq` and `seq` number themselves.
 
-    Every call is one row: milliseconds first, then what the event tells. `more` names any other column.
+    Every call adds one row: milliseconds first, then the columns of the event. `more` names any other column.
     """
 
     def __init__(self, source_id: str = "broker-1/replication.log", source_epoch: int = 0, **columns: Any) -> None:
@@ -26,22 +26,22 @@ class Told:
         self.rows: list[dict[str, Any]] = []
         self._next: Counter[tuple[Any, ...]] = Counter()
 
-    def on(self, **place: Any) -> Told:
+    def on(self, **place: Any) -> Source:
         """The rows that follow are about another partition, or another topic id."""
         self.place = self.place | place
         return self
 
-    def at_level(self, level: int) -> Told:
+    def at_level(self, level: int) -> Source:
         self.common = self.common | {"level": level}
         return self
 
-    def skip(self, rows: int = 1) -> Told:
-        """Rows that were told and got lost: their numbers stay empty."""
+    def skip(self, rows: int = 1) -> Source:
+        """Rows that were written and got lost: their numbers stay empty."""
         for _ in range(rows):
             self._number(self.place)
         return self
 
-    def event(self, ms: float, event_type: str, wide: bool = False, **more: Any) -> Told:
+    def event(self, ms: float, event_type: str, wide: bool = False, **more: Any) -> Source:
         place = {"topic": None, "topic_id": None, "partition": -1} if wide else self.place
         row = {"ts": round((BASE_MS + ms) * 1000), "broker_id": self.broker, "event_type": event_type}
         self.rows.append(self.common | place | row | self._number(place | more) | more)
@@ -53,64 +53,64 @@ class Told:
         self._next.update([series, source])
         return numbers
 
-    def leader(self, ms: float, epoch: int, leo: int, hw: int, isr: list[int], **more: Any) -> Told:
-        told = {"leader_id": self.broker, "partition_epoch": epoch, "replicas": [1, 2, 3], **more}
-        return self.event(ms, "leader", leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **told)
+    def leader(self, ms: float, epoch: int, leo: int, hw: int, isr: list[int], **more: Any) -> Source:
+        columns = {"leader_id": self.broker, "partition_epoch": epoch, "replicas": [1, 2, 3], **more}
+        return self.event(ms, "leader", leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **columns)
 
-    def follower(self, ms: float, epoch: int, leo: int, hw: int, of: int) -> Told:
+    def follower(self, ms: float, epoch: int, leo: int, hw: int, of: int) -> Source:
         return self.event(ms, "follower", leader_epoch=epoch, leader_id=of, leo=leo, hw=hw)
 
-    def election(self, ms: float, leader: int, epoch: int, **more: Any) -> Told:
+    def election(self, ms: float, leader: int, epoch: int, **more: Any) -> Source:
         return self.event(ms, "election", leader_id=leader, leader_epoch=epoch, **more)
 
-    def append(self, ms: float, leader_leo: int) -> Told:
+    def append(self, ms: float, leader_leo: int) -> Source:
         return self.event(ms, "append", leader_leo=leader_leo, leader_id=self.broker)
 
-    def fetch(self, ms: float, replica: int, leo: int, leader_leo: int | None = None, **more: Any) -> Told:
-        told = {"leader_id": self.broker, "leader_leo": leader_leo, **more}
-        return self.event(ms, "fetch", replica_id=replica, leo=leo, **told)
+    def fetch(self, ms: float, replica: int, leo: int, leader_leo: int | None = None, **more: Any) -> Source:
+        columns = {"leader_id": self.broker, "leader_leo": leader_leo, **more}
+        return self.event(ms, "fetch", replica_id=replica, leo=leo, **columns)
 
-    def replica_leo(self, ms: float, replica: int, leo: int) -> Told:
+    def replica_leo(self, ms: float, replica: int, leo: int) -> Source:
         return self.event(ms, "replica_leo", replica_id=replica, leo=leo, leader_id=self.broker)
 
-    def hw(self, ms: float, hw: int) -> Told:
-        """This broker says that its HW, as leader, became `hw`."""
+    def hw(self, ms: float, hw: int) -> Source:
+        """This broker reports that its HW, as leader, became `hw`."""
         return self.event(ms, "hw", replica_id=self.broker, hw=hw, leader_id=self.broker)
 
-    def follower_hw(self, ms: float, hw: int, of: int) -> Told:
+    def follower_hw(self, ms: float, hw: int, of: int) -> Source:
         return self.event(ms, "hw", replica_id=self.broker, hw=hw, leader_id=of)
 
-    def proposed(self, ms: float, isr: list[int], detail: str) -> Told:
+    def proposed(self, ms: float, isr: list[int], detail: str) -> Source:
         return self.event(ms, "isr_proposed", isr=isr, detail=detail, leader_id=self.broker)
 
-    def isr(self, ms: float, isr: list[int], epoch: int | None, detail: str = "alter_partition", **more: Any) -> Told:
-        told = {"leader_id": None if detail == "controller" else self.broker, **more}
-        return self.event(ms, "isr", isr=isr, partition_epoch=epoch, detail=detail, **told)
+    def isr(self, ms: float, isr: list[int], epoch: int | None, detail: str = "alter_partition", **more: Any) -> Source:
+        columns = {"leader_id": None if detail == "controller" else self.broker, **more}
+        return self.event(ms, "isr", isr=isr, partition_epoch=epoch, detail=detail, **columns)
 
-    def rejected(self, ms: float) -> Told:
+    def rejected(self, ms: float) -> Source:
         return self.event(ms, "isr_rejected", leader_id=self.broker)
 
-    def truncate(self, ms: float, leo: int) -> Told:
+    def truncate(self, ms: float, leo: int) -> Source:
         return self.event(ms, "truncate", replica_id=self.broker, leo=leo)
 
-    def broker_state(self, ms: float, broker: int, detail: str, epoch: int | None = None) -> Told:
+    def broker_state(self, ms: float, broker: int, detail: str, epoch: int | None = None) -> Source:
         return self.event(ms, "broker_state", True, replica_id=broker, detail=detail, broker_epoch=epoch)
 
-    def config(self, ms: float, topic: str | None = None, **settings: int) -> Told:
+    def config(self, ms: float, topic: str | None = None, **settings: int) -> Source:
         return self.event(ms, "config", True, topic=topic, **settings)
 
-    def progress(self, ms: float) -> Told:
+    def progress(self, ms: float) -> Source:
         return self.event(ms, "progress", True)
 
-    def lost(self, ms: float, detail: str = "7 lines") -> Told:
+    def lost(self, ms: float, detail: str = "7 lines") -> Source:
         return self.event(ms, "lost", True, detail=detail)
 
 
-def controller(**columns: Any) -> Told:
-    return Told("controller-9/controller.log", level=0, **columns)
+def controller(**columns: Any) -> Source:
+    return Source("controller-9/controller.log", level=0, **columns)
 
 
-def table(*sources: Told) -> pa.Table:
+def table(*sources: Source) -> pa.Table:
     """All rows of these sources, in the bronze schema."""
     return events_of([row for source in sources for row in source.rows])
 
@@ -121,7 +121,7 @@ def events_of(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, nullable)
 
 
-def said(facts: pa.Table, *columns: str, **where: Any) -> list[Any]:
+def values_of(facts: pa.Table, *columns: str, **where: Any) -> list[Any]:
     """The named columns of the rows where `where` holds, in order of time; `ms` stands for ts since BASE_MS.
 
     One column comes as plain values, several as tuples.
@@ -139,7 +139,7 @@ def since_base(ts: Any) -> int | None:
 
 def advances(facts: Any, **where: Any) -> list[tuple[int, int]]:
     """(ms, hw) of every rise of the reconstructed HW."""
-    return said(facts.partition_hw, "ms", "hw", kind="advance", **where)
+    return values_of(facts.partition_hw, "ms", "hw", kind="advance", **where)
 
 
 def last_rows(facts: pa.Table, key: str) -> list[dict[str, Any]]:

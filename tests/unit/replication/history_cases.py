@@ -1,4 +1,4 @@
-"""Notes and surroundings for the tests of a partition's history, in milliseconds and few words."""
+"""Events and a TermLookup for the tests of a partition's history, in milliseconds."""
 
 from __future__ import annotations
 
@@ -6,90 +6,89 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.replication.metadata.brokers_and_configs import State
-from pipelines.replication.partition.history import Note, PartitionHistory, TermSeen
+from pipelines.replication.metadata.brokers_and_configs import BrokerState
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
+from pipelines.replication.partition.history import PartitionHistory
 
-FULL = TermSeen(level=3)
+FULL = TermSummary(level=3)
 T1, T2 = "first-topic-id", "second-topic-id"
 
 
-def seen(hmax: int | None = None, **known: Any) -> TermSeen:
-    return TermSeen(hmax=hmax, **{"level": 3, **known})
+def summary(hmax: int | None = None, **known: Any) -> TermSummary:
+    return TermSummary(hmax=hmax, **{"level": 3, **known})
 
 
 @dataclass
-class Around:
-    """A fake of what a history asks: terms by (broker, start ms), broker states as (ms, detail, epoch), and when
-    brokers told their version as they started."""
+class FakeLookup:
+    """A TermLookup with terms by (broker, start ms), broker states as (ms, detail, epoch), and when brokers started."""
 
-    terms: dict[tuple[int, int], TermSeen] = field(default_factory=dict)
+    terms: dict[tuple[int, int], TermSummary] = field(default_factory=dict)
     states: dict[int, list[tuple[int, str, int | None]]] = field(default_factory=dict)
     starts: dict[int, list[int]] = field(default_factory=dict)
     least: int = 1
     race_window_us: int = 150_000
     grace_us: int = 10_000_000
 
-    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         return self.terms.get((broker_id, start_ts // 1000), FULL)
 
-    def broker_states(self, broker_id: int, as_of: int) -> list[State]:
+    def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
         known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []))
         return [(*state, "controller", 0, 0) for state in known if state[0] <= as_of]
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
 
-    def min_isr(self, as_of: int, told: int | None = None) -> int:
-        return self.least if told is None else told
-
-    def lag_max_ms(self, as_of: int) -> int:
-        return 30_000
+    def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
+        return self.least if by_leader is None else by_leader
 
 
-def leader(ms: int, broker: int, epoch: int, leo: int, hw: int, isr: tuple[int, ...], **more: Any) -> Note:
-    told = {"partition_epoch": epoch, "topic_id": T1, "level": 3, "leader_id": broker, **more}
-    return Note(ms * 1000, "leader", broker, leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **told)
+def leader(ms: int, broker: int, epoch: int, leo: int, hw: int, isr: tuple[int, ...], **more: Any) -> PartitionEvent:
+    event = {"partition_epoch": epoch, "topic_id": T1, "level": 3, "leader_id": broker, **more}
+    return PartitionEvent(ms * 1000, "leader", broker, leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **event)
 
 
-def follower(ms: int, broker: int, epoch: int, leo: int, hw: int, of: int) -> Note:
-    return Note(ms * 1000, "follower", broker, leader_epoch=epoch, leader_id=of, leo=leo, hw=hw, level=3)
+def follower(ms: int, broker: int, epoch: int, leo: int, hw: int, of: int) -> PartitionEvent:
+    return PartitionEvent(ms * 1000, "follower", broker, leader_epoch=epoch, leader_id=of, leo=leo, hw=hw, level=3)
 
 
-def isr(ms: int, broker: int, isr: tuple[int, ...], epoch: int | None, detail: str = "metadata", **more: Any) -> Note:
-    return Note(ms * 1000, "isr", broker, isr=isr, partition_epoch=epoch, detail=detail, topic_id=T1, **more)
+def isr(
+    ms: int, broker: int, isr: tuple[int, ...], epoch: int | None, detail: str = "metadata", **more: Any
+) -> PartitionEvent:
+    return PartitionEvent(ms * 1000, "isr", broker, isr=isr, partition_epoch=epoch, detail=detail, topic_id=T1, **more)
 
 
-def proposed(ms: int, broker: int, isr: tuple[int, ...], detail: str = "shrink") -> Note:
-    return Note(ms * 1000, "isr_proposed", broker, isr=isr, detail=detail)
+def proposed(ms: int, broker: int, isr: tuple[int, ...], detail: str = "shrink") -> PartitionEvent:
+    return PartitionEvent(ms * 1000, "isr_proposed", broker, isr=isr, detail=detail)
 
 
-def election(ms: int, leader: int, epoch: int, **more: Any) -> Note:
-    return Note(ms * 1000, "election", 9, leader_id=leader, leader_epoch=epoch, **{"topic_id": T1, **more})
+def election(ms: int, leader: int, epoch: int, **more: Any) -> PartitionEvent:
+    return PartitionEvent(ms * 1000, "election", 9, leader_id=leader, leader_epoch=epoch, **{"topic_id": T1, **more})
 
 
-def truncate(ms: int, replica: int, to: int, **more: Any) -> Note:
-    return Note(ms * 1000, "truncate", replica, replica_id=replica, leo=to, **more)
+def truncate(ms: int, replica: int, to: int, **more: Any) -> PartitionEvent:
+    return PartitionEvent(ms * 1000, "truncate", replica, replica_id=replica, leo=to, **more)
 
 
-def told(notes: Iterable[Note], around: Around) -> PartitionHistory:
-    """The history of a whole story, everything decided."""
+def history_of(events: Iterable[PartitionEvent], lookup: FakeLookup) -> PartitionHistory:
+    """The history of these events, everything decided."""
     history = PartitionHistory("c", "clicks", 0)
-    for note in notes:
-        history.settle(note.ts, around)
-        history.apply(note, around)
-    history.settle(1 << 61, around)
+    for event in events:
+        history.settle(event.ts, lookup)
+        history.apply(event, lookup)
+    history.settle(1 << 61, lookup)
     return history
 
 
-def regressions(notes: Iterable[Note], around: Around) -> list[dict[str, Any]]:
-    """The findings that stand at the end: of each only its highest revision."""
-    last = {row["regression_id"]: row for row in told(notes, around).take_regressions()}
+def regressions(events: Iterable[PartitionEvent], lookup: FakeLookup) -> list[dict[str, Any]]:
+    """The regressions at the end: of each only its highest revision."""
+    last = {row["regression_id"]: row for row in history_of(events, lookup).take_regressions()}
     return list(last.values())
 
 
-def changes(notes: Iterable[Note], around: Around) -> list[dict[str, Any]]:
-    """The ISR changes that stand at the end, by partition epoch."""
-    last = {row["partition_epoch"]: row for row in told(notes, around).take_isr_changes()}
+def changes(events: Iterable[PartitionEvent], lookup: FakeLookup) -> list[dict[str, Any]]:
+    """The ISR changes at the end, of each partition epoch the last revision."""
+    last = {row["partition_epoch"]: row for row in history_of(events, lookup).take_isr_changes()}
     return [last[epoch] for epoch in sorted(last)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from bronze import Told, controller
+from bronze import Source, controller
 
 BROKERS = (1, 2, 3)
 ARRIVAL_MS = 2000
@@ -23,12 +23,12 @@ class Partition:
     partition_epoch: int = 0
     isr: list[int] = field(default_factory=lambda: list(BROKERS))
     leo: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BROKERS, 0))
-    heard: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BROKERS, -1))
+    fetched_upto: dict[int, int] = field(default_factory=lambda: dict.fromkeys(BROKERS, -1))
     hw: int = 0
 
 
 class Cluster:
-    """Runs `steps` random steps; `rows` is what its sources told, in order of time.
+    """Runs `steps` random steps; `rows` are those of all its sources, in order of time.
 
     `losses`: telemetry goes missing; `configs`: min.insync.replicas changes.
     """
@@ -36,7 +36,7 @@ class Cluster:
     def __init__(self, seed: int, steps: int, losses: bool = False, configs: bool = False) -> None:
         self.random = Random(seed)
         self.ms = 0.0
-        self.sources = {b: Told(f"broker-{b}/replication.log") for b in BROKERS}
+        self.sources = {b: Source(f"broker-{b}/replication.log") for b in BROKERS}
         self.controller = controller()
         self.partitions = [Partition(0), Partition(1, leader=2)]
         self.fenced: dict[int, int] = {}
@@ -74,34 +74,34 @@ class Cluster:
                 source.progress(second * 1000)
         self.ms += ms
 
-    def _told(self, p: Partition, broker: int | None = None) -> Told:
+    def _source(self, p: Partition, broker: int | None = None) -> Source:
         return self.sources[broker or p.leader].on(partition=p.number)
 
     def _lead(self, p: Partition, **more: Any) -> None:
-        p.heard = dict.fromkeys(BROKERS, -1) | {p.leader: p.leo[p.leader]}
-        told = {"partition_epoch": p.partition_epoch, **more}
-        self._told(p).leader(self.ms, p.epoch, p.leo[p.leader], min(p.hw, p.leo[p.leader]), p.isr, **told)
+        p.fetched_upto = dict.fromkeys(BROKERS, -1) | {p.leader: p.leo[p.leader]}
+        columns = {"partition_epoch": p.partition_epoch, **more}
+        self._source(p).leader(self.ms, p.epoch, p.leo[p.leader], min(p.hw, p.leo[p.leader]), p.isr, **columns)
 
     def _advance(self, p: Partition) -> None:
-        hw = min(p.heard[b] for b in p.isr)
+        hw = min(p.fetched_upto[b] for b in p.isr)
         if hw > p.hw and len(p.isr) > 1:
             p.hw = hw
             if self.random.random() < 0.9:
-                self._told(p).hw(self.ms + self.random.choice((0, 0, 0, 3)), hw)
+                self._source(p).hw(self.ms + self.random.choice((0, 0, 0, 3)), hw)
 
     def _append(self, p: Partition) -> None:
         p.leo[p.leader] += self.random.randint(1, 3)
-        p.heard[p.leader] = p.leo[p.leader]
-        self._told(p).append(self.ms, p.leo[p.leader])
+        p.fetched_upto[p.leader] = p.leo[p.leader]
+        self._source(p).append(self.ms, p.leo[p.leader])
         self._advance(p)
 
     def _fetch(self, p: Partition) -> None:
         follower = self.random.choice([b for b in BROKERS if b != p.leader])
         end = p.leo[p.leader]
-        p.heard[follower] = min(p.leo[follower], end)
-        self._told(p).fetch(self.ms, follower, p.heard[follower], self.random.choice((None, end)))
+        p.fetched_upto[follower] = min(p.leo[follower], end)
+        self._source(p).fetch(self.ms, follower, p.fetched_upto[follower], self.random.choice((None, end)))
         self._advance(p)
-        p.leo[follower] = min(end, p.heard[follower] + self.random.randint(0, 4))
+        p.leo[follower] = min(end, p.fetched_upto[follower] + self.random.randint(0, 4))
 
     def _commit(self, p: Partition, isr: list[int], witness: str) -> None:
         p.isr, p.partition_epoch = sorted(isr), p.partition_epoch + 1
@@ -109,14 +109,14 @@ class Cluster:
             self.ms, p.isr, p.partition_epoch, "controller", leader_id=p.leader, leader_epoch=p.epoch
         )
         for detail in {witness, self.random.choice((witness, "metadata"))}:
-            self._told(p).isr(self.ms + self.random.randint(0, 5), p.isr, p.partition_epoch, detail)
+            self._source(p).isr(self.ms + self.random.randint(0, 5), p.isr, p.partition_epoch, detail)
         self._advance(p)
 
     def _change(self, p: Partition, isr: list[int], detail: str) -> None:
-        self._told(p).proposed(self.ms, sorted(isr), detail)
+        self._source(p).proposed(self.ms, sorted(isr), detail)
         self._pass(self.random.randint(1, 30))
         if self.random.random() < 0.2:
-            self._told(p).rejected(self.ms)
+            self._source(p).rejected(self.ms)
         else:
             self._commit(p, isr, "alter_partition")
 
@@ -147,9 +147,9 @@ class Cluster:
         unclean = new not in p.isr
         p.epoch, p.partition_epoch, p.leader = p.epoch + 1, p.partition_epoch + 1, new
         p.isr = [new] if unclean else sorted({new, self.random.choice(p.isr)})
-        told = {"isr": p.isr, "replicas": list(BROKERS), "unclean": unclean}
+        columns = {"isr": p.isr, "replicas": list(BROKERS), "unclean": unclean}
         self.controller.on(partition=p.number).election(
-            self.ms, new, p.epoch, partition_epoch=p.partition_epoch, **told
+            self.ms, new, p.epoch, partition_epoch=p.partition_epoch, **columns
         )
         self._pass(self.random.choice((5, 300)))
         self._lead(p, unclean=unclean)
@@ -157,10 +157,10 @@ class Cluster:
         for broker in BROKERS:
             if broker != new and self.random.random() < 0.8:
                 self._pass(self.random.choice((1, 200)))
-                self._told(p, broker).follower(self.ms, p.epoch, p.leo[broker], min(p.hw, p.leo[broker]), new)
+                self._source(p, broker).follower(self.ms, p.epoch, p.leo[broker], min(p.hw, p.leo[broker]), new)
                 if p.leo[broker] > p.leo[new]:
                     p.leo[broker] = p.leo[new]
-                    self._told(p, broker).truncate(self.ms, p.leo[new])
+                    self._source(p, broker).truncate(self.ms, p.leo[new])
 
     def _resume(self, p: Partition) -> None:
         """The leader restarts unnoticed and leads on in the same epoch, with the HW it had stored."""
@@ -173,12 +173,12 @@ class Cluster:
 
     def _lose(self, p: Partition) -> None:
         if self.random.random() < 0.5:
-            self._told(p).skip()
+            self._source(p).skip()
         else:
-            self._told(p).lost(self.ms)
+            self._source(p).lost(self.ms)
 
     def _misreport(self, p: Partition) -> None:
-        self._told(p).hw(self.ms, max(0, p.hw - self.random.randint(0, 2)))
+        self._source(p).hw(self.ms, max(0, p.hw - self.random.randint(0, 2)))
 
     def _idle(self, _: Partition) -> None:
         self._pass(self.random.choice((2500, 7000)))
@@ -187,7 +187,7 @@ class Cluster:
 def deliver(rows: list[dict[str, Any]], random: Random, batches: int, repeats: int) -> list[list[dict[str, Any]]]:
     """The rows cut into batches: each arrives up to ARRIVAL_MS late, in any order, some again and again.
 
-    The first batch has a row of every source: one never heard of cannot be waited for.
+    The first batch has a row of every source: a source without a row cannot be waited for.
     """
     late = random.choice((0, ARRIVAL_MS))
     arrivals = [(row["ts"] / 1000 + random.uniform(0, late), row) for row in rows]
@@ -205,8 +205,8 @@ def deliver(rows: list[dict[str, Any]], random: Random, batches: int, repeats: i
 def deliver_by_source(
     rows: list[dict[str, Any]], random: Random, batches: int, within_ms: int
 ) -> list[list[dict[str, Any]]]:
-    """The rows cut into batches: each source is late by a time of its own, so that some are first heard of when
-    others have told for seconds."""
+    """The rows cut into batches: each source is late by a time of its own, so that some begin when
+    others have written for seconds."""
     late = {name: random.uniform(0, within_ms) for name in sorted({row["source_id"] for row in rows})}
     arrivals = [(row["ts"] / 1000 + late[row["source_id"]], row) for row in rows]
     first, last = min(at for at, _ in arrivals), max(at for at, _ in arrivals)

@@ -1,11 +1,11 @@
-"""How far a clock is off: no more than what it told is behind what was recorded, no less than what it asked for."""
+"""How far a clock is off: at most what its reports come after the record, at least what its requests come before it."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from bronze import Told, controller, events_of, said, table
+from bronze import Source, controller, events_of, table, values_of
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts.tables import Facts
@@ -18,8 +18,8 @@ def cluster(ahead, asks=False):
     recorded = controller(controller_epoch=1, committed=True)
     recorded.election(0, 1, 0, partition_epoch=0, isr=[1, 2])
     recorded.election(40_000, 2, 1, partition_epoch=1, isr=[2])
-    first = Told().leader(10, 0, 0, 0, [1, 2], replicas=[1, 2]).append(20, 9).fetch(30, 2, 9).hw(30, 9)
-    second = Told("broker-2/replication.log").follower(ahead + 20, 0, 0, 0, 1)
+    first = Source().leader(10, 0, 0, 0, [1, 2], replicas=[1, 2]).append(20, 9).fetch(30, 2, 9).hw(30, 9)
+    second = Source("broker-2/replication.log").follower(ahead + 20, 0, 0, 0, 1)
     second.leader(ahead + 40_010, 1, 9, 9, [2], replicas=[1, 2])
     if asks:
         second.proposed(ahead + 50_000, [2, 1], "expand")
@@ -29,27 +29,27 @@ def cluster(ahead, asks=False):
 
 
 def clocks(facts):
-    return said(facts.telemetry_gaps, "source_id", "partition", "detail", kind="clock")
+    return values_of(facts.telemetry_gaps, "source_id", "partition", "detail", kind="clock")
 
 
-@pytest.mark.parametrize(("behind", "told"), [(HOUR, "-3599990"), (70_000, "-69990"), (10_000, None), (0, None)])
-def test_a_clock_that_tells_of_what_was_not_recorded_yet_is_behind(behind, told):
+@pytest.mark.parametrize(("behind", "telemetry"), [(HOUR, "-3599990"), (70_000, "-69990"), (10_000, None), (0, None)])
+def test_a_clock_that_reports_what_was_not_recorded_yet_is_behind(behind, telemetry):
     found = clocks(replay(table(*cluster(-behind))))
-    assert found == ([("broker-2/replication.log", 0, told)] if told else [])
+    assert found == ([("broker-2/replication.log", 0, telemetry)] if telemetry else [])
 
 
-@pytest.mark.parametrize(("ahead", "told"), [(HOUR, "3599900"), (70_000, "69900"), (10_000, None), (0, None)])
-def test_a_clock_that_asked_after_it_was_answered_is_ahead(ahead, told):
+@pytest.mark.parametrize(("ahead", "telemetry"), [(HOUR, "3599900"), (70_000, "69900"), (10_000, None), (0, None)])
+def test_a_clock_that_asked_after_it_was_answered_is_ahead(ahead, telemetry):
     found = clocks(replay(table(*cluster(ahead, asks=True))))
-    assert found == ([("broker-2/replication.log", 0, told)] if told else [])
+    assert found == ([("broker-2/replication.log", 0, telemetry)] if telemetry else [])
 
 
-def test_a_broker_that_tells_late_may_have_stood_still():
+def test_a_broker_that_reports_late_may_have_stood_still():
     assert clocks(replay(table(*cluster(HOUR)))) == []
 
 
 @pytest.mark.parametrize("cut", range(1, 12, 3))
-def test_a_wrong_clock_is_told_once_however_its_telemetry_is_cut(cut):
+def test_a_wrong_clock_is_published_once_however_its_telemetry_is_cut(cut):
     events = table(*cluster(-HOUR))
     first = Reconstructor()
     parts = [first.update(events.slice(0, cut))]
@@ -63,8 +63,8 @@ def lost(ahead):
     recorded = controller(controller_epoch=1, committed=True)
     recorded.election(0, 1, 0, partition_epoch=0, isr=[1, 2])
     recorded.election(40_000, 2, 1, partition_epoch=1, isr=[2])
-    first = Told().leader(10, 0, 0, 0, [1, 2], replicas=[1, 2]).append(20, 9).fetch(30, 2, 9).hw(30, 9)
-    second = Told("broker-2/replication.log").follower(ahead + 20, 0, 0, 0, 1)
+    first = Source().leader(10, 0, 0, 0, [1, 2], replicas=[1, 2]).append(20, 9).fetch(30, 2, 9).hw(30, 9)
+    second = Source("broker-2/replication.log").follower(ahead + 20, 0, 0, 0, 1)
     second.leader(ahead + 40_010, 1, 5, 5, [2], replicas=[1, 2])
     facts = replay(table(*(s.progress(90_000) for s in (recorded, first)), second.progress(ahead + 90_000)))
     rows = [r for r in facts.hw_regressions.to_pylist() if r["class"] == "committed_loss"]
@@ -79,16 +79,16 @@ def test_a_verdict_across_a_wrong_clock_is_unproven():
 def lost_later(*more):
     """(severity, proof) What broker 2 commits on a clock an hour behind is lost, after `more` in a batch of its own."""
     recorded, first, second = cluster(-HOUR)
-    sizes = [len(told.rows) for told in (recorded, first, second)]
+    sizes = [len(telemetry.rows) for telemetry in (recorded, first, second)]
     batches = [table(recorded, first, second), table(*more)]
     second.append(-HOUR + 81_000, 12).hw(-HOUR + 81_010, 12)
     recorded.election(120_000, 1, 2, partition_epoch=2, isr=[1])
     first.leader(120_010, 2, 9, 9, [1], replicas=[1, 2])
-    for told in (recorded, first):
-        told.progress(190_000)
+    for telemetry in (recorded, first):
+        telemetry.progress(190_000)
     second.progress(-HOUR + 190_000)
     rest = zip((recorded, first, second), sizes, strict=True)
-    batches.append(events_of([row for told, size in rest for row in told.rows[size:]]))
+    batches.append(events_of([row for telemetry, size in rest for row in telemetry.rows[size:]]))
     reconstructor = Reconstructor()
     facts = Facts.concat([*map(reconstructor.update, batches), reconstructor.finish()])
     rows = [r for r in facts.hw_regressions.to_pylist() if r["class"] == "unclean_loss"]
@@ -96,11 +96,11 @@ def lost_later(*more):
 
 
 def test_a_file_of_the_broker_that_was_written_late_does_not_make_its_clock_right():
-    late = Told("broker-2/state-change.log", level=0).isr(75_000, [2], 1, leader_epoch=1)
+    late = Source("broker-2/state-change.log", level=0).isr(75_000, [2], 1, leader_epoch=1)
     assert lost_later() == [("warning", "unproven")]
     assert lost_later(late) == [("warning", "unproven")]
 
 
 def test_a_right_clock_in_a_later_incarnation_ends_the_doubt():
-    right = Told("broker-2/replication.log", source_epoch=1).leader(40_030, 1, 9, 9, [2], replicas=[1, 2])
+    right = Source("broker-2/replication.log", source_epoch=1).leader(40_030, 1, 9, 9, [2], replicas=[1, 2])
     assert lost_later(right)[0][0] == "critical"

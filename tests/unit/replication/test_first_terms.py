@@ -25,7 +25,7 @@ def run(rows, cuts, restart):
         parts.append(reconstructor.update(events_of(rows[begin:end]), batch_id=number))
         health.append(reconstructor.health().to_pylist())
         state = reconstructor.state
-        columns.append(state.first_terms.table().num_rows + state.starting.num_rows)
+        columns.append(state.first_terms.table().num_rows + state.pending_starts.num_rows)
     parts.append(reconstructor.finish(len(cuts) + 1))
     return comparable(Facts.concat(parts)), health, columns
 
@@ -37,7 +37,7 @@ def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):
     cuts = [4, *sorted(np.random.default_rng(seed).integers(5, len(rows), 3).tolist())]
     facts, health, columns = run(rows, cuts, restart)
     nothing = lambda state, batch, rare, found: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
-    monkeypatch.setattr(rare_events, "_alone", nothing)
+    monkeypatch.setattr(rare_events, "_only_events", nothing)
     expected, health_then, no_columns = run(rows, cuts, restart)
     assert differences(facts, expected) == {}
     assert health == health_then
@@ -55,20 +55,20 @@ def test_quiet_partitions_are_columns():
 
 
 def test_assignments_as_of_a_time():
-    def told(known, partition, ts, replicas):
+    def record(known, partition, ts, replicas):
         flat, size = np.concatenate(replicas).astype(np.int32), np.array([len(r) for r in replicas])
-        known.learn(np.array(partition), np.array(ts), np.cumsum(size) - size, size, flat)
+        known.record(np.array(partition), np.array(ts), np.cumsum(size) - size, size, flat)
 
     def asked(known, *queries):
         bounds, ids = known.as_of(*(np.array(q, dtype=np.int64) for q in zip(*queries, strict=True)))
         return [ids[a:b].tolist() for a, b in pairwise(bounds)]
 
     known = Assignments()
-    told(known, [4, 2], [10, 10], [[1, 2, 3], [2, 3]])
+    record(known, [4, 2], [10, 10], [[1, 2, 3], [2, 3]])
     assert asked(known, (2, 10), (4, 9), (4, 11), (3, 99)) == [[2, 3], [], [1, 2, 3], []]
-    told(known, [4], [5], [[1, 2, 3]])  # the same, told to be older
-    told(known, [2], [20], [[5]])
-    assert list(known.several) == [2]
-    for kept in (known, Assignments(known.table(), known.several)):
+    record(known, [4], [5], [[1, 2, 3]])  # the same one, from an earlier time on
+    record(known, [2], [20], [[5]])
+    assert list(known.changed) == [2]
+    for kept in (known, Assignments(known.table(), known.changed)):
         queries = [(2, 19), (4, 5), (2, 20), (2, 9), (4, 4), (2, 30)]
         assert asked(kept, *queries) == [[2, 3], [1, 2, 3], [5], [], [], [5]]

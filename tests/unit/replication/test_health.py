@@ -1,7 +1,7 @@
 """gold/partition_health says unknown (null) where nobody reported it: never "in sync", never "under-replicated"."""
 
 import pytest
-from bronze import Told, controller, table
+from bronze import Source, controller, table
 
 from pipelines.replication import Reconstructor, Rules
 
@@ -23,14 +23,14 @@ def elected(**more):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        (Told().leader(1, 0, 0, 0, [1, 2, 3]), (1, False, [1, 2, 3], [1, 2, 3], False, False, 3)),
-        (Told(level=0).leader(1, 0, 0, 0, [1]), (1, False, [1], [1, 2, 3], True, False, 0)),
+        (Source().leader(1, 0, 0, 0, [1, 2, 3]), (1, False, [1, 2, 3], [1, 2, 3], False, False, 3)),
+        (Source(level=0).leader(1, 0, 0, 0, [1]), (1, False, [1], [1, 2, 3], True, False, 0)),
         (elected(isr=[1, 2], replicas=[1, 2]), (1, False, [1, 2], [1, 2], False, None, None)),
         (elected(isr=[1], replicas=[1, 2]), (1, False, [1], [1, 2], True, None, None)),
         (elected(), (1, False, None, None, None, None, None)),
         (controller().election(5, -1, 3, isr=[2], replicas=[1, 2]), (-1, True, [2], [1, 2], True, True, None)),
-        (Told().append(1, 5).fetch(2, 2, 5), (1, False, None, None, None, None, 3)),
-        (Told("broker-2/replication.log").follower_hw(1, 5, of=1), (None, None, None, None, None, None, None)),
+        (Source().append(1, 5).fetch(2, 2, 5), (1, False, None, None, None, None, 3)),
+        (Source("broker-2/replication.log").follower_hw(1, 5, of=1), (None, None, None, None, None, None, None)),
     ],
     ids=[
         "a leader that reports", "at level 0", "a leader known from a controller alone",

@@ -1,23 +1,25 @@
-"""The rows of a history are a function of its notes in order: not of cuts, snapshots or settle points."""
+"""The rows of a history are a function of its events in order: not of cuts, snapshots or settle points."""
 
 from __future__ import annotations
 
 import pytest
-from history_cases import T2, Around, election, follower, isr, leader, proposed, seen, truncate
+from history_cases import T2, FakeLookup, election, follower, isr, leader, proposed, summary, truncate
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pipelines.replication.partition.history import Note, PartitionHistory, TermSeen
+from pipelines.replication.partition.events import PartitionEvent, TermSummary
+from pipelines.replication.partition.history import PartitionHistory
 
-AROUND = Around({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
+AROUND = FakeLookup({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
 
 
-class Known(Around):
+class Known(FakeLookup):
     """Every term's HW rises with its age, so that what is known depends on `as_of`."""
 
-    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSeen:
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         age = max(0, as_of - start_ts) // 50_000
-        return seen(age, fetchers=frozenset({1, 2, 3}) - {broker_id}, leader_leo=age + 5, level=2)
+        return summary(age, fetchers=frozenset({1, 2, 3}) - {broker_id}, leader_leo=age + 5, level=2)
 
 
 brokers, epochs, offsets = st.integers(1, 3), st.integers(0, 5), st.integers(0, 60)
@@ -25,7 +27,7 @@ members = st.sets(brokers, min_size=1).map(lambda s: tuple(sorted(s)))
 
 
 @st.composite
-def note(draw: st.DrawFn) -> Note:
+def event(draw: st.DrawFn) -> PartitionEvent:
     broker, epoch, leo = draw(brokers), draw(epochs), draw(offsets)
     hw, isr_, known = draw(st.integers(0, leo)), draw(members), draw(st.sampled_from([None, epoch]))
     return draw(
@@ -38,60 +40,60 @@ def note(draw: st.DrawFn) -> Note:
                 isr(0, broker, isr_, known, draw(st.sampled_from(["metadata", "controller", "alter_partition"]))),
                 proposed(0, broker, isr_),
                 truncate(0, broker, hw, before=leo),
-                Note(0, "hw", broker, hw=hw, replica_id=broker),
-                Note(0, "isr_rejected", broker),
-                Note(0, "gap", broker),
+                PartitionEvent(0, "hw", broker, hw=hw, replica_id=broker),
+                PartitionEvent(0, "isr_rejected", broker),
+                PartitionEvent(0, "gap", broker),
             ]
         )
     )
 
 
 @st.composite
-def story(draw: st.DrawFn) -> list[Note]:
-    from dataclasses import replace
-
-    now, notes = 0, []
-    for told in draw(st.lists(note(), min_size=1, max_size=20)):
+def story(draw: st.DrawFn) -> list[PartitionEvent]:
+    now, events = 0, []
+    for drawn in draw(st.lists(event(), min_size=1, max_size=20)):
         now += draw(st.sampled_from([0, 1_000, 100_000, 150_000, 2_000_000, 11_000_000]))
-        notes.append(replace(told, ts=now))
-    return notes
+        events.append(replace(drawn, ts=now))
+    return events
 
 
 def rows(history: PartitionHistory) -> list[list[dict[str, object]]]:
     return [history.take_isr_changes(), history.take_regressions()]
 
 
-def whole(notes: list[Note], around: Around) -> list[list[dict[str, object]]]:
+def whole(events: list[PartitionEvent], lookup: FakeLookup) -> list[list[dict[str, object]]]:
     history = PartitionHistory("c", "clicks", 0)
-    for told in notes:
-        history.settle(told.ts, around)
-        history.apply(told, around)
-    history.settle(1 << 61, around)
+    for event in events:
+        history.settle(event.ts, lookup)
+        history.apply(event, lookup)
+    history.settle(1 << 61, lookup)
     return rows(history)
 
 
 @settings(max_examples=100, deadline=None)
 @given(story(), st.data())
-def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(notes: list[Note], data: st.DataObject):
-    around = Known(states=AROUND.states)
+def test_any_cut_into_settle_points_and_snapshots_gives_the_same_rows(
+    events: list[PartitionEvent], data: st.DataObject
+):
+    lookup = Known(states=AROUND.states)
     history, parts = PartitionHistory("c", "clicks", 0), [[], []]
-    for place, told in enumerate(notes):
-        history.settle(told.ts, around)
-        history.apply(told, around)
+    for place, event in enumerate(events):
+        history.settle(event.ts, lookup)
+        history.apply(event, lookup)
         if data.draw(st.booleans()):
-            later = notes[place + 1].ts if place + 1 < len(notes) else told.ts + 20_000_000
-            history.settle(data.draw(st.integers(told.ts, later)), around)
+            later = events[place + 1].ts if place + 1 < len(events) else event.ts + 20_000_000
+            history.settle(data.draw(st.integers(event.ts, later)), lookup)
         if data.draw(st.booleans()):
             parts = [a + b for a, b in zip(parts, rows(history), strict=True)]
             history = PartitionHistory.from_bytes(history.to_bytes())
-    history.settle(1 << 61, around)
-    assert [a + b for a, b in zip(parts, rows(history), strict=True)] == whole(notes, around)
+    history.settle(1 << 61, lookup)
+    assert [a + b for a, b in zip(parts, rows(history), strict=True)] == whole(events, lookup)
 
 
 @settings(max_examples=80, deadline=None)
 @given(story())
-def test_revisions_of_a_terms_verdict_rise_by_one_and_each_says_something_else(notes: list[Note]):
-    _, regressed = whole(notes, Known())
+def test_revisions_of_a_terms_verdict_rise_by_one_and_each_shows_something_else(events: list[PartitionEvent]):
+    _, regressed = whole(events, Known())
     last: dict[object, dict[str, object]] = {}
     for row in [r for r in regressed if "/term-" in str(r["regression_id"])]:
         before = last.get(row["regression_id"])
@@ -102,8 +104,8 @@ def test_revisions_of_a_terms_verdict_rise_by_one_and_each_says_something_else(n
 
 @settings(max_examples=80, deadline=None)
 @given(story())
-def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(notes: list[Note]):
-    for row in whole(notes, Known())[1]:
+def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(events: list[PartitionEvent]):
+    for row in whole(events, Known())[1]:
         assert (row["severity"] == "critical") <= (row["proof"] in ("proven", "bounded"))
         if row["lost_to"] is not None:
             assert row["lost_from"] < row["lost_to"] == row["hw_before"]
@@ -112,12 +114,12 @@ def test_a_critical_finding_is_never_unproven_and_names_a_range_below_the_hw(not
 
 @given(story())
 @settings(max_examples=100, deadline=None)
-def test_a_snapshot_is_the_same_history(notes: list[Note]):
-    around = Known()
+def test_a_snapshot_is_the_same_history(events: list[PartitionEvent]):
+    lookup = Known()
     history = PartitionHistory("c", "clicks", 0)
-    for told in notes:
-        history.settle(told.ts, around)
-        history.apply(told, around)
+    for event in events:
+        history.settle(event.ts, lookup)
+        history.apply(event, lookup)
     again = PartitionHistory.from_bytes(history.to_bytes())
     assert again == history
     assert again.to_bytes() == history.to_bytes()

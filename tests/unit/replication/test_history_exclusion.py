@@ -1,21 +1,21 @@
-"""Every start of a term is judged: a loss is excluded, found, or not excluded, and then it is said what is missing."""
+"""Every start of a term is judged: a loss is excluded, found, or not excluded, with what is missing."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from history_cases import Around, election, follower, isr, leader, regressions, seen
+from history_cases import FakeLookup, election, follower, isr, leader, regressions, summary
 
-BLIND = {(1, 0): seen(level=0)}
-"""The leader before told nothing of its HWs: stock INFO."""
+BLIND = {(1, 0): summary(level=0)}
+"""The leader before reported no HWs: stock INFO."""
 START = leader(0, 1, 0, 0, 0, (1, 2), replicas=(1, 2))
 CLEAN = [(900, "controlled_shutdown", 7), (3000, "started", 8), (3500, "unfenced", 8)]
 KILLED = [(3000, "started", 8), (3500, "unfenced", 8)]
 
 
-def verdicts(story, terms=BLIND, states=None):
-    rows = regressions(story, Around(terms, states or {}))
+def verdicts(events, terms=BLIND, states=None):
+    rows = regressions(events, FakeLookup(terms, states or {}))
     return [(r["class"], r["severity"], json.loads(r["evidence"]).get("missing")) for r in rows]
 
 
@@ -29,8 +29,8 @@ def test_the_first_start_seen_is_where_the_history_begins():
 
 @pytest.mark.parametrize("offset", [300, 301])
 def test_a_start_at_or_above_an_upper_bound_of_every_hw_is_safe(offset):
-    story = [START, leader(5000, 2, 1, offset, offset, (2,), unclean=True)]
-    assert verdicts(story, {(1, 0): seen(300, leader_leo=300, fetchers=frozenset({2}))}) == []
+    events = [START, leader(5000, 2, 1, offset, offset, (2,), unclean=True)]
+    assert verdicts(events, {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}) == []
 
 
 def test_a_clean_election_of_a_member_of_the_last_committed_isr_is_safe():
@@ -38,52 +38,57 @@ def test_a_clean_election_of_a_member_of_the_last_committed_isr_is_safe():
 
 
 def test_an_election_from_outside_the_last_committed_isr_is_not():
-    story = [START, isr(1000, 1, (1,), 1), leader(5000, 2, 2, 50, 50, (2,))]
-    fetched = {(1, 0): seen(level=0, fetchers=frozenset({2}))}
-    assert verdicts(story, fetched) == not_excluded("a clean election")
+    events = [START, isr(1000, 1, (1,), 1), leader(5000, 2, 2, 50, 50, (2,))]
+    fetched = {(1, 0): summary(level=0, fetchers=frozenset({2}))}
+    assert verdicts(events, fetched) == not_excluded("a clean election")
 
 
 def test_an_election_after_an_isr_that_nobody_is_known_to_have_committed_is_not():
-    story = [leader(0, 1, 3, 0, 0, (1, 3)), leader(5000, 2, 4, 50, 50, (2, 3), partition_epoch=9)]
-    assert verdicts(story, {(1, 0): seen(level=0)}) != []
+    events = [leader(0, 1, 3, 0, 0, (1, 3)), leader(5000, 2, 4, 50, 50, (2, 3), partition_epoch=9)]
+    assert verdicts(events, {(1, 0): summary(level=0)}) != []
 
 
 @pytest.mark.parametrize(("states", "safe"), [(CLEAN, True), (KILLED, False)])
 def test_a_member_that_started_again_is_safe_after_a_controlled_shutdown_only(states, safe):
-    story = [START, leader(5000, 2, 1, 50, 50, (2,))]
-    found = verdicts(story, states={2: states})
+    events = [START, leader(5000, 2, 1, 50, 50, (2,))]
+    found = verdicts(events, states={2: states})
     assert found == ([] if safe else not_excluded("a controlled shutdown of broker 2 before it started again"))
 
 
-def test_a_restart_before_it_was_let_into_the_isr_says_nothing():
-    story = [START, isr(1000, 1, (1,), 1), isr(4000, 1, (1, 2), 2), leader(5000, 2, 1, 50, 50, (2,), partition_epoch=3)]
-    assert verdicts(story, states={2: KILLED}) == []
+def test_a_restart_before_it_was_added_to_the_isr_shows_nothing():
+    events = [
+        START,
+        isr(1000, 1, (1,), 1),
+        isr(4000, 1, (1, 2), 2),
+        leader(5000, 2, 1, 50, 50, (2,), partition_epoch=3),
+    ]
+    assert verdicts(events, states={2: KILLED}) == []
 
 
 def test_a_restart_is_known_by_the_brokers_own_lines_too():
-    story = [START, follower(10, 2, 0, 0, 0, 1), follower(3000, 2, 0, 40, 30, 1), leader(5000, 2, 1, 50, 50, (2,))]
-    assert verdicts(story) == not_excluded("a controlled shutdown of broker 2 before it started again")
+    events = [START, follower(10, 2, 0, 0, 0, 1), follower(3000, 2, 0, 40, 30, 1), leader(5000, 2, 1, 50, 50, (2,))]
+    assert verdicts(events) == not_excluded("a controlled shutdown of broker 2 before it started again")
 
 
 def test_a_lost_log_directory_may_have_held_what_was_committed():
-    story = [START, leader(5000, 2, 1, 0, 0, (2,))]
-    assert verdicts(story, states={2: [(2000, "log_dir_offline", None)]}) == not_excluded(
+    events = [START, leader(5000, 2, 1, 0, 0, (2,))]
+    assert verdicts(events, states={2: [(2000, "log_dir_offline", None)]}) == not_excluded(
         "the log directories of broker 2"
     )
 
 
 @pytest.mark.parametrize("states", [[], KILLED])
 def test_a_leader_that_resumes_in_its_epoch_is_safe_after_a_controlled_shutdown_only(states):
-    story = [START, leader(4000, 1, 0, 50, 40, (1, 2))]
+    events = [START, leader(4000, 1, 0, 50, 40, (1, 2))]
     missing = not_excluded("a controlled shutdown of broker 1 before it started again")
-    assert verdicts(story, states={1: states}) == missing
-    assert verdicts(story, states={1: CLEAN}) == []
+    assert verdicts(events, states={1: states}) == missing
+    assert verdicts(events, states={1: CLEAN}) == []
 
 
 def test_what_becomes_known_to_be_a_loss_replaces_the_row_that_did_not_exclude_it():
-    around = Around({(1, 0): seen(level=0), (2, 5000): seen(60, level=0)}, {2: KILLED})
-    story = [START, leader(5000, 2, 1, 50, 50, (2,)), follower(9000, 1, 1, 80, 70, 2)]
-    rows = regressions(story, around)
+    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(60, level=0)}, {2: KILLED})
+    events = [START, leader(5000, 2, 1, 50, 50, (2,)), follower(9000, 1, 1, 80, 70, 2)]
+    rows = regressions(events, lookup)
     assert [(r["class"], r["lost_from"], r["lost_to"], r["revision"]) for r in rows if r["class"] != "follower"] == [
         ("committed_loss", 50, 70, 2)
     ]
@@ -95,7 +100,7 @@ def test_a_controlled_rolling_restart_has_no_such_rows():
         1: [(990, "controlled_shutdown", 7), (2000, "started", 17), (2500, "unfenced", 17)],
         2: [(4990, "controlled_shutdown", 8), (6000, "started", 18), (6500, "unfenced", 18)],
     }
-    story = [
+    events = [
         START,
         leader(1000, 2, 1, 50, 50, (2,), partition_epoch=1),
         follower(2600, 1, 1, 50, 50, 2),
@@ -105,29 +110,32 @@ def test_a_controlled_rolling_restart_has_no_such_rows():
         isr(7000, 1, (1, 2), 4, "alter_partition", leader_id=1, leader_epoch=2),
         leader(9000, 2, 3, 70, 70, (1, 2), partition_epoch=5),
     ]
-    assert verdicts(story, {(1, 0): seen(level=0), (2, 1000): seen(level=0), (1, 5000): seen(level=0)}, states) == []
+    assert (
+        verdicts(events, {(1, 0): summary(level=0), (2, 1000): summary(level=0), (1, 5000): summary(level=0)}, states)
+        == []
+    )
 
 
-def test_a_start_behind_an_earlier_leader_epoch_is_judged_though_that_one_told_no_start():
+def test_a_start_behind_an_earlier_leader_epoch_is_judged_though_that_one_reported_no_start():
     """The controller's row of the first election is all that is left of it."""
-    story = [election(0, 2, 0, isr=(2,), partition_epoch=0), leader(5000, 2, 2, 0, 0, (2,), partition_epoch=2)]
-    assert [cls for cls, *_ in verdicts(story)] == ["loss_not_excluded"]
+    events = [election(0, 2, 0, isr=(2,), partition_epoch=0), leader(5000, 2, 2, 0, 0, (2,), partition_epoch=2)]
+    assert [cls for cls, *_ in verdicts(events)] == ["loss_not_excluded"]
     member = isr(1000, 2, (2, 1), 1, "metadata", leader_id=2, leader_epoch=1)
     assert verdicts([member, leader(5000, 1, 2, 7, 7, (1,), partition_epoch=2)]) == []
 
 
-def test_a_leader_whose_own_log_tells_that_it_started_again_needs_a_controlled_shutdown():
+def test_a_leader_whose_own_log_reports_that_it_started_again_needs_a_controlled_shutdown():
     """By its own clock: that of the controller may be another one."""
-    story = [START, follower(4000, 1, 1, 0, 0, of=-1), leader(5000, 1, 2, 0, 0, (1,))]
+    events = [START, follower(4000, 1, 1, 0, 0, of=-1), leader(5000, 1, 2, 0, 0, (1,))]
     for starts, expected in (({}, []), ({1: [3500]}, ["loss_not_excluded"])):
-        rows = regressions(story, Around(BLIND, {}, starts))
+        rows = regressions(events, FakeLookup(BLIND, {}, starts))
         assert [r["class"] for r in rows] == expected
 
 
 def test_after_a_loss_inside_a_leader_epoch_others_may_hold_other_records_of_it():
     """Broker 1 came back with an empty log in epoch 0 and wrote on; broker 2 has what it lost."""
-    terms = {(1, 0): seen(10, leader_leo=10), (1, 2000): seen(20, leader_leo=20), (2, 9000): seen(20)}
-    story = [START, leader(2000, 1, 0, 0, 0, (1, 2)), leader(9000, 2, 1, 20, 20, (2,))]
-    rows = regressions(story, Around(terms, {2: CLEAN}))
+    terms = {(1, 0): summary(10, leader_leo=10), (1, 2000): summary(20, leader_leo=20), (2, 9000): summary(20)}
+    events = [START, leader(2000, 1, 0, 0, 0, (1, 2)), leader(9000, 2, 1, 20, 20, (2,))]
+    rows = regressions(events, FakeLookup(terms, {2: CLEAN}))
     missing = [json.loads(r["evidence"]).get("missing") for r in rows if r["class"] == "loss_not_excluded"]
     assert missing == [["equal records on all replicas from offset 0 of leader epoch 0 on"]]

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from pipelines.replication.batch.read import stat_place
+from pipelines.replication.batch.numbering import stat_place
 from pipelines.replication.compiled.types import NULL, NULL32
-from pipelines.replication.facts.columns import ALIKE, STRETCH, words
+from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
 from pipelines.replication.facts.partition_hw import MINUTE_US, HwRows
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.sources import Sources
@@ -36,7 +36,7 @@ def stood(random, lanes=7):
     return state
 
 
-def told(random, state, count, alike):
+def telemetry(random, state, count, alike):
     """Rows of the lanes in turn; the chance that a row differs from the one before is 1 - `alike` for each column."""
     rows = np.empty((count, len(HW_ROWS.defaults)), dtype=np.int64)
     rows[:, ROW.lane] = np.sort(random.integers(0, state.lanes.count, count))
@@ -52,6 +52,10 @@ def told(random, state, count, alike):
     return rows
 
 
+def topic_id_of(state, number):
+    return None if number < 0 else state.topic_ids.all[number][0]
+
+
 def fact(state, row):
     lane, null = int(row[ROW.lane]), lambda value, none: None if value == none else int(value)
     ids, (cluster, topic) = (
@@ -60,7 +64,7 @@ def fact(state, row):
     )
     listed = lambda mask: sorted(r for slot, r in enumerate(ids) if mask >> slot & 1)  # noqa: E731
     return {
-        "cluster": cluster, "topic": topic, "topic_id": state.topic_id(int(row[ROW.topic_id])), "partition": lane,
+        "cluster": cluster, "topic": topic, "topic_id": topic_id_of(state, int(row[ROW.topic_id])), "partition": lane,
         "leader_id": lane + 1, "ts": EPOCH + timedelta(microseconds=int(row[ROW.ts])),
         "leader_epoch": null(row[ROW.leader_epoch], NULL32), "kind": KINDS[row[ROW.kind]],
         "hw": null(row[ROW.hw], NULL), "reported_hw": null(row[ROW.reported], NULL),
@@ -75,9 +79,9 @@ def fact(state, row):
 def test_columns_counts_and_parts_are_those_of_the_rows(seed, alike):
     random = np.random.default_rng(seed)
     state = stood(random)
-    hw, blocks = HwRows(state), [told(random, state, count, alike) for count in (300, 1, 0, 80)]
+    hw, blocks = HwRows(state), [telemetry(random, state, count, alike) for count in (300, 1, 0, 80)]
     for block in blocks:
-        hw.take(block.copy())
+        hw.add(block.copy())
     rows = np.concatenate(blocks)
     hw.table().validate(full=True)
     assert hw.table().to_pylist() == [fact(state, row) for row in rows]
@@ -96,19 +100,19 @@ def counted_as(state, row):
     return int(state.lanes["cluster"][lane]), lane + 1, minute, AGREEMENTS[agreement] if told_as else KINDS[kind]
 
 
-def test_nothing_was_told():
+def test_nothing_was_reported():
     state = stood(np.random.default_rng(0))
     assert HwRows(state).table().num_rows == 0
     assert HwRows(state).lanes().tolist() == []
     assert HwRows(state).parts() == []
 
 
-@pytest.mark.parametrize("size", [1, 3, STRETCH, ALIKE + 5])
+@pytest.mark.parametrize("size", [1, 3, LONG_RUN, SHARED_ROWS + 5])
 @pytest.mark.parametrize("codes", [[], [1], [1, 1, 1], [0, 0, 2, 2, 0], [-1, 1, -1, -1, 2]])
 def test_a_code_for_many_rows_is_that_code_row_by_row(codes, size):
-    codes, said = np.array(codes, dtype=np.int64), ["", "b", "a word of more than sixteen letters"]
+    codes, vocabulary = np.array(codes, dtype=np.int64), ["", "b", "a word of more than sixteen letters"]
     each = np.full(len(codes), size, dtype=np.int64)
-    told = words(codes, said, each)
-    told.validate(full=True)
-    assert told.equals(words(np.repeat(codes, each), said))
-    assert told.to_pylist() == [None if code < 0 else said[code] for code in np.repeat(codes, each)]
+    column = word_column(codes, vocabulary, each)
+    column.validate(full=True)
+    assert column.equals(word_column(np.repeat(codes, each), vocabulary))
+    assert column.to_pylist() == [None if code < 0 else vocabulary[code] for code in np.repeat(codes, each)]

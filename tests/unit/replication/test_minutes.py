@@ -19,9 +19,11 @@ def test_minutes_of_many_clusters_do_not_mix():
     }  # fmt: skip
     clusters = [f"cluster-{k}" for k in range(300)]
     events = pa.Table.from_pylist([row | {"cluster": name} for name in clusters], schema=replication_events.ARROW)
-    told = [r for r in replay(events).minute_stats.to_pylist() if dict(r["counts"]).get("events")]
-    assert sorted(r["cluster"] for r in told) == sorted(clusters)
-    assert {(dict(r["counts"])["events"], r["minute"].timestamp()) for r in told} == {(1, 1_795_000_000 // 60 * 60)}
+    telemetry = [r for r in replay(events).minute_stats.to_pylist() if dict(r["counts"]).get("events")]
+    assert sorted(r["cluster"] for r in telemetry) == sorted(clusters)
+    assert {(dict(r["counts"])["events"], r["minute"].timestamp()) for r in telemetry} == {
+        (1, 1_795_000_000 // 60 * 60)
+    }
 
 
 def test_a_rejected_row_from_before_1970_counts_in_its_own_minute():
@@ -34,8 +36,8 @@ def test_a_rejected_row_from_before_1970_counts_in_its_own_minute():
     early = row | {"ts": -90_000_000, "event_type": "append", "leader_leo": 1, "source_seq": 1, "seq": 1}
     facts = replay(pa.Table.from_pylist([row, early], schema=replication_events.ARROW))
     assert facts.quarantine.num_rows == 1
-    told = {r["minute"].timestamp(): dict(r["counts"]).get("events") for r in facts.minute_stats.to_pylist()}
-    assert told == {-120: 1, 1_795_000_000 // 60 * 60: 1}
+    telemetry = {r["minute"].timestamp(): dict(r["counts"]).get("events") for r in facts.minute_stats.to_pylist()}
+    assert telemetry == {-120: 1, 1_795_000_000 // 60 * 60: 1}
 
 
 def test_a_value_falls_into_the_bucket_of_the_first_bound_that_is_not_below_it():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from bronze import Told, table
+from bronze import Source, table
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.events.packed_rows import MOST_REPEATS
@@ -13,12 +13,12 @@ from schemas import replication_events
 
 def quiet(**fetch) -> pa.Table:
     """A leader, a replica two behind that fetches, a progress row."""
-    told = Told().leader(0, 0, 7, 7, [1, 2, 3]).append(1, 9)
-    return table(told.fetch(2, 2, 7, **fetch).fetch(3, 3, 9).progress(1000))
+    telemetry = Source().leader(0, 0, 7, 7, [1, 2, 3]).append(1, 9)
+    return table(telemetry.fetch(2, 2, 7, **fetch).fetch(3, 3, 9).progress(1000))
 
 
 def counted(events: pa.Table) -> tuple[int, int]:
-    """(events, fetches whose lag was told) of all minutes."""
+    """(events, fetches with a known lag) of all minutes."""
     rows = replay(events).minute_stats.to_pylist()
     return sum(dict(row["counts"]).get("events", 0) for row in rows), sum(sum(row["lag"]) for row in rows)
 
@@ -60,9 +60,9 @@ def test_rows_that_wait_in_a_state_of_an_earlier_version_go_on():
     before.update(first)
     before.update(rest)
     assert before.state.waiting.num_rows == 1
-    for name in ("waiting", "starting"):
+    for name in ("waiting", "pending_starts"):
         setattr(before.state, name, getattr(before.state, name).drop_columns(["repeats"]))
     after = Reconstructor.restore(before.snapshot())
     assert after.state.waiting.column_names == replication_events.ARROW.names
-    told = after.update(hole).minute_stats.to_pylist() + after.finish().minute_stats.to_pylist()
-    assert sum(dict(row["counts"]).get("events", 0) for row in told) == 42
+    telemetry = after.update(hole).minute_stats.to_pylist() + after.finish().minute_stats.to_pylist()
+    assert sum(dict(row["counts"]).get("events", 0) for row in telemetry) == 42

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from pipelines.replication.events.columns import with_dictionaries
-from pipelines.replication.events.sources_of_rows import Written
-from pipelines.replication.events.validation import DETAILS, REQUIRED, ROW_RULES, split
-from pipelines.replication.telemetry.sources import covered
+from pipelines.replication.events.row_rules import DETAILS, REQUIRED, ROW_RULES
+from pipelines.replication.events.sources_of_rows import SourcedRows
+from pipelines.replication.events.validation import split
+from pipelines.replication.telemetry.coverage import coverage_of_rows
 from schemas import replication_events
 
 WHERE = {
@@ -212,17 +213,17 @@ def test_every_word_of_a_detail_passes():
 
 @pytest.mark.parametrize(("column", "garbage"), [("leo", -5), ("leader_id", -9), ("replica_id", -2), ("min_isr", 0)])
 def test_what_stands_under_a_null_is_no_value(column, garbage):
-    told = table(event("append", **{column: 3}), event("append", **{column: None}), event("append", **{column: 4}))
-    array = told[column].combine_chunks()
+    telemetry = table(event("append", **{column: 3}), event("append", **{column: None}), event("append", **{column: 4}))
+    array = telemetry[column].combine_chunks()
     values = np.where(array.is_null(), garbage, array.fill_null(0))
     kind = array.type.to_pandas_dtype()
     beneath = pa.Array.from_buffers(array.type, 3, [array.buffers()[0], pa.py_buffer(values.astype(kind))])
-    assert split(told.set_column(told.column_names.index(column), column, beneath))[0] is None
+    assert split(telemetry.set_column(telemetry.column_names.index(column), column, beneath))[0] is None
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 200])
 @pytest.mark.parametrize("idle", [0, 5, 13])
-def test_rows_are_told_apart_by_type_however_many_types_their_names_hold(count, idle):
+def test_rows_are_split_by_type_however_many_types_their_names_hold(count, idle):
     kinds = [list(GOOD)[k % len(GOOD)] for k in range(count)]
     rows = [event(kind, **({"leo": None} if k % 3 == 0 else {})) for k, kind in enumerate(kinds)]
     events = table(*rows)
@@ -233,15 +234,17 @@ def test_rows_are_told_apart_by_type_however_many_types_their_names_hold(count, 
     broken = [k for k, kind in enumerate(kinds) if k % 3 == 0 and "leo" in REQUIRED[kind]]
     assert (mask.to_pylist() if broken else [True] * count) == [k not in broken for k in range(count)]
     assert [row["event_type"] for row in rejected.to_pylist()] == [kinds[k] for k in broken]
-    assert {reason.split(":")[0] for told in rejected["reasons"].to_pylist() for reason in told} <= {"missing_leo"}
+    assert {reason.split(":")[0] for telemetry in rejected["reasons"].to_pylist() for reason in telemetry} <= {
+        "missing_leo"
+    }
 
 
 @pytest.mark.parametrize("word", ["rumour", "controller", None])
 def test_details_are_read_in_any_encoding(word):
     events = table(event("isr"), event("isr", detail=word), event("append", detail="anything"), event("isr"))
     at = events.column_names.index("detail")
-    for told in (events, events.set_column(at, "detail", events["detail"].dictionary_encode())):
-        mask, _ = split(told)
+    for telemetry in (events, events.set_column(at, "detail", events["detail"].dictionary_encode())):
+        mask, _ = split(telemetry)
         assert mask is None if word != "rumour" else mask.to_pylist() == [True, False, True, True]
 
 
@@ -259,8 +262,8 @@ def test_what_coverage_has_seen_of_a_column_hides_no_broken_row(changes, rule):
     rows = [event("append", source_seq=k, seq=k) for k in range(30)]
     rows[20] |= changes
     events = pa.concat_tables([table(*rows[:12]), table(*rows[12:])])
-    written = Written(with_dictionaries(events))
-    covered(written)
-    good, rejected = split(written.events, written.pieces)
+    written = SourcedRows(with_dictionaries(events))
+    coverage_of_rows(written)
+    good, rejected = split(written.events, written.slices)
     assert good.to_pylist() == [k != 20 for k in range(30)]
-    assert [[reason.split(":")[0] for reason in told] for told in rejected["reasons"].to_pylist()] == [[rule]]
+    assert [[reason.split(":")[0] for reason in telemetry] for telemetry in rejected["reasons"].to_pylist()] == [[rule]]

@@ -1,4 +1,4 @@
-"""Rules that change in the middle: what nothing told goes by the new ones from there on."""
+"""Rules that change in the middle: what no event has set goes by the new ones from there on."""
 
 import numpy as np
 import pytest
@@ -19,10 +19,10 @@ def halves(old, new, events=EVENTS):
 
 
 def configured(lag_max_ms):
-    """The same with the topic's own settings told first."""
-    told = on(-1, "config", 0, lag_max_ms=lag_max_ms, leader_id=None, leader_epoch=None, topic_id=None)
+    """The same with the topic's own settings reported first."""
+    telemetry = on(-1, "config", 0, lag_max_ms=lag_max_ms, leader_id=None, leader_epoch=None, topic_id=None)
     rows = [{k: v for k, v in row.items() if k not in ("seq", "source_seq")} for row in EVENTS.to_pylist()]
-    return numbered([told, *rows])
+    return numbered([telemetry, *rows])
 
 
 def test_replicas_are_judged_by_the_new_limit_from_then_on():
@@ -33,7 +33,7 @@ def test_replicas_are_judged_by_the_new_limit_from_then_on():
     assert set(second.state.lanes["lag_max"].tolist()) == {30_000_000}
 
 
-def test_what_was_told_of_a_topic_stays():
+def test_what_was_reported_of_a_topic_stays():
     _, second = halves(Rules(reorder_grace_ms=0), Rules(reorder_grace_ms=0, lag_max_ms=5), configured(30_000))
     assert set(second.state.lanes["lag_max"].tolist()) == {30_000_000}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Told, events_of
+from bronze import Source, events_of
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts.tables import Facts
@@ -11,12 +11,12 @@ from pipelines.replication.facts.tables import Facts
 SILVER = ("partition_hw", "isr_changes", "replica_sync", "hw_regressions")
 
 
-def story(told: Told) -> Told:
+def story(telemetry: Source) -> Source:
     """Broker 1 leads twice; between the terms it follows broker 2 and cuts its log."""
-    told.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(10, 5).fetch(20, 2, 5).hw(20, 5)
-    told.isr(50, [1], 1).append(60, 9).hw(60, 9)
-    told.follower(100, epoch=1, leo=9, hw=9, of=2).truncate(110, 7)
-    return told.leader(200, epoch=2, leo=8, hw=7, isr=[1], partition_epoch=3).progress(9000)
+    telemetry.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(10, 5).fetch(20, 2, 5).hw(20, 5)
+    telemetry.isr(50, [1], 1).append(60, 9).hw(60, 9)
+    telemetry.follower(100, epoch=1, leo=9, hw=9, of=2).truncate(110, 7)
+    return telemetry.leader(200, epoch=2, leo=8, hw=7, isr=[1], partition_epoch=3).progress(9000)
 
 
 def second_file(rows, source_id="broker-1/state-change.log"):
@@ -30,16 +30,16 @@ def silver(facts: Facts) -> dict[str, list[str]]:
 
 
 def one_file():
-    return silver(replay(events_of(story(Told()).rows)))
+    return silver(replay(events_of(story(Source()).rows)))
 
 
 def test_a_line_in_two_files_is_one_event():
-    rows = story(Told()).rows
+    rows = story(Source()).rows
     assert silver(replay(events_of([*rows, *second_file(rows)]))) == one_file()
 
 
 def test_the_files_may_come_one_after_the_other_in_either_order():
-    rows = story(Told()).rows
+    rows = story(Source()).rows
     for batches in ([rows, second_file(rows)], [second_file(rows)[:1], rows, second_file(rows)[1:]]):
         reconstructor, parts = Reconstructor(), []
         for batch in batches:
@@ -49,12 +49,12 @@ def test_the_files_may_come_one_after_the_other_in_either_order():
 
 
 def test_two_equal_lines_of_one_file_are_two_events():
-    told = Told()
-    told.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(5, 40).fetch(6, 2, 40)
-    told.truncate(110, 7).truncate(110, 7).progress(9000)
-    both = [*told.rows, *second_file(told.rows)]
-    assert events_counted(told.rows) == len(told.rows)
-    assert events_counted(both) == len(told.rows)
+    telemetry = Source()
+    telemetry.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(5, 40).fetch(6, 2, 40)
+    telemetry.truncate(110, 7).truncate(110, 7).progress(9000)
+    both = [*telemetry.rows, *second_file(telemetry.rows)]
+    assert events_counted(telemetry.rows) == len(telemetry.rows)
+    assert events_counted(both) == len(telemetry.rows)
 
 
 def events_counted(rows):
@@ -62,27 +62,27 @@ def events_counted(rows):
 
 
 def test_equal_lines_of_two_brokers_are_two_events():
-    one = Told().follower(100, epoch=1, leo=9, hw=9, of=3).progress(9000)
-    two = Told("broker-2/replication.log").follower(100, epoch=1, leo=9, hw=9, of=3).progress(9000)
+    one = Source().follower(100, epoch=1, leo=9, hw=9, of=3).progress(9000)
+    two = Source("broker-2/replication.log").follower(100, epoch=1, leo=9, hw=9, of=3).progress(9000)
     reconstructor = Reconstructor()
     reconstructor.update(events_of([*one.rows, *two.rows]))
     reconstructor.finish()
-    assert sorted(reconstructor.state.history(0).terms.standings) == [1, 2]
+    assert sorted(reconstructor.state.history(0).terms.positions) == [1, 2]
 
 
 @pytest.mark.parametrize("times", [2, 3])
 def test_equal_starts_of_one_file_do_not_make_the_reconstruction_loop(times):
     """Two terms with one start: the HW of the first one rises after it is over, again and again."""
-    told = Told()
+    telemetry = Source()
     for _ in range(times):
-        told.leader(0, epoch=0, leo=0, hw=0, isr=[1])
-    told.append(10, 5).hw(10, 5).append(20_000, 7).hw(20_000, 7).progress(60_000)
-    assert replay(events_of(told.rows)).partition_hw.num_rows > 0
+        telemetry.leader(0, epoch=0, leo=0, hw=0, isr=[1])
+    telemetry.append(10, 5).hw(10, 5).append(20_000, 7).hw(20_000, 7).progress(60_000)
+    assert replay(events_of(telemetry.rows)).partition_hw.num_rows > 0
 
 
-def test_the_file_that_tells_most_speaks_for_the_leader():
+def test_the_file_that_reports_most_speaks_for_the_leader():
     """What is final depends on how far replication.log has come, not on the file that copies some of its lines."""
-    rows = story(Told()).rows
+    rows = story(Source()).rows
     reconstructor = Reconstructor()
     reconstructor.update(events_of([*rows, *second_file(rows)]))
     state = reconstructor.state
@@ -91,32 +91,32 @@ def test_the_file_that_tells_most_speaks_for_the_leader():
 
 
 def test_a_line_that_waits_is_no_copy_of_its_own_copy():
-    """The ISR change waits in one file for what others may tell of min ISR; its copy was read at once."""
-    told = Told().leader(0, 0, 0, 0, [1], replicas=[1, 2, 3], min_isr=2).append(10, 4).fetch(20, 2, 4, 4)
-    told.isr(100, [1, 2], 1).hw(101, 4).progress(101)
-    copy = [r | {"source_id": "broker-1/server.log", "level": 0} for r in told.rows if r["event_type"] == "isr"]
+    """The ISR change waits in one file for what others may report of min ISR; its copy was read at once."""
+    telemetry = Source().leader(0, 0, 0, 0, [1], replicas=[1, 2, 3], min_isr=2).append(10, 4).fetch(20, 2, 4, 4)
+    telemetry.isr(100, [1, 2], 1).hw(101, 4).progress(101)
+    copy = [r | {"source_id": "broker-1/server.log", "level": 0} for r in telemetry.rows if r["event_type"] == "isr"]
     copy[0] |= {"seq": 0, "source_seq": 0}
-    more = Told("broker-9/controller.log", level=0).progress(0)
-    first = events_of([*told.rows, *copy, *more.rows])
-    after = len(told.rows)
-    told.append(200, 6).fetch(210, 2, 6, 6).hw(210, 6).progress(30_000)
+    more = Source("broker-9/controller.log", level=0).progress(0)
+    first = events_of([*telemetry.rows, *copy, *more.rows])
+    after = len(telemetry.rows)
+    telemetry.append(200, 6).fetch(210, 2, 6, 6).hw(210, 6).progress(30_000)
     more.progress(30_000)
-    second = events_of([*told.rows[after:], *more.rows[1:]])
+    second = events_of([*telemetry.rows[after:], *more.rows[1:]])
     reconstructor = Reconstructor()
     facts = Facts.concat([reconstructor.update(first), reconstructor.update(second), reconstructor.finish()])
-    whole = replay(events_of([*told.rows, *copy, *more.rows]))
+    whole = replay(events_of([*telemetry.rows, *copy, *more.rows]))
     assert [r["hw"] for r in facts.partition_hw.to_pylist() if r["kind"] == "advance"] == [4, 6]
     assert silver(facts) == silver(whole)
 
 
 def test_a_line_that_no_lane_read_is_no_copy_of_the_one_that_its_lane_waits_for():
     """The leader's second file names no leadership of its own, and comes a batch earlier."""
-    told = Told().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2], min_isr=2).append(10, 9).fetch(20, 2, 9).hw(20, 9)
-    told.isr(1000, [1], 1, leader_epoch=0).append(1010, 20).fetch(1020, 2, 20)
-    told.isr(2000, [1, 2], 2, leader_epoch=0).hw(2001, 20).progress(9000)
-    server = Told("broker-1/server.log", level=0).isr(2000, [1, 2], 2, leader_epoch=0).progress(9000)
+    telemetry = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2], min_isr=2).append(10, 9).fetch(20, 2, 9).hw(20, 9)
+    telemetry.isr(1000, [1], 1, leader_epoch=0).append(1010, 20).fetch(1020, 2, 20)
+    telemetry.isr(2000, [1, 2], 2, leader_epoch=0).hw(2001, 20).progress(9000)
+    server = Source("broker-1/server.log", level=0).isr(2000, [1, 2], 2, leader_epoch=0).progress(9000)
     reconstructor = Reconstructor()
-    batches = [[*told.rows[:4], *server.rows], told.rows[4:]]
+    batches = [[*telemetry.rows[:4], *server.rows], telemetry.rows[4:]]
     facts = Facts.concat([*(reconstructor.update(events_of(rows)) for rows in batches), reconstructor.finish()])
     rows = facts.partition_hw.to_pylist()
     assert ("advance", 20) in {(row["kind"], row["hw"]) for row in rows}

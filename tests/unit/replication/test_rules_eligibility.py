@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Told, advances, controller, said, table
+from bronze import Source, advances, controller, table, values_of
 
 from pipelines.replication import Rules, replay
 
@@ -12,22 +12,22 @@ SECOND = 1000
 
 def led(isr=(1,), leo=4, hw=4, ms=0, **more):
     """Broker 1 leads; broker 2 is assigned too."""
-    return Told("broker-1/replication.log").leader(ms, 0, leo, hw, list(isr), replicas=[1, 2], **more)
+    return Source("broker-1/replication.log").leader(ms, 0, leo, hw, list(isr), replicas=[1, 2], **more)
 
 
 def joining(other, **fetched):
     """Broker 2 caught up at 10, outside the ISR, and what the controller says of it before the append at 20."""
-    told = led().fetch(10, 2, 4, **fetched).append(20, 6)
-    return table(told.progress(50 * SECOND), other.progress(50 * SECOND))
+    telemetry = led().fetch(10, 2, 4, **fetched).append(20, 6)
+    return table(telemetry.progress(50 * SECOND), other.progress(50 * SECOND))
 
 
-def test_a_broker_let_in_again_in_the_same_incarnation_holds_the_high_watermark_once_more():
+def test_a_broker_added_again_in_the_same_incarnation_holds_the_high_watermark_once_more():
     other = controller().broker_state(1, 2, "unfenced", epoch=7).broker_state(5, 2, "fenced", epoch=7)
     assert advances(replay(joining(other))) == [(20, 6)]
     assert advances(replay(joining(other.broker_state(15, 2, "unfenced", epoch=7)))) == []
 
 
-def test_a_controller_that_starts_again_fences_nobody_by_telling_it_anew():
+def test_a_controller_that_starts_again_fences_nobody_by_reporting_it_anew():
     other = controller().broker_state(0, 2, "started", epoch=7).broker_state(1, 2, "unfenced", epoch=7)
     other.broker_state(5, 2, "fenced", epoch=7).broker_state(8, 2, "unfenced", epoch=7)
     for ms, state in ((12, "started"), (13, "unfenced"), (14, "fenced")):
@@ -35,13 +35,13 @@ def test_a_controller_that_starts_again_fences_nobody_by_telling_it_anew():
     assert advances(replay(joining(other))) == []
 
 
-def test_a_second_controller_that_tells_the_same_states_fences_nobody():
-    other, second = controller(), Told("controller-8/controller.log", level=0)
+def test_a_second_controller_that_reports_the_same_states_fences_nobody():
+    other, second = controller(), Source("controller-8/controller.log", level=0)
     for ms, state in ((0, "started"), (1, "unfenced"), (5, "fenced"), (8, "unfenced")):
         other.broker_state(ms, 2, state, epoch=7)
         second.broker_state(ms + 4, 2, state, epoch=7)
-    told = led().fetch(10, 2, 4).append(11, 6)
-    assert advances(replay(table(told, other, second))) == []
+    telemetry = led().fetch(10, 2, 4).append(11, 6)
+    assert advances(replay(table(telemetry, other, second))) == []
 
 
 @pytest.mark.parametrize("fetched", [{}, {"broker_epoch": 7}])
@@ -55,8 +55,8 @@ def test_a_restarted_replica_holds_nothing_until_it_fetched_as_its_new_incarnati
 @pytest.mark.parametrize("now", [{}, {"broker_epoch": 8}])
 def test_a_restarted_replica_holds_the_high_watermark_from_its_first_fetch_on(now):
     other = controller().broker_state(12, 2, "started", epoch=8).broker_state(15, 2, "unfenced", epoch=8)
-    told = led().fetch(10, 2, 4).fetch(18, 2, 4, **now).append(20, 6)
-    assert advances(replay(table(told, other.progress(SECOND)))) == []
+    telemetry = led().fetch(10, 2, 4).fetch(18, 2, 4, **now).append(20, 6)
+    assert advances(replay(table(telemetry, other.progress(SECOND)))) == []
 
 
 def test_before_kafka_3_5_a_fenced_joiner_holds_the_high_watermark():
@@ -69,13 +69,13 @@ def elsewhere(ahead, *states):
     other = controller().election(20 * SECOND - ahead, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
     for ms, state in states:
         other.broker_state(20 * SECOND + ms - ahead, 2, state, epoch=7)
-    told = led(ms=20 * SECOND + 2).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6).fetch(29 * SECOND, 2, 5)
-    return table(told.progress(60 * SECOND), other.progress(60 * SECOND))
+    telemetry = led(ms=20 * SECOND + 2).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6).fetch(29 * SECOND, 2, 5)
+    return table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND))
 
 
 @pytest.mark.parametrize("ahead", [-5000, -500, 0, 500, 5000])
 def test_clocks_apart_leave_it_the_same_who_holds_the_high_watermark(ahead):
-    """What both told of one partition epoch says how their clocks stand."""
+    """What both report of one partition epoch shows how their clocks differ."""
     assert advances(replay(elsewhere(ahead, (0, "unfenced"), (7800, "fenced")))) == [(28 * SECOND, 6)]
     assert advances(replay(elsewhere(ahead, (0, "unfenced"), (8200, "fenced")))) == [(29 * SECOND, 6)]
     assert advances(replay(elsewhere(ahead, (0, "fenced"), (7800, "unfenced")))) == [(29 * SECOND, 5)]
@@ -87,12 +87,12 @@ def test_a_new_leader_knows_its_clock_from_the_time_it_followed(ahead):
     other = controller().election(0, 1, 0, partition_epoch=0, isr=[1, 2], replicas=[1, 2])
     other.broker_state(1, 1, "unfenced", epoch=6).broker_state(20 * SECOND, 1, "controlled_shutdown", epoch=6)
     other.election(20 * SECOND, 2, 1, partition_epoch=1, isr=[2], replicas=[1, 2])
-    told = Told("broker-2/replication.log").event(
+    telemetry = Source("broker-2/replication.log").event(
         5 + ahead, "follower", leader_id=1, leader_epoch=0, partition_epoch=0, leo=0, hw=0
     )
     now = 20 * SECOND + ahead
-    told.leader(now + 10, 1, 4, 4, [2], replicas=[1, 2]).fetch(now + 20, 1, 4).append(now + 30, 6)
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(now + 30, 6)]
+    telemetry.leader(now + 10, 1, 4, 4, [2], replicas=[1, 2]).fetch(now + 20, 1, 4).append(now + 30, 6)
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(now + 30, 6)]
 
 
 def test_what_comes_long_after_does_not_change_how_clocks_stand():
@@ -102,56 +102,56 @@ def test_what_comes_long_after_does_not_change_how_clocks_stand():
     other.broker_state(20 * SECOND - ahead, 2, "unfenced", epoch=7)
     other.broker_state(27_800 - ahead, 2, "fenced", epoch=7)
     other.on(partition=1).election(300 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
-    told = led(ms=20 * SECOND + 2).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6).progress(400 * SECOND)
-    assert advances(replay(table(told, other.progress(400 * SECOND)))) == [(28 * SECOND, 6)]
+    telemetry = led(ms=20 * SECOND + 2).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6).progress(400 * SECOND)
+    assert advances(replay(table(telemetry, other.progress(400 * SECOND)))) == [(28 * SECOND, 6)]
 
 
-def test_a_controller_that_tells_old_changes_anew_sets_no_clock():
+def test_a_controller_that_reports_old_changes_anew_sets_no_clock():
     rows = controller().election(20 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
     rows.broker_state(27 * SECOND, 2, "fenced", epoch=7)
     rows.election(22 * SECOND, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2])
-    told = led(ms=20 * SECOND).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6)
-    assert advances(replay(table(told, rows.progress(60 * SECOND)))) == [(28 * SECOND, 6)]
+    telemetry = led(ms=20 * SECOND).fetch(26 * SECOND, 2, 4).append(28 * SECOND, 6)
+    assert advances(replay(table(telemetry, rows.progress(60 * SECOND)))) == [(28 * SECOND, 6)]
 
 
-def test_whom_the_controller_took_out_of_the_isr_holds_nothing_though_it_tells_of_the_fencing_later():
+def test_whom_the_controller_took_out_of_the_isr_holds_nothing_though_it_reports_the_fencing_later():
     """The controller's clock is five seconds ahead, and nothing says so."""
     other = controller().broker_state(0, 2, "unfenced", epoch=7).broker_state(5030, 2, "fenced", epoch=7)
-    told = led(isr=[1, 2], leo=0, hw=0).fetch(5, 2, 0).append(10, 4).isr(30, [1], 1, detail="metadata")
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(30, 4)]
+    telemetry = led(isr=[1, 2], leo=0, hw=0).fetch(5, 2, 0).append(10, 4).isr(30, [1], 1, detail="metadata")
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == [(30, 4)]
 
 
 def test_whom_the_leader_itself_asked_out_of_the_isr_may_come_back():
     """A lag is no fencing: caught up again, it holds the HW although it is not in the ISR yet."""
     other = controller().broker_state(0, 2, "unfenced", epoch=7)
-    told = led(isr=[1, 2], leo=0, hw=0).fetch(5, 2, 0).append(10, 4).proposed(20, [1], "shrink")
-    told.isr(30, [1], 1, detail="metadata")
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+    telemetry = led(isr=[1, 2], leo=0, hw=0).fetch(5, 2, 0).append(10, 4).proposed(20, [1], "shrink")
+    telemetry.isr(30, [1], 1, detail="metadata")
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
 
 
 def reassigned(*replicas):
-    told = led(isr=[1, 2], leo=7, hw=7).fetch(5, 2, 7)
+    telemetry = led(isr=[1, 2], leo=7, hw=7).fetch(5, 2, 7)
     for k, assigned in enumerate(replicas):
-        told.isr(100 * (k + 1), [1, 2], k + 1, detail="metadata", replicas=assigned)
-    return told
+        telemetry.isr(100 * (k + 1), [1, 2], k + 1, detail="metadata", replicas=assigned)
+    return telemetry
 
 
-def states(told):
-    return said(replay(table(told)).replica_sync, "ms", "state", "reason", replica_id=3)
+def states(telemetry):
+    return values_of(replay(table(telemetry)).replica_sync, "ms", "state", "reason", replica_id=3)
 
 
 def test_a_newly_assigned_replica_is_out_of_sync_until_it_caught_up():
-    told = reassigned([1, 2, 3]).fetch(200, 3, 0).fetch(300, 3, 7)
-    assert states(told) == [(100, "out_of_sync", "no_state"), (300, "in_sync", "recovered")]
+    telemetry = reassigned([1, 2, 3]).fetch(200, 3, 0).fetch(300, 3, 7)
+    assert states(telemetry) == [(100, "out_of_sync", "no_state"), (300, "in_sync", "recovered")]
 
 
 def test_a_replica_that_is_assigned_again_begins_with_nothing():
-    told = reassigned([1, 2, 3]).fetch(150, 3, 7)
-    told.isr(200, [1, 2], 2, detail="metadata", replicas=[1, 2]).append(210, 9).fetch(220, 2, 9)
-    told.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
+    telemetry = reassigned([1, 2, 3]).fetch(150, 3, 7)
+    telemetry.isr(200, [1, 2], 2, detail="metadata", replicas=[1, 2]).append(210, 9).fetch(220, 2, 9)
+    telemetry.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
     found = [(100, "out_of_sync", "no_state"), (150, "in_sync", "recovered"), (300, "out_of_sync", "no_state")]
-    assert states(told) == found
-    assert advances(replay(table(told))) == [(220, 9)]
+    assert states(telemetry) == found
+    assert advances(replay(table(telemetry))) == [(220, 9)]
 
 
 @pytest.mark.parametrize("late", [0, 3, 8])
@@ -162,69 +162,69 @@ def test_a_leader_that_was_down_when_the_controller_named_it_is_not_ahead(late):
     other.broker_state(10 * SECOND, 2, "fenced", epoch=5)
     other.broker_state(start, 1, "started", epoch=6).broker_state(start + 20, 1, "unfenced", epoch=6)
     other.broker_state(start + 700, 2, "started", epoch=7).broker_state(start + 715, 2, "unfenced", epoch=7)
-    told = led(ms=start + 20).fetch(start + 716, 2, 4, broker_epoch=7).append(start + 800, 6)
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+    telemetry = led(ms=start + 20).fetch(start + 716, 2, 4, broker_epoch=7).append(start + 800, 6)
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
 
 
 def test_a_replica_that_is_not_assigned_any_more_is_out_of_sync_no_more():
-    told = reassigned([1, 2, 3], [1, 2])
-    assert states(told) == [(100, "out_of_sync", "no_state"), (200, "in_sync", "unassigned")]
+    telemetry = reassigned([1, 2, 3], [1, 2])
+    assert states(telemetry) == [(100, "out_of_sync", "no_state"), (200, "in_sync", "unassigned")]
 
 
 def test_a_new_term_without_a_replica_ends_its_being_out_of_sync():
-    told = reassigned([1, 2, 3]).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
-    assert states(told) == [(100, "out_of_sync", "no_state"), (200, "in_sync", "unassigned")]
+    telemetry = reassigned([1, 2, 3]).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
+    assert states(telemetry) == [(100, "out_of_sync", "no_state"), (200, "in_sync", "unassigned")]
 
 
 def test_a_replica_that_the_last_term_began_without_begins_with_nothing():
-    told = reassigned([1, 2, 3]).fetch(150, 3, 7).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
-    told.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
-    assert states(told)[-1] == (300, "out_of_sync", "no_state")
+    telemetry = reassigned([1, 2, 3]).fetch(150, 3, 7).leader(200, 1, 7, 7, [1, 2], replicas=[1, 2])
+    telemetry.isr(300, [1, 2], 3, detail="metadata", replicas=[1, 2, 3])
+    assert states(telemetry)[-1] == (300, "out_of_sync", "no_state")
 
 
-def test_who_is_let_in_again_before_the_leader_hears_that_it_was_out_holds_the_high_watermark():
+def test_who_is_added_again_before_the_leader_learns_that_it_was_out_holds_the_high_watermark():
     """What the controller did, it did in its own order: out of the ISR, then in again; the leader learns of both."""
     other = controller().broker_state(0, 2, "unfenced", epoch=7).broker_state(1000, 2, "fenced", epoch=7)
     other.isr(1000, [1], 1, "controller", leader_id=1).broker_state(1080, 2, "unfenced", epoch=7)
-    told = led(isr=[1, 2]).isr(1100, [1], 1, detail="metadata").fetch(1110, 2, 4).append(1200, 6)
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+    telemetry = led(isr=[1, 2]).isr(1100, [1], 1, detail="metadata").fetch(1110, 2, 4).append(1200, 6)
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
 
 
 def compared(out_at):
     """A controller, and a leader of three that knows its clock; broker 3 is assigned, caught up and fenced later."""
     other = controller().broker_state(0, 3, "unfenced", epoch=8).broker_state(0, 2, "unfenced", epoch=7)
     other.election(0, 1, 0, partition_epoch=0, isr=[1], replicas=[1, 2, 3])
-    told = Told("broker-1/replication.log").leader(5, 0, 4, 4, [1], replicas=[1, 2, 3]).fetch(20, 3, 4)
-    return told, other.broker_state(out_at, 3, "fenced", epoch=8)
+    telemetry = Source("broker-1/replication.log").leader(5, 0, 4, 4, [1], replicas=[1, 2, 3]).fetch(20, 3, 4)
+    return telemetry, other.broker_state(out_at, 3, "fenced", epoch=8)
 
 
 def test_a_leader_that_stood_still_learns_late_and_is_not_ahead():
-    told, other = compared(9 * SECOND)
+    telemetry, other = compared(9 * SECOND)
     other.isr(10 * SECOND, [1, 2], 1, "controller", leader_id=1).broker_state(12 * SECOND, 3, "unfenced", epoch=8)
-    told.isr(18 * SECOND, [1, 2], 1, detail="metadata").fetch(18_010, 3, 4).append(18_100, 6).fetch(18_110, 2, 6)
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+    telemetry.isr(18 * SECOND, [1, 2], 1, detail="metadata").fetch(18_010, 3, 4).append(18_100, 6).fetch(18_110, 2, 6)
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
 
 
 def test_a_clock_that_jumped_ahead_shows_in_what_the_leader_itself_asked_for():
-    told, other = compared(12 * SECOND)
+    telemetry, other = compared(12 * SECOND)
     other.isr(10_010, [1, 2], 1, "controller", leader_id=1)
-    told.fetch(15_000, 2, 4).proposed(15_000, [1, 2], "expand").isr(15_020, [1, 2], 1)
-    told.fetch(16_000, 3, 4).append(16_500, 6).fetch(16_510, 2, 6)
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+    telemetry.fetch(15_000, 2, 4).proposed(15_000, [1, 2], "expand").isr(15_020, [1, 2], 1)
+    telemetry.fetch(16_000, 3, 4).append(16_500, 6).fetch(16_510, 2, 6)
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
 
 
 def test_who_left_the_isr_counts_as_the_incarnation_that_fetched_last():
-    """It restarted as a member, and fetched before its leader heard that it was out."""
+    """It restarted as a member, and fetched before its leader knew that it was out."""
     other = controller().broker_state(0, 2, "started", epoch=7).broker_state(1, 2, "unfenced", epoch=7)
     other.broker_state(1000, 2, "started", epoch=8).isr(1000, [1], 1, "controller", leader_id=1)
     other.broker_state(1060, 2, "unfenced", epoch=8)
-    told = led(isr=[1, 2]).fetch(500, 2, 4, broker_epoch=7).fetch(1070, 2, 4, broker_epoch=8)
-    told.isr(1100, [1], 1, detail="metadata").append(1200, 6)
-    assert advances(replay(table(told.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
+    telemetry = led(isr=[1, 2]).fetch(500, 2, 4, broker_epoch=7).fetch(1070, 2, 4, broker_epoch=8)
+    telemetry.isr(1100, [1], 1, detail="metadata").append(1200, 6)
+    assert advances(replay(table(telemetry.progress(60 * SECOND), other.progress(60 * SECOND)))) == []
 
 
 @pytest.mark.parametrize(("at", "holds"), [(19, True), (20, False)])
-def test_what_the_controller_records_in_the_instant_of_a_leaders_look_it_has_not_heard_of(at, holds):
+def test_what_the_controller_records_in_the_instant_of_a_leaders_look_it_does_not_know(at, holds):
     other = controller().broker_state(1, 2, "unfenced", epoch=7).broker_state(5, 2, "fenced", epoch=7)
     other.broker_state(at, 2, "unfenced", epoch=7)
     assert advances(replay(joining(other))) == ([] if holds else [(20, 6)])

@@ -1,8 +1,8 @@
-"""Terms of leading, and what a leaner telemetry level can tell of them."""
+"""Terms of leading, and what a leaner telemetry level can show of them."""
 
 from __future__ import annotations
 
-from bronze import Told, advances, controller, last_rows, said, since_base, table
+from bronze import Source, advances, controller, last_rows, since_base, table, values_of
 
 from pipelines.replication import Reconstructor, Rules, replay
 
@@ -10,22 +10,22 @@ LAG = Rules(lag_max_ms=10_000)
 
 
 def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, level=3, **more):
-    told = Told("broker-1/replication.log").at_level(level)
-    return told.leader(0, 0, leo, hw, list(isr), replicas=list(replicas), **more)
+    telemetry = Source("broker-1/replication.log").at_level(level)
+    return telemetry.leader(0, 0, leo, hw, list(isr), replicas=list(replicas), **more)
 
 
-def rows(told, rules=LAG):
+def rows(telemetry, rules=LAG):
     """(ms, kind, hw, agreement) of every row after the start of the term."""
-    facts = replay(table(told.progress(60_000)), rules)
-    return said(facts.partition_hw, "ms", "kind", "hw", "agreement")[1:]
+    facts = replay(table(telemetry.progress(60_000)), rules)
+    return values_of(facts.partition_hw, "ms", "kind", "hw", "agreement")[1:]
 
 
-def test_a_deposed_leader_that_still_talks_is_heard_in_its_own_term():
-    old, new = led().append(10, 5).fetch(20, 2, 3), Told("broker-2/replication.log")
+def test_a_deposed_leader_that_still_reports_counts_in_its_own_term():
+    old, new = led().append(10, 5).fetch(20, 2, 3), Source("broker-2/replication.log")
     new.leader(100, 1, 3, 3, [1, 2], replicas=[1, 2])
     old.append(110, 9).fetch(120, 2, 4)
     facts = replay(table(old, new))
-    assert said(facts.partition_hw, "ms", "leader_id", "leader_epoch", "hw") == [
+    assert values_of(facts.partition_hw, "ms", "leader_id", "leader_epoch", "hw") == [
         (0, 1, 0, 0),
         (20, 1, 0, 3),
         (100, 2, 1, 3),
@@ -34,40 +34,40 @@ def test_a_deposed_leader_that_still_talks_is_heard_in_its_own_term():
 
 
 def test_a_same_epoch_restart_with_a_lower_start_offset_is_committed_loss():
-    told = led().append(10, 5).fetch(20, 2, 5).leader(1000, 0, 3, 3, [1, 2], replicas=[1, 2])
-    (loss,) = last_rows(replay(table(told)).hw_regressions, "regression_id")
+    telemetry = led().append(10, 5).fetch(20, 2, 5).leader(1000, 0, 3, 3, [1, 2], replicas=[1, 2])
+    (loss,) = last_rows(replay(table(telemetry)).hw_regressions, "regression_id")
     assert (loss["class"], loss["severity"], loss["lost_from"], loss["lost_to"]) == ("committed_loss", "critical", 3, 5)
 
 
 def test_a_same_epoch_restart_with_all_records_loses_nothing():
-    told = led().append(10, 5).fetch(20, 2, 5).leader(1000, 0, 5, 3, [1, 2], replicas=[1, 2])
-    facts = replay(table(told))
-    assert said(facts.hw_regressions, "class", "severity", "lost_from") == [("stale_leader_hw", "info", None)]
+    telemetry = led().append(10, 5).fetch(20, 2, 5).leader(1000, 0, 5, 3, [1, 2], replicas=[1, 2])
+    facts = replay(table(telemetry))
+    assert values_of(facts.hw_regressions, "class", "severity", "lost_from") == [("stale_leader_hw", "info", None)]
 
 
-def test_a_term_starts_with_the_high_watermark_it_was_told():
-    assert said(replay(table(led(leo=9, hw=6))).partition_hw, "kind", "hw", "agreement") == [
+def test_a_term_starts_with_the_high_watermark_that_it_reports():
+    assert values_of(replay(table(led(leo=9, hw=6))).partition_hw, "kind", "hw", "agreement") == [
         ("term_start", 6, "unreported")
     ]
 
 
 def test_a_former_leader_that_follows_is_no_leader_any_more():
-    told = led().append(10, 5).fetch(20, 2, 3).follower(30, 1, 5, 3, of=2).follower_hw(40, 4, of=2)
-    assert rows(told) == [(20, "advance", 3, "unreported")]
+    telemetry = led().append(10, 5).fetch(20, 2, 3).follower(30, 1, 5, 3, of=2).follower_hw(40, 4, of=2)
+    assert rows(telemetry) == [(20, "advance", 3, "unreported")]
 
 
-def test_a_broker_seen_leading_without_its_start_is_believed():
-    told = Told("broker-1/replication.log").append(0, 100).hw(10, 40).fetch(20, 2, 50)
-    facts = replay(table(told))
-    assert said(facts.partition_hw, "kind", "hw", "agreement") == [("advance", 40, "only_witness")]
+def test_a_broker_seen_leading_without_its_start_is_accepted():
+    telemetry = Source("broker-1/replication.log").append(0, 100).hw(10, 40).fetch(20, 2, 50)
+    facts = replay(table(telemetry))
+    assert values_of(facts.partition_hw, "kind", "hw", "agreement") == [("advance", 40, "only_witness")]
 
 
 def test_a_recreated_topic_starts_anew_and_is_no_loss():
-    told = led(leo=90, hw=90).append(10, 99).fetch(20, 2, 99)
-    told.on(topic_id="second-id").leader(1000, 0, 0, 0, [1, 2], replicas=[1, 2]).append(1010, 3).fetch(1020, 2, 3)
-    facts = replay(table(told))
+    telemetry = led(leo=90, hw=90).append(10, 99).fetch(20, 2, 99)
+    telemetry.on(topic_id="second-id").leader(1000, 0, 0, 0, [1, 2], replicas=[1, 2]).append(1010, 3).fetch(1020, 2, 3)
+    facts = replay(table(telemetry))
     assert advances(facts, topic_id="second-id") == [(1020, 3)]
-    assert said(facts.hw_regressions, "class", "severity") == [("topic_recreated", "info")]
+    assert values_of(facts.hw_regressions, "class", "severity") == [("topic_recreated", "info")]
 
 
 def test_level_2_believes_reports():
@@ -78,23 +78,23 @@ def test_level_2_believes_reports():
 
 
 def test_level_2_a_lower_leo_of_a_member_later_contradicts_the_report():
-    told = led(level=2).append(10, 9).hw(20, 4).replica_leo(1000, 2, 3)
-    assert rows(told) == [
+    telemetry = led(level=2).append(10, 9).hw(20, 4).replica_leo(1000, 2, 3)
+    assert rows(telemetry) == [
         (20, "advance", 4, "only_witness"),
         (1000, "report", 0, "disagree"),
         (1000, "advance", 3, "unreported"),
     ]
 
 
-def lied(first=20, told=4):
-    """Broker 1 tells by lean lines that its HW became 4, and a second later 104: nobody has written so much."""
-    return led(level=2).append(10, 9).hw(first, told).hw(1000, 104)
+def lied(first=20, telemetry=4):
+    """Broker 1 reports by lean lines that its HW became 4, and a second later 104: nobody has written so much."""
+    return led(level=2).append(10, 9).hw(first, telemetry).hw(1000, 104)
 
 
 LIE = [(20, "advance", 4, "only_witness"), (1000, "advance", 104, "only_witness")]
 
 
-def test_level_2_true_reports_after_a_false_one_are_believed_once_it_is_shown():
+def test_level_2_true_reports_after_a_false_one_are_accepted_once_it_is_shown():
     assert rows(lied().replica_leo(2000, 2, 6).hw(3000, 7).append(4000, 12).hw(4010, 9)) == [
         *LIE,
         (2000, "report", 4, "disagree"),
@@ -112,9 +112,9 @@ def test_level_2_the_end_of_the_leaders_log_contradicts_a_report_above_it():
     ]
 
 
-def test_level_2_true_reports_in_the_shade_of_a_false_one_are_believed_while_not_final():
-    told = lied().hw(1050, 5).hw(1900, 6).hw(1950, 7).replica_leo(2000, 2, 7)
-    assert rows(told) == [
+def test_level_2_true_reports_below_a_false_one_are_accepted_while_not_final():
+    telemetry = lied().hw(1050, 5).hw(1900, 6).hw(1950, 7).replica_leo(2000, 2, 7)
+    assert rows(telemetry) == [
         *LIE,
         (1050, "report", 104, "disagree"),
         (1900, "advance", 6, "only_witness"),
@@ -123,8 +123,8 @@ def test_level_2_true_reports_in_the_shade_of_a_false_one_are_believed_while_not
     ]
 
 
-def moved_back(told):
-    facts = replay(table(told.progress(60_000)), LAG)
+def moved_back(telemetry):
+    facts = replay(table(telemetry.progress(60_000)), LAG)
     rows = [row for row in facts.hw_regressions.to_pylist() if row["regression_id"].rpartition("/")[2][:7] == "reports"]
     return [(row["class"], row["severity"], row["revision"]) for row in rows]
 
@@ -137,7 +137,7 @@ def test_level_2_reports_below_one_that_nothing_contradicts_moved_back():
     assert moved_back(lied().hw(1900, 6).hw(1950, 7)) == [("hw_moved_back", "critical", 1)]
 
 
-def test_level_2_what_was_told_of_reports_below_a_false_one_is_withdrawn():
+def test_level_2_what_was_reported_of_reports_below_a_false_one_is_withdrawn():
     assert moved_back(lied().hw(1900, 6).hw(1950, 7).replica_leo(9000, 2, 7)) == [
         ("hw_moved_back", "critical", 1),
         ("stale_leader_hw", "info", 2),
@@ -145,81 +145,83 @@ def test_level_2_what_was_told_of_reports_below_a_false_one_is_withdrawn():
 
 
 def test_level_2_a_false_report_is_no_loss_for_the_next_term():
-    told = lied().replica_leo(2000, 2, 6).leader(3000, 1, 9, 6, [1, 2], replicas=[1, 2])
-    assert replay(table(told.progress(60_000)), LAG).hw_regressions.to_pylist() == []
+    telemetry = lied().replica_leo(2000, 2, 6).leader(3000, 1, 9, 6, [1, 2], replicas=[1, 2])
+    assert replay(table(telemetry.progress(60_000)), LAG).hw_regressions.to_pylist() == []
 
 
 def test_level_2_a_false_report_makes_nobody_out_of_sync():
     """Broker 2 follows a second behind; else the log had to reach 104 before a fetch counted as caught up."""
-    told = lied()
+    telemetry = lied()
     for second in range(2, 20):
-        told.append(second * 1000, 5 * second).replica_leo(second * 1000 + 1, 2, 5 * second - 5)
-    assert late(told.progress(20_000)) == []
+        telemetry.append(second * 1000, 5 * second).replica_leo(second * 1000 + 1, 2, 5 * second - 5)
+    assert late(telemetry.progress(20_000)) == []
 
 
 def test_level_2_a_lower_leo_within_the_race_window_is_a_race():
-    told = led(level=2).append(10, 9).hw(20, 4).replica_leo(170, 2, 3)
-    assert rows(told) == [(20, "advance", 4, "only_witness")]
+    telemetry = led(level=2).append(10, 9).hw(20, 4).replica_leo(170, 2, 3)
+    assert rows(telemetry) == [(20, "advance", 4, "only_witness")]
 
 
 def test_level_2_a_lower_leo_of_the_next_term_contradicts_nothing():
-    told = led(level=2).append(10, 9).hw(20, 4).leader(900, 1, 9, 4, [1, 2], replicas=[1, 2])
-    told.replica_leo(1000, 2, 3)
-    assert [row for row in rows(told) if row[3] == "disagree"] == []
+    telemetry = led(level=2).append(10, 9).hw(20, 4).leader(900, 1, 9, 4, [1, 2], replicas=[1, 2])
+    telemetry.replica_leo(1000, 2, 3)
+    assert [row for row in rows(telemetry) if row[3] == "disagree"] == []
 
 
-def late(told):
-    facts = replay(table(told), LAG)
-    return said(facts.replica_sync, "ms", "replica_id", state="out_of_sync")
+def late(telemetry):
+    facts = replay(table(telemetry), LAG)
+    return values_of(facts.replica_sync, "ms", "replica_id", state="out_of_sync")
 
 
-def test_level_2_claims_nothing_of_a_replica_of_which_nothing_was_told():
+def test_level_2_claims_nothing_of_a_replica_of_which_nothing_was_reported():
     assert late(led(level=2).append(10, 9).progress(60_000)) == []
 
 
 def test_level_2_equality_counts_as_caught_up_until_the_next_append():
-    told = led(level=2).append(10, 9).replica_leo(20, 2, 9).append(30_000, 12).progress(60_000)
-    assert late(told) == [(40_001, 2)]
+    telemetry = led(level=2).append(10, 9).replica_leo(20, 2, 9).append(30_000, 12).progress(60_000)
+    assert late(telemetry) == [(40_001, 2)]
 
 
 def test_level_2_a_report_equal_to_the_end_counts_as_caught_up_until_the_next_append():
-    told = led(level=2).append(10, 9).hw(20, 9).append(30_000, 12).progress(60_000)
-    assert late(told) == [(40_001, 2)]
+    telemetry = led(level=2).append(10, 9).hw(20, 9).append(30_000, 12).progress(60_000)
+    assert late(telemetry) == [(40_001, 2)]
 
 
 def test_level_2_a_change_of_the_leo_counts_as_a_fetch():
     """At 4000 it stood where the log ended at its fetch before: caught up then, at 20."""
-    told = led(level=2).append(10, 9).replica_leo(20, 2, 5).append(30, 12).replica_leo(4000, 2, 9).progress(60_000)
-    facts = replay(table(told), LAG)
-    (caught_up,) = said(facts.replica_sync, "last_caught_up_ts", state="out_of_sync")
+    telemetry = led(level=2).append(10, 9).replica_leo(20, 2, 5).append(30, 12).replica_leo(4000, 2, 9).progress(60_000)
+    facts = replay(table(telemetry), LAG)
+    (caught_up,) = values_of(facts.replica_sync, "last_caught_up_ts", state="out_of_sync")
     assert since_base(caught_up) == 20
 
 
 def test_level_3_a_leo_without_a_fetch_is_no_fetch():
     """The leader's own record raises the HW, and says nothing of when the follower came."""
-    told = led().append(10, 9).fetch(20, 2, 5).replica_leo(9000, 2, 9).append(9001, 10).progress(60_000)
-    facts = replay(table(told), LAG)
+    telemetry = led().append(10, 9).fetch(20, 2, 5).replica_leo(9000, 2, 9).append(9001, 10).progress(60_000)
+    facts = replay(table(telemetry), LAG)
     assert advances(facts) == [(20, 5), (9000, 9)]
-    assert late(told) == [(10_001, 2)]
+    assert late(telemetry) == [(10_001, 2)]
 
 
 def test_rows_carry_the_level_of_the_leading_brokers_source():
-    told = led(level=2).append(10, 9).hw(20, 4).append(30_000, 12).progress(60_000)
-    facts = replay(table(told, controller().isr(40, [1], 1, "controller", leader_id=1)), LAG)
+    telemetry = led(level=2).append(10, 9).hw(20, 4).append(30_000, 12).progress(60_000)
+    facts = replay(table(telemetry, controller().isr(40, [1], 1, "controller", leader_id=1)), LAG)
     levels = [*facts.partition_hw["level"].to_pylist(), *facts.replica_sync["level"].to_pylist()]
     assert set(levels) == {2}
 
 
-def health(told, *others):
+def health(telemetry, *others):
     reconstructor = Reconstructor(LAG)
-    reconstructor.update(table(told, *others))
+    reconstructor.update(table(telemetry, *others))
     reconstructor.finish()
     return reconstructor.health().to_pylist()
 
 
 def test_health_is_the_present_of_a_partition():
-    told = led(isr=[1, 2], replicas=[1, 2, 3], leo=10, hw=6, min_isr=3).fetch(10, 2, 6).fetch(11, 3, 4).append(20, 12)
-    (row,) = health(told.progress(30_000))
+    telemetry = (
+        led(isr=[1, 2], replicas=[1, 2, 3], leo=10, hw=6, min_isr=3).fetch(10, 2, 6).fetch(11, 3, 4).append(20, 12)
+    )
+    (row,) = health(telemetry.progress(30_000))
     assert {k: row[k] for k in ("leader_id", "leader_epoch", "partition_epoch", "hw", "leader_leo")} == {
         "leader_id": 1, "leader_epoch": 0, "partition_epoch": 0, "hw": 6, "leader_leo": 12,
     }  # fmt: skip
@@ -235,19 +237,19 @@ def test_health_of_a_partition_that_stands_at_its_end():
 
 
 def test_health_counts_no_replica_that_is_not_assigned_any_more():
-    told = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 5).fetch(20, 2, 5).fetch(20, 3, 1)
-    told.isr(100, [1, 2], 1, detail="metadata", replicas=[1, 2])
-    (row,) = health(told.progress(30_000))
+    telemetry = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 5).fetch(20, 2, 5).fetch(20, 3, 1)
+    telemetry.isr(100, [1, 2], 1, detail="metadata", replicas=[1, 2])
+    (row,) = health(telemetry.progress(30_000))
     assert (row["ar"], row["osr"], row["out_of_sync"], row["lag_records"]) == ([1, 2], [], [], 0)
 
 
 def test_health_after_a_failover_is_that_of_the_new_leader():
-    old, new = led().append(10, 5).fetch(20, 2, 3), Told("broker-2/replication.log")
+    old, new = led().append(10, 5).fetch(20, 2, 3), Source("broker-2/replication.log")
     new.leader(100, 1, 3, 3, [2], replicas=[1, 2]).append(110, 4)
     (row,) = health(old, new)
     assert (row["leader_id"], row["leader_epoch"], row["hw"], row["isr"], row["osr"]) == (2, 1, 4, [2], [1])
 
 
 def test_health_has_a_row_per_partition():
-    told = led().on(partition=1).leader(5, 0, 7, 7, [1], replicas=[1])
-    assert [(row["partition"], row["hw"]) for row in health(told)] == [(0, 0), (1, 7)]
+    telemetry = led().on(partition=1).leader(5, 0, 7, 7, [1], replicas=[1])
+    assert [(row["partition"], row["hw"]) for row in health(telemetry)] == [(0, 0), (1, 7)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bronze import BASE_MS, Told, advances, controller, events_of, said, table
+from bronze import BASE_MS, Source, advances, controller, events_of, table, values_of
 
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
@@ -14,98 +14,98 @@ GAP = ("ms", "series", "kind", "seq_from", "seq_to")
 
 
 def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, source="broker-1/replication.log", epoch=0, **more):
-    return Told(source, epoch).leader(0, 0, leo, hw, list(isr), replicas=list(replicas), **more)
+    return Source(source, epoch).leader(0, 0, leo, hw, list(isr), replicas=list(replicas), **more)
 
 
 def agreed(*sources):
     facts = replay(table(*sources))
-    return said(facts.partition_hw, "ms", "hw", "agreement", kind="advance")
+    return values_of(facts.partition_hw, "ms", "hw", "agreement", kind="advance")
 
 
 def gaps(*batches, rules=None):
-    """The gaps told of these batches of events, closed at the end."""
+    """The gaps published for these batches of events, closed at the end."""
     reconstructor = Reconstructor(rules)
     facts = Facts.concat([*(reconstructor.update(batch) for batch in batches), reconstructor.finish()])
-    return sorted(said(facts.telemetry_gaps, *GAP))
+    return sorted(values_of(facts.telemetry_gaps, *GAP))
 
 
-def test_a_hole_in_the_numbers_of_a_partition_holds_it_until_every_member_is_told():
-    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
-    told.fetch(30, 2, 8).hw(31, 7).fetch(40, 3, 8).append(50, 10).fetch(60, 2, 10)
-    assert agreed(told) == [(21, 4, "unreported"), (31, 7, "only_witness"), (50, 8, "unreported")]
+def test_a_hole_in_the_numbers_of_a_partition_holds_it_until_every_member_is_reported():
+    telemetry = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
+    telemetry.fetch(30, 2, 8).hw(31, 7).fetch(40, 3, 8).append(50, 10).fetch(60, 2, 10)
+    assert agreed(telemetry) == [(21, 4, "unreported"), (31, 7, "only_witness"), (50, 8, "unreported")]
 
 
 def test_a_hold_does_not_wait_for_those_outside_the_isr():
-    told = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).skip().fetch(30, 2, 8).append(40, 10)
-    assert agreed(told) == [(20, 4, "unreported"), (40, 8, "unreported")]
+    telemetry = led(isr=[1, 2], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).skip().fetch(30, 2, 8).append(40, 10)
+    assert agreed(telemetry) == [(20, 4, "unreported"), (40, 8, "unreported")]
 
 
 def test_a_hold_ends_for_a_member_that_leaves_the_isr():
-    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
-    told.append(30, 10).fetch(40, 2, 8).isr(50, [1, 2], epoch=1, detail="metadata")
+    telemetry = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 4).fetch(21, 3, 4).skip()
+    telemetry.append(30, 10).fetch(40, 2, 8).isr(50, [1, 2], epoch=1, detail="metadata")
     fenced = controller().broker_state(45, 3, "fenced", epoch=7)
-    assert agreed(told, fenced) == [(21, 4, "unreported"), (50, 8, "unreported")]
+    assert agreed(telemetry, fenced) == [(21, 4, "unreported"), (50, 8, "unreported")]
 
 
-def test_a_replica_leo_told_again_after_a_gap_ends_the_hold():
-    told = led().append(10, 9).fetch(20, 2, 4).skip().replica_leo(30, 2, 4).append(40, 10).fetch(50, 2, 6)
-    assert agreed(told) == [(20, 4, "unreported"), (50, 6, "unreported")]
+def test_a_replica_leo_reported_again_after_a_gap_ends_the_hold():
+    telemetry = led().append(10, 9).fetch(20, 2, 4).skip().replica_leo(30, 2, 4).append(40, 10).fetch(50, 2, 6)
+    assert agreed(telemetry) == [(20, 4, "unreported"), (50, 6, "unreported")]
 
 
 def test_a_new_term_ends_the_hold():
-    told = led().append(10, 9).fetch(20, 2, 4).skip().leader(30, 1, 9, 4, [1, 2], replicas=[1, 2]).fetch(40, 2, 6)
-    assert agreed(told) == [(20, 4, "unreported"), (40, 6, "unreported")]
+    telemetry = led().append(10, 9).fetch(20, 2, 4).skip().leader(30, 1, 9, 4, [1, 2], replicas=[1, 2]).fetch(40, 2, 6)
+    assert agreed(telemetry) == [(20, 4, "unreported"), (40, 6, "unreported")]
 
 
 def test_a_lost_row_holds_every_partition_that_the_broker_leads():
-    told = led().append(10, 9).on(partition=1).leader(11, 0, 0, 0, [1, 2], replicas=[1, 2]).append(12, 9).lost(20)
-    told.on(partition=0).fetch(30, 2, 5).on(partition=1).fetch(31, 2, 6)
-    assert advances(replay(table(told))) == []
-    told.on(partition=0).append(40, 10).on(partition=1).append(41, 10)
-    assert advances(replay(table(told))) == [(40, 5), (41, 6)]
+    telemetry = led().append(10, 9).on(partition=1).leader(11, 0, 0, 0, [1, 2], replicas=[1, 2]).append(12, 9).lost(20)
+    telemetry.on(partition=0).fetch(30, 2, 5).on(partition=1).fetch(31, 2, 6)
+    assert advances(replay(table(telemetry))) == []
+    telemetry.on(partition=0).append(40, 10).on(partition=1).append(41, 10)
+    assert advances(replay(table(telemetry))) == [(40, 5), (41, 6)]
 
 
 def test_a_lost_row_of_another_broker_holds_nothing():
-    told, other = led().append(10, 9), Told("broker-2/replication.log").lost(20)
-    assert agreed(told.fetch(30, 2, 5), other) == [(30, 5, "unreported")]
+    telemetry, other = led().append(10, 9), Source("broker-2/replication.log").lost(20)
+    assert agreed(telemetry.fetch(30, 2, 5), other) == [(30, 5, "unreported")]
 
 
 def test_a_hole_in_the_numbers_of_a_source_holds_every_partition_that_the_broker_leads():
-    told = led().append(10, 9).on(partition=1).skip().on(partition=0).progress(20)
-    assert agreed(told.fetch(30, 2, 5).progress(40)) == []
-    assert agreed(told.append(50, 10)) == [(50, 5, "unreported")]
+    telemetry = led().append(10, 9).on(partition=1).skip().on(partition=0).progress(20)
+    assert agreed(telemetry.fetch(30, 2, 5).progress(40)) == []
+    assert agreed(telemetry.append(50, 10)) == [(50, 5, "unreported")]
 
 
 def test_a_fetch_that_repeats_the_end_of_the_leader_ends_its_hold():
-    told = led().append(10, 9).fetch(20, 2, 4).lost(25).fetch(30, 2, 5, leader_leo=9)
-    assert agreed(told) == [(20, 4, "unreported"), (30, 5, "unreported")]
+    telemetry = led().append(10, 9).fetch(20, 2, 4).lost(25).fetch(30, 2, 5, leader_leo=9)
+    assert agreed(telemetry) == [(20, 4, "unreported"), (30, 5, "unreported")]
 
 
 def test_gap_rows_name_the_missing_numbers():
-    told = led().append(10, 9).skip(3).fetch(30, 2, 4)
-    assert gaps(table(told)) == [(30, "partition", "gap", 2, 4), (30, "source", "gap", 2, 4)]
+    telemetry = led().append(10, 9).skip(3).fetch(30, 2, 4)
+    assert gaps(table(telemetry)) == [(30, "partition", "gap", 2, 4), (30, "source", "gap", 2, 4)]
 
 
 def test_a_gap_is_dated_at_the_first_row_after_it():
-    told = led().append(10, 9).on(partition=1).skip().on(partition=0).fetch(30, 2, 4).progress(5000)
-    assert gaps(table(told)) == [(30, "source", "gap", 2, 2)]
+    telemetry = led().append(10, 9).on(partition=1).skip().on(partition=0).fetch(30, 2, 4).progress(5000)
+    assert gaps(table(telemetry)) == [(30, "source", "gap", 2, 2)]
 
 
 def test_a_first_number_above_0_is_a_gap():
-    told = Told("broker-1/replication.log").skip(2).leader(10, 0, 0, 0, [1, 2], replicas=[1, 2])
-    assert ("partition", "gap", 0, 1) in [g[1:] for g in gaps(table(told))]
+    telemetry = Source("broker-1/replication.log").skip(2).leader(10, 0, 0, 0, [1, 2], replicas=[1, 2])
+    assert ("partition", "gap", 0, 1) in [g[1:] for g in gaps(table(telemetry))]
 
 
 def test_a_lost_row_is_a_gap_of_its_source():
     facts = replay(table(led().append(10, 9).lost(20, "7 lines: rotated away")))
-    assert said(facts.telemetry_gaps, "ms", "kind", "series", "detail") == [
+    assert values_of(facts.telemetry_gaps, "ms", "kind", "series", "detail") == [
         (20, "gap", "source", "7 lines: rotated away")
     ]
 
 
 def test_a_row_that_comes_after_its_number_was_given_up_is_late():
-    told = led().append(10, 9).fetch(20, 2, 4).fetch(30, 2, 6).progress(40_000)
-    rows = told.rows
+    telemetry = led().append(10, 9).fetch(20, 2, 4).fetch(30, 2, 6).progress(40_000)
+    rows = telemetry.rows
     found = gaps(events_of(rows[:2] + rows[3:]), events_of(rows[2:3]))
     assert found == [(20, "partition", "late", 2, 2), (30, "partition", "gap", 2, 2), (30, "source", "gap", 2, 2)]
 
@@ -119,10 +119,10 @@ def test_a_source_that_comes_back_with_a_greater_epoch_is_a_reset():
 
 
 def test_a_row_a_minute_ahead_of_everybody_is_a_wrong_clock_and_moves_nobodys():
-    told = led().append(10, 9).fetch(20, 2, 4).progress(90_000)
-    other = Told("broker-2/replication.log").progress(5).progress(1000)
-    facts = replay(table(told, other))
-    assert said(facts.telemetry_gaps, "ms", "kind", "seq_from", "seq_to") == [(90_000, "clock", 3, 3)]
+    telemetry = led().append(10, 9).fetch(20, 2, 4).progress(90_000)
+    other = Source("broker-2/replication.log").progress(5).progress(1000)
+    facts = replay(table(telemetry, other))
+    assert values_of(facts.telemetry_gaps, "ms", "kind", "seq_from", "seq_to") == [(90_000, "clock", 3, 3)]
     assert facts.replica_sync.num_rows == 0, "nobody is out of sync by a wrong clock"
 
 
@@ -132,67 +132,70 @@ def clocks(*sources):
 
 def test_the_first_row_of_a_source_may_be_the_wrong_clock():
     """What it goes on with shows it; and it makes no later wrong clock look right."""
-    told = Told("broker-1/replication.log").leader(1_000_000, 0, 0, 0, [1, 2], replicas=[1, 2])
-    told.append(10, 9).fetch(800_000, 2, 4).fetch(30, 2, 8)
-    assert clocks(told, controller().progress(40)) == [(800_000, 2), (1_000_000, 0)]
+    telemetry = Source("broker-1/replication.log").leader(1_000_000, 0, 0, 0, [1, 2], replicas=[1, 2])
+    telemetry.append(10, 9).fetch(800_000, 2, 4).fetch(30, 2, 8)
+    assert clocks(telemetry, controller().progress(40)) == [(800_000, 2), (1_000_000, 0)]
 
 
 def wrong_or_late(*batches):
-    """The rows of kind `clock` and `late` that these batches give, and what they leave to be told by the end."""
+    """The rows of kind `clock` and `late` that these batches give, and what they leave to be published by the end."""
     reconstructor = Reconstructor()
     parts = [reconstructor.update(batch) for batch in batches]
-    before = said(Facts.concat(parts).telemetry_gaps, "source_id", "kind", "seq_from")
+    before = values_of(Facts.concat(parts).telemetry_gaps, "source_id", "kind", "seq_from")
     parts.append(reconstructor.finish())
-    after = said(Facts.concat(parts).telemetry_gaps, "source_id", "kind", "seq_from")
-    found = [[g for g in told if g[1] in ("clock", "late")] for told in (before, after)]
+    after = values_of(Facts.concat(parts).telemetry_gaps, "source_id", "kind", "seq_from")
+    found = [[g for g in telemetry if g[1] in ("clock", "late")] for telemetry in (before, after)]
     return found[0], [g for g in found[1] if g not in found[0]]
 
 
 def test_a_first_row_far_ahead_is_judged_once_it_or_another_source_shows_which_is_right():
-    """An hour ahead of what broker 1 told so far broker 2 begins: with a clock that is not set yet, or later."""
+    """An hour ahead of what broker 1 reported so far broker 2 begins: with a clock that is not set yet, or later."""
     hour, wrong = 3_600_000, ("broker-2/replication.log", "clock", 0)
     one = led().append(10, 9).fetch(20, 2, 9).progress(30_000).append(60_000, 12).fetch(60_010, 2, 12).progress(90_000)
     first, rest = events_of(one.rows[:4]), events_of(one.rows[4:])
-    two = Told("broker-2/replication.log").follower(hour, 0, 0, 0, 1)
+    two = Source("broker-2/replication.log").follower(hour, 0, 0, 0, 1)
     ahead, falls = table(two), two.follower(95_000, 0, 12, 9, 1).progress(99_000).rows[1:]
     assert wrong_or_late(first, ahead, rest, events_of(falls)) == ([wrong], [])
     assert wrong_or_late(first, ahead, rest) == ([], [wrong])
-    goes_on = Told("broker-2/replication.log").skip().progress(hour + 20_000)
+    goes_on = Source("broker-2/replication.log").skip().progress(hour + 20_000)
     assert wrong_or_late(first, ahead, table(goes_on)) == ([], [])
     near = led().skip(3).progress(hour + 500)
     assert wrong_or_late(first, ahead, events_of(near.rows[1:])) == ([], [])
 
 
 def test_two_wrong_clocks_far_from_each_other_prove_neither():
-    told, other = led().append(10, 9).fetch(200_000, 2, 4).fetch(30, 2, 8), Told("broker-2/replication.log")
+    telemetry, other = (
+        led().append(10, 9).fetch(200_000, 2, 4).fetch(30, 2, 8),
+        Source("broker-2/replication.log"),
+    )
     other.progress(20).progress(900_000).progress(1000)
-    assert clocks(told, other) == [(200_000, 2), (900_000, 1)]
+    assert clocks(telemetry, other) == [(200_000, 2), (900_000, 1)]
 
 
 def test_a_jump_of_the_clock_that_others_follow_is_none():
-    told = led().append(10, 9).fetch(20, 2, 9).progress(90_000)
-    other = Told("broker-2/replication.log").progress(5).progress(91_000)
-    assert [g for g in gaps(table(told, other)) if g[2] == "clock"] == []
+    telemetry = led().append(10, 9).fetch(20, 2, 9).progress(90_000)
+    other = Source("broker-2/replication.log").progress(5).progress(91_000)
+    assert [g for g in gaps(table(telemetry, other)) if g[2] == "clock"] == []
 
 
 def test_a_broken_row_goes_to_quarantine_and_fills_its_number():
-    told = led().append(10, 9).event(15, "gossip").fetch(20, 2, 4)
-    facts = replay(table(told))
+    telemetry = led().append(10, 9).event(15, "gossip").fetch(20, 2, 4)
+    facts = replay(table(telemetry))
     (row,) = facts.quarantine.to_pylist()
     assert (row["event_type"], row["reasons"]) == ("gossip", ["unknown_event_type: event_type = gossip"])
     assert facts.telemetry_gaps.num_rows == 0
 
 
 def test_a_broken_row_holds_its_partition_like_a_missing_one():
-    told = led().append(10, 9).fetch(20, 2, 4).event(25, "fetch", replica_id=2, leo=-7).fetch(30, 2, 6)
-    assert agreed(told) == [(20, 4, "unreported")]
-    assert agreed(told.append(40, 10)) == [(20, 4, "unreported"), (40, 6, "unreported")]
+    telemetry = led().append(10, 9).fetch(20, 2, 4).event(25, "fetch", replica_id=2, leo=-7).fetch(30, 2, 6)
+    assert agreed(telemetry) == [(20, 4, "unreported")]
+    assert agreed(telemetry.append(40, 10)) == [(20, 4, "unreported"), (40, 6, "unreported")]
 
 
 def twins():
     """Two different rows under one number: the fetch at 20 says 4 or 6."""
-    told = led().append(10, 9).fetch(20, 2, 4)
-    return told.rows, told.rows[2] | {"leo": 6}
+    telemetry = led().append(10, 9).fetch(20, 2, 4)
+    return telemetry.rows, telemetry.rows[2] | {"leo": 6}
 
 
 def test_of_conflicting_twins_the_smaller_counts_and_the_other_is_quarantined():
@@ -222,7 +225,7 @@ def test_one_number_on_two_partitions_counts_on_both():
     rows = led().append(10, 9).fetch(20, 2, 4).rows
     rows += [row | {"partition": 1} for row in rows]
     facts = replay(events_of(rows))
-    assert said(facts.partition_hw, "partition", "hw", kind="advance") == [(0, 4), (1, 4)]
+    assert values_of(facts.partition_hw, "partition", "hw", kind="advance") == [(0, 4), (1, 4)]
     assert facts.quarantine.num_rows == 0
 
 
@@ -244,14 +247,14 @@ def test_a_number_already_passed_is_a_repeat():
 
 
 def closing(seq=0):
-    told = Told("hwmark-0/drain").progress(0)
-    (row,) = told.rows
+    telemetry = Source("hwmark-0/drain").progress(0)
+    (row,) = telemetry.rows
     return events_of(
         [row | {"source_id": "hwmark/drain", "detail": "closed", "source_seq": seq, "seq": seq, "broker_id": -1}]
     )
 
 
-def test_the_closing_row_makes_final_what_was_told():
+def test_the_closing_row_makes_final_what_was_reported():
     rows = table(led().append(10, 9).fetch(20, 2, 4))
     reconstructor = Reconstructor()
     assert advances(reconstructor.update(rows)) == []
@@ -260,21 +263,21 @@ def test_the_closing_row_makes_final_what_was_told():
 
 def test_the_closing_row_advances_no_clock():
     """What comes after a drain is not late: the sources go on where they were."""
-    told = led().append(10, 9).fetch(20, 2, 4)
+    telemetry = led().append(10, 9).fetch(20, 2, 4)
     reconstructor = Reconstructor()
-    reconstructor.update(table(told))
+    reconstructor.update(table(telemetry))
     reconstructor.update(closing())
-    more = events_of(told.fetch(30, 2, 6).progress(1000).rows[3:])
+    more = events_of(telemetry.fetch(30, 2, 6).progress(1000).rows[3:])
     facts = reconstructor.update(more)
     assert advances(facts) == [(30, 6)]
     assert facts.telemetry_gaps.num_rows == 0
 
 
 def test_a_fact_is_final_once_its_source_is_past_it_by_the_race_window():
-    told = led().append(10, 9).fetch(20, 2, 4)
+    telemetry = led().append(10, 9).fetch(20, 2, 4)
     early, late = Reconstructor(), Reconstructor()
-    assert advances(early.update(table(told.progress(169)))) == []
-    assert advances(late.update(table(told.progress(170)))) == [(20, 4)]
+    assert advances(early.update(table(telemetry.progress(169)))) == []
+    assert advances(late.update(table(telemetry.progress(170)))) == [(20, 4)]
 
 
 def counts(facts):
@@ -284,16 +287,16 @@ def counts(facts):
     return {name: count for name, count in total.items() if count}
 
 
-def histogram(told, name):
+def histogram(telemetry, name):
     """The buckets of one histogram that hold anything, added up over all partials."""
     total = Counter()
-    for row in replay(table(told)).minute_stats.to_pylist():
+    for row in replay(table(telemetry)).minute_stats.to_pylist():
         total.update({k: count for k, count in enumerate(row[name]) if count})
     return dict(total)
 
 
 def test_minute_stats_count_what_the_other_tables_hold():
-    told = (
+    telemetry = (
         led(min_isr=2)
         .append(10, 9)
         .fetch(20, 2, 4)
@@ -304,12 +307,12 @@ def test_minute_stats_count_what_the_other_tables_hold():
         .skip()
         .progress(50_000)
     )
-    facts = replay(table(told))
+    facts = replay(table(telemetry))
     found = counts(facts)
-    agreement = Counter(said(facts.partition_hw, "agreement", kind="advance"))
+    agreement = Counter(values_of(facts.partition_hw, "agreement", kind="advance"))
     assert {k: found[k] for k in agreement} == dict(agreement)
     assert found["freeze"] == 1
-    assert found["events"] == len(told.rows)
+    assert found["events"] == len(telemetry.rows)
     assert (found["term_start"], found["disagree"]) == (1, 1)
 
 
@@ -321,73 +324,77 @@ def test_minute_stats_are_partials_that_add_up():
 
 
 def test_append_to_high_watermark_is_a_histogram_of_milliseconds():
-    told = led().append(10, 9).fetch(110, 2, 9).append(200, 10).fetch(900, 2, 10)
+    telemetry = led().append(10, 9).fetch(110, 2, 9).append(200, 10).fetch(900, 2, 10)
     buckets = [next(k for k, bound in enumerate(BOUNDS_MS) if bound >= ms) for ms in (100, 700)]
-    assert histogram(told, "append_to_hw") == dict.fromkeys(buckets, 1)
+    assert histogram(telemetry, "append_to_hw") == dict.fromkeys(buckets, 1)
 
 
 def test_lag_is_a_histogram_of_records_at_each_fetch():
-    told = led().append(10, 9).fetch(20, 2, 9).fetch(30, 2, 9).append(40, 14).fetch(50, 2, 11)
-    assert {BOUNDS_RECORDS[k]: count for k, count in histogram(told, "lag").items()} == {0: 2, 4: 1}
+    telemetry = led().append(10, 9).fetch(20, 2, 9).fetch(30, 2, 9).append(40, 14).fetch(50, 2, 11)
+    assert {BOUNDS_RECORDS[k]: count for k, count in histogram(telemetry, "lag").items()} == {0: 2, 4: 1}
 
 
 def test_rows_of_a_later_leader_epoch_begin_a_term_whose_start_was_lost():
-    """What it commits there is no HW of the term before, of which it never told the end."""
-    told = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 9).hw(20, 9)
-    other = Told("broker-2/replication.log").leader(1000, 1, 9, 9, [2], replicas=[1, 2]).append(1100, 20).hw(1100, 20)
-    told.skip(2).event(5000, "append", leader_leo=70, leader_id=1, leader_epoch=2).hw(5001, 70).progress(60_000)
-    facts = replay(table(told, other.progress(60_000), controller().progress(60_000)))
-    assert said(facts.hw_regressions, "class", severity="critical") == []
-    assert said(facts.partition_hw, "leader_epoch", leader_id=1, reported_hw=70) == [2]
+    """What it commits there is no HW of the term before, of which it never reported the end."""
+    telemetry = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 9).hw(20, 9)
+    other = Source("broker-2/replication.log").leader(1000, 1, 9, 9, [2], replicas=[1, 2]).append(1100, 20).hw(1100, 20)
+    telemetry.skip(2).event(5000, "append", leader_leo=70, leader_id=1, leader_epoch=2).hw(5001, 70).progress(60_000)
+    facts = replay(table(telemetry, other.progress(60_000), controller().progress(60_000)))
+    assert values_of(facts.hw_regressions, "class", severity="critical") == []
+    assert values_of(facts.partition_hw, "leader_epoch", leader_id=1, reported_hw=70) == [2]
 
 
 def test_the_start_of_a_leaders_next_term_is_no_hw_of_the_one_that_it_never_ended():
     """Broker 1 leads epochs 0 and 2; that it followed in between was lost. The HW that it has then it learnt there."""
-    told = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 9).hw(20, 9)
-    other = Told("broker-2/replication.log").follower(5, 0, 0, 0, 1)
+    telemetry = led(isr=[1, 2], replicas=[1, 2]).append(10, 9).fetch(20, 2, 9).hw(20, 9)
+    other = Source("broker-2/replication.log").follower(5, 0, 0, 0, 1)
     other.leader(1000, 1, 9, 9, [2], replicas=[1, 2]).append(1100, 90).hw(1100, 90).isr(2000, [1, 2], 2)
-    told.skip().leader(30_000, 2, 90, 90, [1], replicas=[1, 2], partition_epoch=3).progress(60_000)
-    facts = replay(table(told, other.follower(30_001, 2, 90, 90, 1).progress(60_000), controller().progress(60_000)))
-    assert said(facts.hw_regressions, "class", severity="critical") == []
+    telemetry.skip().leader(30_000, 2, 90, 90, [1], replicas=[1, 2], partition_epoch=3).progress(60_000)
+    facts = replay(
+        table(telemetry, other.follower(30_001, 2, 90, 90, 1).progress(60_000), controller().progress(60_000))
+    )
+    assert values_of(facts.hw_regressions, "class", severity="critical") == []
 
 
-def test_numbers_that_start_anew_inside_an_epoch_are_told_once():
-    """A writer that forgot to begin a new source_epoch: what it tells from then on looks like repeats."""
-    told = led().append(10, 1).append(20, 2).append(30, 3)
+def test_numbers_that_start_anew_inside_an_epoch_are_reported_once():
+    """A writer that forgot to begin a new source_epoch: its rows from then on look like repeats."""
+    telemetry = led().append(10, 1).append(20, 2).append(30, 3)
     again = led().append(10, 1).append(20, 2)
     restarted = [row | {"ts": row["ts"] + 5_000_000} for row in again.rows]
     reconstructor = Reconstructor()
-    parts = [reconstructor.update(table(told)), reconstructor.update(table(again))]
-    assert said(Facts.concat(parts).telemetry_gaps, "kind") == [], "repeats are no news"
+    parts = [reconstructor.update(table(telemetry)), reconstructor.update(table(again))]
+    assert values_of(Facts.concat(parts).telemetry_gaps, "kind") == [], "repeats are no news"
     parts += [reconstructor.update(events_of(restarted)), reconstructor.finish()]
-    assert said(Facts.concat(parts).telemetry_gaps, "kind", "seq_from", "ms") == [("reset", 3, 5000)]
+    assert values_of(Facts.concat(parts).telemetry_gaps, "kind", "seq_from", "ms") == [("reset", 3, 5000)]
 
 
 def test_what_comes_after_missing_rows_refutes_no_report_of_before():
     """What is missing is the start of another topic of that name."""
-    told = led(level=2).append(10, 9).hw(20, 9).skip().replica_leo(1000, 2, 0).append(1010, 1).progress(60_000)
-    facts = replay(table(told))
-    assert said(facts.partition_hw, "reported_hw", agreement="disagree") == []
+    telemetry = led(level=2).append(10, 9).hw(20, 9).skip().replica_leo(1000, 2, 0).append(1010, 1).progress(60_000)
+    facts = replay(table(telemetry))
+    assert values_of(facts.partition_hw, "reported_hw", agreement="disagree") == []
 
 
 def test_a_report_below_the_hw_after_missing_rows_proves_nothing():
     """The leader started again with a shorter log, and that line is missing."""
-    told = led().append(10, 9).fetch(20, 2, 9).hw(20, 9).skip().append(5000, 3).fetch(5010, 2, 3)
-    told.event(5010, "hw", replica_id=1, hw=2, hw_before=0, leader_id=1).append(9000, 4).progress(60_000)
-    assert ("report", "only_witness") in said(replay(table(told)).partition_hw, "kind", "agreement", reported_hw=2)
+    telemetry = led().append(10, 9).fetch(20, 2, 9).hw(20, 9).skip().append(5000, 3).fetch(5010, 2, 3)
+    telemetry.event(5010, "hw", replica_id=1, hw=2, hw_before=0, leader_id=1).append(9000, 4).progress(60_000)
+    assert ("report", "only_witness") in values_of(
+        replay(table(telemetry)).partition_hw, "kind", "agreement", reported_hw=2
+    )
 
 
 def test_a_hold_by_a_replica_outside_the_isr_is_a_guess_while_its_fetches_are_missing():
     """Broker 3 counts as caught up by a fetch that it did not make, since the one before it is missing."""
-    told = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 9).fetch(21, 3, 9).hw(21, 9)
-    told.append(1000, 12).skip().fetch(1010, 2, 12).fetch(2000, 3, 10).fetch(2500, 2, 12)
-    told.isr(3000, [1, 2], 1).hw(3000, 12).fetch(3500, 2, 12).fetch(3600, 3, 11).progress(60_000)
-    facts = replay(table(told), Rules(lag_max_ms=6000))
-    assert said(facts.partition_hw, "reported_hw", agreement="disagree") == []
+    telemetry = led(isr=[1, 2, 3], replicas=[1, 2, 3]).append(10, 9).fetch(20, 2, 9).fetch(21, 3, 9).hw(21, 9)
+    telemetry.append(1000, 12).skip().fetch(1010, 2, 12).fetch(2000, 3, 10).fetch(2500, 2, 12)
+    telemetry.isr(3000, [1, 2], 1).hw(3000, 12).fetch(3500, 2, 12).fetch(3600, 3, 11).progress(60_000)
+    facts = replay(table(telemetry), Rules(lag_max_ms=6000))
+    assert values_of(facts.partition_hw, "reported_hw", agreement="disagree") == []
 
 
 def test_a_first_term_behind_missing_rows_of_its_leader_is_judged():
-    """The rows before it may have told that this broker led before, in the same leader epoch."""
-    told = Told(level=0).skip().leader(1000, 0, 0, 0, [1, 2], replicas=[1, 2]).progress(90_000)
-    facts = replay(table(told, controller().election(10, 1, 0, isr=[1, 2]).progress(90_000)))
-    assert said(facts.hw_regressions, "class") == ["loss_not_excluded"]
+    """The rows before it may have shown that this broker led before, in the same leader epoch."""
+    telemetry = Source(level=0).skip().leader(1000, 0, 0, 0, [1, 2], replicas=[1, 2]).progress(90_000)
+    facts = replay(table(telemetry, controller().election(10, 1, 0, isr=[1, 2]).progress(90_000)))
+    assert values_of(facts.hw_regressions, "class") == ["loss_not_excluded"]

@@ -1,25 +1,25 @@
 """In one millisecond: within a source its numbers decide, between sources what happens first by Kafka's rules."""
 
-from bronze import Told, controller, said, table
+from bronze import Source, controller, table, values_of
 
 from pipelines.replication import replay
 
 
 def cluster(*states, at=100):
-    """Broker 3 leaves the ISR in the millisecond in which the controller tells these states of it."""
-    leader = Told().leader(0, 0, 0, 0, [1, 2, 3]).isr(at, [1, 2], 1, "metadata").progress(30_000)
-    told = controller(controller_epoch=1, committed=True)
+    """Broker 3 leaves the ISR in the millisecond in which the controller reports these states of it."""
+    leader = Source().leader(0, 0, 0, 0, [1, 2, 3]).isr(at, [1, 2], 1, "metadata").progress(30_000)
+    telemetry = controller(controller_epoch=1, committed=True)
     for k, state in enumerate(states):
         if state == "isr":
-            told.isr(at, [1, 2], 1, "controller", leader_id=1, leader_epoch=0)
+            telemetry.isr(at, [1, 2], 1, "controller", leader_id=1, leader_epoch=0)
         else:
             detail, epoch = state
-            told.broker_state(at if k else 0, 3, detail, epoch)
-    return replay(table(leader, told.progress(30_000)))
+            telemetry.broker_state(at if k else 0, 3, detail, epoch)
+    return replay(table(leader, telemetry.progress(30_000)))
 
 
 def causes(*states):
-    return said(cluster(*states).isr_changes, "cause", change="shrink")
+    return values_of(cluster(*states).isr_changes, "cause", change="shrink")
 
 
 def test_states_of_a_broker_in_one_millisecond_stand_in_the_order_of_their_source():
@@ -29,25 +29,25 @@ def test_states_of_a_broker_in_one_millisecond_stand_in_the_order_of_their_sourc
     assert causes(begun, ("unfenced", 3), ("controlled_shutdown", 3), "isr", ("fenced", 3)) == ["controlled_shutdown"]
 
 
-def test_what_a_controller_tells_behind_a_change_does_not_undo_its_cause():
+def test_what_a_controller_reports_behind_a_change_does_not_undo_its_cause():
     states = ("started", 3), ("unfenced", 3), ("fenced", 3), "isr", ("started", 4), ("unfenced", 4)
     assert causes(*states) == ["controller_fenced"]
 
 
 def restarted(hw=1):
     """A broker that cuts at its own HW when it starts again (before Kafka 0.11), in the millisecond of its start."""
-    leader = Told().leader(0, 0, 0, 0, [1, 2]).append(10, 2).fetch(20, 2, 2, 2).hw(20, 2).progress(60_000)
-    follower = Told("broker-2/replication.log").follower(0, 0, 0, 0, 1)
+    leader = Source().leader(0, 0, 0, 0, [1, 2]).append(10, 2).fetch(20, 2, 2, 2).hw(20, 2).progress(60_000)
+    follower = Source("broker-2/replication.log").follower(0, 0, 0, 0, 1)
     if hw:
         follower.follower_hw(30, hw, 1)
     follower.truncate(1_000, 1).follower(1_000, 0, 1, 1, 1).progress(60_000)
     return replay(table(leader, follower, controller().progress(60_000)))
 
 
-def test_a_cut_ahead_of_the_line_of_its_start_is_told_by_the_terms_before():
-    moved = said(restarted().hw_regressions, "hw_before", "hw_after", "leader_epoch", **{"class": "hw_moved_back"})
+def test_a_cut_ahead_of_the_line_of_its_start_is_explained_by_the_terms_before():
+    moved = values_of(restarted().hw_regressions, "hw_before", "hw_after", "leader_epoch", **{"class": "hw_moved_back"})
     assert moved == [(2, 1, 0)]
 
 
-def test_a_replica_that_told_no_hw_may_not_have_fetched_yet():
-    assert said(restarted(hw=0).hw_regressions, "class", **{"class": "hw_moved_back"}) == []
+def test_a_replica_that_reported_no_hw_may_not_have_fetched_yet():
+    assert values_of(restarted(hw=0).hw_regressions, "class", **{"class": "hw_moved_back"}) == []

@@ -7,7 +7,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from bronze import Told, events_of
+from bronze import Source, events_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
@@ -15,7 +15,7 @@ from random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.facts.tables import Facts
-from pipelines.replication.telemetry.sources import coverage
+from pipelines.replication.telemetry.coverage import coverage
 
 RULES = Rules(lag_max_ms=4000, reorder_grace_ms=ARRIVAL_MS + 3000)
 SIZE = {"seed": st.integers(0, 10_000), "steps": st.integers(1, 80)}
@@ -63,10 +63,10 @@ def run_in_buckets(batches, buckets):
     parts = []
     for number, rows in enumerate(batches):
         events = events_of(rows)
-        bucket_of, told = assign(events, buckets), coverage(events)
+        bucket_of, telemetry = assign(events, buckets), coverage(events)
         for bucket, shard in enumerate(shards):
             mine = events.filter(pa.array((bucket_of == bucket) | (bucket_of < 0)))
-            parts.append(shard.update(mine, told, batch_id=number))
+            parts.append(shard.update(mine, telemetry, batch_id=number))
     return comparable(Facts.concat([*parts, *(shard.finish(len(batches)) for shard in shards)]))
 
 
@@ -142,7 +142,7 @@ def test_lost_telemetry_that_once_depended_on_the_cut(seed, steps, order, batche
 
 
 @pytest.mark.parametrize(("seed", "steps", "order", "batches"), [(54, 78, 449, 4), (62, 79, 66, 4), (130, 53, 279, 8)])
-def test_sources_heard_of_late_that_once_changed_the_facts(seed, steps, order, batches):
+def test_sources_known_late_that_once_changed_the_facts(seed, steps, order, batches):
     """The shrink that ends a full ISR waits for settings of others; a term begins neither frozen nor thawed."""
     rows = Cluster(seed, steps, configs=True).rows
     parts = deliver_by_source(rows, Random(order), batches, RULES.reorder_grace_ms - 1)
@@ -151,7 +151,7 @@ def test_sources_heard_of_late_that_once_changed_the_facts(seed, steps, order, b
 
 @examples
 @given(st.builds(Cluster, **SIZE, configs=st.just(True)), st.integers(0, 1000), st.integers(2, 9))
-def test_sources_first_heard_of_after_others_count_as_if_they_had_come_first(cluster, seed, batches):
+def test_sources_first_known_after_others_count_as_if_they_had_come_first(cluster, seed, batches):
     """No source is later than the grace: nothing differs, and nothing is called late."""
     parts = deliver_by_source(cluster.rows, Random(seed), batches, RULES.reorder_grace_ms - 1)
     assert differences(whole(cluster), run(parts, restart=True)) == {}
@@ -166,7 +166,7 @@ def test_changed_settings_hold_from_the_same_time_however_they_are_cut(cluster, 
 
 def deposed_leader_goes_on():
     """Broker 1 does not know of broker 2's term, in which its follower 3 fetches from it all the same, for 3 s."""
-    old, new = Told("broker-1/replication.log"), Told("broker-2/replication.log")
+    old, new = Source("broker-1/replication.log"), Source("broker-2/replication.log")
     old.leader(0, 0, 0, 0, [1, 3], replicas=[1, 2, 3]).append(10, 50).fetch(20, 3, 5)
     new.leader(100, 1, 5, 5, [2], replicas=[1, 2, 3]).progress(40_000)
     for k in range(6, 12):
@@ -175,7 +175,7 @@ def deposed_leader_goes_on():
     return sorted(old.rows + new.rows, key=lambda row: row["ts"])
 
 
-def test_what_a_deposed_leader_still_commits_is_told_the_same_however_it_is_cut():
+def test_what_a_deposed_leader_still_commits_is_published_the_same_however_it_is_cut():
     rows = deposed_leader_goes_on()
     expected = run([rows])
     losses = [(row["revision"], row["lost_to"]) for row in replay(events_of(rows), RULES).hw_regressions.to_pylist()]

@@ -1,7 +1,7 @@
 """Which version's rules a term follows: its broker's last one at or before its start, unless the cluster's are set."""
 
 import pytest
-from bronze import Told, advances, controller, said, table
+from bronze import Source, advances, controller, table, values_of
 
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
@@ -14,14 +14,14 @@ from pipelines.replication.kafka_versions import (
     STRICT_ELIGIBILITY,
     STRICT_MIN_ISR,
     WAITS_FOR_JOINERS,
-    rules_told,
+    reported_rules,
 )
 
 ALL = KNOWN | STRICT_MIN_ISR | STRICT_ELIGIBILITY | WAITS_FOR_JOINERS
 
 
 @pytest.mark.parametrize(
-    ("detail", "told"),
+    ("detail", "telemetry"),
     [
         ("kafka=0.8.2.2", (OF_SOFTWARE, KNOWN | BY_MESSAGES)),
         ("kafka=0.9.0.1", (OF_SOFTWARE, KNOWN)),
@@ -46,26 +46,26 @@ ALL = KNOWN | STRICT_MIN_ISR | STRICT_ELIGIBILITY | WAITS_FOR_JOINERS
         (None, None),
     ],
 )
-def test_the_rules_of_a_version(detail, told):
-    assert rules_told(detail) == told
+def test_the_rules_of_a_version(detail, telemetry):
+    assert reported_rules(detail) == telemetry
 
 
 def frozen(ms=0, **columns):
     """Under min ISR since the start: only before Kafka 3.7 does the HW follow the log."""
-    told = Told(**columns)
-    return told, lambda: told.leader(ms, 1, 5, 5, [1], min_isr=2).append(ms + 10, 8).progress(ms + 30_000)
+    telemetry = Source(**columns)
+    return telemetry, lambda: telemetry.leader(ms, 1, 5, 5, [1], min_isr=2).append(ms + 10, 8).progress(ms + 30_000)
 
 
 def hws(*sources, rules=None):
     return [hw for _, hw in advances(replay(table(*sources), rules or Rules()))]
 
 
-def test_a_term_goes_by_the_version_that_its_broker_told():
-    told, go = frozen()
-    told.config(-10, detail="kafka=3.6.2")
+def test_a_term_goes_by_the_version_that_its_broker_reported():
+    telemetry, go = frozen()
+    telemetry.config(-10, detail="kafka=3.6.2")
     assert hws(go()) == [8]
-    told, go = frozen()
-    told.config(-10, detail="kafka=3.9.1")
+    telemetry, go = frozen()
+    telemetry.config(-10, detail="kafka=3.9.1")
     assert hws(go(), rules=Rules(strict_min_isr=False)) == []
 
 
@@ -75,37 +75,37 @@ def test_without_a_version_the_rules_hold():
 
 
 def test_a_version_counts_from_the_next_term_on():
-    told, go = frozen()
-    told.config(-10, detail="kafka=3.6.2")
+    telemetry, go = frozen()
+    telemetry.config(-10, detail="kafka=3.6.2")
     go()
-    told.config(40_000, detail="kafka=4.1.1").append(40_010, 9)
-    told.leader(50_000, 2, 9, 9, [1], min_isr=2).append(50_010, 12).progress(90_000)
-    assert hws(told) == [8, 9]
+    telemetry.config(40_000, detail="kafka=4.1.1").append(40_010, 9)
+    telemetry.leader(50_000, 2, 9, 9, [1], min_isr=2).append(50_010, 12).progress(90_000)
+    assert hws(telemetry) == [8, 9]
 
 
-def test_the_version_of_another_broker_says_nothing():
-    other = Told("broker-2/replication.log").config(-10, detail="kafka=3.6.2").progress(30_000)
+def test_the_version_of_another_broker_shows_nothing():
+    other = Source("broker-2/replication.log").config(-10, detail="kafka=3.6.2").progress(30_000)
     assert hws(frozen()[1](), other) == []
 
 
-def test_the_version_may_be_told_by_another_file_of_the_broker():
-    server = Told("broker-1/server.log", level=0).config(-10, detail="kafka=3.6.2").progress(30_000)
+def test_the_version_may_be_reported_by_another_file_of_the_broker():
+    server = Source("broker-1/server.log", level=0).config(-10, detail="kafka=3.6.2").progress(30_000)
     assert hws(server, frozen()[1]()) == [8]
     assert hws(frozen()[1](), server) == [8]
 
 
 def test_the_version_of_the_software_goes_before_that_of_the_metadata():
-    told, go = frozen()
-    told.config(-20, detail="kafka=4.1.1").config(-10, detail="metadata=3.6-IV2")
+    telemetry, go = frozen()
+    telemetry.config(-20, detail="kafka=4.1.1").config(-10, detail="metadata=3.6-IV2")
     assert hws(go()) == []
-    told, go = frozen()
-    told.config(-10, detail="metadata=3.6-IV2")
+    telemetry, go = frozen()
+    telemetry.config(-10, detail="metadata=3.6-IV2")
     assert hws(go()) == [8]
 
 
-def test_the_rules_of_a_cluster_hold_whatever_its_brokers_tell():
-    told, go = frozen(cluster="test-1")
-    told.config(-10, detail="kafka=4.1.1")
+def test_the_rules_of_a_cluster_hold_whatever_its_brokers_report():
+    telemetry, go = frozen(cluster="test-1")
+    telemetry.config(-10, detail="kafka=4.1.1")
     events = go()
     assert hws(events, rules=Rules(clusters={"test-*": {"strict_min_isr": False}})) == [8]
     assert hws(events, rules=Rules(clusters={"prod-*": {"strict_min_isr": False}})) == []
@@ -113,21 +113,21 @@ def test_the_rules_of_a_cluster_hold_whatever_its_brokers_tell():
 
 
 def test_min_isr_and_lag_of_a_cluster():
-    told = Told(cluster="a").leader(0, 1, 5, 5, [1, 2], replicas=[1, 2, 3]).append(10, 8).fetch(20, 2, 8, 8)
-    told.append(30, 9).progress(30_000)
-    assert hws(told) == [8]
-    assert hws(told, rules=Rules(clusters={"a": {"min_isr": 3}})) == []
-    gone = replay(table(told), Rules(clusters={"a": {"lag_max_ms": 5_000}})).replica_sync
-    assert said(gone, "ms", state="out_of_sync", replica_id=2) == [5_021]
+    telemetry = Source(cluster="a").leader(0, 1, 5, 5, [1, 2], replicas=[1, 2, 3]).append(10, 8).fetch(20, 2, 8, 8)
+    telemetry.append(30, 9).progress(30_000)
+    assert hws(telemetry) == [8]
+    assert hws(telemetry, rules=Rules(clusters={"a": {"min_isr": 3}})) == []
+    gone = replay(table(telemetry), Rules(clusters={"a": {"lag_max_ms": 5_000}})).replica_sync
+    assert values_of(gone, "ms", state="out_of_sync", replica_id=2) == [5_021]
 
 
-def test_by_messages_as_many_as_the_broker_tells():
+def test_by_messages_as_many_as_the_broker_reports():
     def lagging(*details):
-        told = Told()
+        telemetry = Source()
         for detail in details:
-            told.config(-10, detail=detail)
-        told.leader(0, 1, 5, 5, [1, 2], replicas=[1, 2]).fetch(5, 2, 5, 5).append(10, 11).fetch(20, 2, 6, 11)
-        return said(replay(table(told.progress(60_000))).replica_sync, "ms", state="out_of_sync")
+            telemetry.config(-10, detail=detail)
+        telemetry.leader(0, 1, 5, 5, [1, 2], replicas=[1, 2]).fetch(5, 2, 5, 5).append(10, 11).fetch(20, 2, 6, 11)
+        return values_of(replay(table(telemetry.progress(60_000))).replica_sync, "ms", state="out_of_sync")
 
     assert lagging("kafka=0.8.2.2", "replica.lag.max.messages=5") == [10]
     assert lagging("replica.lag.max.messages=5", "kafka=0.8.2.2") == [10]
@@ -137,17 +137,17 @@ def test_by_messages_as_many_as_the_broker_tells():
 
 def test_before_0_10_2_the_hw_waits_for_the_isr_alone():
     def held(detail):
-        told = Told().config(-10, detail=detail).leader(0, 1, 5, 5, [1], replicas=[1, 2]).append(5, 6)
-        return hws(told.fetch(10, 2, 6, 6).append(20, 9).fetch(25, 2, 6, 9).progress(30_000))
+        telemetry = Source().config(-10, detail=detail).leader(0, 1, 5, 5, [1], replicas=[1, 2]).append(5, 6)
+        return hws(telemetry.fetch(10, 2, 6, 6).append(20, 9).fetch(25, 2, 6, 9).progress(30_000))
 
     assert held("kafka=0.10.1.1") == [6, 9]
     assert held("kafka=0.10.2.0") == [6]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
-def test_what_a_broker_told_of_its_version_outlives_a_snapshot(cut):
-    told, go = frozen()
-    told.config(-10, detail="kafka=3.6.2")
+def test_what_a_broker_reported_its_version_outlives_a_snapshot(cut):
+    telemetry, go = frozen()
+    telemetry.config(-10, detail="kafka=3.6.2")
     rows = table(go(), controller().progress(30_000))
     first = Reconstructor()
     parts = [first.update(rows.slice(0, cut))]

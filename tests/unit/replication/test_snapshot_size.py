@@ -24,10 +24,10 @@ def simulated():
         yield part.copied()
 
 
-@pytest.mark.parametrize("told", [in_bulk, simulated])
-def test_a_steady_partition_of_three_replicas_takes_less_than_200_bytes(told):
+@pytest.mark.parametrize("telemetry", [in_bulk, simulated])
+def test_a_steady_partition_of_three_replicas_takes_less_than_200_bytes(telemetry):
     reconstructor = Reconstructor(Rules(hw_resolution_ms=1_000))
-    for events in told():
+    for events in telemetry():
         reconstructor.update(events)
     blob = reconstructor.snapshot()
     assert len(blob) < 200 * PARTITIONS

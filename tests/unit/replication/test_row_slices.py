@@ -1,4 +1,4 @@
-"""Events in any chunks, slices and encodings are read as what they say."""
+"""The same events give the same facts in any chunks, slices and encodings."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,16 +7,16 @@ from bronze import events_of
 from random_cluster import Cluster
 
 from pipelines.replication import Rules, replay
-from pipelines.replication.events.row_slices import SMALL, pieces, valid
+from pipelines.replication.events.row_slices import SMALL, row_slices, valid
 from pipelines.replication.events.validation import split
-from pipelines.replication.facts.columns import ALIKE, STRETCH, words
-from pipelines.replication.telemetry.sources import CLOCK_JUMP_US, coverage
+from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, coverage
 
 NAMES = ("cluster", "source_id", "event_type", "topic")
 
 
 def coded(events, names=NAMES):
-    """With these columns as dictionaries of their own per chunk."""
+    """The events with these columns dictionary-encoded, each chunk with dictionaries of its own."""
     batches = [pa.Table.from_batches([batch]) for batch in events.to_batches()]
     for name in names:
         at = events.column_names.index(name)
@@ -32,25 +32,26 @@ def chunked(events, sizes):
 @pytest.mark.parametrize("offset", range(10))
 def test_validity_of_a_slice_anywhere(offset):
     values = pa.array([None if k % 3 == 0 else k for k in range(40)]).slice(offset)
-    told = np.unpackbits(valid(values), bitorder="little")[: len(values)]
-    assert told.tolist() == [value is not None for value in values.to_pylist()]
+    found = np.unpackbits(valid(values), bitorder="little")[: len(values)]
+    assert found.tolist() == [value is not None for value in values.to_pylist()]
 
 
-def test_pieces_are_all_rows_in_order():
+def test_slices_are_all_rows_in_order():
     events = events_of(Cluster(3, 60).rows)
     for table in (events, chunked(events, [1, 7, 0, 30]), coded(chunked(events, [5, 50])), events.slice(11)):
-        cut = pieces(table)
-        assert np.concatenate([p.wide("seq") for p in cut]).tolist() == table["seq"].to_pylist()
-        topics = [words.take(pa.array(codes)).to_pylist() for codes, words in (p.codes("source_id") for p in cut)]
-        assert [name for names in topics for name in names] == table["source_id"].to_pylist()
-        assert [p.first for p in cut] == np.cumsum([0, *map(len, cut)])[:-1].tolist()
+        slices = row_slices(table)
+        assert np.concatenate([p.int64("seq") for p in slices]).tolist() == table["seq"].to_pylist()
+        dictionaries = [rows.codes("source_id") for rows in slices]
+        sources = [names.take(pa.array(codes)).to_pylist() for codes, names in dictionaries]
+        assert [name for names in sources for name in names] == table["source_id"].to_pylist()
+        assert [p.first for p in slices] == np.cumsum([0, *map(len, slices)])[:-1].tolist()
 
 
 def test_many_small_chunks_are_put_together():
     events = coded(chunked(pa.concat_tables([events_of(Cluster(3, 60).rows)] * 3), [3] * 40))
     assert len(events) < SMALL
     assert len(events.to_batches()) > 40
-    assert len(pieces(events)) == 1
+    assert len(row_slices(events)) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -71,15 +72,15 @@ def test_encodings_chunks_and_slices_do_not_matter(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_numbers_that_fall_repeat_or_are_missing_are_read_as_if_in_order(seed):
+def test_numbers_that_fall_repeat_or_are_missing_give_the_facts_of_ordered_ones(seed):
     rows = Cluster(seed, 80).rows
     random = np.random.default_rng(seed)
     place = random.integers(0, len(rows), 2)
-    for told in (rows, rows + [rows[k] for k in place], rows[: place[0]] + rows[place[0] + 1 :] + [rows[place[1]]]):
-        by_hands = told[::2] + told[1::2]
+    for arrived in (rows, rows + [rows[k] for k in place], rows[: place[0]] + rows[place[0] + 1 :] + [rows[place[1]]]):
+        by_two_writers = arrived[::2] + arrived[1::2]
         facts, expected = (
             {n: sorted(map(repr, t.to_pylist())) for n, t in replay(events_of(r)).tables().items()}
-            for r in (by_hands, told)
+            for r in (by_two_writers, arrived)
         )
         assert facts == expected
 
@@ -116,24 +117,24 @@ def test_coverage_is_the_runs_of_each_source(seed):
         events = events.set_column(
             at, events.schema.field(name), pa.array(values, pa.int64() if name == "ts" else kind).cast(kind)
         )
-    for told in (events, coded(chunked(events, [40, 3]))):
-        covered = coverage(told).sort_by([("source_id", "ascending"), ("seq_from", "ascending")])
+    for encoded in (events, coded(chunked(events, [40, 3]))):
+        covered = coverage(encoded).sort_by([("source_id", "ascending"), ("seq_from", "ascending")])
         names = ("source_id", "since", "told", "seq_from", "seq_to")
         assert list(zip(*(covered[n].to_pylist() for n in names), strict=True)) == runs_of(rows)
 
 
 @pytest.mark.parametrize(
-    "codes", [[], [0], [-1, 0, -1], [0] * 3000 + [2] * 2000, [1, 0, 2] * 50, [0] * (2 * ALIKE + 5)]
+    "codes", [[], [0], [-1, 0, -1], [0] * 3000 + [2] * 2000, [1, 0, 2] * 50, [0] * (2 * SHARED_ROWS + 5)]
 )
 def test_words_are_those_of_their_codes(codes):
     vocabulary = ("advance", "", "größer")
-    said = words(np.array(codes, dtype=np.int8), vocabulary)
-    said.validate(full=True)
-    assert said.to_pylist() == [None if code < 0 else vocabulary[code] for code in codes]
-    assert STRETCH < 2000
+    values = word_column(np.array(codes, dtype=np.int8), vocabulary)
+    values.validate(full=True)
+    assert values.to_pylist() == [None if code < 0 else vocabulary[code] for code in codes]
+    assert LONG_RUN < 2000
 
 
-def test_a_quick_look_rejects_what_a_look_at_each_row_does():
+def test_rules_on_whole_columns_reject_what_rules_on_single_rows_reject():
     from test_row_rules import BROKEN, GOOD, event, table
 
     random = np.random.default_rng(1)

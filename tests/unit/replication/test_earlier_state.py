@@ -1,7 +1,7 @@
 """State that an earlier version of hwmark has written is read on: a job that is upgraded loses nothing."""
 
 from pipelines.replication.partition.history import PartitionHistory
-from tests.unit.replication.history_cases import T1, Around, isr, seen
+from tests.unit.replication.history_cases import T1, FakeLookup, isr, summary
 
 # As the version before msgspec wrote it, of the story below.
 WRITTEN = (
@@ -20,20 +20,20 @@ WRITTEN = (
 def test_a_history_of_an_earlier_version_is_read_on():
     history = PartitionHistory.from_bytes(WRITTEN)
     first, second = history.terms.terms
-    assert (first.broker_id, first.stored, first.stored_by) == (1, 90, "stored by broker 2")
-    assert first.seen == seen(90, fetchers=frozenset({2, 3}))
-    assert (second.epoch, second.offset, second.hw, second.topic_id) == (3, 95, 90, T1)
+    assert (first.broker_id, first.stored_hw, first.stored_by) == (1, 90, "stored by broker 2")
+    assert first.summary == summary(90, fetchers=frozenset({2, 3}))
+    assert (second.epoch, second.start_offset, second.start_hw, second.topic_id) == (3, 95, 90, T1)
     assert history.isr.commits[0].isr == (1, 2)
-    assert history.present.isr == (2,)
+    assert history.registration.isr == (2,)
     assert PartitionHistory.from_bytes(history.to_bytes()) == history
 
 
-def test_an_isr_change_that_was_told_is_not_told_again():
-    """What was told is kept as text: other spaces or another order in it would tell every change once more."""
-    history, around = PartitionHistory.from_bytes(WRITTEN), Around()
+def test_an_isr_change_that_was_reported_is_not_published_again():
+    """What was published is kept as text: other spaces or another order would publish every change once more."""
+    history, lookup = PartitionHistory.from_bytes(WRITTEN), FakeLookup()
     witness = isr(9100, 9, (2,), 3, "controller")
-    history.settle(witness.ts, around)
-    history.apply(witness, around)
+    history.settle(witness.ts, lookup)
+    history.apply(witness, lookup)
     assert history.due() is not None
-    history.settle(20_000_000, around)
+    history.settle(20_000_000, lookup)
     assert history.take_isr_changes() == []

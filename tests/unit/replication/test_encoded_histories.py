@@ -2,12 +2,12 @@
 
 import pyarrow as pa
 
-from pipelines.replication.partition.encoded import PACKED, Packed
+from pipelines.replication.partition.encoded import ENCODED, EncodedHistories
 
 
 def packed(**histories):
     numbers = [int(name[1:]) for name in histories]
-    return Packed(pa.table([numbers, list(histories.values())], schema=PACKED))
+    return EncodedHistories(pa.table([numbers, list(histories.values())], schema=ENCODED))
 
 
 def test_whoever_asks_takes_it_out():
@@ -19,17 +19,17 @@ def test_whoever_asks_takes_it_out():
 def test_a_snapshot_has_what_nobody_took_and_the_others():
     histories = packed(p7=b"seven", p3=b"three")
     histories.take(7)
-    again = Packed(histories.table({7: b"seven, changed", 9: b"nine"}))
+    again = EncodedHistories(histories.table({7: b"seven, changed", 9: b"nine"}))
     assert [again.take(p) for p in (3, 7, 9)] == [b"three", b"seven, changed", b"nine"]
 
 
 def test_the_bytes_of_a_snapshot_do_not_depend_on_how_often_it_was_restored():
     table = packed(p7=b"seven", p3=b"three").table({})
-    assert table.schema == PACKED
-    assert Packed(table).table({}).equals(table)
-    assert [column.num_chunks for column in Packed(table).table({9: b"nine"}).columns] == [1, 1]
+    assert table.schema == ENCODED
+    assert EncodedHistories(table).table({}).equals(table)
+    assert [column.num_chunks for column in EncodedHistories(table).table({9: b"nine"}).columns] == [1, 1]
 
 
 def test_there_are_none_at_first():
-    assert Packed().table({}).num_rows == 0
-    assert Packed().take(0) is None
+    assert EncodedHistories().table({}).num_rows == 0
+    assert EncodedHistories().take(0) is None

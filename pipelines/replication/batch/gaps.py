@@ -1,0 +1,95 @@
+"""Rows of silver/telemetry_gaps: gaps in sequence numbers, resets, wrong clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.replication.batch.clock_offsets import WrongClock
+from pipelines.replication.batch.minute_stats import MinuteStats
+from pipelines.replication.batch.read import Batch
+from pipelines.replication.batch.run_terms import TermResults
+from pipelines.replication.events.sharding import owner
+from pipelines.replication.facts.tables import SCHEMAS
+from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.sources import RESTARTED_NUMBERS, Gap
+
+
+@dataclass
+class GapRows:
+    """What one micro-batch adds to silver/telemetry_gaps, with the broker of each row as `broker`."""
+
+    of_sources: list[dict[str, Any]] = field(default_factory=list)
+    """Rows about whole sources, which all buckets find and the owner bucket emits."""
+    of_partitions: list[dict[str, Any]] = field(default_factory=list)
+
+    def table(self, bucket: int, buckets: int, minutes: MinuteStats) -> pa.Table:
+        """silver/telemetry_gaps; counts gaps and late rows in their minutes."""
+        rows = self.of_partitions + [r for r in self.of_sources if owner(r["source_id"], buckets) == bucket]
+        for row in rows:
+            name = {"gap": "gaps", "late": "late"}.get(row["kind"])
+            if name:
+                minutes.add(row["cluster"], row["broker"], row["ts"], name)
+        without_broker = [{k: v for k, v in row.items() if k != "broker"} for row in rows]
+        return pa.Table.from_pylist(without_broker, schema=SCHEMAS["telemetry_gaps"])
+
+
+def gap_row(
+    event: dict[str, Any], ts: int, series: str, seq_from: int, seq_to: int, kind: str, detail: str | None = None
+) -> dict[str, Any]:
+    """A row about numbers of `series` (`partition` or `source`); the other columns are those of an event."""
+    return {
+        "cluster": event["cluster"], "topic": event.get("topic"), "topic_id": event.get("topic_id"),
+        "partition": event.get("partition", -1) if series == "partition" else -1, "ts": ts,
+        "leader_id": event.get("leader_id"), "leader_epoch": event.get("leader_epoch"),
+        "source_id": event["source_id"], "source_epoch": event["source_epoch"], "series": series,
+        "seq_from": seq_from, "seq_to": seq_to, "kind": kind, "detail": detail, "level": event.get("level"),
+        "broker": event.get("broker_id"),
+    }  # fmt: skip
+
+
+def source_gap(state: State, found: GapRows, gap: Gap) -> None:
+    """A finding about a source's own numbers; a gap pauses the HWs that its broker leads."""
+    source = gap.source
+    broker = _broker_of(state, source.cluster, source.source_id)
+    event = {
+        "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
+        "broker_id": broker, "level": None,
+    }  # fmt: skip
+    found.of_sources.append(gap_row(event, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
+    if broker is not None and (gap.kind == "gap" or gap.detail == RESTARTED_NUMBERS):
+        state.record_gap(state.clusters.number(source.cluster), broker, gap.ts)
+
+
+def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
+    """The broker whose partition rows a source has."""
+    numbers = [k for k, n in enumerate(state.source_names.all) if n[:2] == (cluster, source_id)]
+    brokers = state.series["broker"][np.isin(state.series["source"], numbers)]
+    return int(brokers[0]) if len(brokers) else None
+
+
+def partition_gaps(state: State, found: GapRows, batch: Batch, results: TermResults) -> None:
+    """Gaps in the numbers of partitions that were read across: those numbers are lost."""
+    for row, seq_from, seq_to in batch.accepted.gaps:
+        if results.consumed[row]:
+            series = int(batch.series[row])
+            state.lost_numbers.setdefault(series, []).append((int(seq_from), int(seq_to)))
+            event = batch.events.slice(int(row), 1).to_pylist()[0]
+            ts = int(batch.int64("ts", np.array([row]))[0])
+            found.of_partitions.append(gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
+
+
+def clock_gaps(state: State, found: GapRows, clocks: list[WrongClock]) -> None:
+    """Clocks that are wrong by more than the grace; the detail is by how many milliseconds they are ahead at least."""
+    for clock in clocks:
+        if clock.ahead:
+            (_, topic, partition), (cluster, source_id, source_epoch) = state.place(clock.partition), clock.source
+            event = {
+                "cluster": cluster, "topic": topic, "partition": partition, "source_id": source_id,
+                "source_epoch": source_epoch, "broker_id": clock.broker,
+            }  # fmt: skip
+            detail = str(clock.ahead // 1000)
+            found.of_partitions.append(gap_row(event, clock.ts, "partition", clock.seq, clock.seq, "clock", detail))

@@ -1,0 +1,172 @@
+"""What each lane has to read in a micro-batch, and up to where; and the rows that wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipelines.replication.batch.read import Batch
+from pipelines.replication.batch.sequencing import Accepted
+from pipelines.replication.batch.watermarks import FOREVER, Watermarks
+from pipelines.replication.compiled.decorators import compiled
+from pipelines.replication.compiled.records import Records, records
+from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.events.packed_rows import PACKED
+from pipelines.replication.state.state import State
+from pipelines.replication.term.constants import HOLDS
+from pipelines.replication.term.layout import NEVER
+
+
+@dataclass(frozen=True)
+class LaneJobs:
+    """Rows of JOBS, and the rows of HOLDS and the packed rows that they refer to."""
+
+    jobs: Records
+    gap_times: Records
+    rows: Records
+    row_count: int
+    """How many of `rows` the jobs read."""
+
+
+class _Stretches(NamedTuple):
+    """Lanes, and where their packed rows begin and end."""
+
+    lanes: I32
+    start: I64
+    end: I64
+
+
+def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, final: bool) -> LaneJobs:
+    """The jobs of all lanes that have rows to read, or something to decide."""
+    accepted = batch.accepted
+    with_rows, used = _with_rows(state, accepted)
+    stretches = _with_idle_lanes(state, watermarks, with_rows)
+    lanes, start, end = stretches
+    home = _home_sources(state, batch, stretches)
+    gaps_from, gap_times = _gap_times(state, lanes)
+    of_source = np.where(home < 0, -1, watermarks.of_sources[home])
+    low_watermark = np.minimum(of_source, _before_gaps(state, accepted)[lanes])
+    jobs = np.stack([
+        lanes, start, end, low_watermark, watermarks.of_cluster[lanes], watermarks.of_active[lanes],
+        np.where(home < 0, FOREVER, watermarks.clock_ceiling[home]), gaps_from[:-1], gaps_from[1:],
+        np.full(len(lanes), int(final)),
+    ], axis=1).astype(np.int64)  # fmt: skip
+    return LaneJobs(jobs, gap_times, accepted.rows[:used], int((end - start).sum()))
+
+
+def _with_rows(state: State, accepted: Accepted) -> tuple[_Stretches, int]:
+    """(lanes that have rows, packed rows in use).
+
+    A lane that one source reports reads that source's rows as they stand. Those of several sources are merged in
+    canonical order into the room behind all others.
+    """
+    lane = state.series["lane"][accepted.series]
+    led = np.flatnonzero(lane >= 0)
+    by_lane = led[np.argsort(lane[led], kind="stable")]
+    lanes, first, size = np.unique(lane[by_lane], return_index=True, return_counts=True)
+    start, end = accepted.start[by_lane[first]], accepted.end[by_lane[first]]
+    at = int(accepted.bounds[-1])
+    for k in np.flatnonzero(size > 1):
+        merged = _merged(state, accepted, by_lane[first[k] : first[k] + size[k]])
+        start[k], end[k] = at, at + len(merged)
+        accepted.rows[start[k] : end[k]] = merged
+        at += len(merged)
+    return _Stretches(lanes.astype(np.int32), start, end), at
+
+
+def _merged(state: State, accepted: Accepted, series: I64) -> Records:
+    """The rows of several series by (running maximum of time within the source, source, number).
+
+    Only those before the first row that waits behind a gap in one of the series: its own rows come first.
+    """
+    names = [state.source_names.all[state.series["source"][accepted.series[k]]] for k in series]
+    parts = [accepted.rows[accepted.start[k] : accepted.end[k]] for k in series]
+    clock = np.concatenate([np.maximum.accumulate(part[:, PACKED.ts]) for part in parts])
+    rank = np.repeat([sorted(names).index(name) for name in names], [len(part) for part in parts])
+    together = np.concatenate(parts)
+    order = np.lexsort((together[:, PACKED.seq], rank, clock))
+    waiting = series[accepted.end[series] < accepted.bounds[series + 1]]
+    if len(waiting):
+        order = order[clock[order] < accepted.rows[accepted.end[waiting], PACKED.ts].min()]
+    merged: Records = together[order]
+    return merged
+
+
+def _with_idle_lanes(state: State, watermarks: Watermarks, stretches: _Stretches) -> _Stretches:
+    """Adds the lanes without rows that have something to decide: pending rows, a deadline passed, a gap of
+    telemetry."""
+    lanes, start, end = stretches
+    home, of_sources = state.lanes["home"], watermarks.of_sources
+    low_watermark = np.where(home < 0, -1, of_sources[home]) if len(of_sources) else np.full(len(home), -1)
+    wanted = (state.lanes["carried"] > 0) | (state.lanes["deadline"] < low_watermark)
+    if state.gap_times:
+        wanted |= state.lanes["state"] != 0
+    wanted[lanes] = False
+    idle = np.flatnonzero(wanted).astype(np.int32)
+    none = np.zeros(len(idle), dtype=np.int64)
+    return _Stretches(np.concatenate([lanes, idle]), np.concatenate([start, none]), np.concatenate([end, none]))
+
+
+def _home_sources(state: State, batch: Batch, stretches: _Stretches) -> I32:
+    """The source of each lane: that of its last row that counts."""
+    accepted, home = batch.accepted, state.lanes["home"]
+    lanes, start, end = stretches
+    last = _last_counting(accepted.rows, start, end - 1) if accepted.copied.any() else end - 1
+    found = last >= start
+    home[lanes[found]] = state.series["source"][batch.series[accepted.rows[last[found], PACKED.row]]]
+    homes: I32 = home[lanes]
+    return homes
+
+
+@compiled
+def _last_counting(packed: Records, start: I64, last: I64) -> I64:
+    """The last row of each lane that is no repeat and no copy, start - 1 where there is none."""
+    found = last.copy()
+    for k in range(len(found)):
+        while found[k] >= start[k] and packed[found[k], PACKED.what] & 0x100:
+            found[k] -= 1
+    return found
+
+
+def _gap_times(state: State, lanes: I32) -> tuple[I64, Records]:
+    """(bounds, rows of HOLDS): when telemetry of the broker of each of these lanes went missing."""
+    if not state.gap_times:
+        return np.zeros(len(lanes) + 1, dtype=np.int64), records(HOLDS, 0)
+    brokers = list(zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True))
+    by_lane = [
+        [(ts, int(ts in state.misread_times.get(broker, ()))) for ts in state.gap_times.get(broker, ())]
+        for broker in brokers
+    ]
+    bounds = np.cumsum([0, *(len(times) for times in by_lane)], dtype=np.int64)
+    rows: Any = [time for times in by_lane for time in times]
+    return bounds, np.array(rows, dtype=np.int64).reshape(-1, len(HOLDS.defaults))
+
+
+def behind_gaps(accepted: Accepted) -> tuple[I32, I64]:
+    """(series with rows behind a gap in their numbers, the time of the first such row)."""
+    waits = accepted.end < accepted.bounds[1:]
+    return accepted.series[waits], accepted.rows[accepted.end[waits], PACKED.ts]
+
+
+def _before_gaps(state: State, accepted: Accepted) -> I64:
+    """Per lane the time of its first row behind a gap: up to there its source is complete, whatever others report."""
+    first = np.full(state.lanes.count, NEVER, dtype=np.int64)
+    series, ts = behind_gaps(accepted)
+    lane = state.series["lane"][series]
+    np.minimum.at(first, lane[lane >= 0], ts[lane >= 0])
+    return first
+
+
+def postponed(batch: Batch, left: I64) -> tuple[I32, I64]:
+    """(series, clock) of the rows among `left`, those not read, that no gap holds back.
+
+    Their lanes have postponed them because the controller's clock is ahead of their leader's.
+    """
+    accepted = batch.accepted
+    series, seq = batch.series[left], batch.int64("seq", left)
+    k = np.searchsorted(accepted.series, series)
+    gap_at = accepted.rows[np.minimum(accepted.end[k], len(accepted.rows) - 1), PACKED.seq]
+    before_gap = (accepted.end[k] == accepted.bounds[k + 1]) | (seq < gap_at)
+    return series[before_gap], batch.clocks(left[before_gap])

@@ -1,0 +1,147 @@
+"""What a partition's history asks of the rest of the state, as of the history's own time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from msgspec.structs import replace
+
+from pipelines.replication.batch.hw_timeline import HwTimeline
+from pipelines.replication.batch.run_terms import TermResults
+from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.metadata.brokers_and_configs import BrokerState
+from pipelines.replication.partition.events import TermSummary
+from pipelines.replication.partition.terms import Term
+from pipelines.replication.rules import Rules
+from pipelines.replication.state.state import State
+from pipelines.replication.term.layout import IDLE
+
+_CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
+
+
+@dataclass
+class StateTermLookup:
+    """The TermLookup of `partition`, which is set for each history in turn."""
+
+    state: State
+    rules: Rules
+    before: dict[str, Any]
+    """Lane columns as they were before this micro-batch."""
+    results: TermResults
+    race_window_us: int = 0
+    grace_us: int = 0
+    partition: int = -1
+
+    def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
+        lane = self.state.lane_of(self.partition, broker_id)
+        summary = TermSummary() if lane < 0 else self._summary(lane, start_ts, as_of).as_of(as_of)
+        broker = self._cluster(), broker_id
+        gaps = self.state.gap_times.get(broker, ())
+        if not gaps:
+            return summary
+        misreads = self.state.misread_times.get(broker, ())
+        has_gap, misread = (any(start_ts <= ts <= as_of for ts in times) for times in (gaps, misreads))
+        return replace(summary, has_gap=has_gap, misread=misread, level=0 if misread else summary.level)
+
+    def _summary(self, lane: int, start_ts: int, as_of: int) -> TermSummary:
+        ended = self.state.ended_terms.get((lane, start_ts))
+        if ended is not None:
+            end, summary = ended
+            return summary if end <= as_of else replace(summary, hmax=self.timeline.as_of(lane, start_ts, as_of))
+        lanes = self.state.lanes
+        if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
+            return TermSummary()
+        summary = self._of_running_term(lane)
+        read_further = lanes["last_ts"][lane] > as_of
+        return replace(summary, hmax=self.timeline.as_of(lane, start_ts, as_of)) if read_further else summary
+
+    def _of_running_term(self, lane: int) -> TermSummary:
+        lanes, replicas, width = self.state.lanes, self.state.replicas, self.state.replicas.width
+        slots = slice(lane * width, (lane + 1) * width)
+        ids, leos = replicas["id"][slots], replicas["leo"][slots]
+        fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane])
+        return TermSummary(
+            hmax=_known(lanes["hw"][lane]),
+            leader_leo=_known(lanes["leader_leo"][lane]),
+            fetchers=frozenset(int(r) for r in ids[fetched]),
+            level=int(lanes["level"][lane]),
+            **_cut_off_report({name: lanes[name][lane] for name in _CUT_OFF}),
+        )
+
+    def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
+        """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none."""
+        lane, start = self.state.lane_of(self.partition, term.broker_id), term.start_ts or 0
+        if lane < 0 or term.summary is None:
+            return None
+        end, _ = self.state.ended_terms.get((lane, start), (upto, None))
+        if end <= term.summary_at:
+            return None
+        above = -1 if term.summary.hmax is None else term.summary.hmax
+        next_begins = (lane, end) in self.state.ended_terms or self.state.lanes["term_start"][lane] == end
+        until = min(upto, end if next_begins else end + 1)
+        return self.timeline.rise(lane, start, above, term.summary_at, until)
+
+    def ended_by(self, term: Term, upto: int) -> bool:
+        """Whether a term that its leader has left was over by `upto`."""
+        lane = self.state.lane_of(self.partition, term.broker_id)
+        end, _ = self.state.ended_terms.get((lane, term.start_ts or 0), (upto, None))
+        return end <= upto
+
+    def running_lane(self, term: Term) -> int:
+        """The lane of a leader that is still in this term, -1 where there is none."""
+        lane = self.state.lane_of(self.partition, term.broker_id)
+        running = lane >= 0 and self.state.lanes["state"][lane] != IDLE
+        return lane if running and self.state.lanes["term_start"][lane] == term.start_ts else -1
+
+    @cached_property
+    def timeline(self) -> HwTimeline:
+        return HwTimeline(self.state, self.results, self.before)
+
+    def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
+        return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
+
+    def started_between(self, broker_id: int, after: int, until: int) -> bool:
+        return self.state.timeline.started_between(self._cluster(), broker_id, after, until)
+
+    def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
+        cluster = self._cluster()
+        by_rule = self._rules[cluster].min_isr
+        return self.state.timeline.min_isr(cluster, self._topic(), as_of, by_leader, by_rule)
+
+    @cached_property
+    def _rules(self) -> list[Rules]:
+        """The rules of each cluster."""
+        return [self.rules.of(str(name))[0] for (name,) in self.state.clusters.all]
+
+    def _topic(self) -> int:
+        return int(self.state.partition_keys.keys[self.partition]) >> 32
+
+    def _cluster(self) -> int:
+        return self.state.clusters.number(self.state.topics.all[self._topic()][0])
+
+
+def record_ended_terms(state: State, results: TermResults) -> None:
+    """Keeps the summaries of terms that ended, until the history of their partition has asked for them."""
+    width, ids, ended = state.replicas.width, state.replicas["id"], results.ended
+    for k in range(len(ended["lane"])):
+        lane, mask = int(ended["lane"][k]), int(ended["fetchers"][k])
+        fetchers = frozenset(int(ids[lane * width + slot]) for slot in range(width) if (mask >> slot) & 1)
+        summary = TermSummary(
+            hmax=_known(ended["hw"][k]),
+            leader_leo=_known(ended["leader_leo"][k]),
+            fetchers=fetchers,
+            level=int(state.lanes["level"][lane]),
+            **_cut_off_report({name: ended[name][k] for name in _CUT_OFF}),
+        )
+        state.ended_terms[lane, int(ended["start"][k])] = (int(ended["end"][k]), summary)
+
+
+def _cut_off_report(values: dict[str, int]) -> dict[str, Any]:
+    """The fields of TermSummary about a report that may be cut off, none where there is no such report."""
+    return {} if values["cut_off"] == NULL else {name: int(value) for name, value in values.items()}
+
+
+def _known(value: int) -> int | None:
+    return None if value == NULL else int(value)

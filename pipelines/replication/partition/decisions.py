@@ -1,0 +1,123 @@
+"""Decisions about one partition of one topic id, each taken when all events that bear on it are known."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pipelines.replication.partition.events import TermLookup
+from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
+from pipelines.replication.partition.loss_exclusion import missing_to_exclude_loss
+from pipelines.replication.partition.stored_high_watermarks import attribute_pending
+from pipelines.replication.partition.terms import KEPT_TERMS, CommittedMark, Term
+from pipelines.replication.partition.topic_ids import CONFIRMATION_US
+from pipelines.replication.partition.topic_state import TopicState
+from pipelines.replication.partition.truncations import judge_truncation, still_critical, unproven_where_unsure
+
+FOREVER = 1 << 62
+
+
+def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
+    """Takes every decision due by `at`, from what is known as of `as_of`."""
+    decide_isr_changes(topic, at, as_of, lookup)
+    if any(pending.due <= at for pending in topic.terms.pending_hws):
+        count_pending_hws(topic, at, lookup)
+    if any(t.due and t.due <= at for t in topic.terms.terms) or (topic.judge_again_at or FOREVER) <= at:
+        judge_terms(topic, at, as_of, lookup)
+    decide_truncations(topic, at, lookup)
+    decide_moved_back(topic, at, lookup)
+
+
+def decide_isr_changes(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
+    """Publishes the ISR changes that are due."""
+    for row in topic.isr.decide(at, as_of, lookup):
+        place = topic.place(row["leader_id"], row["leader_epoch"], topic.level_of(row["leader_epoch"]))
+        topic.changes.append({**place.columns(), **row})
+
+
+def count_pending_hws(topic: TopicState, at: int, lookup: TermLookup) -> None:
+    """Counts the pending HWs whose term is known, or need wait no longer."""
+    if attribute_pending(topic.terms, at, lookup):
+        topic.judge_again_at = topic.decision_time()
+
+
+def decide_truncations(topic: TopicState, at: int, lookup: TermLookup) -> None:
+    """Publishes verdicts on truncations; a critical one waits for a term that would explain it."""
+    ripe = [t for t in topic.truncations if t.due <= at]
+    topic.truncations = [t for t in topic.truncations if t.due > at]
+    for truncation in ripe:
+        verdict = truncation.critical or judge_truncation(truncation, topic.terms, topic.isr, lookup)
+        if truncation.critical is None and verdict is not None and verdict.cls == "hw_moved_back":
+            topic.truncations.append(replace(truncation, due=at + CONFIRMATION_US, critical=verdict))
+        elif truncation.critical is not None and not still_critical(truncation, topic.terms, topic.isr, lookup):
+            continue
+        elif verdict is not None:
+            verdict = unproven_where_unsure(verdict, truncation, topic.terms)
+            name = f"replica-{truncation.replica_id}-cut-{truncation.ts}-{truncation.to}"
+            topic.publish(verdict, name, truncation.ts, None, truncation.replica_id)
+
+
+def decide_moved_back(topic: TopicState, at: int, lookup: TermLookup) -> None:
+    """Publishes reports that moved back, once nothing has shown the earlier report to be false."""
+    for back in topic.hws_moved_back:
+        term = topic.terms.at(back.term)
+        if not back.published and back.due <= at and term is not None:
+            topic.publish_moved_back(back, term, lookup)
+        back.published |= back.due <= at
+
+
+def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
+    """Judges every term that has begun, again where something about an earlier one has changed."""
+    topic.judge_again_at = None if (topic.judge_again_at or FOREVER) <= at else topic.judge_again_at
+    if _is_first_term(topic):
+        return
+    terms = topic.terms
+    for place, term in enumerate(terms.terms):
+        if term.due and term.due <= at:
+            term.due = 0
+            summary = term.summary_as_of(as_of, lookup)
+            term.gap_at_start, term.level = summary.has_gap, summary.level
+            if term.unclean is None and topic.isr.replaced_under(term.epoch):
+                term.unclean = True
+            ended = place + (term is not terms.terms[-1])
+            for over in terms.terms[:ended]:
+                over.keep_summary(as_of, lookup)
+    verdicts, marks = judge(terms, as_of, lookup)
+    for term, verdict, mark in zip(terms.terms, verdicts, [terms.base, *marks], strict=False):
+        if not term.due:
+            topic.publish_term(term, _unless_excluded(topic, term, verdict, mark, as_of, lookup))
+    while len(terms.terms) > KEPT_TERMS and not any(t.due for t in terms.terms[:2]):
+        terms.fold(marks.pop(0), as_of, lookup)
+
+
+def _is_first_term(topic: TopicState) -> bool:
+    """Whether the only term is the first one known, which has nothing before it to be measured against.
+
+    So it is of most partitions when a history begins.
+    """
+    terms = topic.terms
+    if len(terms.terms) != 1 or terms.folded_term is not None or terms.terms[0].has_gap or terms.terms[0].published:
+        return False
+    first = terms.terms[0]
+    if topic.isr.led_before(first.epoch) or first.behind_gap:
+        return False
+    first.due = 0
+    first.unclean = True if first.unclean is None and topic.isr.replaced_under(first.epoch) else first.unclean
+    return True
+
+
+def _unless_excluded(
+    topic: TopicState, term: Term, verdict: Verdict | None, before: CommittedMark, as_of: int, lookup: TermLookup
+) -> Verdict | None:
+    """The verdict; where it is not critical and a loss is not excluded, that.
+
+    Every start is judged before which something of an earlier leader epoch was reported.
+    """
+    if term.loss_excluded or (verdict is not None and verdict.cls in CRITICAL):
+        return verdict
+    earlier = topic.terms.before(term)
+    unknown = all(t.start_offset is None for t in earlier)
+    if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap:
+        return verdict
+    missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
+    term.loss_excluded = not missing
+    return loss_not_excluded(term, earlier[-1] if earlier else None, before, missing) if missing else verdict
