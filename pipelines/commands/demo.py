@@ -73,14 +73,13 @@ def demo(settings: Settings, echo: Echo) -> None:
 
 
 def _ingest(name: str, settings: Settings, echo: Echo) -> str:
-    from generators.brokerlogs.ingest import ingest_logs
+    from generators.brokerlogs.ingest import ReadOptions, ingest_logs
 
     summary = ingest_logs(
         [traces.path(name)],
         cluster=name,
         lake=settings.lake.path,
-        grace_ms=settings.rules.reorder_grace_ms,
-        coalesce_ms=settings.coalesce_ms,
+        options=ReadOptions(grace_ms=settings.rules.reorder_grace_ms, coalesce_ms=settings.coalesce_ms),
     )
     echo(f"   {summary.lines()[0]}")
     return name

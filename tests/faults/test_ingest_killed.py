@@ -73,7 +73,7 @@ def test_killed_around_a_commit(
     while True:
         monkeypatch.setattr(session, "CHUNK", chance.randrange(20_000, 200_000))
         with monkeypatch.context() as dying:
-            target = ingest if point == "append_round" else ingest.Ledger
+            target = ingest if point == "append_round" else ingest.Checkpoints
             dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))
             try:
                 ingest_logs([folder], cluster="c", lake=lake)

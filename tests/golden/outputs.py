@@ -36,11 +36,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing import session
-from generators.brokerlogs.tailing.checkpoints import Ledger
+from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.coalesce import longest
 from generators.recordings import traces
 from generators.simulator.cluster.simulation import Simulation
@@ -157,7 +157,7 @@ def recorded() -> dict[str, pa.Table]:
             with tempfile.TemporaryDirectory() as folder:
                 found[f"{name}/{level}"] = read_logs([traces.cut(name, passing, folder)], name)
         with tempfile.TemporaryDirectory() as lake:
-            ingest_logs([traces.path(name)], cluster=name, lake=lake, coalesce_ms=longest(30_000))
+            ingest_logs([traces.path(name)], cluster=name, lake=lake, options=ReadOptions(coalesce_ms=longest(30_000)))
             found[f"{name}/coalesced"] = _kept(read_events(lake))
     return found
 
@@ -513,7 +513,7 @@ def _named() -> Iterator[Output]:
                 pass
         files = sorted(str(file.relative_to(lake)) for file in Path(lake).rglob("*") if file.is_file())
         yield "names/roles", _json([tables.ROLE, *roles, files])
-        writers = [new_writer(lake, "c"), Ledger(lake, "c").app_id("broker-1/replication.log")]
+        writers = [new_writer(lake, "c"), Checkpoints(lake, "c").app_id("broker-1/replication.log")]
         yield "names/app ids", _json([*writers, DRAIN, closings.SOURCE, skipped.SOURCE, skipped.SKIPPED])
     yield "names/formats", _json([sink.FORMAT, bronze_source.FORMAT])
     kinds = [packing.EVENTS, packing.COVERAGE, packing.FILES, fact_files.WRITTEN]

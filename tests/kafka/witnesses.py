@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from generators.brokerlogs.events.source_state import split
+from generators.brokerlogs.events.source_state import split_partition_name
 
 SHRINKS = pa.schema(
     [
@@ -37,7 +37,7 @@ def shrink_witnesses(data: bytes) -> pa.Table:
     rows = [
         (_micros(m), int(m[4]), *place, int(r[1]), int(r[2]), int(r[3]) * 1000, int(m[5]), int(m[6]))
         for m in _LINE.finditer(data)
-        if (place := split(m[3].decode("utf-8", "replace")))
+        if (place := split_partition_name(m[3].decode("utf-8", "replace")))
         for r in _REPLICA.finditer(m[7])
     ]
     return pa.Table.from_pylist([dict(zip(SHRINKS.names, row, strict=True)) for row in rows], schema=SHRINKS)

@@ -1,4 +1,4 @@
-"""Names to numbers: an open hash table by the 64-bit hash of a name, which two names of one log never share."""
+"""Numbers for names: an open hash table by their 64-bit hashes, which no two names of one log share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Table = tuple[Array, Array]
 
 
 def table(names: int) -> Table:
-    """An empty table with room for so many names."""
+    """An empty table with room for `names` names."""
     size = 1 << (2 * names + 16).bit_length()
     return np.zeros(size, np.int64), np.full(size, -1, np.int32)
 
@@ -50,7 +50,7 @@ def hashes(buf: Array, offsets: Array) -> Array:
 
 @compiled
 def fill(keys: Array, ids: Array, known: Array) -> None:
-    """Put the hashes of known names into an empty table, ids in order."""
+    """Enter the hashes of known names into an empty table, numbers in order."""
     count = 0
     for h in known:
         _, count = intern(h, keys, ids, count)

@@ -61,11 +61,11 @@ def test_carriage_returns_are_taken_off():
 
 def test_told_is_the_greatest_time_decided():
     parser = SourceParser("c", "s")
-    assert parser.told == 0
+    assert parser.low_watermark == 0
     parser.feed((leader() + recorded(2, 1, ms=30) + advanced(0, 1, ms=40)).encode())
-    assert parser.told == (T0 + 30) * 1000
+    assert parser.low_watermark == (T0 + 30) * 1000
     parser.flush()
-    assert parser.told == (T0 + 40) * 1000
+    assert parser.low_watermark == (T0 + 40) * 1000
 
 
 def test_an_empty_log():

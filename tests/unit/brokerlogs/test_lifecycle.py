@@ -41,7 +41,7 @@ def stop(ms, broker=1):
 def ends(*lines):
     parser = SourceParser("c", "broker-1/server.log", broker_id=1)
     parser.feed("".join(lines).encode(), last=True)
-    return [word.partition(" ends at ")[2].partition(" without a shutdown: ")[0] for word in parser.words()]
+    return [word.partition(" ends at ")[2].partition(" without a shutdown: ")[0] for word in parser.take_messages()]
 
 
 def clock(ms):
@@ -92,12 +92,12 @@ def test_signs_are_kept_over_a_restart_of_the_reader():
     parser.feed("".join([*start(0), recorded(2, 1, ms=9000)]).encode(), last=True)
     again = SourceParser.restore(parser.snapshot())
     again.feed("".join(start(30_000)).encode(), last=True)
-    (word,) = again.words()
+    (word,) = again.take_messages()
     assert word == (
         f"broker-1/server.log ends at {clock(9000)} without a shutdown: it was killed, or its log4j2 stops at SIGTERM "
         "(shutdownHook: disable)"
     )
-    assert again.words() == []
+    assert again.take_messages() == []
 
 
 def test_the_summary_says_it_and_no_row_is_lost(tmp_path):

@@ -23,7 +23,7 @@ def fed(data, parser=None, size=1 << 20):
 
 def waiting(parser):
     """Bytes of the log that a parser keeps."""
-    return len(parser._waiting) + len(parser._lines.rest)
+    return len(parser._waiting) + len(parser._whole_lines.rest)
 
 
 @pytest.mark.parametrize("filling", [b"x", b"\0"], ids=["text", "zeros"])
@@ -109,7 +109,7 @@ def test_a_decision_looks_ahead_by_no_more_than_so_many_lines_however_they_are_c
     assert parser.report == whole.report
     unfinished = SourceParser("c", "s")
     unfinished.feed((waiter + stack).encode())
-    assert unfinished.told >= T0 * 1000
+    assert unfinished.low_watermark >= T0 * 1000
     assert waiting(unfinished) < len(stack)
 
 
@@ -119,7 +119,7 @@ def test_a_decision_looks_ahead_by_no_more_than_so_many_bytes():
     for _ in range(fetch_grouping.AHEAD_BYTES // len(filler) + 3):
         parser.feed(filler)
     assert waiting(parser) <= fetch_grouping.AHEAD_BYTES + LONGEST
-    assert parser.told >= T0 * 1000
+    assert parser.low_watermark >= T0 * 1000
 
 
 LONG = {"a word": "x", "hyphens": "-", "a number": "1", "hyphened": "a-", "partitions": "a-1,"}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.brokerlogs.events.event_rows import EVENTS
-from generators.brokerlogs.tailing.coalesce import Runs
+from generators.brokerlogs.tailing.coalesce import FetchRuns
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from pipelines.replication import Facts
@@ -35,7 +35,7 @@ def plain(events: pa.Table) -> pa.Table:
 def coalesced(events: pa.Table, longest_ms: int, cuts: Sequence[int] = ()) -> pa.Table:
     """Events, each source in its order, as rounds that end at `cuts` would write them."""
     runs, names = (
-        Runs(longest_ms),
+        FetchRuns(longest_ms),
         zip(events["source_id"].to_pylist(), events["source_epoch"].to_pylist(), strict=True),
     )
     source = np.array([runs.source(*name) for name in names], np.int32)

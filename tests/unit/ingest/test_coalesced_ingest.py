@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs import ingest
-from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.tailing import session
-from generators.brokerlogs.tailing.coalesce import Runs, longest
+from generators.brokerlogs.tailing.coalesce import FetchRuns, longest
 from generators.recordings import traces
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Facts, Rules, replay
@@ -39,7 +39,9 @@ def test_every_table_of_a_recorded_incident_is_the_same(
     monkeypatch.setattr(session, "ROUND_BYTES", round_bytes)
     monkeypatch.setattr(session, "CHUNK", 200_000)
     whole = read_logs([traces.path(scenario)], "c")
-    summary = ingest_logs([traces.path(scenario)], cluster="c", lake=str(tmp_path), coalesce_ms=longest(30_000))
+    summary = ingest_logs(
+        [traces.path(scenario)], cluster="c", lake=str(tmp_path), options=ReadOptions(coalesce_ms=longest(30_000))
+    )
     few = read_events(str(tmp_path))
     assert summary.events == len(few)
     _assert_same(few, whole)
@@ -94,10 +96,12 @@ def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkey
         while True:
             monkeypatch.setattr(session, "CHUNK", chance.randrange(200_000, 900_000))
             with monkeypatch.context() as dying:
-                target = ingest if point == "append_round" else ingest.Ledger
+                target = ingest if point == "append_round" else ingest.Checkpoints
                 dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))
                 try:
-                    ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, coalesce_ms=coalesce_ms)
+                    ingest_logs(
+                        [tmp_path / "broker-3"], cluster="c", lake=lake, options=ReadOptions(coalesce_ms=coalesce_ms)
+                    )
                     break
                 except Killed:
                     deaths += 1
@@ -115,7 +119,7 @@ def test_a_log_that_grows_between_calls(tmp_path: Path) -> None:
         for share in (0.3, 0.31, 0.7, 1.0):
             for log, of in lines.items():
                 (tmp_path / "broker-3" / log).write_bytes(b"".join(of[: int(share * len(of))]))
-            ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, coalesce_ms=coalesce_ms)
+            ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, options=ReadOptions(coalesce_ms=coalesce_ms))
         return read_events(lake)
 
     _assert_same(told(longest(30_000)), told(0))
@@ -131,18 +135,20 @@ def _assert_same(few: pa.Table, whole: pa.Table) -> None:
 def test_runs_heed_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in a call in which the settings, told once, are not told again."""
     heeded: list[int] = []
-    monkeypatch.setattr(Runs, "repeats", _noting(Runs.repeats, heeded))
+    monkeypatch.setattr(FetchRuns, "repeats", _noting(FetchRuns.repeats, heeded))
     folder = tmp_path / "broker-3"
     lines = _broker(folder)["replication.log"]
     (folder / "server.properties").write_text("node.id=3\nreplica.lag.time.max.ms=600\n")
     for upto in (len(lines) // 2, len(lines)):
         (folder / "replication.log").write_bytes(b"".join(lines[:upto]))
-        ingest_logs([folder], cluster="c", lake=str(tmp_path / "lake"), coalesce_ms=longest(30_000))
+        ingest_logs(
+            [folder], cluster="c", lake=str(tmp_path / "lake"), options=ReadOptions(coalesce_ms=longest(30_000))
+        )
     assert heeded == [300_000, 300_000]
 
 
 def _noting(call: Callable, heeded: list[int]) -> Callable:
-    def noting(runs: Runs, *args: object) -> object:
+    def noting(runs: FetchRuns, *args: object) -> object:
         told = call(runs, *args)
         heeded.append(runs._longest)
         return told

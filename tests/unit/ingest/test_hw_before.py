@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import advanced, leader, recorded, skipped
@@ -44,7 +44,9 @@ def test_every_hw_line_keeps_its_old_value() -> None:
 @pytest.mark.parametrize("coalesce_ms", [0, 4000])
 def test_in_the_lake_too_numbered_coalesced_and_by_a_corrected_clock(tmp_path: Path, coalesce_ms: int) -> None:
     lake = str(tmp_path)
-    ingest_logs([SCENARIO], cluster="c", lake=lake, coalesce_ms=coalesce_ms, clock_offsets={"2": 1500})
+    ingest_logs(
+        [SCENARIO], cluster="c", lake=lake, options=ReadOptions(coalesce_ms=coalesce_ms, clock_offsets={"2": 1500})
+    )
     events = read_events(lake)
     assert told(events) == printed()
     assert events["repeats"].null_count < events.num_rows or not coalesce_ms

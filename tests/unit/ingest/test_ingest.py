@@ -97,7 +97,7 @@ def test_another_log_in_its_place_is_a_new_incarnation(tmp_path: Path) -> None:
         source = traces.path(SCENARIO) / f"broker-{broker}" / "replication.log.gz"
         log.write_bytes(gzip.decompress(source.read_bytes()))
         summary = ingest_logs([log], cluster="c", lake=lake)
-    assert any("begun anew as source_epoch 1" in word for word in summary.problems)
+    assert any("restarted as source_epoch 1" in word for word in summary.problems)
     events = read_events(lake)
     assert sorted(pc.unique(events["source_epoch"]).to_pylist()) == [0, 1]
     assert numbers_without_holes(events)
