@@ -90,7 +90,7 @@ def _simulate(settings: Settings, echo: Echo) -> str:
     from pipelines.commands.simulate.plan import plan
 
     outcome = run.run(plan(SIMULATED), sinks.Lake(settings.lake.path, SIMULATED.cluster), lambda _: None)
-    echo(f"   {SIMULATED.cluster}: {outcome.told} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
+    echo(f"   {SIMULATED.cluster}: {outcome.summary} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
     return SIMULATED.cluster
 
 

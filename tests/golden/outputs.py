@@ -52,7 +52,7 @@ from generators.simulator.truth.compare import rules_of
 from pipelines.commands.simulate import scenario
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
-from pipelines.commands.simulate.sinks import LogFiles, Rested, new_writer
+from pipelines.commands.simulate.sinks import LogFiles, RestingFetches, new_writer
 from pipelines.lake import tables
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import hold
@@ -179,7 +179,7 @@ class Memory:
         self._planned = planned
         self._pieces: list[pa.Table] = []
 
-    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         second_file = self._planned is not None and self._planned.second_file
         self._telemetry = Telemetry(simulation.settings, level, second_file=second_file)
         simulation.observers.append(self._telemetry)
@@ -229,7 +229,7 @@ def simulator() -> Iterator[Output]:
         faults = ["5s kill 2 for 4s", "8s rolling-restart for 1s every 4s"] if seed == 2 else []
         section = Simulate(seed=seed, brokers=5, partitions=30, duration=20, fault=faults, clock_skew_ms=1_000)
         planned = plan(section)
-        fleet = Fleet(planned.settings, planned.loads, planned.seconds, faults=planned.faults, look_every=10.0)
+        fleet = Fleet(planned.settings, planned.loads, planned.seconds, faults=planned.faults, sample_every=10.0)
         yield f"fleet-{seed}/events", canonical(pa.concat_tables([part.copied() for part in fleet.parts()]))
         truth = fleet.truth.close() if fleet.truth is not None else {}
         yield f"fleet-{seed}/truth", _framed([_json([*truth]), *map(canonical, truth.values())])
@@ -256,7 +256,7 @@ def scenarios() -> Iterator[Output]:
     """Every scenario of the simulator: its words, and per cluster its events and what comes of them."""
     for name, chosen in SCENARIOS.items():
         heard: dict[str, Memory] = {}
-        told = scenario.tell(chosen, lambda cluster, heard=heard: heard.setdefault(cluster, Memory()), 3)
+        told = scenario.play_scenario(chosen, lambda cluster, heard=heard: heard.setdefault(cluster, Memory()), 3)
         yield f"{name}/explained", "\n".join(scenario.explained(told, True)).encode()
         for cluster, memory in heard.items():
             yield f"{name}/{cluster}/events", canonical(memory.events)

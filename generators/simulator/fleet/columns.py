@@ -1,4 +1,5 @@
-"""Rows of the kernel as columns of bronze/replication_events, in place: names become dictionaries, nulls bits."""
+"""Rows of the kernels as columns of bronze/replication_events, without copies: names become dictionaries, nulls
+bits."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.simulator.fleet.compiled import I32, I64
-from generators.simulator.fleet.telling import APPEND, FETCH, HW_ROW, TYPES, Rows
+from generators.simulator.fleet.event_rows import APPEND, FETCH, HW_ROW, TYPES, Rows
 from generators.simulator.telemetry.levels import FULL
 from schemas import replication_events
 
@@ -26,7 +27,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Names:
-    """What rows name a partition of the layout by."""
+    """The names for positions in the layout."""
 
     cluster: str
     brokers: Sequence[int]
@@ -39,12 +40,12 @@ class Names:
     leader_epoch: I32
     partition_epoch: I32
     broker_epoch: I64
-    """By id of a broker; who is down has no follower in rounds."""
+    """By id of a broker; one that is down has no follower in rounds."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows `first` to `last` (half-open), told by the broker at this position; `source_seq` is theirs, one each."""
+    """Rows `first` to `last` (half-open) of the broker at this position; `source_seq` has their numbers, one each."""
 
     broker: int
     first: int
@@ -89,12 +90,12 @@ def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.T
     return pa.table([_column(made.get(f.name), f.type, count) for f in SCHEMA], schema=SCHEMA)
 
 
-def _words(codes: Any, words: Sequence[str]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words, pa.string()))
+def _words(codes: Any, options: Sequence[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(options, pa.string()))
 
 
 def _column(made: Any, kind: pa.DataType, count: int) -> pa.Array:
-    """Values, values with a mask of those that are known, or nothing: the buffers of arrays are used as they are."""
+    """Values, values with a mask of those that are known, or None: the buffers of arrays are used without copies."""
     if made is None:
         return pa.nulls(count, kind)
     if isinstance(made, pa.Array):

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from generators.simulator.cluster.happening import Happening
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 
 FAST = Settings(lag_max_ms=6_000, version=VERSIONS["4.0"])
@@ -19,13 +19,13 @@ class Cluster(Simulation):
     """Remembers what happened; `load` appends to orders-0 all the time."""
 
     def __init__(self, settings: Settings = FAST) -> None:
-        self.told: list[Happening] = []
+        self.told: list[SimulationEvent] = []
         self.answers: list[Produced] = []
         self.acks = 1
         super().__init__(settings, [self])
         self.start()
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, happening: SimulationEvent) -> None:
         if happening not in self.told[-1:]:
             self.told.append(happening)
         for observer in self.observers:
@@ -34,10 +34,10 @@ class Cluster(Simulation):
 
     def load(self, every_ms: int = 200, count: int = 3) -> "Cluster":
         self.produce("orders", 0, count, self.acks, done=self.answers.append)
-        self.agenda.after(every_ms * MS, self.load, every_ms, count)
+        self.event_queue.after(every_ms * MS, self.load, every_ms, count)
         return self
 
-    def of(self, *kinds: str, broker: int | None = None) -> list[Happening]:
+    def of(self, *kinds: str, broker: int | None = None) -> list[SimulationEvent]:
         return [h for h in self.told if h.kind in kinds and broker in (None, h.broker)]
 
     @property
@@ -47,7 +47,7 @@ class Cluster(Simulation):
 
 
 def test_one_seed_is_one_history() -> None:
-    def history(seed: int) -> list[Happening]:
+    def history(seed: int) -> list[SimulationEvent]:
         cluster = Cluster(replace(FAST, seed=seed)).load()
         cluster.kill(1)
         cluster.run(15)
@@ -87,7 +87,7 @@ def test_a_fetch_tells_of_itself_before_the_high_watermark_that_it_moves() -> No
 def test_a_frozen_follower_leaves_the_isr_between_one_and_one_and_a_half_lags_and_comes_back() -> None:
     cluster = Cluster(replace(FAST, session_timeout_ms=60_000)).load()
     cluster.run(3)
-    frozen = cluster.agenda.now
+    frozen = cluster.event_queue.now
     cluster.freeze(3)
     cluster.run(12)
     (shrink,) = cluster.of("isr_proposed")
@@ -178,7 +178,7 @@ def test_a_throttled_follower_falls_out_though_it_fetches() -> None:
     cluster.throttle(3, 1)
     cluster.run(12)
     assert cluster.registration("orders", 0).isr == (1, 2)
-    assert len([h for h in cluster.of("fetch") if h.replica == 3 and h.at > cluster.agenda.now - 5_000 * MS]) > 3
+    assert len([h for h in cluster.of("fetch") if h.replica == 3 and h.at > cluster.event_queue.now - 5_000 * MS]) > 3
 
 
 def test_under_min_isr_acks_all_is_refused_and_the_high_watermark_stands_still() -> None:
@@ -323,7 +323,7 @@ def test_clocks_are_wrong_by_skew_drift_and_jumps() -> None:
     assert {(h.ts - h.at) // MS for h in cluster.of("append")} <= set(range(-5_001, -4_998))
     cluster.jump_clock(1, 60_000_000)
     cluster.run(1)
-    assert cluster.of("append")[-1].ts - cluster.agenda.now > 54_000_000
+    assert cluster.of("append")[-1].ts - cluster.event_queue.now > 54_000_000
 
 
 def test_a_zombie_leader_takes_records_that_are_gone_when_it_learns_of_its_successor() -> None:

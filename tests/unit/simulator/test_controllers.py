@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.settings import MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
@@ -26,24 +26,24 @@ class Printed:
     """Everything that controllers print, what is committed, and what brokers see."""
 
     def __init__(self) -> None:
-        self.seen: list[Happening] = []
-        self.lines: list[Happening] = []
-        self.log: list[Happening] = []
+        self.seen: list[SimulationEvent] = []
+        self.lines: list[SimulationEvent] = []
+        self.log: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, happening: SimulationEvent) -> None:
         (self.lines if happening.source == CONTROLLER else self.seen).append(happening)
 
-    def recorded(self, happening: Happening) -> None:
+    def recorded(self, happening: SimulationEvent) -> None:
         self.log.append(happening)
 
-    def by(self, controller: int, *kinds: str) -> list[Happening]:
+    def by(self, controller: int, *kinds: str) -> list[SimulationEvent]:
         return [h for h in self.lines if h.broker == controller and (not kinds or h.kind in kinds)]
 
     def changes(self, committed: bool) -> set[Change]:
         return {change(h) for h in self.lines if h.kind == "isr" and h.committed is committed}
 
 
-def change(h: Happening) -> Change:
+def change(h: SimulationEvent) -> Change:
     return h.topic, h.partition, h.partition_epoch, h.isr
 
 
@@ -59,7 +59,7 @@ def cluster(settings: Settings = THREE) -> tuple[Simulation, Printed]:
 def load(simulation: Simulation) -> None:
     for topic in simulation.settings.topics:
         simulation.produce(topic.name, 0, 3, acks=1)
-    simulation.agenda.after(200 * MS, load, simulation)
+    simulation.event_queue.after(200 * MS, load, simulation)
 
 
 def test_one_controller_alone_prints_what_it_decides_and_has_it_committed_at_once() -> None:
@@ -113,7 +113,7 @@ def frozen_past_its_session(simulation: Simulation) -> None:
 def test_an_active_controller_that_was_frozen_wakes_and_prints_what_is_never_committed() -> None:
     simulation, printed = cluster()
     frozen_past_its_session(simulation)
-    woken = simulation.agenda.now
+    woken = simulation.event_queue.now
     simulation.run(5)
     made_up = [h for h in printed.by(3000, "isr", "election") if h.committed is False and h.at >= woken]
     assert {h.controller_epoch for h in made_up} == {1}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
@@ -25,9 +25,9 @@ OFF = replace(ON, elr=False)
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, happening: SimulationEvent) -> None:
         self.all.append(happening)
 
     def elections(self) -> list[tuple[int | None, bool | None]]:

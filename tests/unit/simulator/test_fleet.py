@@ -14,9 +14,9 @@ from generators.simulator.cluster import rules
 from generators.simulator.cluster.replica import Follower
 from generators.simulator.cluster.settings import SECOND, START, Clock, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.fleet import compiled, draws, leader
+from generators.simulator.fleet import compiled, counter_rng, leader
+from generators.simulator.fleet.bootstrap import spread
 from generators.simulator.fleet.fleet import Fleet
-from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.lake.bronze import read_events
@@ -73,9 +73,9 @@ def test_replay_agrees_with_every_hw_and_misses_nothing():
 def test_the_last_reconstructed_hw_is_the_true_one_of_every_partition():
     made, _, facts = busy()
     last = {(r["topic"], r["partition"]): r["hw"] for r in facts.partition_hw.to_pylist()}
-    state, roster = made.arrangement.state(), made.roster
+    state, catalog = made.arrangement.state(), made.catalog
     true = {
-        (roster.topics[roster.topic[n]], int(roster.partition[n])): hw
+        (catalog.topics[catalog.topic[n]], int(catalog.partition[n])): hw
         for n, hw in zip(state.number.tolist(), state.hw.tolist(), strict=True)
     }
     assert last == true
@@ -219,7 +219,7 @@ def test_compiled_rules_are_the_rules():
 
 
 def test_kernels_are_kept_under_a_digest_of_the_rules_and_of_themselves_and_of_nothing_else(tmp_path):
-    assert {Path(rules.__file__), Path(leader.__file__), Path(draws.__file__)} <= set(compiled.SOURCES)
+    assert {Path(rules.__file__), Path(leader.__file__), Path(counter_rng.__file__)} <= set(compiled.SOURCES)
     copies = [tmp_path / source.name for source in compiled.SOURCES]
     for source, copy in zip(compiled.SOURCES, copies, strict=True):
         copy.write_bytes(source.read_bytes())
@@ -231,9 +231,9 @@ def test_kernels_are_kept_under_a_digest_of_the_rules_and_of_themselves_and_of_n
 
 
 def test_draws_are_the_same_on_every_machine():
-    assert int(draws.mixed(1, 2)) == 13757245211066428519
-    assert draws.key(5, 1, 2) == draws.key(5, 1, 2) != draws.key(5, 2, 1)
-    waits = [draws.exponential(7, n) for n in range(20_000)]
+    assert int(counter_rng.mixed(1, 2)) == 13757245211066428519
+    assert counter_rng.key(5, 1, 2) == counter_rng.key(5, 1, 2) != counter_rng.key(5, 2, 1)
+    waits = [counter_rng.exponential(7, n) for n in range(20_000)]
     assert np.mean(waits) == pytest.approx(1.0, abs=0.03)
     assert min(waits) >= 0
-    assert draws.logarithm(0.3) == pytest.approx(np.log(0.3), rel=1e-14)
+    assert counter_rng.logarithm(0.3) == pytest.approx(np.log(0.3), rel=1e-14)

@@ -19,7 +19,7 @@ from generators.simulator.faults.spans import topic
 from pipelines.commands.simulate.plan import plan
 
 
-class Promises(Incident):
+class Acknowledgements(Incident):
     """As `Incident`, and with what its clocks, topics and versions can suffer besides."""
 
     @rule(broker=st.integers(1, 4), seconds=st.sampled_from([-40, -5, 5, 40]))
@@ -47,5 +47,5 @@ class Promises(Incident):
         keeps_every_promise(run)
 
 
-Promises.TestCase.settings = Incident.TestCase.settings
-TestPromises = Promises.TestCase
+Acknowledgements.TestCase.settings = Incident.TestCase.settings
+TestPromises = Acknowledgements.TestCase

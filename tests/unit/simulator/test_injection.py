@@ -102,7 +102,7 @@ def test_operations_reach_the_cluster():
     simulation.run(20)
     known = simulation.registration("orders", 0)
     assert (known.min_isr, known.unclean, known.replicas) == (2, True, (3, 2, 1))
-    assert simulation.brokers[3].clock.us == simulation.agenda.now - 5 * SECOND
+    assert simulation.brokers[3].clock.us == simulation.event_queue.now - 5 * SECOND
     assert set(simulation.registration("new", 1).isr) == {1, 2, 3}
 
 
@@ -164,7 +164,7 @@ def test_every_kind_of_fault_can_be_done(do):
     given = {"spec": "new:2x2", "offset": "0"}
     example = lambda form: given.get(form, FORMS[form].example)  # noqa: E731
     on = [example(shape.on)] if shape.on else []
-    words = [part for word, form in shape.words.items() for part in (word, example(form).replace("2,3,4", "2,3,1"))]
+    words = [part for word, form in shape.options.items() for part in (word, example(form).replace("2,3,4", "2,3,1"))]
     simulation, injection, _ = running(" ".join(["1s", do, *on, *words]), controllers=(3000, 3001, 3002))
     simulation.run(60)
     assert len(injection.done) == 1

@@ -148,7 +148,9 @@ def test_logs_that_are_ingested_tell_the_same_facts_as_the_events(story, level, 
     simulation = play(STORIES[story], [telemetry, logs])
     logs.close()
     read = read_logs([tmp_path], SETTINGS.cluster)
-    until = datetime.fromtimestamp(simulation.agenda.now / 1_000_000 - 1, UTC)  # a log says nothing after its last line
+    until = datetime.fromtimestamp(
+        simulation.event_queue.now / 1_000_000 - 1, UTC
+    )  # a log says nothing after its last line
     told, from_logs = facts_of(telemetry.close(), until), facts_of(read, until)
     assert told == from_logs
     assert len(told["isr_changes"]) > 0

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from generators.brokerlogs.ingest import read_logs
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
@@ -24,12 +24,12 @@ TWO = Settings(topics=TOPICS, log_dirs=2, session_timeout_ms=6_000, version=VERS
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, happening: SimulationEvent) -> None:
         self.all.append(happening)
 
-    def states(self, detail: str) -> list[Happening]:
+    def states(self, detail: str) -> list[SimulationEvent]:
         return [h for h in self.all if h.kind == "broker_state" and h.detail == detail and h.source == "controller"]
 
 
@@ -37,7 +37,7 @@ def load(simulation: Simulation) -> None:
     for topic in simulation.settings.topics:
         for partition in range(topic.partitions):
             simulation.produce(topic.name, partition, 2, acks=1)
-    simulation.agenda.after(100 * MS, load, simulation)
+    simulation.event_queue.after(100 * MS, load, simulation)
 
 
 def begun(settings: Settings, *observers: Any) -> Simulation:

@@ -7,8 +7,8 @@ from itertools import count, pairwise
 import pytest
 
 from generators.simulator.clients.producer import Producer, ProducerSettings
-from generators.simulator.cluster.agenda import Agenda
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.event_queue import EventQueue
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import ReplicaLog
 from generators.simulator.cluster.producer_state import Duplicate, ProducerStates, Rejected
 from generators.simulator.cluster.settings import MS, Settings
@@ -25,7 +25,7 @@ class Leader:
 
     def __init__(self, *fates):
         self.settings = Settings()
-        self.agenda = Agenda(0)
+        self.event_queue = EventQueue(0)
         self.logs = {}
         self.requests = []
         self.fates = list(fates)
@@ -35,8 +35,8 @@ class Leader:
 
     def produce(self, topic, partition, count=1, acks=1, batch=None, done=None):
         fate = self.fates.pop(0) if self.fates else ""
-        self.requests.append((self.agenda.now // MS, batch))
-        self.agenda.after(MS, self._handle, fate, partition, count, batch, done or (lambda answer: None))
+        self.requests.append((self.event_queue.now // MS, batch))
+        self.event_queue.after(MS, self._handle, fate, partition, count, batch, done or (lambda answer: None))
 
     def _handle(self, fate, partition, count, batch, done):
         if fate == "request lost":
@@ -64,7 +64,7 @@ def sending(settings, *fates, values="abc"):
     leader = Leader(*fates)
     producer = Producer(leader, "orders", count(1000), settings)
     sent = [producer.send(0, value) for value in values]
-    leader.agenda.drain()
+    leader.event_queue.drain()
     return leader, producer, sent
 
 
@@ -129,7 +129,7 @@ def test_partitions_do_not_wait_for_each_other():
     producer = Producer(leader, "orders", count(1000))
     producer.send(0, "a")
     producer.send(1, "b")
-    leader.agenda.run(2 * MS)
+    leader.event_queue.run(2 * MS)
     assert (leader.stored(0), leader.stored(1)) == ([], ["b"])
 
 
@@ -155,7 +155,7 @@ def test_a_first_batch_that_is_overtaken_never_gets_in():
     leader, producer, sent = sending(IDEMPOTENT, "request lost")
     assert leader.stored() == ["b", "c"]
     assert sent[0].answer == Produced("OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert leader.agenda.now // MS == pytest.approx(IDEMPOTENT.delivery_timeout_ms, abs=1000)
+    assert leader.event_queue.now // MS == pytest.approx(IDEMPOTENT.delivery_timeout_ms, abs=1000)
     assert producer.epoch == 1
 
 
@@ -193,7 +193,7 @@ def test_idempotence_does_not_reach_over_a_restart():
     producer.send(0, "a")
     producer.restart()
     producer.send(0, "a")
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == ["a", "a"]
 
 
@@ -202,7 +202,7 @@ def test_a_restarted_producer_has_forgotten_what_it_was_to_send():
     producer = Producer(leader, "orders", count(1000))
     sent = producer.send(0, "a")
     producer.restart()
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert (leader.stored(), sent.answer, len(leader.requests)) == ([], None, 1)
 
 
@@ -219,7 +219,7 @@ def test_a_leader_that_lost_records_is_told_a_new_epoch():
     leader, producer, _ = sending(IDEMPOTENT)
     leader.log().truncate(1)
     producer.send(0, "d")
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == ["a", "d"]
     assert leader.log().runs[-1].batch[:3] == (1000, 1, 0)
 
@@ -229,10 +229,10 @@ def test_in_a_cluster_moved_by_a_script_it_retries_when_told():
     leader.settings = Settings(automatic=False)
     producer = Producer(leader, "orders", count(1000))
     producer.send(0, "a")
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == []
     producer.retry()
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == ["a"]
 
 

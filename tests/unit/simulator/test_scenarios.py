@@ -6,7 +6,7 @@ import pytest
 
 from generators.simulator.scenarios import SCENARIOS, play
 from generators.simulator.scenarios.explain import COLUMNS, lines
-from generators.simulator.scenarios.stage import KEY
+from generators.simulator.scenarios.fixtures import KEY
 
 
 @pytest.fixture(scope="module")

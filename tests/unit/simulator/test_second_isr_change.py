@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 
@@ -23,9 +23,9 @@ class Changes:
     """What the leader says of its ISR."""
 
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, h: Happening) -> None:
+    def observe(self, h: SimulationEvent) -> None:
         if h.source == REPLICATION and h.broker == 1 and h.kind in ("isr", "isr_proposed", "isr_rejected"):
             self.all.append(h)
 
@@ -35,7 +35,7 @@ class Changes:
 
 def load(simulation: Simulation) -> None:
     simulation.produce("orders", 0, 5, acks=1)
-    simulation.agenda.after(50 * MS, load, simulation)
+    simulation.event_queue.after(50 * MS, load, simulation)
 
 
 def overtaken(settings: Settings, *observers: object) -> Simulation:

@@ -27,7 +27,7 @@ def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
 
     def rested(fetch):
         telemetry.observe(fetch)
-        truth.heard(fetch.broker, fetch.ts)
+        truth.seen_alive(fetch.broker, fetch.ts)
 
     simulation = Simulation(settings, [telemetry, truth], rest=rested if resting else None)
     telemetry.follow(simulation)
@@ -38,7 +38,7 @@ def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
     parts = []
     for _ in range(int(planned.seconds)):
         simulation.run(1)
-        simulation.tell_of_rest()
+        simulation.emit_resting()
         parts.append(telemetry.drain())
     return pa.concat_tables([*parts, telemetry.close()]), truth.close()
 
@@ -76,13 +76,13 @@ def test_a_fetch_of_partitions_at_rest_names_none_of_them():
 
 def test_the_fetch_counted_last_is_told_before_the_append_that_ends_the_rest():
     simulation, rested = quiet(5)
-    before = simulation.agenda.now
+    before = simulation.event_queue.now
     assert rested == []
     simulation.produce("orders", 0, 1)
     simulation.run(0.1)
     assert sorted(f.replica for f in rested) == [2, 3]
     assert all(before - 500_000 <= f.at < before and f.leo == f.leader_leo == 5 for f in rested)
-    followers = simulation.replica("orders", 0, 1).leading.followers.values()
+    followers = simulation.replica("orders", 0, 1).leader_partition.followers.values()
     assert {f.leo for f in followers} == {6}
 
 
@@ -90,7 +90,7 @@ def test_a_follower_that_freezes_at_rest_is_out_of_sync_from_its_last_fetch_on()
     simulation, _ = quiet(5, "5s freeze 2")
     simulation.produce("orders", 0, 1)
     simulation.run(1)
-    frozen, well = (simulation.replica("orders", 0, 1).leading.followers[b] for b in (2, 3))
+    frozen, well = (simulation.replica("orders", 0, 1).leader_partition.followers[b] for b in (2, 3))
     assert 900 < simulation.brokers[1].clock.ms - frozen.caught_up < 1_600
     assert well.caught_up - frozen.caught_up > 400
 
@@ -101,4 +101,4 @@ def test_by_messages_nobody_rests_for_that_rule_looks_at_every_fetch():
     simulation.start()
     simulation.produce("orders", 0, 5)
     simulation.run(3)
-    simulation.tell_of_rest()
+    simulation.emit_resting()

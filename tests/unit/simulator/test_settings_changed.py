@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
@@ -16,12 +16,12 @@ from generators.simulator.telemetry.rows import Telemetry
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, happening: SimulationEvent) -> None:
         self.all.append(happening)
 
-    def of(self, *kinds: str, **values: Any) -> list[Happening]:
+    def of(self, *kinds: str, **values: Any) -> list[SimulationEvent]:
         return [h for h in self.all if h.kind in kinds and all(getattr(h, k) == v for k, v in values.items())]
 
 

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from happenings import append, fetch, happening, hw, leader, wide
 
-from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.settings import MS, START, Settings
+from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication.events.validation import split
 from schemas import replication_events
 from schemas.declaration import differences
 
 
-def told(happenings: Iterable[Happening], level: int = 3, **options: Any) -> pa.Table:
+def told(happenings: Iterable[SimulationEvent], level: int = 3, **options: Any) -> pa.Table:
     telemetry = Telemetry(Settings(), level, **options)
     for one in happenings:
         telemetry.observe(one)

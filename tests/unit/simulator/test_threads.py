@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
@@ -27,15 +27,15 @@ Row = dict[str, Any]
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, happening: SimulationEvent) -> None:
         self.all.append(happening)
 
 
 def load(simulation: Simulation) -> None:
     simulation.produce("orders", 0, 3, acks=1)
-    simulation.agenda.after(20 * MS, load, simulation)
+    simulation.event_queue.after(20 * MS, load, simulation)
 
 
 def begun(settings: Settings, *observers: Any) -> Simulation:

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from clusters import SETTINGS, STORIES, play
 
-from generators.simulator.clients.promises import lost
-from generators.simulator.cluster.happening import Happening
+from generators.simulator.clients.acknowledged_records import lost
 from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.settings import MS, START, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.levels import INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
@@ -231,10 +231,10 @@ def test_fetches_that_are_thinned_out_change_no_fact(story) -> None:
     full, thin = Telemetry(SETTINGS), Telemetry(SETTINGS, fetch_every_ms=1_500)
     play(STORIES[story], [full, thin], pause_ms=(1_000, 6_000))
     many, few = full.close(), thin.close()
-    told, thinned = replay(many, rules_of(SETTINGS)).tables(), replay(few, rules_of(SETTINGS)).tables()
+    told, thin_fetches = replay(many, rules_of(SETTINGS)).tables(), replay(few, rules_of(SETTINGS)).tables()
     fetches, left = (sum(kind == "fetch" for kind in t["event_type"].to_pylist()) for t in (many, few))
     assert left < 0.8 * fetches
-    assert [name for name in told if name != "minute_stats" and not told[name].equals(thinned[name])] == []
+    assert [name for name in told if name != "minute_stats" and not told[name].equals(thin_fetches[name])] == []
 
 
 def test_the_same_seed_gives_the_same_truth_and_events_to_the_byte() -> None:
@@ -370,7 +370,7 @@ def test_a_member_of_the_isr_without_a_log_that_begins_at_its_leaders_start_cuts
     falls, committed = Falls(), ReplicaLog(4)
     committed.extend([Run(4, 6, 0, 0)])
     falls.committed.advance(committed, 6)
-    happening = Happening(0, 0, 1, "replication", "truncate", leo=4)
+    happening = SimulationEvent(0, 0, 1, "replication", "truncate", leo=4)
     falls.cut(happening, after, before, in_sync=True)
     assert list(falls.found()) == []
     before.extend([Run(0, 5, 0, 0)])

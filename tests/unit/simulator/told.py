@@ -9,7 +9,7 @@ import pyarrow as pa
 from heard import Heard
 from random_runs import begin
 
-from generators.simulator.cluster.happening import Observer
+from generators.simulator.cluster.simulation_event import Observer
 from generators.simulator.telemetry.rows import FULL, Telemetry
 from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.tables import Truth

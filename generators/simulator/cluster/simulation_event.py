@@ -1,7 +1,7 @@
-"""What the simulated cluster does, one happening after the other: its only output.
+"""What the simulated cluster does, one event after the other: its only output.
 
-Telemetry, Kafka's log lines, the truth and the told story are all made from happenings, so that none of them
-can know what the others do not.
+Telemetry, Kafka's log lines, the truth and the text of scenarios are all made from these events, so that none of them
+has more information than the others.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import NamedTuple, Protocol, runtime_checkable
 REPLICATION = "replication"
 """The broker's own replication telemetry."""
 CONTROLLER = "controller"
-"""What a controller tells."""
+"""The telemetry of a controller."""
 
 
-class Happening(NamedTuple):
-    """One thing that one broker, or the controller, saw happen.
+class SimulationEvent(NamedTuple):
+    """One thing that one broker, or a controller, saw happen.
 
     `at` is true time, `ts` the clock of `broker`, both microseconds since 1970. `kind` and the fields after `partition`
-    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them. A
-    controller also has `role`: what `leader` and `detail` say it takes itself for, which only its log lines print; and
-    a broker `offline`: a replica is gone with its log directory, which nobody prints.
-    `late_us`: so much later it is printed, and `stall_us` after that the last of several lines (cluster.threads).
+    are those of bronze/replication_events; offsets and epochs are None where that broker does not know them. Two kinds
+    are only for log lines and the truth: `role` of a controller (its role in `detail`, who is active in `leader`), and
+    `offline` of a broker (a replica is gone with its log directory).
+
+    `late_us`: delay until it is printed, `stall_us`: further delay until the last of several lines (cluster.threads).
     """
 
     at: int
@@ -55,16 +56,16 @@ class Happening(NamedTuple):
 
 
 class Observer(Protocol):
-    """Sees every happening at once, in order of true time; the simulation stands at that moment."""
+    """Sees every event at once, in order of true time; the simulation stands still meanwhile."""
 
-    def observe(self, happening: Happening) -> None: ...
+    def observe(self, event: SimulationEvent) -> None: ...
 
 
 @runtime_checkable
 class Recorder(Protocol):
     """An observer that also sees what the quorum commits, when it does; controllers print it earlier or later.
 
-    There `ts` is when it was decided, in true time.
+    There `ts` is the true time of the decision.
     """
 
-    def recorded(self, happening: Happening) -> None: ...
+    def recorded(self, event: SimulationEvent) -> None: ...
