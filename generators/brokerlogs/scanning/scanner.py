@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from generators.brokerlogs.events.source_state import PartitionStates
-from generators.brokerlogs.scanning.interning import fill, hashes, table
+from generators.brokerlogs.scanning.interning import number_names
 from generators.brokerlogs.scanning.line_record import LINE, NUMBERS, THREADS
 from generators.brokerlogs.scanning.scan import Names, scan
+from pipelines.replication.compiled.hash_index import Keys
 
 
 class Scanner:
@@ -22,22 +23,28 @@ class Scanner:
         self.patterns: list[tuple[int, int]] = []
         """(time in ms, grade) of the first line of each pattern (see `chosen_files`)."""
         self._partitions, self._zone = partitions, ZoneInfo(timezone)
+        self._places = Keys()
 
     def lines(self, data: bytes, buf: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The lines of `data` that end at `ends`, as records of LINE; `buf` are the same bytes as an array."""
-        count, known = len(ends), self._partitions.names
-        lines = np.empty(count, LINE)
-        places = table(count + len(known))
-        offsets = np.cumsum([0, *map(len, known)])
-        fill(*places, hashes(np.frombuffer(b"".join(known), np.uint8), offsets))
-        names = Names(
-            table(count), table(count), np.zeros((count, 3), np.int64), places, np.zeros((count, 2), np.int64)
-        )
-        logger_count, place_count = scan(buf, ends, lines, names, len(known))
-        self._partitions.add_names([data[start:end] for start, end in names.new_places[: place_count - len(known)]])
-        self.loggers = [
-            data[start:end].decode("utf-8", "replace") for _, start, end in names.logger_classes[:logger_count]
-        ]
+        lines = np.empty(len(ends), LINE)
+        classes, new_places = np.zeros((len(ends), 3), np.int64), np.zeros((len(ends), 2), np.int64)
+        number_names(self._partitions.names[self._places.count :], self._places)
+        known, indexes, done = self._places.count, (Keys(), Keys(), self._places), 0
+        while True:
+            counts = np.array([index.count for index in indexes], np.int64)
+            threads, loggers, places = (index.table[:3] for index in indexes)
+            names = Names(threads, loggers, places, counts, classes, new_places)
+            done = scan(buf, ends, lines, names, done, known)
+            for index, count in zip(indexes, counts.tolist(), strict=True):
+                index.count = count
+            if done == len(ends):
+                break
+            for index in indexes:
+                if index.is_full:
+                    index.widen()
+        self._partitions.add_names([data[start:end] for start, end in new_places[: self._places.count - known]])
+        self.loggers = [data[start:end].decode("utf-8", "replace") for _, start, end in classes[: indexes[1].count]]
         self._to_utc(lines)
         self._find_patterns(lines)
         return lines
