@@ -173,7 +173,7 @@ class Told(NamedTuple):
 class Memory:
     """A sink of `simulate` that keeps the events."""
 
-    told = ""
+    summary = ""
 
     def __init__(self, planned: Plan | None = None) -> None:
         self._planned = planned
