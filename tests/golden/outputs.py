@@ -49,10 +49,11 @@ from generators.simulator.scenarios import SCENARIOS
 from generators.simulator.telemetry.faults import arrivals, strike
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
+from generators.simulator.truth.recorder import RestingFetches
 from pipelines.commands.simulate import scenario
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
-from pipelines.commands.simulate.sinks import LogFiles, RestingFetches, new_writer
+from pipelines.commands.simulate.sinks import LogFiles, new_writer
 from pipelines.lake import tables
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import hold

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from generators.simulator.cluster.retention import Retention
 from generators.simulator.cluster.versions import VERSIONS, Version
-from generators.simulator.storage.retention import Retention
 
 MS = 1_000
 SECOND = 1_000_000

@@ -20,7 +20,7 @@ from generators.simulator.cluster.quorum import Quorum
 from generators.simulator.cluster.registration import NOBODY, Registration
 from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings, Topic
-from generators.simulator.cluster.simulation_event import Observer, Recorder, SimulationEvent
+from generators.simulator.cluster.simulation_event import Observer, Recorder, SimulationEvent, StateObserver
 from generators.simulator.cluster.versions import Version
 
 Key = tuple[str, int]
@@ -62,6 +62,11 @@ class Simulation:
         self.brokers = {
             id: Broker(self, id, clocks[id], settings.versions.get(id, settings.version)) for id in settings.brokers
         }
+
+    def attach(self, observer: StateObserver) -> None:
+        """Add an observer that also reads the state of this simulation."""
+        self.observers.append(observer)
+        observer.follow(self)
 
     def observe(self, event: SimulationEvent) -> None:
         for observer in self.observers:

@@ -6,7 +6,10 @@ has more information than the others.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.simulation import Simulation
 
 REPLICATION = "replication"
 """The broker's own replication telemetry."""
@@ -59,6 +62,12 @@ class Observer(Protocol):
     """Sees every event at once, in order of true time; the simulation stands still meanwhile."""
 
     def observe(self, event: SimulationEvent) -> None: ...
+
+
+class StateObserver(Observer, Protocol):
+    """An observer that also reads the state of the simulation."""
+
+    def follow(self, simulation: Simulation) -> None: ...
 
 
 @runtime_checkable

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from generators.simulator.cluster.simulation_event import REPLICATION
 from generators.simulator.fleet.compiled import I32, I64
 from generators.simulator.fleet.event_rows import APPEND, FETCH, HW_ROW, TYPES, Rows
 from generators.simulator.telemetry.levels import FULL
+from generators.simulator.telemetry.rows import source_id
 from schemas import replication_events
 
 _NAMES = ("cluster", "source_id", "event_type", "topic", "topic_id")
@@ -53,11 +55,6 @@ class Block:
     source_seq: I64
 
 
-def source_id(broker: int) -> str:
-    """The source of a broker's own replication telemetry."""
-    return f"broker-{broker}/replication.log"
-
-
 def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.Table:
     """The first `count` rows, all of which are in `blocks`, in order, as SCHEMA."""
     kind, partition = rows.kind[:count], rows.partition[:count]
@@ -66,7 +63,7 @@ def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.T
     ids = np.array(names.brokers, dtype=np.int32)[broker]
     made = {
         "cluster": _words(np.zeros(count, dtype=np.int32), [names.cluster]),
-        "source_id": _words(broker, [source_id(b) for b in names.brokers]),
+        "source_id": _words(broker, [source_id(b, REPLICATION) for b in names.brokers]),
         "source_epoch": np.zeros(count, dtype=np.int32),
         "source_seq": np.concatenate([b.source_seq for b in blocks]) if blocks else np.zeros(0, dtype=np.int64),
         "seq": rows.seq[:count],

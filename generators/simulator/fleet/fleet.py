@@ -11,7 +11,6 @@ import pyarrow as pa
 from generators.simulator.clients.load import Load
 from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.faults.injection import ROLLING, Injection
 from generators.simulator.faults.script import Fault
 from generators.simulator.fleet import bootstrap
@@ -29,6 +28,7 @@ from generators.simulator.fleet.rolling import Rolling
 from generators.simulator.fleet.sequence_numbers import FleetNumbers
 from generators.simulator.fleet.truth import FleetTruth
 from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.recorder import resting_fetches
 
 WINDOW = SECOND
 """Time that one broker is simulated at once."""
@@ -65,13 +65,13 @@ class Fleet:
         self._scopes = fault_scopes(faults, self.catalog, seconds)
         self._end, self._rows = round(seconds * SECOND), rows
         self.telemetry = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3)
-        self.simulation = Simulation(replace(settings, topics=()), [self.telemetry], rest=self._rested)
+        self.simulation = Simulation(replace(settings, topics=()), [self.telemetry])
         self.truth: FleetTruth | None = None
         self._sample_every = 0 if sample_every is None else round(sample_every * SECOND)
         if self._sample_every:
             self.truth = FleetTruth(settings, self.catalog, loads)
-            self.simulation.observers.append(self.truth)
-            self.truth.follow(self.simulation)
+            self.simulation.attach(self.truth)
+        self.simulation.rest = resting_fetches(self.telemetry.observe, self.truth)
         self._stops = self._stops_at(window, faults)
         self._begin(faults)
 
@@ -197,11 +197,6 @@ class Fleet:
         if rest:
             buffers.add_table(rest[0])
             waiting.append(rest[1])
-
-    def _rested(self, fetch: SimulationEvent) -> None:
-        self.telemetry.observe(fetch)
-        if self.truth is not None:
-            self.truth.seen_alive(fetch)
 
     def _follow_clocks(self) -> None:
         """Clocks may have jumped."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from generators.simulator.fleet.columns import source_id
+from generators.simulator.cluster.simulation_event import REPLICATION
 from generators.simulator.fleet.compiled import I32, I64
 from generators.simulator.fleet.partition_catalog import PartitionCatalog
+from generators.simulator.telemetry.rows import source_id
 
 
 @dataclass
@@ -45,7 +46,7 @@ class FleetNumbers:
         self._position = np.full(max(brokers) + 1, -1, dtype=np.int64)
         self._position[list(brokers)] = np.arange(len(brokers))
         self._catalog = catalog
-        self._brokers = {source_id(b): b for b in catalog.settings.brokers}
+        self._brokers = {source_id(b, REPLICATION): b for b in catalog.settings.brokers}
         self._sources = {b: SourceNumbers() for b in catalog.settings.brokers}
         self._topics = {name: k for k, name in enumerate(catalog.topics)}
 

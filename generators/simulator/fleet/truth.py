@@ -62,9 +62,9 @@ class FleetTruth:
         if event.topic is None or (event.topic, event.partition) in self._stepped:
             self._steps.recorded(event)
 
-    def seen_alive(self, fetch: SimulationEvent) -> None:
-        """The leader of this fetch was alive then, though it emits nothing new."""
-        self._steps.seen_alive(fetch.broker, fetch.ts)
+    def seen_alive(self, broker: int, ts: int) -> None:
+        """A broker was alive at `ts` (us) of its clock, though it emits nothing new."""
+        self._steps.seen_alive(broker, ts)
 
     def entered_steps(self, simulation: Simulation, known: Registration, number: int) -> None:
         """A partition has entered single steps: for the truth, its leader begins there with its current state."""

@@ -29,11 +29,16 @@ _FOR_EVER = 1 << 62
 _FIELD = {name: k for k, name in enumerate(SimulationEvent._fields)}
 
 
+def source_id(broker: int, kind: str) -> str:
+    """The id of one telemetry source of a broker or controller."""
+    return f"broker-{broker}/{kind}.log"
+
+
 class Source:
     """One telemetry writer: its events that are not handed over yet, and its greatest time."""
 
     def __init__(self, broker: int, kind: str, level: int) -> None:
-        self.source_id = f"broker-{broker}/{kind}.log"
+        self.source_id = source_id(broker, kind)
         self.level = level
         self.max_ts = 0
         """The greatest `ts` so far."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.clients import load
 from generators.simulator.clients.load import Load
+from generators.simulator.cluster.retention import Retention
 from generators.simulator.cluster.settings import LOADED, MS, Clock, Settings, Topic
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults
 from generators.simulator.faults.forms import nearest_version
 from generators.simulator.faults.script import Fault
-from generators.simulator.storage.retention import Retention
 from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 

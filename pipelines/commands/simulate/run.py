@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from generators.simulator.clients.applications import Delivered
 from generators.simulator.clients.load import Answers, Driver, Load
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.faults.injection import Done, Injection
+from generators.simulator.truth.recorder import resting_fetches
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import Plan
-from pipelines.commands.simulate.sinks import RestingFetches, Sink, new_writer
+from pipelines.commands.simulate.sinks import Sink, new_writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
     on_resting_fetch = sink.begin(simulation, plan.level)
     truth = watch(simulation)
     if on_resting_fetch is not None:
-        simulation.rest = _for_both(on_resting_fetch, truth)
+        simulation.rest = resting_fetches(on_resting_fetch, truth)
     simulation.start()
     injection = Injection(simulation, plan.faults)
     driver = Driver(simulation, plan.loads, plan.seconds, plan.settings.seed)
@@ -67,19 +67,10 @@ def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
     return Outcome(plan, sink.summary, injection.done, perf_counter() - began, truth.close(), driver.answers, delivered)
 
 
-def _for_both(on_resting_fetch: RestingFetches, truth: Truth) -> RestingFetches:
-    def observe(fetch: SimulationEvent) -> None:
-        on_resting_fetch(fetch)
-        truth.seen_alive(fetch.broker, fetch.ts)
-
-    return observe
-
-
 def watch(simulation: Simulation) -> Truth:
     """The truth of a cluster that is not started yet."""
     truth = Truth(simulation.settings)
-    simulation.observers.append(truth)
-    truth.follow(simulation)
+    simulation.attach(truth)
     return truth
 
 

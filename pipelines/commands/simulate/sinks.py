@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.telemetry.faults import Rates, strike
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.recorder import RestingFetches
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from generators.simulator.cluster.simulation import Simulation
-
-
-RestingFetches = Callable[[SimulationEvent], None]
-"""Takes a fetch of a follower at rest, afterwards (`Simulation.rest`)."""
 
 
 class Sink(Protocol):
@@ -74,8 +70,7 @@ class Lake:
 
     def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms, second_file=self._second_file)
-        simulation.observers.append(self._telemetry)
-        self._telemetry.follow(simulation)
+        simulation.attach(self._telemetry)
         return self._telemetry.observe if self._fetch_every_ms else None
 
     def flush(self) -> None:
@@ -150,8 +145,7 @@ class LogFiles:
 
     def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         self._logs = KafkaLogs(simulation.settings, self._folder, level, second_file=self._second_file)
-        simulation.observers.append(self._logs)
-        self._logs.follow(simulation)
+        simulation.attach(self._logs)
         return None
 
     def flush(self) -> None:
