@@ -1,5 +1,5 @@
-"""Lines without an end, blocks of NUL bytes, millions of empty lines: little memory, the loss is said, and reading
-goes on behind them."""
+"""Lines without an end, blocks of NUL bytes, millions of empty lines: little memory, the loss is reported, and reading
+continues after them."""
 
 import random
 
@@ -28,7 +28,7 @@ def waiting(parser):
 
 @pytest.mark.parametrize("filling", [b"x", b"\0"], ids=["text", "zeros"])
 @pytest.mark.parametrize("longer", [0, 1, 5 * LONGEST])
-def test_a_line_longer_than_the_longest_is_broken_and_said_to_be_lost(filling, longer):
+def test_a_line_longer_than_the_longest_is_broken_and_reported_to_be_lost(filling, longer):
     start = line("").encode()[:-1]
     overlong = start + filling * (LONGEST - len(start) + longer) + b"\n"
     data = (leader() + recorded(2, 0)).encode() + overlong + recorded(2, 7).encode()
@@ -127,7 +127,7 @@ LONG = {"a word": "x", "hyphens": "-", "a number": "1", "hyphened": "a-", "parti
 
 @pytest.mark.parametrize("logger", [STATE, CONTROLLER])
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
-def test_a_long_line_of_evidence_in_unknown_words_is_said_to_be_lost_in_no_time(logger, text):
+def test_a_long_line_of_evidence_in_unknown_words_is_reported_to_be_lost_in_no_time(logger, text):
     """A pattern that takes the square of the length of a line reads such a one for hours."""
     parser, message = SourceParser("c", "s", broker_id=1), text * (1_000_000 // len(text))
     rows = plain(parser.feed(line(message, logger).encode(), last=True))

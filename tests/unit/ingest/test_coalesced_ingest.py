@@ -91,7 +91,7 @@ def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkey
     _broker(tmp_path / "broker-3")
     monkeypatch.setattr(session, "ROUND_BYTES", 1)
 
-    def told(coalesce_ms: int) -> pa.Table:
+    def reported(coalesce_ms: int) -> pa.Table:
         lake, chance, deaths = str(tmp_path / f"lake-{coalesce_ms}"), random.Random(point), 0
         while True:
             monkeypatch.setattr(session, "CHUNK", chance.randrange(200_000, 900_000))
@@ -108,13 +108,13 @@ def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkey
         assert deaths > 2
         return read_events(lake)
 
-    _assert_same(told(longest(30_000)), told(0))
+    _assert_same(reported(longest(30_000)), reported(0))
 
 
 def test_a_log_that_grows_between_calls(tmp_path: Path) -> None:
     lines = _broker(tmp_path / "broker-3")
 
-    def told(coalesce_ms: int) -> pa.Table:
+    def reported(coalesce_ms: int) -> pa.Table:
         lake = str(tmp_path / f"lake-{coalesce_ms}")
         for share in (0.3, 0.31, 0.7, 1.0):
             for log, of in lines.items():
@@ -122,7 +122,7 @@ def test_a_log_that_grows_between_calls(tmp_path: Path) -> None:
             ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, options=ReadOptions(coalesce_ms=coalesce_ms))
         return read_events(lake)
 
-    _assert_same(told(longest(30_000)), told(0))
+    _assert_same(reported(longest(30_000)), reported(0))
 
 
 def _assert_same(few: pa.Table, whole: pa.Table) -> None:
@@ -132,10 +132,10 @@ def _assert_same(few: pa.Table, whole: pa.Table) -> None:
     assert differing(_facts(few), _facts(whole)) == []
 
 
-def test_runs_heed_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in a call in which the settings, told once, are not told again."""
-    heeded: list[int] = []
-    monkeypatch.setattr(FetchRuns, "repeats", _noting(FetchRuns.repeats, heeded))
+def test_runs_respect_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a call in which the settings are not written again."""
+    longest_us: list[int] = []
+    monkeypatch.setattr(FetchRuns, "repeats", _recording(FetchRuns.repeats, longest_us))
     folder = tmp_path / "broker-3"
     lines = _broker(folder)["replication.log"]
     (folder / "server.properties").write_text("node.id=3\nreplica.lag.time.max.ms=600\n")
@@ -144,13 +144,13 @@ def test_runs_heed_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, monke
         ingest_logs(
             [folder], cluster="c", lake=str(tmp_path / "lake"), options=ReadOptions(coalesce_ms=longest(30_000))
         )
-    assert heeded == [300_000, 300_000]
+    assert longest_us == [300_000, 300_000]
 
 
-def _noting(call: Callable, heeded: list[int]) -> Callable:
+def _recording(call: Callable, longest_us: list[int]) -> Callable:
     def noting(runs: FetchRuns, *args: object) -> object:
-        told = call(runs, *args)
-        heeded.append(runs._longest)
-        return told
+        reported = call(runs, *args)
+        longest_us.append(runs._longest)
+        return reported
 
     return noting

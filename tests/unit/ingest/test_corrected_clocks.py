@@ -53,7 +53,7 @@ def test_rows_of_a_corrected_broker_are_those_of_a_right_clock(tmp_path: Path, k
     assert all(later > earlier - 1_500_000 for earlier, later in pairwise(ts)), "merged by corrected time"
 
 
-def test_what_the_metadata_log_and_other_brokers_tell_stays(tmp_path: Path) -> None:
+def test_rows_of_the_metadata_log_and_other_brokers_stay(tmp_path: Path) -> None:
     right, moved = (
         read_logs([SCENARIO], "c", options=ReadOptions(clock_offsets=offsets)) for offsets in ({}, {"*": 1000, "3": 5})
     )
@@ -70,7 +70,7 @@ def test_a_broker_that_only_its_lines_name_is_corrected(tmp_path: Path) -> None:
         assert (right["ts"] - corrected["ts"]).total_seconds() == 0.007
 
 
-def test_a_reader_that_goes_on_corrects_by_what_it_is_told_now(tmp_path: Path) -> None:
+def test_a_reader_that_continues_corrects_by_the_current_offsets(tmp_path: Path) -> None:
     log, lake = tmp_path / "replication.log", str(tmp_path / "lake")
     log.write_text(leader() + recorded(2, 5, ms=10))
     ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(clock_offsets={"1": 4}))
@@ -94,7 +94,7 @@ def test_the_longest_pattern_goes_before_the_broker(source: str, clock: ClockOff
     assert clock_offsets_of(source, {"2": 5, "broker-2/*": 6, "broker-2/server*": 7}) == clock
 
 
-def test_a_pattern_that_fits_no_source_is_said(tmp_path: Path) -> None:
+def test_a_pattern_that_fits_no_source_is_reported(tmp_path: Path) -> None:
     assert unused_patterns({"1": 5, "b/*": 6, "c/*": 7}, ["b/x.log"]) == ["c/*"]
     log = tmp_path / "replication.log"
     log.write_text(leader())

@@ -128,7 +128,7 @@ def test_a_log_truncated_in_place_is_a_new_incarnation_and_the_break_is_reported
     assert {(gap["source_id"], gap["kind"]) for gap in gaps} >= {("broker-1/replication.log", "reset")}
 
 
-def test_the_file_that_tells_the_hws_stays_the_same_while_both_grow(tmp_path, follow):
+def test_the_file_of_the_hws_stays_the_same_while_both_grow(tmp_path, follow):
     logs = tmp_path / "logs"
     ours = broker(logs, 1, leader(), advanced(0, 4, ms=10))
     shrink = (
@@ -154,7 +154,7 @@ def test_the_file_that_tells_the_hws_stays_the_same_while_both_grow(tmp_path, fo
     assert of_server["event_type"].to_pylist().count("isr_proposed") == 1, "asked for twice, answered never"
 
 
-def test_events_that_break_the_contract_reach_bronze_are_said_and_are_set_aside_once(tmp_path):
+def test_events_that_break_the_contract_reach_bronze_are_reported_and_are_set_aside_once(tmp_path):
     log = broker(tmp_path / "logs", 1, leader(), recorded(2, -7, ms=10), recorded(2, 5, ms=20))
     lake = str(tmp_path / "lake")
     summary = ingest_logs([log], cluster="c", lake=lake)

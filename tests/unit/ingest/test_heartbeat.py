@@ -1,4 +1,4 @@
-"""What the silence of a log says, also where the clock of the machine is set meanwhile."""
+"""What the silence of a log means, also where the clock of the machine is set meanwhile."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def heartbeat(clocks):
     return made
 
 
-def test_silence_tells_up_to_now_but_for_the_delay_of_lines(clocks, heartbeat):
+def test_silence_counts_up_to_now_but_for_the_delay_of_lines(clocks, heartbeat):
     clocks.on(10)
     assert heartbeat.silent
     assert heartbeat.quiet_until(ALLOWED) == int((NOW + 10 - 0.5 - 1) * 1e6)
@@ -38,7 +38,7 @@ def test_silence_tells_up_to_now_but_for_the_delay_of_lines(clocks, heartbeat):
 
 
 @pytest.mark.parametrize("jump", [HOURS, -HOURS], ids=["forward", "back"])
-def test_where_the_clock_is_set_silence_says_nothing_until_lines_come(clocks, heartbeat, jump):
+def test_where_the_clock_is_set_silence_means_nothing_until_lines_come(clocks, heartbeat, jump):
     clocks.on(10)
     clocks.wall += jump
     assert heartbeat.quiet_until(ALLOWED) == 0

@@ -148,7 +148,7 @@ def test_another_log_with_the_same_inode_is_another_log(tmp_path: Path, other: b
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
-def test_an_inode_that_is_used_again_tells_nothing_of_its_file(tmp_path: Path, other: bytes) -> None:
+def test_an_inode_that_is_used_again_does_not_identify_its_file(tmp_path: Path, other: bytes) -> None:
     """A rotated file is deleted, and the next one made gets its number; a reader that holds it open prevents that."""
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)

@@ -96,7 +96,7 @@ def test_the_whole_folder_of_a_stock_broker(tmp_path: Path, names: list[str]) ->
     assert aside == {name for name in names if not name.startswith(("controller", "kafkaServer.out", "s"))}
 
 
-def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+def test_equal_folder_names_are_distinguished_by_their_parents(tmp_path: Path) -> None:
     for rack in ("east", "west"):
         (tmp_path / rack / "broker-1").mkdir(parents=True)
         (tmp_path / rack / "broker-1" / "rep.log").write_bytes(lines(1))

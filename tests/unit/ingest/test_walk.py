@@ -115,7 +115,7 @@ def test_names_that_are_no_utf8_are_read_under_one_that_is(logs: Path, name: byt
     assert all(source.encode() for source in sources)
 
 
-def test_what_is_wrong_with_such_a_file_is_said_in_the_lake(logs: Path) -> None:
+def test_what_is_wrong_with_such_a_file_is_reported_in_the_lake(logs: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(logs) + b"/b-\xff/server.log.1.gz"))
     path.parent.mkdir()
     path.write_bytes(b"\x1f\x8b no gzip")

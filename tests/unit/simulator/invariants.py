@@ -19,11 +19,12 @@ Named = tuple[str, int]
 
 
 class Invariants:
-    """Looks at the partition of every happening, at all of them when the cluster as a whole is told of.
+    """Checks the partition of every event, and all partitions at events of the whole cluster.
 
-    `keeps_records=False`: machines lost what was written, or followers cut at their HW (before KIP-101). Then logs may
-    part below a HW, and the leader that lost its end writes other records at the same offsets of the same epoch, so
-    that what rests on logs agreeing is not asserted. The same goes for a partition from its first unclean election on.
+    `keeps_records=False`: machines lost what was written, or followers truncated to their HW (before KIP-101). Then
+    logs may diverge below a HW, and the leader that lost its end writes other records at the same offsets of the same
+    epoch, so that invariants which rely on equal logs are not asserted. The same goes for a partition from its first
+    unclean election on.
     """
 
     def __init__(self, keeps_records: bool) -> None:
@@ -49,14 +50,14 @@ class Invariants:
         """Whether no record below a HW can be gone there."""
         return self._keeps_records and place not in self._unclean
 
-    def observe(self, happening: SimulationEvent) -> None:
+    def observe(self, event: SimulationEvent) -> None:
         registered = self.simulation.controller.partitions
-        places = registered if happening.topic is None else [(happening.topic, happening.partition)]
+        places = registered if event.topic is None else [(event.topic, event.partition)]
         for key in places:
-            if key in registered and happening.topic_id in (None, registered[key].topic_id):
-                self._check(key, registered[key], happening)
+            if key in registered and event.topic_id in (None, registered[key].topic_id):
+                self._check(key, registered[key], event)
 
-    def _check(self, key: Key, registration: Registration, happening: SimulationEvent) -> None:
+    def _check(self, key: Key, registration: Registration, event: SimulationEvent) -> None:
         place = registration.topic_id, registration.partition
         replicas = {
             id: replica
@@ -70,8 +71,8 @@ class Invariants:
         for id, leader_partition in terms:
             self._rises_in_its_term(id, leader_partition)
             self._leads_its_epoch_alone(place, id, leader_partition)
-        if happening.kind == "append":
-            self._appended(place, replicas[happening.broker])
+        if event.kind == "append":
+            self._appended(place, replicas[event.broker])
         if self.trusts(place):
             one_record_by_epoch_and_offset(replicas)
             for id, leader_partition in terms:

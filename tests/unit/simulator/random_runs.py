@@ -1,4 +1,4 @@
-"""A cluster, its load and its faults, all drawn from one number: a run that can be told as a command and cut down."""
+"""A cluster, its load and its faults, all drawn from one number: a run that can be written as a command and reduced."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATIO
 from generators.simulator.truth.causes import Causes
 
 
-def happens(at, kind, **told):
+def happens(at, kind, **fields):
     source = REPLICATION if kind == "isr_proposed" else CONTROLLER
     return SimulationEvent(
-        at=at, ts=at, source=source, kind=kind, topic="orders", partition=0, **{"broker": 3000} | told
+        at=at, ts=at, source=source, kind=kind, topic="orders", partition=0, **{"broker": 3000} | fields
     )
 
 

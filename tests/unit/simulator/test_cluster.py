@@ -19,18 +19,18 @@ class Cluster(Simulation):
     """Remembers what happened; `load` appends to orders-0 all the time."""
 
     def __init__(self, settings: Settings = FAST) -> None:
-        self.told: list[SimulationEvent] = []
+        self.reported: list[SimulationEvent] = []
         self.answers: list[Produced] = []
         self.acks = 1
         super().__init__(settings, [self])
         self.start()
 
-    def observe(self, happening: SimulationEvent) -> None:
-        if happening not in self.told[-1:]:
-            self.told.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        if event not in self.reported[-1:]:
+            self.reported.append(event)
         for observer in self.observers:
             if observer is not self:
-                observer.observe(happening)
+                observer.observe(event)
 
     def load(self, every_ms: int = 200, count: int = 3) -> "Cluster":
         self.produce("orders", 0, count, self.acks, done=self.answers.append)
@@ -38,7 +38,7 @@ class Cluster(Simulation):
         return self
 
     def of(self, *kinds: str, broker: int | None = None) -> list[SimulationEvent]:
-        return [h for h in self.told if h.kind in kinds and broker in (None, h.broker)]
+        return [h for h in self.reported if h.kind in kinds and broker in (None, h.broker)]
 
     @property
     def isrs(self) -> list[tuple[int, ...] | None]:
@@ -51,7 +51,7 @@ def test_one_seed_is_one_history() -> None:
         cluster = Cluster(replace(FAST, seed=seed)).load()
         cluster.kill(1)
         cluster.run(15)
-        return cluster.told
+        return cluster.reported
 
     assert history(5) == history(5)
     assert history(5) != history(6)
@@ -75,11 +75,11 @@ def test_an_idle_follower_learns_of_the_high_watermark_up_to_half_a_second_late(
     assert 400 * MS < followed.at - led.at <= 510 * MS
 
 
-def test_a_fetch_tells_of_itself_before_the_high_watermark_that_it_moves() -> None:
+def test_a_fetch_comes_before_the_high_watermark_that_it_moves() -> None:
     cluster = Cluster().load()
     cluster.run(1)
-    told = cluster.of("fetch", "hw", "append", broker=1)
-    risen = [(before, h) for before, h in pairwise(told) if h.kind == "hw"]
+    reported = cluster.of("fetch", "hw", "append", broker=1)
+    risen = [(before, h) for before, h in pairwise(reported) if h.kind == "hw"]
     assert risen
     assert all(before.kind == "fetch" and before.at == h.at for before, h in risen)
 
@@ -99,7 +99,7 @@ def test_a_frozen_follower_leaves_the_isr_between_one_and_one_and_a_half_lags_an
     assert cluster.isrs == [(1, 2), (1, 2, 3)]
 
 
-def test_a_broker_not_heard_of_for_a_session_is_fenced_and_another_leads() -> None:
+def test_a_broker_without_heartbeats_for_a_session_is_fenced_and_another_leads() -> None:
     cluster = Cluster().load()
     cluster.run(1)
     cluster.kill(1)
@@ -212,12 +212,12 @@ def test_acks_all_waits_for_every_member_of_the_isr() -> None:
     cluster.run(2)
     cluster.freeze(2)
     cluster.run(0.01)
-    told = len(cluster.answers)
+    reported = len(cluster.answers)
     cluster.run(3)
-    assert len(cluster.answers) <= told + 1
+    assert len(cluster.answers) <= reported + 1
     cluster.thaw(2)
     cluster.run(1)
-    assert len(cluster.answers) > told + 10
+    assert len(cluster.answers) > reported + 10
     assert {a.error for a in cluster.answers} == {None}
 
 
@@ -305,7 +305,7 @@ def test_retention_moves_the_log_start_of_leader_and_followers() -> None:
     assert {cluster.replica("orders", 0, b).log.start for b in (1, 2, 3)} == {20}
 
 
-def test_a_follower_behind_the_leaders_log_start_starts_anew_there() -> None:
+def test_a_follower_behind_the_leaders_log_start_starts_again_there() -> None:
     cluster = Cluster().load()
     cluster.run(2)
     cluster.kill(3)
@@ -381,7 +381,7 @@ def test_requests_to_one_broker_arrive_in_the_order_they_were_sent() -> None:
     assert [answer.first for answer in cluster.answers] == list(range(20))
 
 
-def test_a_client_whose_connection_breaks_asks_anew_who_leads() -> None:
+def test_a_client_whose_connection_breaks_asks_again_who_leads() -> None:
     cluster = Cluster()
     cluster.produce("orders", 0, 1, acks=0)
     cluster.run(1)
@@ -393,7 +393,7 @@ def test_a_client_whose_connection_breaks_asks_anew_who_leads() -> None:
 
 
 def test_a_follower_of_the_new_topic_gets_nothing_of_the_old_one() -> None:
-    """Created again at once: a leader that has not heard of it yet is asked with the new topic's id (KIP-516)."""
+    """Created again at once: a leader that does not know it yet is asked with the new topic's id (KIP-516)."""
     for seed in range(20):
         cluster = Cluster(replace(FAST, seed=seed, metadata_us=(500, 400_000))).load(every_ms=20)
         cluster.run(2)

@@ -84,7 +84,7 @@ def test_a_line_that_cannot_be_is_refused_by_name_with_what_to_write(line, says)
     assert says in str(error.value)
 
 
-def test_a_file_says_the_same_in_tables(tmp_path):
+def test_a_file_has_the_same_in_tables(tmp_path):
     file = tmp_path / "faults.toml"
     file.write_text("""
         [[fault]]

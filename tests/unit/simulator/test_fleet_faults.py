@@ -213,10 +213,12 @@ def test_operations_have_the_isr_changes_of_single_steps_and_nothing_is_missing(
 def test_a_rolling_restart_takes_one_broker_at_a_time_and_only_its_partitions():
     made = fleet(["5s rolling-restart for 3s every 8s"], 65.0, settings())
     events, guests = run(made)
-    told = [(row["detail"], row["replica_id"]) for row in events.to_pylist() if row["event_type"] == "broker_state"]
-    assert [broker for state, broker in told if state == "controlled_shutdown"] == [1, 2, 3, 4, 5]
-    stopped = [k for k, (state, _) in enumerate(told) if state == "controlled_shutdown"]
-    assert all(told[k + 1 : k + 4] == [(s, told[k][1]) for s in ("fenced", "started", "unfenced")] for k in stopped)
+    reported = [(row["detail"], row["replica_id"]) for row in events.to_pylist() if row["event_type"] == "broker_state"]
+    assert [broker for state, broker in reported if state == "controlled_shutdown"] == [1, 2, 3, 4, 5]
+    stopped = [k for k, (state, _) in enumerate(reported) if state == "controlled_shutdown"]
+    assert all(
+        reported[k + 1 : k + 4] == [(s, reported[k][1]) for s in ("fenced", "started", "unfenced")] for k in stopped
+    )
     assert 0 < max(guests) < len(made.catalog.topic)
 
 
@@ -229,7 +231,7 @@ def test_a_topic_that_is_created_is_written_to_and_comes_into_the_rounds():
     assert sum(made.catalog.topic[made.arrangement.state().number] == made.catalog.topics.index("news")) == 7
 
 
-def test_a_deleted_topic_is_not_told_of_any_more_and_its_successor_goes_on_with_its_numbers():
+def test_a_deleted_topic_has_no_more_rows_and_its_successor_continues_its_numbers():
     made = fleet(["5s delete-topic topic-0", "9s create-topic topic-0:4x3"], 20.0, settings())
     events, _ = run(made)
     old, new = (f"topic-0-------{n:08d}".replace("-------", "AAAAAAA") for n in (1, 3))
@@ -243,8 +245,8 @@ def test_a_deleted_topic_is_not_told_of_any_more_and_its_successor_goes_on_with_
 def test_records_are_deleted_and_a_replica_that_lost_its_disk_begins_behind_them():
     made = fleet(["10s delete-records topic-0-1 to 20", "20s lose-disk 2 for 2s"], 40.0, settings(), records=(5, 9))
     events, guests = run(made)
-    told = [row for row in events.to_pylist() if (row["topic"], row["partition"]) == ("topic-0", 1)]
-    (cut,) = [row for row in told if row["event_type"] == "truncate" and row["replica_id"] == 2]
+    reported = [row for row in events.to_pylist() if (row["topic"], row["partition"]) == ("topic-0", 1)]
+    (cut,) = [row for row in reported if row["event_type"] == "truncate" and row["replica_id"] == 2]
     assert cut["leo"] == cut["log_start"] == 20
     assert guests[-1] == 0
     assert len(replay(events).telemetry_gaps) == 0

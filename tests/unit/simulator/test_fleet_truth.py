@@ -53,7 +53,7 @@ def test_reconstructed_hws_are_the_true_ones_at_every_look():
     assert looked > 100
 
 
-def test_a_partition_among_single_steps_is_told_of_at_every_change():
+def test_a_partition_in_single_steps_has_a_row_for_every_change():
     facts, truth = run()
     guests = {(r["topic"], r["partition"]) for r in truth["truth_hw"].to_pylist() if r["term"] > 0}
     assert guests == {(t.name, p) for t in TOPICS for p in range(t.partitions) if 2 in t.assignment[p]}

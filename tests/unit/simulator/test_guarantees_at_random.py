@@ -1,4 +1,4 @@
-"""What producers are promised holds through any failures of a cluster that keeps two of three replicas in sync."""
+"""Kafka's guarantees to producers hold through any failures of a cluster that keeps two of three replicas in sync."""
 
 from itertools import count, pairwise
 from random import Random

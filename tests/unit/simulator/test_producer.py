@@ -18,7 +18,7 @@ IDEMPOTENT = ProducerSettings()
 
 
 class Leader:
-    """One broker that leads everything and takes a ms for each request; `fates` says what becomes of each in turn.
+    """One broker that leads everything and takes a ms for each request; `fates` has the outcome of each in turn.
 
     `request lost`, `answer lost`: before or after it was stored; an error's name: refused with it; else all is well.
     """
@@ -206,7 +206,7 @@ def test_a_restarted_producer_has_forgotten_what_it_was_to_send():
     assert (leader.stored(), sent.answer, len(leader.requests)) == ([], None, 1)
 
 
-def test_after_a_failed_batch_numbers_begin_anew_in_the_next_epoch():
+def test_after_a_failed_batch_numbers_begin_again_in_the_next_epoch():
     """Without that the leader would refuse all that follows as out of order."""
     leader, _, sent = sending(IDEMPOTENT, "", "MESSAGE_TOO_LARGE", values="abcd")
     assert leader.stored() == ["a", "c", "d"]
@@ -214,7 +214,7 @@ def test_after_a_failed_batch_numbers_begin_anew_in_the_next_epoch():
     assert [r.batch[:3] for r in leader.log().runs] == [(1000, 0, 0), (1000, 1, 0), (1000, 1, 1)]
 
 
-def test_a_leader_that_lost_records_is_told_a_new_epoch():
+def test_a_leader_that_lost_records_gets_a_new_epoch():
     """After an unclean election it expects a number that the producer has long passed."""
     leader, producer, _ = sending(IDEMPOTENT)
     leader.log().truncate(1)
@@ -224,7 +224,7 @@ def test_a_leader_that_lost_records_is_told_a_new_epoch():
     assert leader.log().runs[-1].batch[:3] == (1000, 1, 0)
 
 
-def test_in_a_cluster_moved_by_a_script_it_retries_when_told():
+def test_in_a_cluster_moved_by_a_script_it_retries_on_request():
     leader = Leader("request lost")
     leader.settings = Settings(automatic=False)
     producer = Producer(leader, "orders", count(1000))

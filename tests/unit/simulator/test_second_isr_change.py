@@ -20,7 +20,7 @@ SLOW = Settings(
 
 
 class Changes:
-    """What the leader says of its ISR."""
+    """The leader's events on its ISR."""
 
     def __init__(self) -> None:
         self.all: list[SimulationEvent] = []
@@ -29,7 +29,7 @@ class Changes:
         if h.source == REPLICATION and h.broker == 1 and h.kind in ("isr", "isr_proposed", "isr_rejected"):
             self.all.append(h)
 
-    def told(self) -> list[tuple[str, tuple[int, ...] | None, str | None]]:
+    def reported(self) -> list[tuple[str, tuple[int, ...] | None, str | None]]:
         return [(h.kind, h.isr, h.detail) for h in self.all]
 
 
@@ -39,7 +39,7 @@ def load(simulation: Simulation) -> None:
 
 
 def overtaken(settings: Settings, *observers: object) -> Simulation:
-    """The leader asks to drop 3, which the controller fences before it hears; then 2 falls behind too."""
+    """The leader asks to drop 3, which the controller fences before it gets the request; then 2 falls behind too."""
     simulation = Simulation(settings, observers)  # type: ignore[arg-type]
     simulation.start()
     load(simulation)
@@ -54,7 +54,7 @@ def overtaken(settings: Settings, *observers: object) -> Simulation:
 def test_while_the_first_is_outstanding_the_second_is_dropped_and_then_asked_for_again() -> None:
     changes = Changes()
     overtaken(SLOW, changes)
-    proposed, fenced, second, refused, *later = changes.told()
+    proposed, fenced, second, refused, *later = changes.reported()
     assert proposed == ("isr_proposed", (1, 2), "shrink")
     assert fenced == ("isr", (1, 2), "metadata")
     assert second == ("isr_proposed", (1,), "shrink")

@@ -20,8 +20,8 @@ from pipelines.replication import replay
 from tests.streaming.shell import same_rows
 
 
-def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
-    """Events, told a second at a time, and the truth."""
+def reported(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
+    """Events, drained every second, and the truth."""
     settings = planned.settings
     telemetry, truth = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3), Truth(settings)
 
@@ -47,7 +47,7 @@ def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
 def test_truth_and_facts_are_those_of_fetches_one_by_one(seed):
     run = run_of(seed, versions=RECENT)
     planned = plan(run)
-    (events, truth), (resting, same_truth) = told(planned, False), told(planned, True)
+    (events, truth), (resting, same_truth) = reported(planned, False), reported(planned, True)
     assert same_truth == truth, command(run)
     rules = rules_of(planned.settings)
     expected, facts = replay(events, rules), replay(resting, rules)
@@ -56,7 +56,7 @@ def test_truth_and_facts_are_those_of_fetches_one_by_one(seed):
 
 
 def quiet(seconds: float, *faults: str) -> tuple[Simulation, list]:
-    """A cluster that takes one record and is left alone but for faults; and what is told of fetches at rest."""
+    """A cluster that takes one record and has no load afterwards, only faults; and its rows for fetches at rest."""
     rested: list = []
     settings = Settings(topics=(Topic("orders", 4),))
     simulation = Simulation(settings, rest=rested.append)
@@ -74,7 +74,7 @@ def test_a_fetch_of_partitions_at_rest_names_none_of_them():
     assert not any(asked)
 
 
-def test_the_fetch_counted_last_is_told_before_the_append_that_ends_the_rest():
+def test_the_last_fetch_is_emitted_before_the_append_that_ends_the_rest():
     simulation, rested = quiet(5)
     before = simulation.event_queue.now
     assert rested == []

@@ -29,8 +29,8 @@ class Happened:
     def __init__(self) -> None:
         self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: SimulationEvent) -> None:
-        self.all.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self.all.append(event)
 
 
 def load(simulation: Simulation) -> None:
@@ -113,7 +113,7 @@ def test_lines_of_the_hw_may_come_out_of_order_and_still_form_a_chain() -> None:
 
 
 @pytest.mark.parametrize("level", [3, 2])
-def test_rows_come_in_the_order_of_their_lines_and_progress_is_never_told_too_early(level) -> None:
+def test_rows_come_in_the_order_of_their_lines_and_progress_is_never_too_early(level) -> None:
     telemetry = Telemetry(OVERTAKING, level)
     simulation = begun(OVERTAKING, telemetry)
     pieces = []
@@ -121,8 +121,8 @@ def test_rows_come_in_the_order_of_their_lines_and_progress_is_never_told_too_ea
         simulation.run(0.25)
         pieces.append(telemetry.drain())
     events = pa.concat_tables([*pieces, telemetry.close()])
-    told = [r["ts"] for r in events.to_pylist() if r["source_id"] == "broker-1/replication.log"]
-    assert told == sorted(told)
+    reported = [r["ts"] for r in events.to_pylist() if r["source_id"] == "broker-1/replication.log"]
+    assert reported == sorted(reported)
 
 
 def test_under_the_lock_of_its_partition_a_thread_prints_the_hw_before_an_isr_change(tmp_path) -> None:
@@ -208,5 +208,5 @@ def test_what_such_threads_print_is_what_the_cluster_did(tmp_path) -> None:
     telemetry, truth = Telemetry(settings), Truth(settings)
     begun(settings, telemetry, truth).run(10)
     true = [(r["leader_id"], r["hw"]) for r in truth.close()["truth_hw"].to_pylist() if r["kind"] == "advance"]
-    told = [(r["broker_id"], r["hw"]) for r in rows(telemetry.close(), "hw")]
-    assert sorted(told) == sorted(t for t in true if t[0] == 1)
+    reported = [(r["broker_id"], r["hw"]) for r in rows(telemetry.close(), "hw")]
+    assert sorted(reported) == sorted(t for t in true if t[0] == 1)

@@ -1,8 +1,8 @@
-"""The HWs as they would be, had every leader heard within a millisecond what the controller records of brokers.
+"""The HWs if every leader knew within a millisecond what the controller registers of brokers.
 
-That is all that telemetry can show: when a leader hears that a broker is fenced, or let in, is told by nobody, and
-until then its HW may wait for another set of replicas than the controller's record makes it wait for. What is recorded
-in the millisecond in which a leader looks, the finest that telemetry tells, it has not heard of.
+Telemetry can show no more: no row has the time at which a leader learns that a broker is fenced or unfenced, and until
+then its HW may wait for other replicas than the registration requires. What is registered in the millisecond of an
+attempt, the resolution of telemetry, the leader does not know yet.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ MILLISECOND_US = 1000
 
 @dataclass
 class _Term:
-    """A stretch of leading, with the HW that it would have and the LEO of each follower at the last look."""
+    """One term, with the HW that it would have and the LEO of each follower at the last attempt."""
 
     leader_partition: LeaderPartition
     hw: int
     leos: dict[int, int] = field(default_factory=dict)
 
-    def sampled_truth(self, h: SimulationEvent) -> bool:
-        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO (rule 1.2).
+    def attempts(self, h: SimulationEvent) -> bool:
+        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO.
 
-        An HW that it tells of without anything before it came by a fetch that was never told.
+        An HW without an event before it came from a fetch without a row.
         """
         before, self.leos = self.leos, {f.id: f.leo for f in self.leader_partition.followers.values()}
         return h.kind != "fetch" or before.get(h.replica or 0) != self.leos.get(h.replica or 0)
 
 
-class Heard:
+class InformedLeaders:
     """Observes a simulation; `table` is of the schema of `truth_hw`."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Heard:
             self._terms[key] = _Term(leader_partition, h.hw or 0)
             for rows in (self._rows, self._true):
                 rows.append(self._step(h, leader_partition, "term_start", h.hw or 0))
-        if (term := self._terms[key]).sampled_truth(h) or not tries(h):
+        if (term := self._terms[key]).attempts(h) or not tries(h):
             anyone = leader_partition.broker.version.admits_ineligible
             hw = leader_partition.raised(term.hw, lambda follower: anyone or self._serves(follower))
             if hw > term.hw:
@@ -79,7 +79,7 @@ class Heard:
         return pa.Table.from_pylist(self._rows, schema=truth_hw.ARROW)
 
     def apart(self) -> set[tuple[Any, ...]]:
-        """(topic, partition, leader, its epoch, HW) of the true HWs that would have been others."""
+        """(topic, partition, leader, its epoch, HW) of the true HWs that would have been different."""
         there = {(row["term"], row["ts"], row["hw"]) for row in self._rows}
         return {
             (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["hw"])

@@ -1,4 +1,4 @@
-"""Happenings for tests, in milliseconds, as brokers of one partition would tell them."""
+"""Simulation events for tests, in milliseconds, of brokers of one partition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATIO
 ORDERS: dict[str, Any] = {"topic": "orders", "topic_id": "AAAAAAAAAAAAAAAAAAAAAA", "partition": 0}
 
 
-def happening(ms: float, kind: str, broker: int = 1, source: str = REPLICATION, **more: Any) -> SimulationEvent:
+def event(ms: float, kind: str, broker: int = 1, source: str = REPLICATION, **more: Any) -> SimulationEvent:
     """One of `orders-0`, unless `more` names another place; `skew` (ms) puts the broker's clock wrong."""
     at = START + round(ms * MS)
     skew = more.pop("skew", 0)
@@ -18,25 +18,25 @@ def happening(ms: float, kind: str, broker: int = 1, source: str = REPLICATION, 
 
 
 def wide(ms: float, kind: str, broker: int = 1, source: str = CONTROLLER, **more: Any) -> SimulationEvent:
-    return happening(ms, kind, broker, source, topic=None, topic_id=None, partition=-1, **more)
+    return event(ms, kind, broker, source, topic=None, topic_id=None, partition=-1, **more)
 
 
 def leader(
     ms: float, epoch: int = 0, leo: int = 0, hw: int = 0, isr: tuple[int, ...] = (1, 2, 3), **more: Any
 ) -> SimulationEvent:
-    told = {"leader": 1, "partition_epoch": epoch, "replicas": (1, 2, 3), "min_isr": 1, "leader_leo": leo} | more
-    return happening(ms, "leader", leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **told)
+    fields = {"leader": 1, "partition_epoch": epoch, "replicas": (1, 2, 3), "min_isr": 1, "leader_leo": leo} | more
+    return event(ms, "leader", leader_epoch=epoch, leo=leo, hw=hw, isr=isr, **fields)
 
 
 def append(ms: float, leo: int) -> SimulationEvent:
-    return happening(ms, "append", leader=1, leader_epoch=0, partition_epoch=0, leader_leo=leo)
+    return event(ms, "append", leader=1, leader_epoch=0, partition_epoch=0, leader_leo=leo)
 
 
 def fetch(ms: float, replica: int, leo: int, leader_leo: int) -> SimulationEvent:
-    return happening(
+    return event(
         ms, "fetch", leader=1, leader_epoch=0, partition_epoch=0, replica=replica, leo=leo, leader_leo=leader_leo
     )
 
 
 def hw(ms: float, value: int) -> SimulationEvent:
-    return happening(ms, "hw", leader=1, leader_epoch=0, partition_epoch=0, replica=1, hw=value)
+    return event(ms, "hw", leader=1, leader_epoch=0, partition_epoch=0, replica=1, hw=value)

@@ -1,6 +1,6 @@
-"""Kafka's promises, at every happening, in a cluster to which hypothesis does one thing after the other.
+"""Kafka's guarantees, at every event, in a cluster to which hypothesis does one thing after the other.
 
-HWMARK_SEEDS=5000 pytest tests/unit/simulator/test_incident_promises.py tries as many.
+HWMARK_SEEDS=5000 pytest tests/unit/simulator/test_random_incidents.py tries as many.
 """
 
 from __future__ import annotations

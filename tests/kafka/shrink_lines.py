@@ -1,4 +1,4 @@
-"""What a leader prints of a shrink: an independent check of the last-caught-up times that are computed."""
+"""The lines of a leader's shrink: an independent check of the computed last-caught-up times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LINE = re.compile(
 _REPLICA = re.compile(rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)")
 
 
-def shrink_witnesses(data: bytes) -> pa.Table:
+def out_of_sync_replicas(data: bytes) -> pa.Table:
     """Every out-of-sync replica of every `Shrinking ISR` line, in the schema SHRINKS; stock times are read as UTC."""
     rows = [
         (_micros(m), int(m[4]), *place, int(r[1]), int(r[2]), int(r[3]) * 1000, int(m[5]), int(m[6]))
