@@ -26,8 +26,8 @@ def path(name: str) -> Path:
 
 
 def lean(lines: Iterable[str]) -> Iterator[str]:
-    """The lines that lean TRACE prints: all but those of every fetch and every waiting producer."""
-    return (line for line in lines if not any(words in line for words in LEAN_DENIES))
+    """The lines that lean TRACE prints: all without those of every fetch and every waiting producer."""
+    return (line for line in lines if not any(text in line for text in LEAN_DENIES))
 
 
 def info(lines: Iterable[str]) -> Iterator[str]:

@@ -32,6 +32,7 @@ def ingest_logs(
       hwmark ingest logs broker-1/ broker-2/ broker-3/ --cluster prod --lake lake
       hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
     """
+    from generators.brokerlogs.ingest import ReadOptions
     from generators.brokerlogs.ingest import ingest_logs as ingest
     from pipelines.commands.progress import progress
 
@@ -43,11 +44,13 @@ def ingest_logs(
             cluster=cluster,
             lake=settings.lake.path,
             follow=follow,
-            timezone=settings.ingest.timezone,
-            internal_topics=settings.ingest.internal_topics,
-            clock_offsets=settings.ingest.clock_offsets,
-            grace_ms=settings.rules.reorder_grace_ms,
-            coalesce_ms=settings.coalesce_ms,
+            options=ReadOptions(
+                timezone=settings.ingest.timezone,
+                internal_topics=settings.ingest.internal_topics,
+                clock_offsets=settings.ingest.clock_offsets,
+                grace_ms=settings.rules.reorder_grace_ms,
+                coalesce_ms=settings.coalesce_ms,
+            ),
             on_progress=say,
             stop=_until_stopped(),
             storage_options=settings.lake.storage_options,

@@ -19,7 +19,7 @@ from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.brokerlogs.tailing import session
 from generators.recordings import traces
 from pipelines.lake.bronze import read_events
-from tests.unit.ingest.comparing import numbers_without_holes, told
+from tests.unit.ingest.comparing import numbers_without_holes, reported
 
 BROKER = traces.path("unclean_election") / "broker-2"
 LOGS = ("replication.log", "controller.log")
@@ -44,7 +44,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     folder.mkdir()
     for log in LOGS:
         (folder / log).write_bytes(b"".join(_lines(log)))
-    return told(read_logs([folder], "c"))
+    return reported(read_logs([folder], "c"))
 
 
 class Killed(BaseException):
@@ -73,7 +73,7 @@ def test_killed_around_a_commit(
     while True:
         monkeypatch.setattr(session, "CHUNK", chance.randrange(20_000, 200_000))
         with monkeypatch.context() as dying:
-            target = ingest if point == "append_round" else ingest.Ledger
+            target = ingest if point == "append_round" else ingest.Checkpoints
             dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))
             try:
                 ingest_logs([folder], cluster="c", lake=lake)
@@ -83,7 +83,7 @@ def test_killed_around_a_commit(
     assert deaths > 3
     events = read_events(lake)
     assert numbers_without_holes(events)
-    assert told(events) == undisturbed
+    assert reported(events) == undisturbed
 
 
 def _dying(call: Callable, nth: int, before: bool) -> Callable:
@@ -121,7 +121,7 @@ def test_killed_while_following_through_rotation_and_truncation(
     assert _stopped(reader) == 0
     events = read_events(str(lake))
     assert numbers_without_holes(events), f"seed {seed}"
-    assert told(events) == undisturbed, f"seed {seed}"
+    assert reported(events) == undisturbed, f"seed {seed}"
     assert (events["event_type"].to_numpy(zero_copy_only=False) == "progress").sum() > 50
 
 
@@ -139,7 +139,7 @@ def _stopped(reader: subprocess.Popen) -> int:
 
 def _wait_for(lake: Path, rows: int) -> None:
     deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and len(told(_events(lake))) < rows:
+    while time.monotonic() < deadline and len(reported(_events(lake))) < rows:
         time.sleep(0.5)
 
 

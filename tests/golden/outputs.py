@@ -36,11 +36,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing import session
-from generators.brokerlogs.tailing.checkpoints import Ledger
+from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.coalesce import longest
 from generators.recordings import traces
 from generators.simulator.cluster.simulation import Simulation
@@ -49,10 +49,11 @@ from generators.simulator.scenarios import SCENARIOS
 from generators.simulator.telemetry.faults import arrivals, strike
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
+from generators.simulator.truth.recorder import RestingFetches
 from pipelines.commands.simulate import scenario
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
-from pipelines.commands.simulate.sinks import LogFiles, Rested, new_writer
+from pipelines.commands.simulate.sinks import LogFiles, new_writer
 from pipelines.lake.bronze import read_events
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
@@ -160,7 +161,7 @@ def recorded() -> dict[str, pa.Table]:
             with tempfile.TemporaryDirectory() as folder:
                 found[f"{name}/{level}"] = read_logs([traces.cut(name, passing, folder)], name)
         with tempfile.TemporaryDirectory() as lake:
-            ingest_logs([traces.path(name)], cluster=name, lake=lake, coalesce_ms=longest(30_000))
+            ingest_logs([traces.path(name)], cluster=name, lake=lake, options=ReadOptions(coalesce_ms=longest(30_000)))
             found[f"{name}/coalesced"] = _kept(read_events(lake))
     return found
 
@@ -176,13 +177,13 @@ class Told(NamedTuple):
 class Memory:
     """A sink of `simulate` that keeps the events."""
 
-    told = ""
+    summary = ""
 
     def __init__(self, planned: Plan | None = None) -> None:
         self._planned = planned
         self._pieces: list[pa.Table] = []
 
-    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         second_file = self._planned is not None and self._planned.second_file
         self._telemetry = Telemetry(simulation.settings, level, second_file=second_file)
         simulation.observers.append(self._telemetry)
@@ -232,7 +233,7 @@ def simulator() -> Iterator[Output]:
         faults = ["5s kill 2 for 4s", "8s rolling-restart for 1s every 4s"] if seed == 2 else []
         section = Simulate(seed=seed, brokers=5, partitions=30, duration=20, fault=faults, clock_skew_ms=1_000)
         planned = plan(section)
-        fleet = Fleet(planned.settings, planned.loads, planned.seconds, faults=planned.faults, look_every=10.0)
+        fleet = Fleet(planned.settings, planned.loads, planned.seconds, faults=planned.faults, sample_every=10.0)
         yield f"fleet-{seed}/events", canonical(pa.concat_tables([part.copied() for part in fleet.parts()]))
         truth = fleet.truth.close() if fleet.truth is not None else {}
         yield f"fleet-{seed}/truth", _framed([_json([*truth]), *map(canonical, truth.values())])
@@ -259,7 +260,7 @@ def scenarios() -> Iterator[Output]:
     """Every scenario of the simulator: its words, and per cluster its events and what comes of them."""
     for name, chosen in SCENARIOS.items():
         heard: dict[str, Memory] = {}
-        told = scenario.tell(chosen, lambda cluster, heard=heard: heard.setdefault(cluster, Memory()), 3)
+        told = scenario.play_scenario(chosen, lambda cluster, heard=heard: heard.setdefault(cluster, Memory()), 3)
         yield f"{name}/explained", "\n".join(scenario.explained(told, True)).encode()
         for cluster, memory in heard.items():
             yield f"{name}/{cluster}/events", canonical(memory.events)
@@ -516,7 +517,7 @@ def _named() -> Iterator[Output]:
                 pass
         files = sorted(str(file.relative_to(lake)) for file in Path(lake).rglob("*") if file.is_file())
         yield "names/roles", _json([tables.ROLE, *roles, files])
-        writers = [new_writer(lake, "c"), Ledger(lake, "c").app_id("broker-1/replication.log")]
+        writers = [new_writer(lake, "c"), Checkpoints(lake, "c").app_id("broker-1/replication.log")]
         yield "names/app ids", _json([*writers, DRAIN, closings.SOURCE, skipped.SOURCE, skipped.SKIPPED])
     yield "names/formats", _json([sink.FORMAT, bronze_source.FORMAT])
     kinds = [packing.EVENTS, packing.COVERAGE, packing.FILES, fact_files.WRITTEN]

@@ -11,7 +11,7 @@ import pytest
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.replication import replay
-from tests.kafka.witnesses import shrink_witnesses
+from tests.kafka.shrink_lines import out_of_sync_replicas
 
 SETTLED_HW = re.compile(
     r"(\d+)\|[^|]*\|[^|]*\|kafka\.cluster\.Partition\|\[Partition (\S+)-(\d+) broker=(\d+)\] "
@@ -149,6 +149,6 @@ def printed_shrinks():
 
     def shrinks(scenario):
         logs = traces.path(scenario).glob("broker-*/replication.log.gz")
-        return [row for log in logs for row in shrink_witnesses(gzip.decompress(log.read_bytes())).to_pylist()]
+        return [row for log in logs for row in out_of_sync_replicas(gzip.decompress(log.read_bytes())).to_pylist()]
 
     return functools.cache(shrinks)

@@ -122,8 +122,8 @@ def test_the_same_verdicts(scenario, simulated, facts_of):
     """Which partitions have lost something, and by what kind of event; in the numbers of offsets loads differ."""
     _, facts = simulated(scenario)
 
-    def losses(told):
-        rows = [row for row in told.hw_regressions.to_pylist() if row["severity"] == "critical"]
+    def losses(reported):
+        rows = [row for row in reported.hw_regressions.to_pylist() if row["severity"] == "critical"]
         assert all(row["lost_from"] < row["lost_to"] for row in rows)
         return sorted((row["topic"], row["partition"], row["class"], row["proof"]) for row in rows)
 

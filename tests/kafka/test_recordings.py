@@ -1,6 +1,6 @@
 """Recordings of clusters that nobody here had chosen: every range, every ISR change, no false alarm, no disagreement.
 
-`TRUTH.md` in each folder says what happened and how it is known: from what clients saw acknowledged and read back.
+`TRUTH.md` in each folder describes what happened and how it is known: from what clients saw acknowledged and read back.
 """
 
 import functools
@@ -68,12 +68,12 @@ def test_no_report_of_a_broker_disagrees(name, with_dump):
 @pytest.mark.parametrize(("name", "with_dump"), [way for way in WAYS if way[0] in DUMPED])
 def test_the_isr_changes_are_those_of_the_metadata_log(name, with_dump):
     rows = standing(facts_of(name, with_dump).isr_changes, "topic", "topic_id", "partition", "partition_epoch")
-    told = {
+    reported = {
         (row["topic"], row["partition"], row["partition_epoch"], tuple(sorted(row["isr_after"])))
         for row in rows
         if row["change"] != "retracted" and not row["topic"].startswith("__")
     }
-    assert told == set(metadata_log.isr_changes(RECORDINGS / name))
+    assert reported == set(metadata_log.isr_changes(RECORDINGS / name))
 
 
 @pytest.mark.parametrize("name", ["lean_live", "zombie_leader"])

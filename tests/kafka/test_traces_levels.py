@@ -40,7 +40,7 @@ def test_lean_takes_every_report_and_none_disagrees(facts_of_cut, printed_hw, sc
 
 @pytest.mark.parametrize("scenario", traces.scenarios())
 def test_lean_calls_out_of_sync_late_or_not_at_all_and_never_early(facts_of, facts_of_cut, scenario):
-    """Of the silences that it does tell, all are in the whole, and began no later there."""
+    """All silences that it has are in the full one, and began no later there."""
 
     def silences(facts):
         rows = [row for row in facts.replica_sync.to_pylist() if row["state"] == "out_of_sync"]
@@ -79,7 +79,7 @@ def test_info_finds_no_loss_where_there_is_none(facts_of_cut, scenario):
 
 @pytest.mark.parametrize("scenario", traces.scenarios())
 def test_info_loses_the_hw_between_term_starts(facts_of, facts_of_cut, scenario):
-    """What is left is what the lines of leaders that start, and of shrinks, tell."""
+    """What is left comes from the lines of leaders that start, and of shrinks."""
     rows = facts_of_cut(scenario, "info").partition_hw.to_pylist()
     assert {row["level"] for row in rows} == {0}
     starts = [row for row in rows if row["kind"] == "term_start"]

@@ -32,7 +32,7 @@ def test_the_unclean_election_lost_the_acknowledged_records_that_are_missing(fac
         assert row["lost_records"] == acknowledged - (max_offset + 1) == 180
 
 
-def test_a_loss_is_told_where_and_when_it_happened(facts_of, actions_of):
+def test_a_loss_is_reported_where_and_when_it_happened(facts_of, actions_of):
     """The new leader's first moment, after the old leader was killed and the stale follower started."""
     started = max(a["ts_ms"] for a in actions_of("unclean_election") if a["action"] == "start" and a["broker"] == 2)
     for row in worse_than_info(facts_of("unclean_election")):
@@ -48,7 +48,7 @@ def test_nothing_was_lost_elsewhere(facts_of, scenario):
 
 
 def test_a_leader_killed_that_comes_back_is_no_loss(facts_of, actions_of):
-    """Broker 1 led orders-1, stored a HW below that it had told, and comes back: the records are there."""
+    """Broker 1 led orders-1, stored a HW below one it had reported, and comes back: the records are there."""
     facts = facts_of("leader_crash")
     killed, *_ = (a["ts_ms"] for a in actions_of("leader_crash") if a["action"] == "SIGKILL")
     back = [row for row in verdicts(facts) if (row["topic"], row["partition"]) == ("orders", 1)]

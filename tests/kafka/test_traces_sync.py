@@ -16,7 +16,7 @@ def out_of_sync(facts):
 
 
 def row_of(facts, witness):
-    """The row that says what the replica of a printed shrink was at that moment."""
+    """The row with the state of the replica of a printed shrink at that moment."""
     place = [witness[name] for name in ("topic", "partition", "replica_id")]
     rows = [r for r in facts.replica_sync.to_pylist() if [r["topic"], r["partition"], r["replica_id"]] == place]
     return [row for row in sorted(rows, key=lambda row: row["ts"]) if row["ts"] <= witness["ts"]][-1]

@@ -1,4 +1,4 @@
-"""A broker that reports a wrong HW is found out wherever anything else tells the HW; the computed HW does not move."""
+"""A broker that reports a wrong HW is found out wherever other rows have the HW; the computed HW does not move."""
 
 import random
 from collections import Counter
@@ -54,7 +54,7 @@ def told_reports(events):
 
 
 def agreement_of(facts):
-    """What was said of each report; within a term no HW comes twice."""
+    """The agreement of each report; within a term no HW comes twice."""
     rows = [row for row in facts.partition_hw.to_pylist() if row["reported_hw"] is not None]
     said = {(r["topic"], r["partition"], r["leader_epoch"], r["reported_hw"]): r["agreement"] for r in rows}
     assert len(said) == len(rows)
@@ -152,7 +152,8 @@ def near(rows, wrongs):
 
 
 def test_a_report_that_is_the_only_witness_cannot_be_checked(events_of, facts_of):
-    """The last word of a leader that is alone in the ISR and told no append: believed, and said to be alone."""
+    """The last report of a leader that is alone in the ISR and has no append row: accepted, and marked as the only
+    witness."""
     events, facts = events_of("unclean_election"), facts_of("unclean_election")
     said = agreement_of(facts)
     first_term = [report for report in told_reports(events) if report.term == ("clicks", 0, 0)]
@@ -169,7 +170,7 @@ def utc(us):
 
 @pytest.mark.parametrize("scenario", ["leader_crash", "slow_follower"])
 def test_lean_takes_a_report_back_that_a_later_line_contradicts(events_of_cut, facts_of_cut, scenario):
-    """What disagrees beside it was told before that line and is final; nothing is called lost or moved back."""
+    """What disagrees beside it came before that line and is final; nothing is called lost or moved back."""
     events, facts = events_of_cut(scenario, "lean"), facts_of_cut(scenario, "lean")
     reports = random.Random(SEED).sample(told_reports(events), SAMPLE)
     for going in rounds([Wrong(report, report.hw + 100) for report in reports]):

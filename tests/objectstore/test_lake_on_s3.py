@@ -31,7 +31,7 @@ from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import ROLE, create_tables
 from schemas import replication_events
 from tests.streaming.test_sink import HW, begun, written
-from tests.unit.ingest.comparing import numbers_without_holes, told
+from tests.unit.ingest.comparing import numbers_without_holes, reported
 
 LOGS = traces.path("unclean_election") / "broker-1"
 
@@ -95,7 +95,7 @@ def test_logs_reach_the_lake_once_and_go_on_where_they_stopped(tmp_path, lake, s
     events = read_events(lake, storage_options=storage_options)
     assert numbers_without_holes(events)
     assert {row["source_epoch"] for row in events.select(["source_epoch"]).to_pylist()} == {0}
-    assert len(told(events)) == len(told(read_logs([folder], "c")))
+    assert len(reported(events)) == len(reported(read_logs([folder], "c")))
 
 
 def test_an_ingest_that_loses_its_lease_stops_before_it_writes(tmp_path, lake, storage_options, monkeypatch):

@@ -1,4 +1,4 @@
-"""Bytes of one log file, plain or gzip, from any position, with what is wrong with it."""
+"""Bytes of one log file, plain or gzip, from any position, and damage found while reading."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _BLOCK = 1 << 18
 
 
 class Stopped(Exception):
-    """The reader was told to stop in the middle of a compressed file."""
+    """The reader was stopped in the middle of a compressed file."""
 
 
-class Bytes:
-    """The (decompressed) bytes of a file from `position` on; reads never raise, `damage` says what went wrong.
+class LogBytes:
+    """The (decompressed) bytes of a file from `position` on; reads never raise, `damage` is what went wrong.
 
-    A plain file may grow: after an empty read a later one can bring more. A compressed one may take long without
-    giving anything: there `stop` is asked, and where it says yes Stopped is raised.
+    A plain file may grow: after an empty read a later one can return more. Decompression may run long before it returns
+    anything: it asks `stop`, and raises Stopped where that returns True.
     """
 
     def __init__(self, path: Path, position: int = 0, stop: Callable[[], bool] = lambda: False) -> None:
@@ -45,7 +45,7 @@ class Bytes:
             os.close(self._descriptor)
 
     def read(self, limit: int) -> bytes:
-        """Up to `limit` bytes; empty at the end of what there is."""
+        """Up to `limit` bytes; empty at the current end."""
         if self._descriptor < 0:
             return b""
         try:
@@ -55,13 +55,13 @@ class Bytes:
             return b""
 
     def head(self, length: int) -> bytes:
-        """The first `length` bytes as they are now; the position stays."""
+        """The first `length` bytes as they are now; the position does not change."""
         if self.compressed or self._descriptor < 0:
-            return Bytes(self.path).read(length)
+            return LogBytes(self.path).read(length)
         return os.pread(self._descriptor, length, 0)
 
     def stat(self) -> os.stat_result | None:
-        """What the system says of the open file, which may have another name by now."""
+        """Status of the open file, which may have been renamed."""
         return os.fstat(self._descriptor) if self._descriptor >= 0 else None
 
     def _skip_to(self, position: int) -> None:
@@ -92,7 +92,7 @@ class Bytes:
                 self.damage = f"{self._name}: truncated gzip, what could be read before its end counts"
             return None
         self._inside, self._pending = True, self._inflate.unconsumed_tail
-        if self._inflate.eof:  # a gzip file may hold several members
+        if self._inflate.eof:  # a gzip file may have several members
             self._pending, self._inflate = self._inflate.unused_data, zlib.decompressobj(31)
             self._inside = bool(self._pending)
         return part

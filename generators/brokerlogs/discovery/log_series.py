@@ -1,4 +1,4 @@
-"""Which files belong to one telemetry writer: a live log, its rotated predecessors, their order in time."""
+"""Which files belong to one telemetry writer: a live log, the files it was rotated to, their order in time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from generators.brokerlogs.discovery.log_file import Bytes
-from generators.brokerlogs.discovery.walk import Walk, once
+from generators.brokerlogs.discovery.log_file import LogBytes
+from generators.brokerlogs.discovery.walk import PathWalk, without_duplicates
 from pipelines.printable import file_name
 
 SNIFF = 1 << 16
@@ -28,33 +28,37 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class Series:
-    """The files of one writer in one folder: `live` and what it was rotated to, but for the names in `without`."""
+    """The files of one writer in one folder: `live` and the files it was rotated to.
+
+    `named`: only these names, None for all. `numbered`: numbers stand before the suffix. `excluded`: names that are
+    other names of files read elsewhere.
+    """
 
     folder: Path
     live: str
-    given: frozenset[str] | None = None
+    named: frozenset[str] | None = None
     numbered: bool = False
-    without: frozenset[str] = frozenset()
+    excluded: frozenset[str] = frozenset()
 
     def files(self) -> list[Path]:
-        """The files there are now, oldest first; the live one is last whatever it says."""
+        """The files there are now, oldest first; the live one is last whatever its times are."""
         names = self._names()
         plain = {name for name in names if not name.endswith(".gz")}
         kept = [self.folder / name for name in names if name.removesuffix(".gz") not in plain or name in plain]
-        kept = once(sorted(kept, key=lambda path: path.name != self.live))
-        return sorted(kept, key=lambda path: (path.name == self.live, *_age(path)))
+        kept = without_duplicates(sorted(kept, key=lambda path: path.name != self.live))
+        return sorted(kept, key=lambda path: (path.name == self.live, *_first_time(path)))
 
-    def first(self) -> Path | None:
-        """The oldest file to read when nothing has been read before."""
-        return next((path for path in self.files() if self.given is None or path.name in self.given), None)
+    def oldest(self) -> Path | None:
+        """The oldest file to read where nothing has been read before."""
+        return next((path for path in self.files() if self.named is None or path.name in self.named), None)
 
     def _names(self) -> list[str]:
         try:
-            there = [entry.name for entry in self.folder.iterdir() if entry.name not in self.without]
+            there = [entry.name for entry in self.folder.iterdir() if entry.name not in self.excluded]
         except OSError:
             return []
-        if self.given is not None and self.live not in self.given:
-            return [name for name in there if name in self.given]
+        if self.named is not None and self.live not in self.named:
+            return [name for name in there if name in self.named]
         return [name for name in there if live_name(name, self.numbered) == self.live]
 
 
@@ -70,10 +74,10 @@ class Source:
 
 @dataclass
 class Discovery:
-    """What a list of paths came to: sources in a fixed order, and a word on each path left aside."""
+    """The sources found below a list of paths, in a fixed order, and a message on each path that is skipped."""
 
     sources: list[Source] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
 
 def live_name(name: str, numbered: bool = True) -> str | None:
@@ -89,13 +93,13 @@ def live_name(name: str, numbered: bool = True) -> str | None:
 
 
 def discover(paths: Iterable[str | Path]) -> Discovery:
-    """Group files and folders into sources; nothing is read but the first bytes of each file."""
-    walk, found = Walk(paths), Discovery()
+    """Group files and folders into sources; only the first bytes of each file are read."""
+    walk, found = PathWalk(paths), Discovery()
     entries: list[tuple[Series, int | None, Path | None]] = []
     for folder, members in walk.folders.items():
-        aside = walk.aside.get(folder, {})
-        entries.extend(_sources_of(folder, sorted(members), folder not in walk.partly, aside, found.words))
-    found.words[:0] = walk.words
+        duplicates = walk.duplicates.get(folder, {})
+        entries.extend(_sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages))
+    found.messages[:0] = walk.messages
     ids = _unique_ids([series for series, _, _ in entries])
     for (series, broker, settings), source_id in zip(entries, ids, strict=True):
         found.sources.append(Source(source_id, series, broker, settings))
@@ -104,23 +108,25 @@ def discover(paths: Iterable[str | Path]) -> Discovery:
 
 
 def _sources_of(
-    folder: Path, members: list[str], whole: bool, aside: dict[str, Path], words: list[str]
+    folder: Path, members: list[str], whole: bool, duplicates: dict[str, Path], messages: list[str]
 ) -> list[tuple[Series, int | None, Path | None]]:
     settings = folder / "server.properties"
     node = _node_id(settings)
     groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for name in members:
-        if reason := _left_aside(name):
-            words.append(f"{folder / name}: {reason}")
+        if reason := _reason_to_skip(name):
+            messages.append(f"{folder / name}: {reason}")
         elif (key := _group(folder, name, members)) is not None:
             groups[key].append(name)
         elif not whole and name != settings.name:
             groups[name, False].append(name)
     result = []
     for (live, numbered), files in sorted(groups.items()):
-        # a link to the file being written, among the files that it has led to, is looked at anew whenever they are
-        without = frozenset(name for name, twin in aside.items() if twin.parent != folder or twin.name not in files)
-        series = Series(folder, live, None if whole else frozenset(files), numbered, without)
+        # a link to the live file whose target is in this series is resolved anew at every listing
+        excluded = frozenset(
+            name for name, original in duplicates.items() if original.parent != folder or original.name not in files
+        )
+        series = Series(folder, live, None if whole else frozenset(files), numbered, excluded)
         broker = -1 if _is_dump(folder / files[0]) else node
         result.append((series, broker, settings if node is not None and broker != -1 else None))
     return result
@@ -139,18 +145,18 @@ def _group(folder: Path, name: str, members: list[str]) -> tuple[str, bool] | No
     return live, False
 
 
-def _left_aside(name: str) -> str | None:
+def _reason_to_skip(name: str) -> str | None:
     if name.startswith("kafka-request"):
-        return "request log, recognised and left aside: it repeats what kafka.cluster.Partition tells"
+        return "request log, left out: kafka.cluster.Partition prints the same"
     if re.match(r"^\d{20}\.log", name):
-        return "a log segment, not a log of events: left aside (print the metadata log with kafka-dump-log)"
+        return "a log segment, not a log of events: left out (print the metadata log with kafka-dump-log)"
     if "gc.log" in name or name.startswith(("log-cleaner", "kafka-authorizer")):
-        return "tells nothing of replication, left aside"
+        return "has no lines on replication, left out"
     return None
 
 
 def _unique_ids(series: list[Series]) -> list[str]:
-    """`folder/live` per series, with as many parent folders as it takes to tell them apart; a dump goes by its name."""
+    """`folder/live` per series, with as many parent folders as make it unique; a dump has its file name."""
     ids = [file_name(one.live if _is_dump_name(one.live) else f"{one.folder.name}/{one.live}") for one in series]
     depth, deepest = 1, max((len(one.folder.parts) for one in series), default=0)
     while len(set(ids)) < len(ids) and depth < deepest:
@@ -167,7 +173,7 @@ def _is_dump_name(name: str) -> bool:
 
 
 def _is_dump(path: Path) -> bool:
-    head = Bytes(path).read(SNIFF)
+    head = LogBytes(path).read(SNIFF)
     return _is_dump_name(path.name) or b"\n| offset: " in head or head.startswith(b"Dumping ")
 
 
@@ -181,24 +187,24 @@ def _node_id(settings: Path) -> int | None:
 
 
 def sniff_broker(path: Path) -> int | None:
-    """The broker that a log speaks for, from its first lines; None where they do not say."""
-    found = _BROKER.search(Bytes(path).read(SNIFF))
+    """The broker whose log this is, from its first bytes; None where they do not name it."""
+    found = _BROKER.search(LogBytes(path).read(SNIFF))
     return int(next(group for group in found.groups() if group)) if found else None
 
 
-def written(path: Path) -> int:
-    """When the file was last written (ns), 0 once it is gone."""
+def last_written(path: Path) -> int:
+    """When the file was last written (ns), 0 where it is gone."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
 
 
-def _age(path: Path) -> tuple[float, str]:
+def _first_time(path: Path) -> tuple[float, str]:
     """First time in the file (ms, zone unknown), else the time it was last written."""
-    found = _TIME.search(Bytes(path).read(SNIFF))
+    found = _TIME.search(LogBytes(path).read(SNIFF))
     if found is None:
-        return written(path) / 1e6, path.name
+        return last_written(path) / 1e6, path.name
     millis, day, time, fraction, created = found.groups()
     if day:
         moment = datetime.fromisoformat(f"{day.decode()}T{time.decode()}").replace(tzinfo=UTC)

@@ -11,31 +11,32 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-class Walk:
-    """By folder the names of its files, or of those that were named, with a word on each path left out.
+class PathWalk:
+    """By folder the names of its files, or of those given by path, with a message on each path left out.
 
-    Folders and files that no link leads to count first, so that a link changes nothing of what is read without it.
+    Folders and files that are not reached through links count first, so that a link never changes how other paths are
+    read.
     """
 
     def __init__(self, paths: Iterable[str | Path]) -> None:
         self.folders: dict[Path, list[str]] = {}
         self.partly: set[Path] = set()
-        """Folders of which only some files were named."""
-        self.aside: dict[Path, dict[str, Path]] = {}
-        """By folder the names of files that are read by another name, and that name."""
-        self.words: list[str] = []
+        """Folders of which only some files were given by path."""
+        self.duplicates: dict[Path, dict[str, Path]] = {}
+        """By folder the names of files that are read under another path, with that path."""
+        self.messages: list[str] = []
         self._seen: dict[Identity, Path] = {}
         self._named: dict[Path, set[str]] = {}
-        self._enter([Path(path).absolute() for path in paths])
+        self._walk([Path(path).absolute() for path in paths])
         for folder, names in self._named.items():
             if folder not in self.folders:
                 self.partly.add(folder)
                 self.folders[folder] = sorted(names)
-        self._leave_out_twins()
+        self._drop_duplicates()
 
-    def _enter(self, given: list[Path]) -> None:
-        """All folders below, those behind links last."""
-        waiting, links = [*reversed(given)], list[Path]()
+    def _walk(self, named: list[Path]) -> None:
+        """Enter all folders below, those behind links last."""
+        waiting, links = [*reversed(named)], list[Path]()
         while waiting or links:
             path, linked = (waiting.pop(), False) if waiting else (links.pop(0), True)
             if os.path.realpath(path) != str(path) and not linked and os.path.isdir(path):
@@ -45,41 +46,41 @@ class Walk:
             elif os.path.isfile(path):
                 self._named.setdefault(path.parent, set()).add(path.name)
             else:
-                self.words.append(f"{path}: {_why_no_file(path)}, left out")
+                self.messages.append(f"{path}: {_why_no_file(path)}, left out")
 
     def _folder(self, path: Path) -> list[Path]:
-        """Take up a folder; the folders in it."""
+        """Add a folder; returns the folders in it."""
         try:
-            twin = self._seen.setdefault(_identity(path), path)
-            entries = sorted(path.iterdir()) if twin == path and path not in self.folders else []
+            original = self._seen.setdefault(_identity(path), path)
+            entries = sorted(path.iterdir()) if original == path and path not in self.folders else []
         except OSError as error:
-            self.words.append(f"{path}: cannot be read ({error.strerror}), left out")
+            self.messages.append(f"{path}: cannot be read ({error.strerror}), left out")
             return []
-        if twin != path:
-            self.words.append(f"{path}: the same folder as {twin}, read once")
+        if original != path:
+            self.messages.append(f"{path}: the same folder as {original}, read once")
         elif path not in self.folders:
             self.folders[path] = [entry.name for entry in entries if os.path.isfile(entry)]
             nothing = [entry for entry in entries if not (os.path.isfile(entry) or os.path.isdir(entry))]
-            self.words.extend(f"{entry}: {_why_no_file(entry)}, left out" for entry in nothing)
+            self.messages.extend(f"{entry}: {_why_no_file(entry)}, left out" for entry in nothing)
         return [entry for entry in entries if os.path.isdir(entry)]
 
-    def _leave_out_twins(self) -> None:
-        """Of the names of one file keep one."""
+    def _drop_duplicates(self) -> None:
+        """Of several names of one file keep one."""
         paths = [folder / name for folder, names in self.folders.items() for name in names]
         kept: dict[Identity, Path] = {}
         for path in sorted(paths, key=os.path.islink):
             try:
-                twin = kept.setdefault(_identity(path), path)
+                original = kept.setdefault(_identity(path), path)
             except OSError:
-                continue  # it is gone by now; its reader says so
-            if twin != path:
-                self.words.append(f"{path}: the same file as {twin}, read once")
+                continue  # it is gone by now; its reader reports that
+            if original != path:
+                self.messages.append(f"{path}: the same file as {original}, read once")
                 self.folders[path.parent].remove(path.name)
-                self.aside.setdefault(path.parent, {})[path.name] = twin
+                self.duplicates.setdefault(path.parent, {})[path.name] = original
 
 
-def once(paths: Iterable[Path]) -> list[Path]:
-    """These paths but for those that lead to the file of one before them."""
+def without_duplicates(paths: Iterable[Path]) -> list[Path]:
+    """These paths without those that lead to the same file as one before them."""
     kept: dict[Identity | Path, Path] = {}
     for path in paths:
         try:

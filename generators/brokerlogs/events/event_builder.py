@@ -1,4 +1,4 @@
-"""Where the rows of one call are collected, with the lists and words that they point into."""
+"""The rows of one call of the parser, with the lists and texts that they refer to."""
 
 from __future__ import annotations
 
@@ -8,40 +8,42 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.events.clock_offsets import Clock
+from generators.brokerlogs.events.clock_offsets import ClockOffsets
 from generators.brokerlogs.events.event_rows import BLANK, LOST, ROW, TYPES, UNKNOWN, UNREADABLE, table
-from generators.brokerlogs.events.source_state import Known
+from generators.brokerlogs.events.source_state import PartitionStates
 
-_AT = {name: k for k, name in enumerate(ROW.names or ())}
-_TYPE = {name: k for k, name in enumerate(TYPES)}
+_COLUMN = {name: k for k, name in enumerate(ROW.names or ())}
+_TYPE_CODE = {name: k for k, name in enumerate(TYPES)}
 _LISTS = ("isr", "replicas")
 
 
-class Telling:
-    """Rows so far; `tell` appends one, the kernels append in place through `rows` and `count`."""
+class EventBuilder:
+    """Rows so far: `append` adds one, the kernels write into `rows` and set `count`."""
 
-    def __init__(self, capacity: int, known: Known, topic_ids: list[str]) -> None:
+    def __init__(self, capacity: int, partitions: PartitionStates, topic_ids: list[str]) -> None:
         self.rows = np.empty(capacity, ROW)
         self.count = 0
-        self.known = known
+        self.partitions = partitions
         self.topic_ids = topic_ids
-        self.places: list[tuple[str | None, int]] = []
         self.lists: list[Sequence[int]] = []
-        self.words: list[str] = []
+        self.details: list[str] = []
 
-    def room(self, count: int) -> None:
-        """Make room for as many more rows."""
+    def reserve(self, count: int) -> None:
+        """Make room for `count` more rows."""
         if self.count + count > len(self.rows):
             self.rows = np.concatenate([self.rows, np.empty(len(self.rows) + count, ROW)])
 
-    def tell(self, type: str, ts: int, broker_id: int, level: int, **fields: Any) -> None:
-        """Append one row; fields by their column names, `place` for topic and partition."""
-        self.room(1)
+    def append(self, type: str, ts: int, broker_id: int, level: int, **fields: Any) -> None:
+        """Append one row; `ts` in ms. `fields` are named like columns of ROW, `place` stands for topic and
+        partition."""
+        self.reserve(1)
         row = list(BLANK)
-        row[_AT["ts"]], row[_AT["type"]], row[_AT["broker_id"]], row[_AT["level"]] = ts, _TYPE[type], broker_id, level
+        fixed = {"ts": ts, "type": _TYPE_CODE[type], "broker_id": broker_id, "level": level}
+        for name, value in fixed.items():
+            row[_COLUMN[name]] = value
         for name, value in fields.items():
             if value is not None:
-                row[_AT[name]] = self._index(name, value)
+                row[_COLUMN[name]] = self._index(name, value)
         self.rows[self.count] = tuple(row)
         self.count += 1
 
@@ -50,35 +52,35 @@ class Telling:
             self.lists.append(value)
             return len(self.lists) - 1
         if name == "detail":
-            self.words.append(value)
-            return len(self.words) - 1
+            self.details.append(value)
+            return len(self.details) - 1
         if name == "topic_id":
-            return self.topic(value)
+            return self.topic_number(value)
         return value
 
-    def topic(self, topic_id: str) -> int:
-        """The number of a topic id."""
+    def topic_number(self, topic_id: str) -> int:
+        """The number of a topic id, a new one where it was not known."""
         if topic_id not in self.topic_ids:
             self.topic_ids.append(topic_id)
         return self.topic_ids.index(topic_id)
 
-    def correct(self, clock: Clock) -> int:
-        """Take from the times of the rows what their brokers' clocks are ahead by; the greatest time then."""
+    def subtract_clock_offsets(self, clock_offsets: ClockOffsets) -> int:
+        """Subtract the clock offsets from the times of the rows; returns the greatest time (ms) then."""
         rows = self.rows[: self.count]
-        rows["ts"] -= clock.ahead(rows["broker_id"])
+        rows["ts"] -= clock_offsets.ahead_ms(rows["broker_id"])
         return int(rows["ts"].max(initial=0))
 
     def table(self, cluster: str, source_id: str) -> pa.Table:
         """All rows in the schema EVENTS."""
         rows = self.rows[: self.count]
         lost = (rows["type"] == LOST) & (rows["detail"] < 0)
-        rows["detail"][lost] = len(self.words) + np.arange(np.count_nonzero(lost))
-        self.words.extend(_lost(int(count)) for count in rows["broker_epoch"][lost])
+        rows["detail"][lost] = len(self.details) + np.arange(np.count_nonzero(lost))
+        self.details.extend(_lost_detail(int(count)) for count in rows["broker_epoch"][lost])
         rows["broker_epoch"][lost] = UNKNOWN
-        return table(rows, cluster, source_id, self.known.places, self.topic_ids, self.lists, self.words)
+        return table(rows, cluster, source_id, self.partitions.places, self.topic_ids, self.lists, self.details)
 
 
-def _lost(count: int) -> str:
+def _lost_detail(count: int) -> str:
     if count == UNREADABLE:
         return "at least 1 line: what stands there cannot be read"
     return f"{count} line{'s' if count > 1 else ''}: numbers (%sn) that never came"

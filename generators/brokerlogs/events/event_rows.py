@@ -1,4 +1,4 @@
-"""Events as fixed-width rows while they are being told, and the Arrow table they become."""
+"""Events as fixed-width rows, and the Arrow table made from them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from schemas import replication_events
 
-GIVEN = ("source_epoch", "source_seq", "seq", "repeats")
-"""Numbers that the ingest gives, of rows and of repeats."""
+NUMBERED_LATER = ("source_epoch", "source_seq", "seq", "repeats")
+"""Columns that the ingest fills in after parsing: numbers of rows, and how many rows were coalesced."""
 NOT_LOGGED = ("ts_error_ms",)
-EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in (*GIVEN, *NOT_LOGGED)])
-"""The columns of the bronze schema that log lines tell."""
+EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in (*NUMBERED_LATER, *NOT_LOGGED)])
+"""The columns of the bronze schema that are read from log lines."""
 
 UNKNOWN = -(1 << 31)
 """Null of every 32-bit and 64-bit field of a row; -1 has a meaning of its own in Kafka."""
 
 UNREADABLE = -1
-"""In place of a number of lost lines: a broken one, in a log that numbers none."""
+"""In place of a number of lost lines: an unreadable line in a log without line numbers."""
 
 TYPES = (
     "leader",
@@ -62,7 +62,7 @@ ROW = np.dtype(
     + [(name, "i4") for name in _INDEX],
     align=True,
 )
-"""One event; the fields of `_INDEX` point into the lists that go with the rows, -1 for none."""
+"""One event, `ts` in ms; the fields of `_INDEX` are indices into the lists that go with the rows, -1 for none."""
 
 
 BLANK = tuple(UNKNOWN if name in (*_INT32, *_INT64) else -1 for name in ROW.fields or ())
@@ -76,16 +76,16 @@ def table(
     places: Sequence[tuple[str | None, int]],
     topic_ids: Sequence[str],
     lists: Sequence[Sequence[int]],
-    words: Sequence[str],
+    details: Sequence[str],
 ) -> pa.Table:
-    """Rows to the schema EVENTS; `places`, `topic_ids`, `lists` and `words` are what the indices point into."""
-    n = len(rows)
+    """Rows in the schema EVENTS; `places`, `topic_ids`, `lists` and `details` are what the indices refer to."""
+    count = len(rows)
     topics = pa.array([topic for topic, _ in places], pa.string())
     partitions = pa.array([partition for _, partition in places], pa.int32())
     place = _index(rows["place"])
     columns: dict[str, pa.Array] = {
-        "cluster": pa.repeat(pa.scalar(cluster), n),
-        "source_id": pa.repeat(pa.scalar(source_id), n),
+        "cluster": pa.repeat(pa.scalar(cluster), count),
+        "source_id": pa.repeat(pa.scalar(source_id), count),
         "ts": pa.array(rows["ts"] * 1000, pa.timestamp("us", tz="UTC")),
         "event_type": pa.array(TYPES).take(pa.array(rows["type"].astype("i4"))),
         "topic": topics.take(place),
@@ -94,7 +94,7 @@ def table(
         "isr": _lists(lists).take(_index(rows["isr"])),
         "replicas": _lists(lists).take(_index(rows["replicas"])),
         "level": pa.array(rows["level"].astype("i4")),
-        "detail": pa.array(words, pa.string()).take(_index(rows["detail"])),
+        "detail": pa.array(details, pa.string()).take(_index(rows["detail"])),
     }
     for name in _BOOLS:
         columns[name] = pa.array(rows[name] == 1, pa.bool_(), mask=rows[name] < 0)

@@ -1,4 +1,4 @@
-"""Bytes of what a parser keeps between two calls, and those of the version before."""
+"""Snapshots of a parser's state as bytes, with a reader of the version before."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 VERSION = 2
-Packed = Mapping[str, Any]
-"""An array as JSON can hold it: `type` as numpy describes it, `bytes` as text."""
+PackedArray = Mapping[str, Any]
+"""An array as a JSON value: `type` as numpy describes it, `bytes` in base85."""
 
-_FIRST_STATE = np.dtype(
+_STATE_1 = np.dtype(
     [("level", "i1"), ("full", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")], align=True
 )
-_FIRST_SOURCE = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=True)
-_FIRST_PLACE = np.dtype(
+_SOURCE_1 = np.dtype([("recorded", "i8"), ("lean", "i1"), ("broker", "i4")], align=True)
+_PARTITION_1 = np.dtype(
     [
         ("wanted", "i1"),
         ("again", "i1"),
@@ -32,77 +32,79 @@ _FIRST_PLACE = np.dtype(
     ],
     align=True,
 )
-_FIRST_TOLD = np.dtype([("replica", "i4"), ("leo", "i8"), ("ts", "i8")], align=True)
+_LEO_1 = np.dtype([("replica", "i4"), ("leo", "i8"), ("ts", "i8")], align=True)
 
 
-def pack(values: np.ndarray) -> Packed:
-    """A one-dimensional array."""
+def pack(values: np.ndarray) -> PackedArray:
+    """A one-dimensional array as a JSON value."""
     kept = np.ascontiguousarray(values)
-    return {"type": _described(kept.dtype), "bytes": b85encode(kept.tobytes()).decode()}
+    return {"type": _describe(kept.dtype), "bytes": b85encode(kept.tobytes()).decode()}
 
 
-def _described(dtype: np.dtype) -> Any:
-    """What `_dtype` reads: names, formats and offsets, so that no byte between fields is taken for one."""
+def _describe(dtype: np.dtype) -> Any:
+    """A dtype as names, formats and offsets, without the padding between fields; `_dtype` reads it."""
     if dtype.fields is None:
         return dtype.str
     fields = [(name, of.str, offset) for name, (of, offset, *_) in dtype.fields.items()]
     return {"fields": fields, "size": dtype.itemsize}
 
 
-def _dtype(described: Any) -> np.dtype:
-    if isinstance(described, str):
-        return np.dtype(described)
-    names, formats, offsets = zip(*described["fields"], strict=True)
+def _dtype(description: Any) -> np.dtype:
+    if isinstance(description, str):
+        return np.dtype(description)
+    names, formats, offsets = zip(*description["fields"], strict=True)
     return np.dtype(
-        {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": described["size"]}
+        {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": description["size"]}
     )
 
 
-def unpack(packed: Packed, dtype: np.dtype) -> np.ndarray:
-    """The array that was packed, as `dtype` is now: fields that were not there yet are 0."""
-    held = np.frombuffer(b85decode(packed["bytes"]), _dtype(packed["type"]))
+def unpack(packed: PackedArray, dtype: np.dtype) -> np.ndarray:
+    """The packed array in the current `dtype`; fields that it did not have are 0."""
+    stored = np.frombuffer(b85decode(packed["bytes"]), _dtype(packed["type"]))
     if dtype.names is None:
-        return held.astype(dtype)
-    values = np.zeros(len(held), dtype)
-    for name in set(dtype.names) & set(held.dtype.names or ()):
-        values[name] = held[name]
+        return stored.astype(dtype)
+    values = np.zeros(len(stored), dtype)
+    for name in set(dtype.names) & set(stored.dtype.names or ()):
+        values[name] = stored[name]
     return values
 
 
-def dump(held: Mapping[str, Any]) -> bytes:
-    """The snapshot of what a parser keeps."""
-    return zlib.compress(json.dumps({"version": VERSION, **held}).encode(), 1)
+def dump(stored: Mapping[str, Any]) -> bytes:
+    """The state of a parser as bytes."""
+    return zlib.compress(json.dumps({"version": VERSION, **stored}).encode(), 1)
 
 
 def load(blob: bytes) -> dict[str, Any]:
-    """What a snapshot holds, one of the version before brought up to date. Raises ValueError for others."""
-    held: dict[str, Any] = json.loads(zlib.decompress(blob))
-    if held["version"] == 1:
-        held = _second(held)
-    if held["version"] != VERSION:
-        raise ValueError(f"snapshot of a log parser has version {held['version']}, this program reads 1 and {VERSION}")
-    report = held["report"]
-    held["report"] = report | {name: Counter(report[name]) for name in ("ignored", "shapes")}
-    return held
+    """The state in a snapshot, converted from version 1 where it has that. Raises ValueError for other versions."""
+    stored: dict[str, Any] = json.loads(zlib.decompress(blob))
+    if stored["version"] == 1:
+        stored = _upgrade_from_1(stored)
+    if stored["version"] != VERSION:
+        raise ValueError(
+            f"snapshot of a log parser has version {stored['version']}, this program reads 1 and {VERSION}"
+        )
+    report = stored["report"]
+    stored["report"] = report | {name: Counter(report[name]) for name in ("ignored", "shapes")}
+    return stored
 
 
-def _second(held: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 had bytes of its own types, and the rare lines' state beside the rest."""
+def _upgrade_from_1(stored: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 stored arrays without their types, and the state of the rare lines among the rest."""
 
-    def packed(text: str, dtype: np.dtype) -> Packed:
-        return {"type": _described(dtype), "bytes": text}
+    def packed(text: str, dtype: np.dtype) -> PackedArray:
+        return {"type": _describe(dtype), "bytes": text}
 
-    known = held["known"] | {
-        "state": packed(held["known"]["state"], _FIRST_PLACE),
-        "full": packed(held["known"]["full"], np.dtype("u1")),
-        "told": packed(held["known"]["told"], _FIRST_TOLD),
+    known = stored["known"] | {
+        "state": packed(stored["known"]["state"], _PARTITION_1),
+        "full": packed(stored["known"]["full"], np.dtype("u1")),
+        "told": packed(stored["known"]["told"], _LEO_1),
     }
-    rare = {name: held.pop(name) for name in ("names", "proposed", "partitions", "brokers", "changed")}
-    return held | {
+    rare = {name: stored.pop(name) for name in ("names", "proposed", "partitions", "brokers", "changed")}
+    return stored | {
         "version": 2,
         "known": known,
         "rare": rare,
-        "report": held["report"] | {"shapes": {}},
-        "decided": packed(held["decided"], _FIRST_STATE),
-        "source": packed(held["source"], _FIRST_SOURCE),
+        "report": stored["report"] | {"shapes": {}},
+        "decided": packed(stored["decided"], _STATE_1),
+        "source": packed(stored["source"], _SOURCE_1),
     }

@@ -1,4 +1,4 @@
-"""What the rare lines of a broker have told of its partitions: topic ids, epochs, open proposals."""
+"""What a broker's rare lines say of its partitions: topic ids, epochs, open ISR proposals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from generators.brokerlogs.events.event_builder import Telling
-from generators.brokerlogs.events.source_state import Known
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.events.source_state import PartitionStates
 
 _NUMBER = re.compile(r"\d+")
 _FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|'[^']*'|[^,()\s]*)")
@@ -16,78 +16,80 @@ _FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|'[^']*'|[^,()\s]*)")
 
 @dataclass
 class Line:
-    """One rare line: its time (ms), level, the broker and partition of its prefix, the message after that prefix."""
+    """A rare line: time (ms), level, broker and partition (place) of its prefix, and the message after that prefix."""
 
     ts: int
     level: int
     broker: int
     place: int
     message: str
-    decided: int = -1
-    """Of a fetcher's truncation: the line of the log layer that says whether it cut anything, -1 if there is none."""
+    log_layer_line: int = -1
+    """Of a fetcher's truncation: the line of UnifiedLog that says whether anything was cut, -1 if there is none."""
 
 
 @dataclass
-class StateLog:
-    """What one broker's rare lines have told so far."""
+class BrokerLogState:
+    """What is known from one broker's rare lines."""
 
-    known: Known
+    partitions: PartitionStates
     names: dict[str, str] = field(default_factory=dict)
     """Topic id to topic."""
     proposed: dict[int, list[int]] = field(default_factory=dict)
-    """Place to the ISR that was proposed and not answered yet."""
+    """ISR that was proposed and not answered yet, by place."""
 
     def wanted(self, place: int) -> bool:
-        """Whether events of this partition are asked for."""
-        return place >= 0 and bool(self.known.state["wanted"][place])
+        """Whether events of this partition are wanted (internal topics may not be)."""
+        return place >= 0 and bool(self.partitions.state["wanted"][place])
 
-    def term(self, place: int, telling: Telling) -> dict[str, Any]:
-        """What is known of the term of a partition, as fields of a row."""
-        state = self.known.state[place]
+    def term_fields(self, place: int, events: EventBuilder) -> dict[str, Any]:
+        """The current term of a partition, as fields of a row."""
+        state = self.partitions.state[place]
         return {
             "leader_epoch": state["leader_epoch"],
             "partition_epoch": state["partition_epoch"],
-            "topic_id": self.topic_id(place, telling),
+            "topic_id": self.topic_id(place, events),
             "place": place,
         }
 
-    def topic_id(self, place: int, telling: Telling) -> str | None:
-        """The topic id of a partition."""
-        k = int(self.known.state["topic_id"][place])
-        return telling.topic_ids[k] if k >= 0 else None
+    def topic_id(self, place: int, events: EventBuilder) -> str | None:
+        """The topic id of a partition, None while unknown."""
+        k = int(self.partitions.state["topic_id"][place])
+        return events.topic_ids[k] if k >= 0 else None
 
-    def epochs(self, place: int, telling: Telling, topic_id: str | None, leader: int | None, partition: int) -> None:
-        """Remember the epochs and topic id that a line told."""
-        state = self.known.state[place]
+    def record_epochs(
+        self, place: int, events: EventBuilder, topic_id: str | None, leader: int | None, partition: int
+    ) -> None:
+        """Set leader epoch (where not None), partition epoch and topic id (where not None) of a partition."""
+        state = self.partitions.state[place]
         if leader is not None:
             state["leader_epoch"] = leader
         state["partition_epoch"] = partition
         if topic_id:
-            self.name(place, topic_id, telling)
+            self.record_topic_id(place, topic_id, events)
 
-    def name(self, place: int, topic_id: str, telling: Telling) -> None:
-        """Remember the topic id of a partition."""
-        topic = self.known.places[place][0]
+    def record_topic_id(self, place: int, topic_id: str, events: EventBuilder) -> None:
+        """Set the topic id of a partition."""
+        topic = self.partitions.places[place][0]
         if topic:
             self.names[topic_id] = topic
-        self.known.state["topic_id"][place] = telling.topic(topic_id)
+        self.partitions.state["topic_id"][place] = events.topic_number(topic_id)
 
 
-def numbers(text: str) -> list[int]:
-    """The broker ids in a printed set."""
+def broker_ids(text: str) -> list[int]:
+    """The broker ids in a printed list or set."""
     return [int(n) for n in _NUMBER.findall(text)]
 
 
-def named(text: str) -> dict[str, str]:
-    """The fields that a printed record names, whatever their order: versions of Kafka differ in it."""
+def printed_fields(text: str) -> dict[str, str]:
+    """The fields of a printed record by name: their order differs between versions of Kafka."""
     return dict(_FIELD.findall(text))
 
 
-def recovering(state: str | None) -> bool | None:
-    """Whether a printed leader recovery state (a number up to Kafka 4.1, a name since) says RECOVERING."""
+def is_recovering(state: str | None) -> bool | None:
+    """Whether a printed leader recovery state (a number up to Kafka 4.1, a name since) is RECOVERING; None for None."""
     return None if state is None else state in ("RECOVERING", "1")
 
 
-Tell = Callable[[StateLog, Line, re.Match[str], Telling], None]
-Shape = tuple[re.Pattern[str], Tell]
-"""What a line looks like after its prefix, and what it tells."""
+Handler = Callable[[BrokerLogState, Line, re.Match[str], EventBuilder], None]
+MessagePattern = tuple[re.Pattern[str], Handler]
+"""The pattern of a message after its prefix, and the function that appends its rows."""

@@ -1,161 +1,165 @@
-"""Shapes of a controller's lines, and of a broker's own about its registration."""
+"""Messages of a controller, and of a broker about its own registration."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from generators.brokerlogs.events.event_builder import Telling
-from generators.brokerlogs.messages.broker_state import Line, named, numbers, recovering
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.messages.broker_state import Line, broker_ids, is_recovering, printed_fields
 from generators.brokerlogs.messages.controller_state import (
     BROKER,
     NO_CHANGE,
     TOPIC,
-    ControllerLog,
+    ControllerLogState,
     Registration,
     RegistrationChange,
 )
 
 
-def read(log: ControllerLog, line: Line, telling: Telling) -> bool:
-    """Tell the rows of one line; whether a shape fits it."""
-    for pattern, tell in _SHAPES.get(line.message.partition(" ")[0], ()):
+def read(controller: ControllerLogState, line: Line, events: EventBuilder) -> bool:
+    """Append the rows of one line; returns whether a pattern matched."""
+    for pattern, handle in _PATTERNS.get(line.message.partition(" ")[0], ()):
         match = pattern.match(line.message)
         if match:
-            tell(log, line, match, telling)
+            handle(controller, line, match, events)
             return True
     return False
 
 
-def _partition_change(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    new = dict(_CHANGE.findall(m[5]))
-    key = (m[4], int(m[3]))
-    log.topic(m[4], m[2])
-    log.changed = key
-    told = Registration(
-        _whole(new.get("leader")),
-        _whole(new.get("leaderEpoch")),
-        _whole(new.get("partitionEpoch")),
-        numbers(new["isr"]) if "isr" in new else None,
-        numbers(new["replicas"]) if "replicas" in new else None,
-        numbers(new["elr"]) if "elr" in new else None,
-        numbers(new["lastKnownElr"]) if "lastKnownElr" in new else None,
+def _partition_change(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    new = dict(_CHANGE.findall(match[5]))
+    key = (match[4], int(match[3]))
+    controller.record_topic(match[4], match[2])
+    controller.changed = key
+    update = Registration(
+        _optional_int(new.get("leader")),
+        _optional_int(new.get("leaderEpoch")),
+        _optional_int(new.get("partitionEpoch")),
+        broker_ids(new["isr"]) if "isr" in new else None,
+        broker_ids(new["replicas"]) if "replicas" in new else None,
+        broker_ids(new["elr"]) if "elr" in new else None,
+        broker_ids(new["lastKnownElr"]) if "lastKnownElr" in new else None,
     )
-    unclean = True if m[1] else recovering(new.get("leaderRecoveryState"))
-    log.change(line, key, told, unclean, telling)
+    unclean = True if match[1] else is_recovering(new.get("leaderRecoveryState"))
+    controller.change(line, key, update, unclean, events)
 
 
-def _whole(text: str | None) -> int | None:
+def _optional_int(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-def _list(text: str) -> list[int] | None:
-    return None if text == "null" else numbers(text)
+def _optional_ids(text: str) -> list[int] | None:
+    return None if text == "null" else broker_ids(text)
 
 
-def _replayed_change(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    """The same change as a record, without epochs: news only where no `partition change` line told it."""
-    said = named(m[1])
-    key = (said["topicId"], int(said["partitionId"]))
-    log.topic(said["topicId"], m[2])
-    if log.changed == key:
-        log.changed = None
+def _replayed_change(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """A change as a record, without epochs: skipped where a `partition change` line came before it."""
+    record = printed_fields(match[1])
+    key = (record["topicId"], int(record["partitionId"]))
+    controller.record_topic(record["topicId"], match[2])
+    if controller.changed == key:
+        controller.changed = None
         return
-    leader = int(said["leader"])
-    told = Registration(
+    leader = int(record["leader"])
+    update = Registration(
         leader=None if leader == NO_CHANGE else leader,
-        isr=_list(said["isr"]),
-        replicas=_list(said["replicas"]),
-        elr=_list(said.get("eligibleLeaderReplicas", "null")),
-        last_known_elr=_list(said.get("lastKnownElr", "null")),
+        isr=_optional_ids(record["isr"]),
+        replicas=_optional_ids(record["replicas"]),
+        elr=_optional_ids(record.get("eligibleLeaderReplicas", "null")),
+        last_known_elr=_optional_ids(record.get("lastKnownElr", "null")),
     )
-    recovery = said.get("leaderRecoveryState", "-1")
-    log.change(line, key, told, None if recovery == "-1" else recovering(recovery), telling)
+    recovery = record.get("leaderRecoveryState", "-1")
+    controller.change(line, key, update, None if recovery == "-1" else is_recovering(recovery), events)
 
 
-def _replayed_partition(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    said = named(m[4])
-    log.topic(m[3], m[1])
-    now = Registration(
-        int(said["leader"]),
-        int(said["leaderEpoch"]),
-        int(said["partitionEpoch"]),
-        numbers(said["isr"]),
-        numbers(said["replicas"]),
-        numbers(said.get("elr", "")),
-        numbers(said.get("lastKnownElr", "")),
+def _replayed_partition(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    record = printed_fields(match[4])
+    controller.record_topic(match[3], match[1])
+    registration = Registration(
+        int(record["leader"]),
+        int(record["leaderEpoch"]),
+        int(record["partitionEpoch"]),
+        broker_ids(record["isr"]),
+        broker_ids(record["replicas"]),
+        broker_ids(record.get("elr", "")),
+        broker_ids(record.get("lastKnownElr", "")),
     )
-    log.register(line, (m[3], int(m[2])), now, said.get("leaderRecoveryState") == "RECOVERING", telling)
+    controller.register(
+        line, (match[3], int(match[2])), registration, record.get("leaderRecoveryState") == "RECOVERING", events
+    )
 
 
-def _replayed_topic(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.topic(m[2], m[1])
+def _replayed_topic(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.record_topic(match[2], match[1])
 
 
-def _registered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "started", int(m[2]), telling)
+def _registered(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "started", int(match[2]), events)
     rack = re.search(r"\brack='([^']*)'", line.message)
-    log.rack(line, int(m[1]), rack[1] if rack else None, telling)
+    controller.rack(line, int(match[1]), rack[1] if rack else None, events)
 
 
-def _registers(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "started", int(m[2]), telling, itself=True)
+def _registers(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "started", int(match[2]), events, own_report=True)
 
 
-def _registration_changed(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    said = named(m[1])
+def _registration_changed(
+    controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder
+) -> None:
+    record = printed_fields(match[1])
     change = RegistrationChange(
-        int(said.get("fenced", 0)), int(said.get("inControlledShutdown", 0)), said.get("logDirs", "[]") != "[]"
+        int(record.get("fenced", 0)), int(record.get("inControlledShutdown", 0)), record.get("logDirs", "[]") != "[]"
     )
-    log.registration(line, int(said["brokerId"]), int(said["brokerEpoch"]), change, telling)
+    controller.registration_change(line, int(record["brokerId"]), int(record["brokerEpoch"]), change, events)
 
 
-def _directories(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "log_dir_offline", None, telling)
+def _directories(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "log_dir_offline", None, events)
 
 
-def _cleared(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.clear_elr(m[1] or "")
+def _cleared(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.clear_elr(match[1] or "")
 
 
-def _version(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.version(line, m[1], telling)
+def _version(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.version(line, match[1], events)
 
 
-def _fencing(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "fenced", _whole(m[2]), telling)
+def _fencing(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "fenced", _optional_int(match[2]), events)
 
 
-def _unfencing(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "unfenced", int(m[2]), telling)
+def _unfencing(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "unfenced", int(match[2]), events)
 
 
-def _stopping(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "controlled_shutdown", None, telling)
+def _stopping(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "controlled_shutdown", None, events)
 
 
-def _unfenced(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, line.broker, "unfenced", None, telling, itself=True)
+def _unfenced(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, line.broker, "unfenced", None, events, own_report=True)
 
 
-def _unregistered(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.broker(line, int(m[1]), "unregistered", int(m[2]), telling)
+def _unregistered(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "unregistered", int(match[2]), events)
 
 
-def _configured(log: ControllerLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    kind = {"TOPIC": TOPIC, "BROKER": BROKER}.get(m[1], 0)
-    log.setting(line, kind, m[2], m[3], m[4], telling)
+def _configured(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    kind = {"TOPIC": TOPIC, "BROKER": BROKER}.get(match[1], 0)
+    controller.config(line, kind, match[2], match[3], match[4], events)
 
 
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
-_Tell = Callable[[ControllerLog, Line, re.Match[str], Telling], None]
-_Shape = tuple[re.Pattern[str], _Tell]
-_CHANGED: tuple[_Shape, ...] = (
+_Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
+_MessagePattern = tuple[re.Pattern[str], _Handler]
+_CHANGE_PATTERNS: tuple[_MessagePattern, ...] = (
     (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
 )
-_SHAPES: dict[str, tuple[_Shape, ...]] = {
-    "UNCLEAN": _CHANGED,
-    "partition": _CHANGED,
+_PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
+    "UNCLEAN": _CHANGE_PATTERNS,
+    "partition": _CHANGE_PATTERNS,
     "Replayed": (
         (
             re.compile(
@@ -203,4 +207,4 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
         ),
     ),
 }
-"""By first word: the lines and what they tell."""
+"""Patterns by first word of the message."""

@@ -1,9 +1,9 @@
 """Elections, ISR changes, broker states and settings from a controller's log and from the printed metadata log.
 
-Both tell changes of a registered partition: the controller's `partition change` lines with their epochs, a
-PartitionChangeRecord without: there the partition epoch goes up by one with every record and the leader epoch with
-every one that names a leader (PartitionRegistration.merge). A controller that restarts tells old changes again at
-new log times; they are told again here, with the same epochs, for whoever reads them to count once.
+Both contain changes of registered partitions: a controller's `partition change` line with epochs, a
+PartitionChangeRecord without. There the partition epoch increases by one with every record, and the leader epoch with
+every record that names a leader (PartitionRegistration.merge). A controller that restarts prints old changes again with
+new log times; they become rows again with the same epochs, and the reconstruction counts them once.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
-from generators.brokerlogs.events.event_builder import Telling
-from generators.brokerlogs.messages.broker_state import Line, StateLog
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
 
 NO_CHANGE = -2
-"""What a PartitionChangeRecord says of its leader when that stays."""
+"""Leader in a PartitionChangeRecord that does not change it."""
 TOPIC, BROKER = 2, 4
 """ConfigResource types in a ConfigRecord."""
 
 
 METADATA_LOG = -1
-"""What stands for the broker in rows of the printed metadata log."""
+"""broker_id of rows of the printed metadata log."""
 
 
 class RegistrationChange(NamedTuple):
-    """Of a broker's registration: fenced 1 or -1, stopping 1, 0 for no change; the log directories that are left."""
+    """A BrokerRegistrationChangeRecord: `fenced` 1, -1 or 0 for no change, `stopping` 1 or 0, `directories` whether it
+    lists log directories."""
 
     fenced: int = 0
     stopping: int = 0
@@ -34,7 +35,7 @@ class RegistrationChange(NamedTuple):
 
 @dataclass
 class Registration:
-    """A partition as the controller has it; None where its log began too late to say."""
+    """A partition as the controller has registered it; None where its log began too late to know."""
 
     leader: int | None = None
     leader_epoch: int | None = None
@@ -46,101 +47,114 @@ class Registration:
 
 
 @dataclass
-class ControllerLog:
-    """What a controller's lines, or metadata records, have told so far."""
+class ControllerLogState:
+    """What is known from a controller's lines or from metadata records."""
 
-    states: StateLog
-    partitions: dict[tuple[str, int], Registration] = field(default_factory=dict)
+    broker_log: BrokerLogState
+    registrations: dict[tuple[str, int], Registration] = field(default_factory=dict)
     """By topic id and partition."""
     brokers: dict[int, int] = field(default_factory=dict)
     """Broker epochs."""
     changed: tuple[str, int] | None = None
-    """The partition whose `partition change` line came last, and whose record repeats it."""
+    """Partition of the last `partition change` line, whose record repeats it."""
     active: bool | None = None
-    """Whether the node is the active controller, as far as its lines tell."""
+    """Whether the node is the active controller; None where its lines do not say."""
     epoch: int | None = None
-    """Of the active controller as the node knows it."""
+    """Epoch of the active controller as the node knows it."""
 
     def forget_role(self) -> None:
-        """Lines are missing: the role is not known until it is told again."""
+        """Lines are missing: the role is unknown until a line shows it again."""
         self.active = self.epoch = None
 
-    def topic(self, topic_id: str, topic: str) -> None:
-        """Remember the name of a topic id."""
-        self.states.names[topic_id] = topic
+    def record_topic(self, topic_id: str, topic: str) -> None:
+        """Set the name of a topic id."""
+        self.broker_log.names[topic_id] = topic
 
-    def register(self, line: Line, key: tuple[str, int], now: Registration, recovering: bool, telling: Telling) -> None:
-        """A new partition, or one from a snapshot: the first is elected its leader, the other had one before."""
-        self.partitions[key] = now
-        elected = now.partition_epoch == 0
-        self._tell(
-            "election" if elected else "isr", line, key, now, recovering, telling, None if elected else "controller"
+    def register(
+        self, line: Line, key: tuple[str, int], registration: Registration, is_recovering: bool, events: EventBuilder
+    ) -> None:
+        """A PartitionRecord: an election of the first leader where the partition is new, else (from a snapshot) an
+        ISR."""
+        self.registrations[key] = registration
+        elected = registration.partition_epoch == 0
+        self._append(
+            "election" if elected else "isr",
+            line,
+            key,
+            registration,
+            is_recovering,
+            events,
+            None if elected else "controller",
         )
 
     def change(
-        self, line: Line, key: tuple[str, int], told: Registration, recovering: bool | None, telling: Telling
+        self, line: Line, key: tuple[str, int], update: Registration, is_recovering: bool | None, events: EventBuilder
     ) -> None:
-        """One change of a partition: an election where it names a leader, an ISR where it names one.
+        """A change of a partition: an election where it names a leader, an ISR where it names one.
 
-        Without a partition epoch the epochs follow from what is registered; of a partition not seen registered
-        nothing can be said then.
+        Without a partition epoch the epochs follow from the registration; of a partition that is not registered nothing
+        is known then.
         """
-        before = self.partitions.get(key, Registration())
-        if told.partition_epoch is None:
+        before = self.registrations.get(key, Registration())
+        if update.partition_epoch is None:
             if before.partition_epoch is None or before.leader_epoch is None:
                 return
-            told.partition_epoch = before.partition_epoch + 1
-            told.leader_epoch = before.leader_epoch + (told.leader is not None)
-        now = Registration(*(getattr(told if getattr(told, n) is not None else before, n) for n in _FIELDS))
-        self.partitions[key] = now
-        if told.leader is not None and now.leader_epoch is not None:
-            self._tell("election", line, key, now, recovering, telling)
-        if now.isr is not None and (told.isr is not None or told.replicas is not None):
-            self._tell("isr", line, key, now, recovering, telling, detail="controller")
+            update.partition_epoch = before.partition_epoch + 1
+            update.leader_epoch = before.leader_epoch + (update.leader is not None)
+        registration = Registration(
+            *(getattr(update if getattr(update, name) is not None else before, name) for name in _FIELDS)
+        )
+        self.registrations[key] = registration
+        if update.leader is not None and registration.leader_epoch is not None:
+            self._append("election", line, key, registration, is_recovering, events)
+        if registration.isr is not None and (update.isr is not None or update.replicas is not None):
+            self._append("isr", line, key, registration, is_recovering, events, detail="controller")
 
-    def _tell(
+    def _append(
         self,
         type: str,
         line: Line,
         key: tuple[str, int],
-        now: Registration,
-        recovering: bool | None,
-        telling: Telling,
+        registration: Registration,
+        is_recovering: bool | None,
+        events: EventBuilder,
         detail: str | None = None,
     ) -> None:
-        topic = self.states.names.get(key[0])
-        place = self.states.known.place(f"{topic}-{key[1]}") if topic else -1
-        if self.states.wanted(place):
-            telling.tell(
+        topic = self.broker_log.names.get(key[0])
+        place = self.broker_log.partitions.place_of(f"{topic}-{key[1]}") if topic else -1
+        if self.broker_log.wanted(place):
+            events.append(
                 type,
                 line.ts,
                 line.broker,
                 0,
                 place=place,
                 topic_id=key[0],
-                leader_id=now.leader,
-                leader_epoch=now.leader_epoch,
-                partition_epoch=now.partition_epoch,
-                isr=now.isr,
-                replicas=now.replicas,
-                unclean=None if recovering is None else int(recovering),
+                leader_id=registration.leader,
+                leader_epoch=registration.leader_epoch,
+                partition_epoch=registration.partition_epoch,
+                isr=registration.isr,
+                replicas=registration.replicas,
+                unclean=None if is_recovering is None else int(is_recovering),
                 detail=detail,
-                **self._witness(line),
+                **self._commit_fields(line),
             )
 
-    def _witness(self, line: Line) -> dict[str, int | None]:
-        """Whether the quorum had committed what a row tells, and under which controller; the printed log always had."""
+    def _commit_fields(self, line: Line) -> dict[str, int | None]:
+        """Columns `committed` and `controller_epoch`: what the active controller prints is not committed yet, the
+        printed log is."""
         if line.broker == METADATA_LOG:
             return {"committed": 1}
         return {"committed": None if self.active is None else int(not self.active), "controller_epoch": self.epoch}
 
-    def broker(
-        self, line: Line, broker: int, state: str, epoch: int | None, telling: Telling, *, itself: bool = False
+    def broker_state(
+        self, line: Line, broker: int, state: str, epoch: int | None, events: EventBuilder, *, own_report: bool = False
     ) -> None:
-        """A state of a broker, told by a controller or by `itself`; without an epoch the one it registered with."""
+        """A state of a broker as a controller or (`own_report`) the broker itself prints it; without `epoch` that of
+        its registration."""
         if epoch is not None:
             self.brokers[broker] = epoch
-        telling.tell(
+        events.append(
             "broker_state",
             line.ts,
             line.broker,
@@ -148,46 +162,66 @@ class ControllerLog:
             replica_id=broker,
             broker_epoch=self.brokers.get(broker),
             detail=state,
-            **({} if itself else self._witness(line)),
+            **({} if own_report else self._commit_fields(line)),
         )
 
-    def registration(self, line: Line, broker: int, epoch: int, change: RegistrationChange, telling: Telling) -> None:
-        """A BrokerRegistrationChangeRecord; it names log directories only where others of the broker have failed."""
+    def registration_change(
+        self, line: Line, broker: int, epoch: int, change: RegistrationChange, events: EventBuilder
+    ) -> None:
+        """A BrokerRegistrationChangeRecord; it lists log directories only where another one of the broker has
+        failed."""
         if change.fenced:
-            self.broker(line, broker, "fenced" if change.fenced > 0 else "unfenced", epoch, telling)
+            self.broker_state(line, broker, "fenced" if change.fenced > 0 else "unfenced", epoch, events)
         if change.stopping > 0:
-            self.broker(line, broker, "controlled_shutdown", epoch, telling)
+            self.broker_state(line, broker, "controlled_shutdown", epoch, events)
         if change.directories:
-            self.broker(line, broker, "log_dir_offline", epoch, telling)
+            self.broker_state(line, broker, "log_dir_offline", epoch, events)
 
-    def version(self, line: Line, version: str, telling: Telling) -> None:
-        """The metadata version of the cluster, by whose rules the node goes from here on."""
+    def version(self, line: Line, version: str, events: EventBuilder) -> None:
+        """The cluster's metadata version, whose rules the node follows from here on."""
         replica = None if line.broker == METADATA_LOG else line.broker
-        telling.tell(
-            "config", line.ts, line.broker, 0, replica_id=replica, detail=f"metadata={version}", **self._witness(line)
+        events.append(
+            "config",
+            line.ts,
+            line.broker,
+            0,
+            replica_id=replica,
+            detail=f"metadata={version}",
+            **self._commit_fields(line),
         )
 
-    def rack(self, line: Line, broker: int, rack: str | None, telling: Telling) -> None:
+    def rack(self, line: Line, broker: int, rack: str | None, events: EventBuilder) -> None:
         """The rack that a broker registered with."""
         if rack:
-            telling.tell(
-                "config", line.ts, line.broker, 0, replica_id=broker, detail=f"rack={rack}", **self._witness(line)
+            events.append(
+                "config",
+                line.ts,
+                line.broker,
+                0,
+                replica_id=broker,
+                detail=f"rack={rack}",
+                **self._commit_fields(line),
             )
 
     def clear_elr(self, topic: str) -> None:
-        """A ClearElrRecord: a partition epoch more where there was an ELR or a last known one; "" means all topics."""
-        for (topic_id, _), now in self.partitions.items():
-            if (now.elr or now.last_known_elr) and topic in ("", self.states.names.get(topic_id)):
-                now.elr, now.last_known_elr = [], []
-                now.partition_epoch = None if now.partition_epoch is None else now.partition_epoch + 1
+        """A ClearElrRecord: the partition epoch increases where there was an ELR or a last known one; "" stands for all
+        topics."""
+        for (topic_id, _), registration in self.registrations.items():
+            if (registration.elr or registration.last_known_elr) and topic in ("", self.broker_log.names.get(topic_id)):
+                registration.elr, registration.last_known_elr = [], []
+                registration.partition_epoch = (
+                    None if registration.partition_epoch is None else registration.partition_epoch + 1
+                )
 
-    def setting(self, line: Line, resource: int, name: str, key: str, value: str, telling: Telling) -> None:
+    def config(self, line: Line, resource: int, name: str, key: str, value: str, events: EventBuilder) -> None:
         """min.insync.replicas of a topic or of the whole cluster."""
         if key != "min.insync.replicas" or not value.isdecimal() or (resource == BROKER and name):
             return
-        place = self.states.known.setting(name) if resource == TOPIC else None
-        if resource in (TOPIC, BROKER) and (place is None or self.states.wanted(place)):
-            telling.tell("config", line.ts, line.broker, 0, place=place, min_isr=int(value), **self._witness(line))
+        place = self.broker_log.partitions.place_of_topic(name) if resource == TOPIC else None
+        if resource in (TOPIC, BROKER) and (place is None or self.broker_log.wanted(place)):
+            events.append(
+                "config", line.ts, line.broker, 0, place=place, min_isr=int(value), **self._commit_fields(line)
+            )
 
 
 _FIELDS = tuple(field.name for field in fields(Registration))

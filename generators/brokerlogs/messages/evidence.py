@@ -1,4 +1,4 @@
-"""Which lines that no shape reads may be evidence, and what such a line looks like without its numbers and names."""
+"""Which lines that match no pattern may be evidence, and their shape: such a line without its numbers and names."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterable
 from generators.brokerlogs.messages.harmless import HARMLESS
 
 LONGEST_SHAPE = 160
-LOOKED_AT = 10_000
-"""So many characters of a message make its shape."""
-_EVERY = re.compile("")
+LONGEST_MESSAGE = 10_000
+"""Characters of a message from which its shape is made."""
+_ANYTHING = re.compile("")
 _EVIDENCE: dict[str, re.Pattern[str]] = {
-    "Partition": _EVERY,
-    "state.change.logger": _EVERY,
-    "AlterPartitionManager": _EVERY,
-    "ReplicationControlManager": _EVERY,
-    "ClusterControlManager": _EVERY,
-    "ConfigurationControlManager": _EVERY,
-    "BrokerHeartbeatManager": _EVERY,
+    "Partition": _ANYTHING,
+    "state.change.logger": _ANYTHING,
+    "AlterPartitionManager": _ANYTHING,
+    "ReplicationControlManager": _ANYTHING,
+    "ClusterControlManager": _ANYTHING,
+    "ConfigurationControlManager": _ANYTHING,
+    "BrokerHeartbeatManager": _ANYTHING,
     "QuorumController": re.compile(r"active controller|[Ll]eadership|\b[Ll]eader\b"),
     "ReplicaFetcherThread": re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark"),
     "UnifiedLog": re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark"),
     "BrokerLifecycleManager": re.compile(r"regist|fenc|controlled shutdown|SHUTTING_DOWN"),
 }
-"""By the class of a logger what its lines of evidence say; those of the last four print much else."""
-_BLANKS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+"""By class of the logger, which of its lines are evidence; the last four print much else."""
+_PLACEHOLDERS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?<![\w-])(?=[\w-]*[\d_-])[\w-]{22}(?![\w-])"), "*"),
     (re.compile(r"'[^']*'"), "*"),
     (re.compile(r"(?<![\w./-])/[\w./-]+"), "*"),
@@ -33,13 +33,13 @@ _BLANKS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
     (re.compile(r"\d+"), "#"),
     (re.compile(r"#(?:, ?#)+"), "#"),
 )
-"""Topic ids, quoted names, paths, partitions, numbers, lists of them."""
+"""Replaced in this order: topic ids, quoted names, paths, partitions, numbers, lists of numbers."""
 
 
 def _without_partition(run: str) -> str:
-    """`*` for the longest beginning of a run of characters that names a partition, and what follows it.
+    """`*` for the longest beginning of a run of characters that names a partition, then what follows it.
 
-    Not one regular expression, which would take the cube of the length of a line without blanks.
+    Not one regular expression, which would be cubic in the length of a line without blanks.
     """
     parts = run.split("-")
     for k in range(len(parts) - 1, 0, -1):
@@ -50,12 +50,12 @@ def _without_partition(run: str) -> str:
 
 
 def _kind(logger: str) -> str:
-    """The key of a logger's class in the tables here."""
+    """The key of a logger's class in the tables of this module."""
     return "AlterPartitionManager" if logger.endswith("AlterPartitionManager") else logger
 
 
 def may_be_evidence(logger: str, message: str) -> bool:
-    """Whether a message that no shape reads may be evidence; `logger` is the class of its logger."""
+    """Whether a message that matches no pattern may be evidence; `logger` is the class of its logger."""
     kind = _kind(logger)
     if kind not in _EVIDENCE or not _EVIDENCE[kind].search(message):
         return False
@@ -63,11 +63,12 @@ def may_be_evidence(logger: str, message: str) -> bool:
 
 
 def shape_of(message: str, topics: Iterable[str] = ()) -> str:
-    """The message with numbers as `#`, and ids, paths, partitions and these topics as `*`; `…` where it goes on."""
-    cut, message = len(message) > LOOKED_AT, message[:LOOKED_AT]
+    """The message with numbers as `#`, and ids, paths, partitions and these topics as `*`; `…` at the end where it is
+    cut."""
+    cut, message = len(message) > LONGEST_MESSAGE, message[:LONGEST_MESSAGE]
     for topic in topics:
         if topic in message:
             message = re.sub(rf"(?<![\w.-]){re.escape(topic)}(?:-\d+)?(?![\w.-])", "*", message)
-    for pattern, blank in _BLANKS:
+    for pattern, blank in _PLACEHOLDERS:
         message = pattern.sub(blank, message)
     return message[: LONGEST_SHAPE - 1] + "…" if cut or len(message) > LONGEST_SHAPE else message

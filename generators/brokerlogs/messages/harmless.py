@@ -1,7 +1,7 @@
-"""Lines of the loggers that carry evidence which are known to tell nothing that is not told otherwise.
+"""Messages of the loggers with evidence that are known to add nothing to other lines.
 
-As Kafka's own sources word them (3.9.1, 4.1.1 and 4.4.0), `{}` for what they fill in: whatever is not here, and is
-read by no shape, may be evidence that is worded anew. A controller that keeps its state in ZooKeeper is not read.
+In the wording of Kafka's sources (3.9.1, 4.1.1 and 4.4.0), with `{}` for arguments. A message that is neither here nor
+matches a pattern may be evidence in a new wording. Controllers that keep their state in ZooKeeper are not read.
 """
 
 from __future__ import annotations

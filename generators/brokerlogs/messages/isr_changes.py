@@ -1,12 +1,19 @@
-"""ISR changes: proposals, commits by every witness, rejections."""
+"""ISR changes: proposals, commits (from the leader, from metadata), rejections."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from generators.brokerlogs.events.event_builder import Telling
-from generators.brokerlogs.messages.broker_state import Line, Shape, StateLog, named, numbers, recovering
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.messages.broker_state import (
+    BrokerLogState,
+    Line,
+    MessagePattern,
+    broker_ids,
+    is_recovering,
+    printed_fields,
+)
 from generators.brokerlogs.messages.leadership import ID
 
 _MEMBER = re.compile(r"brokerId=(\d+)")
@@ -14,103 +21,108 @@ _NUMBER = re.compile(r"\d+")
 SHRUNK = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: -?\d+\)")
 
 
-def _isr(log: StateLog, line: Line, place: int, telling: Telling, detail: str, **fields: Any) -> None:
-    log.proposed.pop(place, None)
-    if log.wanted(place):
-        about = log.term(place, telling) | fields
-        telling.tell("isr", line.ts, line.broker, line.level, detail=detail, **about)
+def _isr(broker: BrokerLogState, line: Line, place: int, events: EventBuilder, detail: str, **fields: Any) -> None:
+    broker.proposed.pop(place, None)
+    if broker.wanted(place):
+        about = broker.term_fields(place, events) | fields
+        events.append("isr", line.ts, line.broker, line.level, detail=detail, **about)
 
 
-def _skipped_change(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    """Metadata that changes neither leader nor epoch; older metadata than the broker has changes nothing."""
+def _skipped_change(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """New metadata with the same leader and epoch; metadata older than the broker's own is skipped."""
     if " is already at a newer partition epoch " in line.message:
         return
-    place, said = log.known.place(m[2]), named(m[4])
-    log.epochs(place, telling, m[3], int(said["leaderEpoch"]), int(said["partitionEpoch"]))
+    place, record = broker.partitions.place_of(match[2]), printed_fields(match[4])
+    broker.record_epochs(place, events, match[3], int(record["leaderEpoch"]), int(record["partitionEpoch"]))
     hw = re.search(r"Current high watermark (\d+)", line.message)
-    unclean = recovering(said.get("leaderRecoveryState"))
+    unclean = is_recovering(record.get("leaderRecoveryState"))
     _isr(
-        log,
+        broker,
         line,
         place,
-        telling,
+        events,
         "metadata",
-        leader_id=int(said["leader"]),
-        isr=numbers(said["isr"]),
-        replicas=numbers(said["replicas"]),
+        leader_id=int(record["leader"]),
+        isr=broker_ids(record["isr"]),
+        replicas=broker_ids(record["replicas"]),
         unclean=None if unclean is None else int(unclean),
-        hw=int(hw[1]) if hw and m[1] == "leader" else None,
+        hw=int(hw[1]) if hw and match[1] == "leader" else None,
     )
 
 
-def _isr_updated(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
+def _isr_updated(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     if line.place >= 0:
-        log.epochs(line.place, telling, None, None, int(m[2]))
-        _isr(log, line, line.place, telling, "alter_partition", leader_id=line.broker, isr=numbers(m[1]))
+        broker.record_epochs(line.place, events, None, None, int(match[2]))
+        _isr(broker, line, line.place, events, "alter_partition", leader_id=line.broker, isr=broker_ids(match[1]))
 
 
-def _altered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    """The controller's answer: it names the topic up to Kafka 3.9, its id since; a refusal changes nothing."""
-    said = named(m[4])
-    if int(said["errorCode"]) or (m[1] and m[1] not in log.names):
+def _altered(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """The controller's answer to AlterPartition: by topic id up to Kafka 3.9, by name since; an error changes
+    nothing."""
+    record = printed_fields(match[4])
+    if int(record["errorCode"]) or (match[1] and match[1] not in broker.names):
         return
-    place = log.known.place(f"{log.names[m[1]]}-{m[2]}" if m[1] else m[3])
-    log.epochs(place, telling, m[1], int(said["leaderEpoch"]), int(said["partitionEpoch"]))
-    _isr(log, line, place, telling, "alter_partition", leader_id=int(said["leaderId"]), isr=numbers(said["isr"]))
+    place = broker.partitions.place_of(f"{broker.names[match[1]]}-{match[2]}" if match[1] else match[3])
+    broker.record_epochs(place, events, match[1], int(record["leaderEpoch"]), int(record["partitionEpoch"]))
+    _isr(
+        broker, line, place, events, "alter_partition", leader_id=int(record["leaderId"]), isr=broker_ids(record["isr"])
+    )
 
 
-def _propose(log: StateLog, line: Line, telling: Telling, detail: str, isr: list[int]) -> None:
+def _propose(broker: BrokerLogState, line: Line, events: EventBuilder, detail: str, isr: list[int]) -> None:
     place = line.place
-    if not log.wanted(place) or sorted(isr) == log.proposed.get(place):
+    if not broker.wanted(place) or sorted(isr) == broker.proposed.get(place):
         return
-    log.proposed[place] = sorted(isr)
-    about = log.term(place, telling) | {"leader_id": line.broker}
-    telling.tell("isr_proposed", line.ts, line.broker, line.level, detail=detail, isr=isr, **about)
+    broker.proposed[place] = sorted(isr)
+    about = broker.term_fields(place, events) | {"leader_id": line.broker}
+    events.append("isr_proposed", line.ts, line.broker, line.level, detail=detail, isr=isr, **about)
 
 
-def _submitting(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    sent = _MEMBER.findall(m[2]) or _NUMBER.findall(re.sub(r".*\bisr=(?:\w*\(|\[)([\d, ]*).*", r"\1", m[2]))
-    _propose(log, line, telling, m[1].lower(), [int(n) for n in sent])
+def _submitting(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    sent = _MEMBER.findall(match[2]) or _NUMBER.findall(re.sub(r".*\bisr=(?:\w*\(|\[)([\d, ]*).*", r"\1", match[2]))
+    _propose(broker, line, events, match[1].lower(), [int(n) for n in sent])
 
 
-def _expanding(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    _propose(log, line, telling, "expand", numbers(m[2]))
+def _expanding(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    _propose(broker, line, events, "expand", broker_ids(match[2]))
 
 
-def _shrinking(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    if log.wanted(line.place):
-        _shrink_offsets(log, line, m, telling)
-    _propose(log, line, telling, "shrink", numbers(m[2]))
+def _shrinking(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    if broker.wanted(line.place):
+        _shrink_offsets(broker, line, match, events)
+    _propose(broker, line, events, "shrink", broker_ids(match[2]))
 
 
-def _shrink_offsets(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    """What a shrink says of offsets, as far as nothing else has told it."""
-    place, state, told = line.place, log.known.state[line.place], log.known.told[line.place]
-    about = log.term(place, telling) | {"leader_id": line.broker}
-    hw, leo = int(m[3]), int(m[4])
+def _shrink_offsets(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """Rows for the offsets of a shrink that no other line had."""
+    place, state, leos = line.place, broker.partitions.state[line.place], broker.partitions.leos[line.place]
+    about = broker.term_fields(place, events) | {"leader_id": line.broker}
+    hw, leo = int(match[3]), int(match[4])
     if leo > state["leader_leo"]:
         state["leader_leo"] = leo
-        telling.tell("append", line.ts, line.broker, line.level, leader_leo=leo, **about)
-    for replica, offset in SHRUNK.findall(m[5]):
-        slots = [k for k in range(len(told)) if told[k]["replica"] in (int(replica), -1)]
-        if slots and (told[slots[0]]["replica"] < 0 or told[slots[0]]["leo"] != int(offset)):
-            told[slots[0]] = (int(replica), int(offset), line.ts)
-            telling.tell(
+        events.append("append", line.ts, line.broker, line.level, leader_leo=leo, **about)
+    for replica, offset in SHRUNK.findall(match[5]):
+        slots = [k for k in range(len(leos)) if leos[k]["replica"] in (int(replica), -1)]
+        if slots and (leos[slots[0]]["replica"] < 0 or leos[slots[0]]["leo"] != int(offset)):
+            leos[slots[0]] = (int(replica), int(offset), line.ts)
+            events.append(
                 "replica_leo", line.ts, line.broker, line.level, replica_id=int(replica), leo=int(offset), **about
             )
     if line.level == 0 and hw != state["hw"]:
         state["hw"] = hw
-        telling.tell("hw", line.ts, line.broker, line.level, replica_id=line.broker, hw=hw, **about)
+        events.append("hw", line.ts, line.broker, line.level, replica_id=line.broker, hw=hw, **about)
 
 
-def _rejected(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    log.proposed.pop(line.place, None)
-    if log.wanted(line.place):
-        about = log.term(line.place, telling) | {"leader_id": line.broker}
-        telling.tell("isr_rejected", line.ts, line.broker, line.level, isr=numbers(m[2]), detail=m[1], **about)
+def _rejected(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    broker.proposed.pop(line.place, None)
+    if broker.wanted(line.place):
+        about = broker.term_fields(line.place, events) | {"leader_id": line.broker}
+        events.append(
+            "isr_rejected", line.ts, line.broker, line.level, isr=broker_ids(match[2]), detail=match[1], **about
+        )
 
 
-ISR_CHANGES: dict[str, Shape] = {
+ISR_CHANGES: dict[str, MessagePattern] = {
     "Skipped": (
         re.compile(
             r"Skipped the become-(leader|follower) state change for (\S+) with topic id "
@@ -151,4 +163,4 @@ ISR_CHANGES: dict[str, Shape] = {
         _rejected,
     ),
 }
-"""By first word: the line and what it tells."""
+"""Patterns by first word of the message."""

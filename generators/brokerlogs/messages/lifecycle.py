@@ -8,24 +8,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from generators.brokerlogs.events.event_builder import Telling
+from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.scanning.fetch_grouping import RESTART_MS
 
-NUMBERING = "%sn"
-"""The sign of a start that is no line: line numbers begin anew."""
+LINE_NUMBERS = "%sn"
+"""A sign of a start that is no line: the line numbers begin again."""
 VERSION = "version"
 LONGEST_START_MS = 60_000
-"""A log that begins with a start shows a sign of it within this; what it shows longer before is of an earlier run."""
-_OF_LOGGERS_THAT_PRINT_STOPS = ("broker", "controller", "lifecycle", VERSION)
-_NONE = re.compile(r"(?!)")
+"""A log that begins with a start shows a sign of it within this time; lines longer before belong to an earlier run."""
+_SIGNS_BESIDE_STOPS = ("broker", "controller", "lifecycle", VERSION)
+_NO_MATCH = re.compile(r"(?!)")
 
 
 @dataclass
 class Lifecycle:
-    """What one source has shown of starts and stops of its broker.
+    """Starts and stops of the broker of one source.
 
-    A start shows several signs, one after the other: one that is shown again, or after a stop, is the next start.
+    A start shows several signs, one after the other: a sign that comes a second time, or after a stop, belongs to the
+    next start.
     """
 
     first: int = -1
@@ -33,27 +34,31 @@ class Lifecycle:
     pause: int = -1
     """Time (ms) of the last line before the last silence, -1 where there was none."""
     signs: list[str] = field(default_factory=list)
-    """Of the start seen last."""
+    """Signs of the last start."""
     stopped: bool = False
     shows_stops: bool = False
-    """Whether the source has lines of a logger that prints stops: one that has none says nothing by showing none."""
+    """Whether the source has lines of a logger that prints stops: in one that has none, no line of a stop means
+    nothing."""
     end: int | None = None
-    """Time (ms) of the last line before the start seen last, where no stop came before it and that is not said yet."""
+    """Time (ms) of the last line before the last start, where no stop came before it; None once `killed` returned
+    it."""
 
     def start(self, sign: str, pause: int) -> bool:
-        """Take note of a sign behind a `pause`; whether it is that of another start than the one seen last."""
-        self.shows_stops = self.shows_stops or sign in _OF_LOGGERS_THAT_PRINT_STOPS
-        client = sign == VERSION and any(other not in (VERSION, NUMBERING) for other in self.signs)
-        if client or not (self.stopped or sign in self.signs or not self.signs or sign == NUMBERING):
+        """Record a sign; returns whether it is of another start than the last. `pause`: time (ms) of the last line
+        before a silence."""
+        self.shows_stops = self.shows_stops or sign in _SIGNS_BESIDE_STOPS
+        client = sign == VERSION and any(other not in (VERSION, LINE_NUMBERS) for other in self.signs)
+        if client or not (self.stopped or sign in self.signs or not self.signs or sign == LINE_NUMBERS):
             self.signs += [] if sign in self.signs else [sign]
             return False
-        known = bool(self.signs) or sign == NUMBERING or pause - self.first >= LONGEST_START_MS
+        known = bool(self.signs) or sign == LINE_NUMBERS or pause - self.first >= LONGEST_START_MS
         self.end = pause if known and not self.stopped and pause >= 0 else None
         self.signs, self.stopped = [sign], False
         return True
 
     def pauses(self, ts: np.ndarray, before: int, at: np.ndarray) -> np.ndarray:
-        """Of the lines `at`, the time of the last line before a silence in which a JVM may have started, -1 for none.
+        """For each of the lines `at` the time (ms) of the last line before a silence in which a JVM may have started,
+        -1 for none.
 
         `ts` are the times of all lines, `before` that of the line before them.
         """
@@ -68,47 +73,47 @@ class Lifecycle:
         return pauses
 
     def stop(self) -> None:
-        """Take note of a line of a shutdown."""
+        """Record a line of a shutdown."""
         self.stopped = self.shows_stops = True
 
     def killed(self) -> int | None:
-        """When the broker ended without a stop, told once."""
+        """Time (ms) at which the broker ended without a stop, returned once, else None."""
         if not self.shows_stops:
             return None
         end, self.end = self.end, None
         return end
 
 
-def sign_of(logger: str, message: str) -> str | None:
-    """The sign of a start that a line is."""
-    begins = _STARTS.get(logger)
-    return begins[0] if begins and re.match(begins[1], message) else None
+def start_sign(logger: str, message: str) -> str | None:
+    """The sign of a start that this message is, None for others."""
+    pattern = _STARTS.get(logger)
+    return pattern[0] if pattern and re.match(pattern[1], message) else None
 
 
 def is_stop(logger: str, message: str) -> bool:
-    """Whether a line is of a shutdown that is logged."""
+    """Whether a message belongs to a logged shutdown."""
     return logger in _STOPS and re.match(_STOPS[logger], message) is not None
 
 
-def read(logger: str, line: Line, telling: Telling) -> bool:
-    """Tell the row of one line; whether a shape fits it."""
-    pattern, tell = _SHAPES.get(logger, (_NONE, _version))
+def read(logger: str, line: Line, events: EventBuilder) -> bool:
+    """Append the row of one line; returns whether a pattern matched."""
+    pattern, handle = _PATTERNS.get(logger, (_NO_MATCH, _version))
     match = pattern.match(line.message)
     if match:
-        tell(line, match, telling)
+        handle(line, match, events)
     return match is not None
 
 
-def _version(line: Line, m: re.Match[str], telling: Telling) -> None:
-    telling.tell("config", line.ts, line.broker, 0, replica_id=line.broker, detail=f"kafka={m[1]}")
+def _version(line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    events.append("config", line.ts, line.broker, 0, replica_id=line.broker, detail=f"kafka={match[1]}")
 
 
-def _metadata_version(line: Line, m: re.Match[str], telling: Telling) -> None:
-    telling.tell("config", line.ts, line.broker, 0, replica_id=line.broker, detail=f"metadata={m[1]}")
+def _metadata_version(line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    events.append("config", line.ts, line.broker, 0, replica_id=line.broker, detail=f"metadata={match[1]}")
 
 
-def _failed_directory(line: Line, m: re.Match[str], telling: Telling) -> None:
-    telling.tell("broker_state", line.ts, line.broker, 0, replica_id=line.broker, detail="log_dir_offline")
+def _failed_directory(line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    events.append("broker_state", line.ts, line.broker, 0, replica_id=line.broker, detail="log_dir_offline")
 
 
 _STARTS = {
@@ -126,7 +131,7 @@ _STOPS = {
     "state.change.logger": r"Stopped fetchers as part of controlled shutdown",
     "AppInfoParser": r"App info kafka\.server for \S+ unregistered",
 }
-_SHAPES: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], Telling], None]]] = {
+_PATTERNS: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], EventBuilder], None]]] = {
     "AppInfoParser": (re.compile(r"Kafka version ?: (\S+)"), _version),
     "FeaturesPublisher": (re.compile(r"Loaded new metadata \w+\W\w*[vV]ersion=([^,\s]+),"), _metadata_version),
     "ReplicaManager": (
@@ -139,4 +144,4 @@ _SHAPES: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], Telling
         _failed_directory,
     ),
 }
-"""By the class of the logger: a line that tells a version, or a log directory that failed."""
+"""By class of the logger: messages with a version, or of a log directory that failed."""

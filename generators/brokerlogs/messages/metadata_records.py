@@ -6,31 +6,36 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from generators.brokerlogs.events.event_builder import Telling
+from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line
-from generators.brokerlogs.messages.controller_state import NO_CHANGE, ControllerLog, Registration, RegistrationChange
+from generators.brokerlogs.messages.controller_state import (
+    NO_CHANGE,
+    ControllerLogState,
+    Registration,
+    RegistrationChange,
+)
 
 
-def read_record(log: ControllerLog, line: Line, telling: Telling) -> str | None:
-    """Tell the rows of one printed record; what was not understood of it, None where all was."""
+def read_record(controller: ControllerLogState, line: Line, events: EventBuilder) -> str | None:
+    """Append the rows of one printed record; returns what of it is unknown (its type), None where all is known."""
     _, _, payload = line.message.partition(" payload: ")
     kind = "a payload"
     try:
         record: dict[str, Any] = json.loads(payload) if payload else {"type": "NO_OP_RECORD", "data": {}}
         kind = str(record["type"])
         if kind in _RECORDS:
-            _RECORDS[kind](log, line, record["data"], telling)
+            _RECORDS[kind](controller, line, record["data"], events)
     except (ValueError, KeyError, TypeError):
         return kind
     return None if kind in _RECORDS or kind in _SILENT else kind
 
 
-def _topic_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-    log.topic(data["topicId"], data["name"])
+def _topic_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
+    controller.record_topic(data["topicId"], data["name"])
 
 
-def _partition_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-    now = Registration(
+def _partition_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
+    registration = Registration(
         data["leader"],
         data["leaderEpoch"],
         data.get("partitionEpoch", 0),
@@ -39,12 +44,14 @@ def _partition_record(log: ControllerLog, line: Line, data: dict[str, Any], tell
         data.get("eligibleLeaderReplicas"),
         data.get("lastKnownElr"),
     )
-    log.register(line, (data["topicId"], data["partitionId"]), now, data.get("leaderRecoveryState", 0) == 1, telling)
+    controller.register(
+        line, (data["topicId"], data["partitionId"]), registration, data.get("leaderRecoveryState", 0) == 1, events
+    )
 
 
-def _change_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
+def _change_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
     leader = data.get("leader")
-    told = Registration(
+    update = Registration(
         leader=None if leader == NO_CHANGE else leader,
         isr=data.get("isr"),
         replicas=data.get("replicas"),
@@ -52,46 +59,50 @@ def _change_record(log: ControllerLog, line: Line, data: dict[str, Any], telling
         last_known_elr=data.get("lastKnownElr"),
     )
     recovery = data.get("leaderRecoveryState", -1)
-    recovering = None if recovery == -1 else recovery == 1
-    log.change(line, (data["topicId"], data["partitionId"]), told, recovering, telling)
+    is_recovering = None if recovery == -1 else recovery == 1
+    controller.change(line, (data["topicId"], data["partitionId"]), update, is_recovering, events)
 
 
-def _clear_elr_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-    log.clear_elr(data.get("topicName") or "")
+def _clear_elr_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
+    controller.clear_elr(data.get("topicName") or "")
 
 
-def _register_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-    log.broker(line, data["brokerId"], "started", data["brokerEpoch"], telling)
-    log.rack(line, data["brokerId"], data.get("rack"), telling)
+def _register_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
+    controller.broker_state(line, data["brokerId"], "started", data["brokerEpoch"], events)
+    controller.rack(line, data["brokerId"], data.get("rack"), events)
 
 
-def _registration_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
+def _registration_record(
+    controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder
+) -> None:
     change = RegistrationChange(data.get("fenced", 0), data.get("inControlledShutdown", 0), bool(data.get("logDirs")))
-    log.registration(line, data["brokerId"], data["brokerEpoch"], change, telling)
+    controller.registration_change(line, data["brokerId"], data["brokerEpoch"], change, events)
 
 
-def _feature_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
+def _feature_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
     if data["name"] == "metadata.version":
-        log.version(line, _METADATA_VERSIONS[data["featureLevel"]], telling)
+        controller.version(line, _METADATA_VERSIONS[data["featureLevel"]], events)
 
 
-def _broker_record(state: str) -> Callable[[ControllerLog, Line, dict[str, Any], Telling], None]:
-    def tell(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
+def _broker_record(state: str) -> Callable[[ControllerLogState, Line, dict[str, Any], EventBuilder], None]:
+    def handle(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
         broker = data["id"] if "id" in data else data["brokerId"]
-        log.broker(line, broker, state, data["epoch"] if "epoch" in data else data["brokerEpoch"], telling)
+        controller.broker_state(line, broker, state, data["epoch"] if "epoch" in data else data["brokerEpoch"], events)
 
-    return tell
-
-
-def _config_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-    log.setting(line, data["resourceType"], data["resourceName"], data["name"], str(data["value"]), telling)
+    return handle
 
 
-def _remove_record(log: ControllerLog, line: Line, data: dict[str, Any], telling: Telling) -> None:
-    log.partitions = {key: now for key, now in log.partitions.items() if key[0] != data["topicId"]}
+def _config_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
+    controller.config(line, data["resourceType"], data["resourceName"], data["name"], str(data["value"]), events)
 
 
-_RECORDS: dict[str, Callable[[ControllerLog, Line, dict[str, Any], Telling], None]] = {
+def _remove_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
+    controller.registrations = {
+        key: registration for key, registration in controller.registrations.items() if key[0] != data["topicId"]
+    }
+
+
+_RECORDS: dict[str, Callable[[ControllerLogState, Line, dict[str, Any], EventBuilder], None]] = {
     "TOPIC_RECORD": _topic_record,
     "PARTITION_RECORD": _partition_record,
     "PARTITION_CHANGE_RECORD": _change_record,
@@ -105,18 +116,18 @@ _RECORDS: dict[str, Callable[[ControllerLog, Line, dict[str, Any], Telling], Non
     "CLEAR_ELR_RECORD": _clear_elr_record,
     "FEATURE_LEVEL_RECORD": _feature_record,
 }
-"""Metadata records that tell something."""
+"""Metadata records that change what is known."""
 _SILENT_NAMES = """
 ABORT_TRANSACTION ACCESS_CONTROL_ENTRY BEGIN_TRANSACTION CLIENT_QUOTA DELEGATION_TOKEN END_TRANSACTION NO_OP
 PRODUCER_IDS REGISTER_CONTROLLER REMOVE_ACCESS_CONTROL_ENTRY REMOVE_DELEGATION_TOKEN REMOVE_USER_SCRAM_CREDENTIAL
 UNREGISTER_CONTROLLER USER_SCRAM_CREDENTIAL ZK_MIGRATION_STATE
 """
 _SILENT = frozenset(f"{name}_RECORD" for name in _SILENT_NAMES.split())
-"""And those that tell nothing of replication (Kafka 3.9 to 4.4)."""
+"""Metadata records without information on replication (Kafka 3.9 to 4.4)."""
 _VERSIONS = """
 3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0
 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0
 4.4-IV0 4.4-IV1 4.4-IV2 4.5-IV0
 """
 _METADATA_VERSIONS = dict(enumerate(_VERSIONS.split(), start=1))
-"""By feature level (MetadataVersion of Kafka 4.4)."""
+"""Metadata versions by feature level (MetadataVersion of Kafka 4.4)."""

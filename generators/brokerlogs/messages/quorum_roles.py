@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from generators.brokerlogs.messages.controller_state import ControllerLog
+from generators.brokerlogs.messages.controller_state import ControllerLogState
 
 _ACTIVE = re.compile(
     r"Becoming the active controller at epoch (\d+)|"
@@ -15,21 +15,21 @@ _STANDBY = re.compile(
     r"the new epoch (\d+), the leader is (?:\d+|(\(none\)))"
 )
 _STARTING = re.compile(r"Creating new QuorumController |\S+: event \w.*\. Renouncing leadership and reverting to ")
-"""A node that starts is no active controller, and one whose event failed as it should not have is none any more."""
+"""A node that starts is not the active controller, nor is one that resigns because an event failed unexpectedly."""
 
 
-def read_role(log: ControllerLog, message: str) -> bool:
-    """Take note of the role that a line of QuorumController tells; whether it tells one.
+def read_role(controller: ControllerLogState, message: str) -> bool:
+    """Record the role in a message of QuorumController; returns whether it has one.
 
-    The active controller prints a change when it generates the record, before the quorum has it; a standby, and a node
-    that starts or comes to lead, prints what is committed (QuorumController.handleCommit).
+    The active controller prints a change when it generates the record, before the quorum commits it; a standby, and a
+    node that starts or becomes active, prints what is committed (QuorumController.handleCommit).
     """
     if match := _ACTIVE.match(message):
-        log.active, log.epoch = True, int(match[1] or match[2])
+        controller.active, controller.epoch = True, int(match[1] or match[2])
     elif match := _STANDBY.match(message):
-        log.active, log.epoch = False, None if match[2] else int(match[1])
+        controller.active, controller.epoch = False, None if match[2] else int(match[1])
     elif _STARTING.match(message):
-        log.active, log.epoch = False, None
+        controller.active, controller.epoch = False, None
     else:
         return False
     return True

@@ -1,36 +1,36 @@
-"""Cuts of a follower's log, and high watermarks of followers that fall (the replica fetcher and the log layer)."""
+"""Truncations of a follower's log, and falls of its high watermark (the replica fetcher and UnifiedLog)."""
 
 from __future__ import annotations
 
 import re
 
-from generators.brokerlogs.events.event_builder import Telling
-from generators.brokerlogs.messages.broker_state import Line, Shape, StateLog
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern
 
 
-def _cut(log: StateLog, line: Line, place: int, offset: int, telling: Telling) -> None:
-    if log.wanted(place):
-        telling.tell("truncate", line.ts, line.broker, line.level, place=place, replica_id=line.broker, leo=offset)
+def _truncate(broker: BrokerLogState, line: Line, place: int, offset: int, events: EventBuilder) -> None:
+    if broker.wanted(place):
+        events.append("truncate", line.ts, line.broker, line.level, place=place, replica_id=line.broker, leo=offset)
 
 
-def _truncating(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    if m[1] and line.decided < 0:
-        _cut(log, line, log.known.place(m[1]), int(m[2]), telling)
-    elif m[3]:
-        _cut(log, line, line.place, int(m[3]), telling)
+def _truncating(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    if match[1] and line.log_layer_line < 0:
+        _truncate(broker, line, broker.partitions.place_of(match[1]), int(match[2]), events)
+    elif match[3]:
+        _truncate(broker, line, line.place, int(match[3]), events)
 
 
-def _truncated(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    _cut(log, line, line.place, int(m[1]), telling)
+def _truncated(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    _truncate(broker, line, line.place, int(match[1]), events)
 
 
-def _lowered(log: StateLog, line: Line, m: re.Match[str], telling: Telling) -> None:
-    if log.wanted(line.place):
-        about = log.term(line.place, telling) | {"hw_before": int(m[1]), "hw": int(m[2])}
-        telling.tell("hw", line.ts, line.broker, line.level, replica_id=line.broker, **about)
+def _lowered(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    if broker.wanted(line.place):
+        about = broker.term_fields(line.place, events) | {"hw_before": int(match[1]), "hw": int(match[2])}
+        events.append("hw", line.ts, line.broker, line.level, replica_id=line.broker, **about)
 
 
-CUTS: dict[str, Shape] = {
+TRUNCATIONS: dict[str, MessagePattern] = {
     "Truncating": (
         re.compile(
             r"Truncating (?:partition (\S+) with TruncationState\(offset=(\d+)|to offset (\d+)|"
@@ -44,4 +44,4 @@ CUTS: dict[str, Shape] = {
         _lowered,
     ),
 }
-"""By first word: the line and what it tells."""
+"""Patterns by first word of the message."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from generators.brokerlogs.scanning.arrays import Array
 from generators.brokerlogs.scanning.line_record import BROKEN, CONTINUATION, DUMPED, IGNORED, REQUEST
-from generators.brokerlogs.scanning.loggers import tells_nothing
+from generators.brokerlogs.scanning.loggers import is_irrelevant
 
 LONGEST_EXAMPLE = 300
 
@@ -23,9 +23,9 @@ class ParseReport:
     ignored: Counter[str] = field(default_factory=Counter)
     """Lines of loggers that are not known, by logger."""
     aside: int = 0
-    """Lines of Kafka's loggers that are known to tell nothing of replication."""
+    """Lines of Kafka's loggers that are known to have no information on replication."""
     nameless: int = 0
-    """Lines that came before any that names the broker."""
+    """Lines before the first that names the broker."""
     shapes: Counter[str] = field(default_factory=Counter)
     """Lines of evidence that were not understood, by logger and shape."""
     examples: dict[str, str] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class ParseReport:
     broken: int = 0
     """Lines that cannot be read."""
     overlong: int = 0
-    """Of the broken ones those that are longer than is kept of a line."""
+    """Those of the broken lines that are longer than a line may be."""
     requests: int = 0
-    """Lines of the request log, recognised and left aside."""
+    """Lines of the request log, recognised and skipped."""
     torn: bool = False
     """The last line has no end."""
     has_sn: bool = False
-    """Lines are numbered (%sn); without it a loss before the reader cannot be seen."""
+    """Lines are numbered (%sn); without it lines lost before the reader cannot be detected."""
     level: int = 0
     lost: int = 0
     """How often lines were found to be missing."""
@@ -55,7 +55,7 @@ class ParseReport:
         self.requests += int(kinds[REQUEST])
         self.understood += int(kinds[REQUEST + 1 :].sum())
         for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
-            if count and tells_nothing(loggers[logger]):
+            if count and is_irrelevant(loggers[logger]):
                 self.aside += int(count)
             elif count:
                 self.ignored[loggers[logger]] += int(count)
@@ -65,7 +65,7 @@ class ParseReport:
             self.level = int(decisions["level"][-1])
 
     def not_understood(self, shape: str, example: str) -> None:
-        """A line taken for understood was not."""
+        """Count a line that was counted as understood and is not."""
         self.shapes[shape] += 1
         self.examples.setdefault(shape, example[:LONGEST_EXAMPLE])
         self.understood -= 1

@@ -1,4 +1,4 @@
-"""Lines of one log to events, whatever the kind of log and however its bytes are cut."""
+"""Events of one log, whatever kind of log it is and however its bytes are cut."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.events.clock_offsets import Clock
-from generators.brokerlogs.events.event_builder import Telling
+from generators.brokerlogs.events.clock_offsets import ClockOffsets
+from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.snapshots import dump, load, pack, unpack
-from generators.brokerlogs.events.source_state import Known
+from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
-from generators.brokerlogs.messages.lifecycle import NUMBERING
+from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
 from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.parsing.rare_lines import PREFIX, RareLines
 from generators.brokerlogs.scanning.fetch_grouping import STATE, decide
-from generators.brokerlogs.scanning.frequent_events import SOURCE, tell
+from generators.brokerlogs.scanning.frequent_events import SOURCE, GroupedLines, Memory, append_frequent
 from generators.brokerlogs.scanning.line_record import DUMPED, RARE, TRUNCATING
 from generators.brokerlogs.scanning.overlong import WholeLines
 from generators.brokerlogs.scanning.scanner import Scanner
 
-_KILLED = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: disable)"
+_KILLED_HINT = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: disable)"
 
 
-def _clock(ms: int) -> str:
+def _timestamp(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-class Found(NamedTuple):
-    """A line that is read alone, and what was decided of it."""
+class RareLine(NamedTuple):
+    """A line that is read by regular expression, and what was decided of it."""
 
     message: int
     end: int
@@ -59,34 +59,34 @@ class SourceParser:
         timezone: str = "UTC",
         internal_topics: bool = True,
         level: int | None = None,
-        clock: Clock | None = None,
+        clock_offsets: ClockOffsets | None = None,
     ) -> None:
         self.cluster, self.source_id = cluster, source_id
-        self.told = 0
-        """Microseconds since 1970 up to which everything has been told."""
+        self.low_watermark = 0
+        """Microseconds since 1970 up to which every event has been returned."""
         self._settings = {
             "broker_id": broker_id,
             "timezone": timezone,
             "internal_topics": internal_topics,
             "level": level,
         }
-        self.clock = clock or Clock()
+        self.clock_offsets = clock_offsets or ClockOffsets()
         self._level = -1 if level is None else level
-        self._known = Known(internal_topics)
-        self._scanner = Scanner(self._known, timezone)
+        self._partitions = PartitionStates(internal_topics)
+        self._scanner = Scanner(self._partitions, timezone)
         self._topic_ids: list[str] = []
-        self._rare = RareLines(self._known, ParseReport())
-        self._lines = WholeLines()
+        self._rare = RareLines(self._partitions, ParseReport())
+        self._whole_lines = WholeLines()
         self._waiting = b""
         self._taken: list[int] = []
-        # Zeros first: the bytes between fields are kept, too, and would be whatever lay in memory.
+        # Zeros first: snapshots contain the padding between fields, which would be uninitialised memory.
         self._decided, self._source = np.zeros(1, STATE), np.zeros(1, SOURCE)
         self._decided[0] = (-1, 0, 0, 0, -1, -1)
         self._source[0] = (0, 0, 0, -1 if broker_id is None else broker_id)
 
     @property
     def report(self) -> ParseReport:
-        """What became of the lines so far; that of another parser goes on here where it is set."""
+        """What became of the lines so far; may be set to the report of another parser, which is then continued."""
         return self._rare.report
 
     @report.setter
@@ -95,24 +95,24 @@ class SourceParser:
 
     @property
     def patterns(self) -> list[tuple[int, int]]:
-        """(time in us, grade) of each pattern, from when on lines have had it (see `voices`)."""
-        ahead = self.clock.most(int(self._source["broker"][0]))
-        return [((ms - ahead) * 1000, grade) for ms, grade in self._scanner.patterns]
+        """(time in us, grade) of the first line of each pattern (see tailing.chosen_files)."""
+        ahead_ms = self.clock_offsets.largest(int(self._source["broker"][0]))
+        return [((ms - ahead_ms) * 1000, grade) for ms, grade in self._scanner.patterns]
 
     def feed(self, data: bytes, *, last: bool = False) -> pa.Table:
         """Events decided so far, in file order, in the schema EVENTS.
 
-        `last` ends the log: everything is decided, and a last line without an end is torn and left out. Feeding may
-        go on after it, as with the next file of a series.
+        `last` ends the log: everything is decided, and a last line without an end is torn and skipped. Feeding may
+        continue after it, as with the next file of a series.
         """
-        before = self._lines.overlong
-        pieces = self._lines.pieces(data)
-        self.report.overlong += self._lines.overlong - before
+        before = self._whole_lines.overlong
+        pieces = self._whole_lines.pieces(data)
+        self.report.overlong += self._whole_lines.overlong - before
         events = [self._read(self._waiting + piece, last=False) for piece in pieces]
         if last:
             events.append(self.flush())
-            self.report.torn = bool(self._lines.rest) or self._lines.dropped
-            self._lines = WholeLines()
+            self.report.torn = bool(self._whole_lines.rest) or self._whole_lines.dropped
+            self._whole_lines = WholeLines()
         return pa.concat_tables(events) if events else EVENTS.empty_table()
 
     def flush(self) -> pa.Table:
@@ -120,34 +120,36 @@ class SourceParser:
         return self._read(self._waiting, True)
 
     def lost(self, detail: str) -> pa.Table:
-        """What waits, then a `lost` event: its reader knows that lines are missing from here."""
+        """The events that wait, then a `lost` event: the reader knows that lines are missing here."""
         before = self.flush()
-        telling = Telling(1, self._known, self._topic_ids)
-        telling.tell("lost", self.told // 1000, int(self._source["broker"][0]), self.report.level, detail=detail)
-        self._known.tell_again()
-        self._rare.missing()
+        events = EventBuilder(1, self._partitions, self._topic_ids)
+        events.append(
+            "lost", self.low_watermark // 1000, int(self._source["broker"][0]), self.report.level, detail=detail
+        )
+        self._partitions.repeat_leos()
+        self._rare.on_missing_lines()
         self.report.lost += 1
-        return pa.concat_tables([before, telling.table(self.cluster, self.source_id)])
+        return pa.concat_tables([before, events.table(self.cluster, self.source_id)])
 
-    def words(self) -> list[str]:
-        """What there is to say of ends of the broker that were no stops, each once."""
+    def take_messages(self) -> list[str]:
+        """Messages on ends of the broker that were no stops, each returned once."""
         ends, self._rare.killed = self._rare.killed, []
-        return [f"{self.source_id} ends at {_clock(ms)} without a shutdown: {_KILLED}" for ms in ends]
+        return [f"{self.source_id} ends at {_timestamp(ms)} without a shutdown: {_KILLED_HINT}" for ms in ends]
 
     def snapshot(self) -> bytes:
-        """All that is needed to go on, lines that wait included."""
+        """All that is needed to continue, waiting lines included."""
         return dump(
             {
                 "cluster": self.cluster,
                 "source_id": self.source_id,
                 "settings": self._settings,
-                "told": self.told,
+                "told": self.low_watermark,
                 "report": vars(self.report),
-                "known": self._known.dump(),
+                "known": self._partitions.dump(),
                 "topic_ids": self._topic_ids,
                 "rare": self._rare.dump(),
-                "waiting": (self._waiting + self._lines.rest).decode("latin-1"),
-                "dropped": self._lines.dropped,
+                "waiting": (self._waiting + self._whole_lines.rest).decode("latin-1"),
+                "dropped": self._whole_lines.dropped,
                 "taken": self._taken,
                 "patterns": self._scanner.patterns,
                 "decided": pack(self._decided),
@@ -157,19 +159,19 @@ class SourceParser:
 
     @classmethod
     def restore(cls, blob: bytes) -> SourceParser:
-        """The parser that gave this snapshot, or that of the version before."""
-        held = load(blob)
-        parser = cls(held["cluster"], held["source_id"], **held["settings"])
-        vars(parser.report).update(held["report"])
-        parser.told = held["told"]
-        parser._known.load(held["known"])
-        parser._topic_ids.extend(held["topic_ids"])
-        parser._rare.load(held["rare"])
-        lines, end, rest = held["waiting"].encode("latin-1").rpartition(b"\n")
-        parser._waiting, parser._lines = lines + end, WholeLines(rest, held.get("dropped", False))
-        parser._taken = held["taken"]
-        parser._scanner.patterns = [(ms, grade) for ms, grade in held.get("patterns", [])]
-        parser._decided, parser._source = unpack(held["decided"], STATE), unpack(held["source"], SOURCE)
+        """The parser of this snapshot; that of the version before is read, too."""
+        stored = load(blob)
+        parser = cls(stored["cluster"], stored["source_id"], **stored["settings"])
+        vars(parser.report).update(stored["report"])
+        parser.low_watermark = stored["told"]
+        parser._partitions.load(stored["known"])
+        parser._topic_ids.extend(stored["topic_ids"])
+        parser._rare.load(stored["rare"])
+        lines, end, rest = stored["waiting"].encode("latin-1").rpartition(b"\n")
+        parser._waiting, parser._whole_lines = lines + end, WholeLines(rest, stored.get("dropped", False))
+        parser._taken = stored["taken"]
+        parser._scanner.patterns = [(ms, grade) for ms, grade in stored.get("patterns", [])]
+        parser._decided, parser._source = unpack(stored["decided"], STATE), unpack(stored["source"], SOURCE)
         return parser
 
     def _read(self, data: bytes, last: bool) -> pa.Table:
@@ -178,82 +180,82 @@ class SourceParser:
         lines = self._scanner.lines(data, buf, ends)
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
         before = int(self._decided["ts"][0])
-        decisions, stop = decide(buf, lines, len(lines), taken, self._known.state, self._decided[0], self._level, last)
+        decisions, stop = decide(
+            buf, lines, len(lines), taken, self._partitions.state, self._decided[0], self._level, last
+        )
         rest = int(lines["start"][stop]) if stop < len(lines) else len(data)
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:]
-        telling = self._tell(buf, lines, decisions, stop, before)
+        events = self._build_events(GroupedLines(buf, lines, decisions), stop, before)
         self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
-        latest = int(lines["ts"][:stop].max(initial=0)) - self.clock.most(int(self._source["broker"][0]))
-        self.told = max(self.told, latest * 1000, telling.correct(self.clock) * 1000)
-        return telling.table(self.cluster, self.source_id) if telling.count else EVENTS.empty_table()
-
-    def _tell(self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, stop: int, before: int) -> Telling:
-        """Rows of the decided lines: the frequent ones by kernel, up to and including each one that is read alone.
-
-        `before` is the time of the line before them.
-        """
-        decided = lines[:stop]
-        telling = Telling(2 * stop + 64, self._known, self._topic_ids)
-        breaks = (decisions["lost"][:stop] != 0) | (decisions["start"][:stop] != 0)
-        alone = np.flatnonzero((decided["kind"] >= RARE) | breaks)
-        opens = breaks[alone] | (decisions["fetch"][alone] >= 0)
-        pauses = self._rare.lifecycle.pauses(decided["ts"], before, alone)
-        columns = [decided[name][alone] for name in Found._fields[:6]] + [
-            decisions[name][alone] for name in ("level", "fetch")
-        ]
-        found = zip(*(column.tolist() for column in (*columns, pauses)), strict=True)
-        at = 0
-        for k, by_kernel, line in zip(alone.tolist(), opens.tolist(), map(Found._make, found), strict=True):
-            if breaks[k]:
-                self._note_break(decisions[k], line.pause)
-            if k > at or by_kernel:
-                self._frequent(buf, lines, decisions, at, k + 1, telling)
-            if line.kind >= RARE:
-                self._read_alone(buf, line, telling)
-            at = k + 1
-        self._frequent(buf, lines, decisions, at, stop, telling)
-        return telling
-
-    def _note_break(self, decision: np.void, pause: int) -> None:
-        if decision["lost"]:
-            self._rare.missing()
-        if decision["start"]:
-            self._rare.started(NUMBERING, pause)
-
-    def _frequent(
-        self, buf: np.ndarray, lines: np.ndarray, decisions: np.ndarray, at: int, to: int, telling: Telling
-    ) -> None:
-        telling.room(4 * (to - at) + int(lines["count"][at:to].sum()))
-        known, source = self._known, self._source[0]
-        telling.count = tell(
-            buf, lines, decisions, at, to, telling.rows, telling.count, known.state, known.told, source
+        latest = int(lines["ts"][:stop].max(initial=0)) - self.clock_offsets.largest(int(self._source["broker"][0]))
+        self.low_watermark = max(
+            self.low_watermark, latest * 1000, events.subtract_clock_offsets(self.clock_offsets) * 1000
         )
+        return events.table(self.cluster, self.source_id) if events.count else EVENTS.empty_table()
 
-    def _read_alone(self, buf: np.ndarray, found: Found, telling: Telling) -> None:
-        """Rows of a line that the kernel does not read."""
-        text, place = buf[found.message : found.end].tobytes().decode("utf-8", "replace"), found.place
-        if found.kind == DUMPED:
-            self._cap(self._rare.read_dumped(Line(found.ts, 0, METADATA_LOG, -1, text), telling))
+    def _build_events(self, grouped: GroupedLines, count: int, before: int) -> EventBuilder:
+        """Rows of the first `count` lines: frequent ones by kernel, up to and including each line that is rare.
+
+        `before` is the time (ms) of the line before them.
+        """
+        decided, decisions = grouped.lines[:count], grouped.decisions[:count]
+        events = EventBuilder(2 * count + 64, self._partitions, self._topic_ids)
+        breaks = (decisions["lost"] != 0) | (decisions["start"] != 0)
+        rare = np.flatnonzero((decided["kind"] >= RARE) | breaks)
+        opens = breaks[rare] | (decisions["fetch"][rare] >= 0)
+        pauses = self._rare.lifecycle.pauses(decided["ts"], before, rare)
+        columns = [decided[name][rare] for name in RareLine._fields[:6]] + [
+            decisions[name][rare] for name in ("level", "fetch")
+        ]
+        rare_lines = map(RareLine._make, zip(*(column.tolist() for column in (*columns, pauses)), strict=True))
+        start = 0
+        for k, by_kernel, line in zip(rare.tolist(), opens.tolist(), rare_lines, strict=True):
+            if breaks[k]:
+                self._on_break(decisions[k], line.pause)
+            if k > start or by_kernel:
+                self._append_frequent(grouped, start, k + 1, events)
+            if line.kind >= RARE:
+                self._append_rare(grouped.buf, line, events)
+            start = k + 1
+        self._append_frequent(grouped, start, count, events)
+        return events
+
+    def _on_break(self, decision: np.void, pause: int) -> None:
+        if decision["lost"]:
+            self._rare.on_missing_lines()
+        if decision["start"]:
+            self._rare.on_start_sign(LINE_NUMBERS, pause)
+
+    def _append_frequent(self, grouped: GroupedLines, start: int, stop: int, events: EventBuilder) -> None:
+        events.reserve(4 * (stop - start) + int(grouped.lines["count"][start:stop].sum()))
+        memory = Memory(self._partitions.state, self._partitions.leos, self._source)
+        events.count = append_frequent(grouped, start, stop, events.rows, events.count, memory)
+
+    def _append_rare(self, buf: np.ndarray, rare_line: RareLine, events: EventBuilder) -> None:
+        """Append the rows of a line that the kernel does not read."""
+        text, place = buf[rare_line.message : rare_line.end].tobytes().decode("utf-8", "replace"), rare_line.place
+        if rare_line.kind == DUMPED:
+            self._cap_level(self._rare.read_dumped(Line(rare_line.ts, 0, METADATA_LOG, -1, text), events))
             return
         match = PREFIX.match(text)
         if match:
             self._learn_broker(match)
-            place = self._known.place(match["log"]) if match["log"] else place
+            place = self._partitions.place_of(match["log"]) if match["log"] else place
             text = text[match.end() :]
-        logger = self._scanner.loggers[found.logger]
-        if self._rare.starts(logger, text, found.pause):
+        logger = self._scanner.loggers[rare_line.logger]
+        if self._rare.is_start(logger, text, rare_line.pause):
             self._source["capped"][0] = 0
-        level = 0 if self._source["capped"][0] else found.level
-        cut = found.fetch if found.kind == TRUNCATING else -1
-        line = Line(found.ts, level, int(self._source["broker"][0]), place, text, cut)
-        self._cap(self._rare.read(logger, line, telling))
+        level = 0 if self._source["capped"][0] else rare_line.level
+        cut = rare_line.fetch if rare_line.kind == TRUNCATING else -1
+        line = Line(rare_line.ts, level, int(self._source["broker"][0]), place, text, cut)
+        self._cap_level(self._rare.read(logger, line, events))
 
     def _learn_broker(self, match: re.Match[str]) -> None:
         if match.lastgroup and match.lastgroup != "log":
             self._source["broker"][0] = int(match[match.lastgroup])
 
-    def _cap(self, understood: bool) -> None:
-        """From a line of evidence in words that are not known on the source tells no more than level 0."""
+    def _cap_level(self, understood: bool) -> None:
+        """From a line of evidence in an unknown wording on, the source counts as level 0."""
         if not understood:
             self._source["capped"][0] = 1

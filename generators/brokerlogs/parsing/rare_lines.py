@@ -1,22 +1,22 @@
-"""Lines read one at a time: to whom each belongs, and what becomes of one that nobody understands."""
+"""Lines that are read one at a time: which module reads each, and what becomes of one that none understands."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from generators.brokerlogs.events.event_builder import Telling
-from generators.brokerlogs.events.source_state import Known
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages import broker, lifecycle
 from generators.brokerlogs.messages import controller as controller_shapes
-from generators.brokerlogs.messages.broker_state import Line, StateLog
-from generators.brokerlogs.messages.controller_state import ControllerLog, Registration
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
+from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration
 from generators.brokerlogs.messages.evidence import may_be_evidence, shape_of
 from generators.brokerlogs.messages.lifecycle import Lifecycle
 from generators.brokerlogs.messages.metadata_records import read_record
 from generators.brokerlogs.messages.quorum_roles import read_role
 from generators.brokerlogs.parsing.parse_report import ParseReport
-from generators.brokerlogs.scanning.loggers import simple
+from generators.brokerlogs.scanning.loggers import class_name
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 PREFIX = re.compile(
@@ -25,7 +25,7 @@ PREFIX = re.compile(
     r"|ReplicaManager broker=(?P<b7>\d+)"
     r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
 )
-_OF_CONTROLLER = frozenset(
+_CONTROLLER_LOGGERS = frozenset(
     [
         "ReplicationControlManager",
         "ClusterControlManager",
@@ -35,134 +35,139 @@ _OF_CONTROLLER = frozenset(
         "BrokerLifecycleManager",
     ]
 )
-_OF_BROKER = frozenset(["Partition", "state.change.logger", "ReplicaFetcherThread", "UnifiedLog"])
+_BROKER_LOGGERS = frozenset(["Partition", "state.change.logger", "ReplicaFetcherThread", "UnifiedLog"])
 _TWO_LINES = re.compile(
     r"\d{13}\|[^|]*\|(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\||\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]{4,5} "
 )
-_TORN = "at least 1 line: what stands there cannot be read"
-_SHAPES = 200
-"""So many shapes are told apart; what comes beyond is one."""
+_TORN_DETAIL = "at least 1 line: what stands there cannot be read"
+_MAX_SHAPES = 200
+"""Shapes counted separately; further ones are counted as one."""
 
 
 class RareLines:
-    """What the rare lines of one source have told so far, and which of them were not understood."""
+    """State of the rare lines of one source, and which of them were not understood."""
 
-    def __init__(self, known: Known, report: ParseReport) -> None:
-        self.known, self.report = known, report
-        self.states = StateLog(known)
-        self.controller = ControllerLog(self.states)
+    def __init__(self, partitions: PartitionStates, report: ParseReport) -> None:
+        self.partitions, self.report = partitions, report
+        self.broker = BrokerLogState(partitions)
+        self.controller = ControllerLogState(self.broker)
         self.lifecycle = Lifecycle()
-        self.told: dict[str, int] = {}
-        """What was said not to be understood, and the second of log time in which it was said last."""
+        self.reported_at: dict[str, int] = {}
+        """By shape that was not understood, the second of log time of its last `lost` row."""
         self.early: list[tuple[int, str]] = []
-        """Times (ms) and messages that tell the version of a broker which no line has named yet."""
+        """Times (ms) and messages with the version of a broker that no line has named yet."""
         self.killed: list[int] = []
-        """Times (ms) of last lines before starts that no stop precedes, until somebody takes them."""
+        """Times (ms) of last lines before starts that no stop precedes, until they are taken."""
 
-    def read(self, logger: str, line: Line, telling: Telling) -> bool:
-        """Tell the rows of a line.
+    def read(self, logger: str, line: Line, events: EventBuilder) -> bool:
+        """Append the rows of a line.
 
-        Whether the source goes on telling what it told: not where a line of evidence is worded anew.
+        Returns False where a line of evidence has an unknown wording: the source counts as level 0 from there on.
         """
-        kind = simple(logger)
+        kind = class_name(logger)
         if line.broker < 0:
-            self._hold(kind, line)
+            self._queue_version(kind, line)
             return True
         for ts, message in self.early:
-            lifecycle.read("AppInfoParser", Line(ts, 0, line.broker, -1, message), telling)
+            lifecycle.read("AppInfoParser", Line(ts, 0, line.broker, -1, message), events)
         self.early.clear()
         try:
-            if self._shape(kind, line, telling) or not may_be_evidence(kind, line.message):
+            if self._shape(kind, line, events) or not may_be_evidence(kind, line.message):
                 return True
         except (KeyError, ValueError):  # a shape whose fields are others than it has had
             pass
-        return not self._worded_anew(logger, line.message, line, telling)
+        return not self._report_unknown(logger, line.message, line, events)
 
-    def _hold(self, kind: str, line: Line) -> None:
-        """A line before any that names the broker: its version waits for that, the others tell nothing."""
+    def _queue_version(self, kind: str, line: Line) -> None:
+        """A line before any that names the broker: its version is kept until one does, other lines are skipped."""
         if kind == "AppInfoParser" and line.message.startswith("Kafka version"):
             self.early.append((line.ts, line.message))
         else:
             self.report.nameless += 1
 
-    def read_dumped(self, line: Line, telling: Telling) -> bool:
-        """The same for a line of the printed metadata log."""
-        unknown = read_record(self.controller, line, telling)
-        return unknown is None or not self._worded_anew("kafka-dump-log", unknown, line, telling)
+    def read_dumped(self, line: Line, events: EventBuilder) -> bool:
+        """`read` for a line of the printed metadata log."""
+        unknown = read_record(self.controller, line, events)
+        return unknown is None or not self._report_unknown("kafka-dump-log", unknown, line, events)
 
-    def starts(self, logger: str, message: str, pause: int) -> bool:
-        """Whether a line shows that the broker started; one of a stop is taken note of."""
-        kind = simple(logger)
+    def is_start(self, logger: str, message: str, pause: int) -> bool:
+        """Whether a line shows that the broker started; a line of a stop is recorded."""
+        kind = class_name(logger)
         if lifecycle.is_stop(kind, message):
             self.lifecycle.stop()
-        sign = lifecycle.sign_of(kind, message)
-        return sign is not None and self.started(sign, pause)
+        sign = lifecycle.start_sign(kind, message)
+        return sign is not None and self.on_start_sign(sign, pause)
 
-    def started(self, sign: str, pause: int) -> bool:
-        """Take note of a sign of a start; `pause` is the time (ms) of the last line before the last silence."""
-        starts = self.lifecycle.start(sign, pause)
+    def on_start_sign(self, sign: str, pause: int) -> bool:
+        """Record a sign of a start; `pause` is the time (ms) of the last line before the last silence."""
+        is_start = self.lifecycle.start(sign, pause)
         if (end := self.lifecycle.killed()) is not None:
             self.killed.append(end)
-        return starts
+        return is_start
 
-    def missing(self) -> None:
-        """Lines are missing here."""
+    def on_missing_lines(self) -> None:
+        """Lines are missing here: what they might have changed is unknown."""
         self.controller.forget_role()
 
-    def _shape(self, kind: str, line: Line, telling: Telling) -> bool:
-        if kind in _OF_BROKER or kind.endswith("AlterPartitionManager"):
-            return broker.read(self.states, line, telling)
-        if kind in _OF_CONTROLLER:
-            return controller_shapes.read(self.controller, line, telling)
+    def _shape(self, kind: str, line: Line, events: EventBuilder) -> bool:
+        if kind in _BROKER_LOGGERS or kind.endswith("AlterPartitionManager"):
+            return broker.read(self.broker, line, events)
+        if kind in _CONTROLLER_LOGGERS:
+            return controller_shapes.read(self.controller, line, events)
         if kind == "QuorumController":
             return read_role(self.controller, line.message)
-        return lifecycle.read(kind, line, telling)
+        return lifecycle.read(kind, line, events)
 
-    def _worded_anew(self, logger: str, message: str, line: Line, telling: Telling) -> bool:
-        """Say what was not understood; False where that is two lines in one, of which the first was cut."""
+    def _report_unknown(self, logger: str, message: str, line: Line, events: EventBuilder) -> bool:
+        """Append a `lost` row for a line that was not understood.
+
+        Returns False where it is two lines in one, of which the first was cut off.
+        """
         torn = _TWO_LINES.search(message) is not None
-        shape = _TORN if torn else f"{NOT_UNDERSTOOD}{self._count(logger, message)}"
+        shape = _TORN_DETAIL if torn else f"{NOT_UNDERSTOOD}{self._count(logger, message)}"
         self.report.broken += torn
         self.report.understood -= torn
-        if self.told.get(shape) != line.ts // 1000:
-            telling.tell("lost", line.ts, line.broker, line.level if torn else 0, detail=shape)
-            self.known.tell_again()
-        self.told[shape] = line.ts // 1000
+        if self.reported_at.get(shape) != line.ts // 1000:
+            events.append("lost", line.ts, line.broker, line.level if torn else 0, detail=shape)
+            self.partitions.repeat_leos()
+        self.reported_at[shape] = line.ts // 1000
         if logger.endswith("QuorumController"):
-            self.missing()
+            self.on_missing_lines()
         return not torn
 
     def _count(self, logger: str, message: str) -> str:
-        topics = {topic for topic, _ in self.known.places if topic}
+        topics = {topic for topic, _ in self.partitions.places if topic}
         shape = shape_of(message, sorted(topics, key=len, reverse=True))
-        if f"{NOT_UNDERSTOOD}{shape}" not in self.told and len(self.told) >= _SHAPES:
+        if f"{NOT_UNDERSTOOD}{shape}" not in self.reported_at and len(self.reported_at) >= _MAX_SHAPES:
             shape = "more shapes than are told apart"
         self.report.not_understood(f"{logger}: {shape}", message)
         return shape
 
     def dump(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+        """The state as a JSON value."""
         controller = self.controller
         return {
-            "names": self.states.names,
-            "proposed": list(self.states.proposed.items()),
-            "partitions": [[*key, *vars(now).values()] for key, now in controller.partitions.items()],
+            "names": self.broker.names,
+            "proposed": list(self.broker.proposed.items()),
+            "partitions": [
+                [*key, *vars(registration).values()] for key, registration in controller.registrations.items()
+            ],
             "brokers": list(controller.brokers.items()),
             "changed": controller.changed,
             "role": [controller.active, controller.epoch],
             "lifecycle": vars(self.lifecycle),
-            "told": self.told,
+            "told": self.reported_at,
             "early": self.early,
         }
 
-    def load(self, dumped: dict[str, Any]) -> None:
-        """What `dump` held, into a new one; what a version before did not hold is as at the start."""
+    def load(self, stored: dict[str, Any]) -> None:
+        """Restore what `dump` gave, into a new object; what an earlier version did not store stays as at the start."""
         controller = self.controller
-        self.states.names, self.states.proposed = dumped["names"], dict(dumped["proposed"])
-        controller.partitions = {(t, p): Registration(*now) for t, p, *now in dumped["partitions"]}
-        controller.brokers = dict(dumped["brokers"])
-        controller.changed = tuple(dumped["changed"]) if dumped["changed"] else None
-        controller.active, controller.epoch = dumped.get("role", (None, None))
-        self.lifecycle = Lifecycle(**dumped.get("lifecycle", {}))
-        self.told = dumped.get("told", {})
-        self.early = [(ts, message) for ts, message in dumped.get("early", [])]
+        self.broker.names, self.broker.proposed = stored["names"], dict(stored["proposed"])
+        controller.registrations = {(t, p): Registration(*registration) for t, p, *registration in stored["partitions"]}
+        controller.brokers = dict(stored["brokers"])
+        controller.changed = tuple(stored["changed"]) if stored["changed"] else None
+        controller.active, controller.epoch = stored.get("role", (None, None))
+        self.lifecycle = Lifecycle(**stored.get("lifecycle", {}))
+        self.reported_at = stored.get("told", {})
+        self.early = [(ts, message) for ts, message in stored.get("early", [])]

@@ -1,4 +1,4 @@
-"""Arrays and the decorator of what is compiled here."""
+"""The array type and the decorator of compiled functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of a line: finding, comparing and reading numbers in them."""
+"""Bytes of a line: search, comparison, numbers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import numpy as np
 from generators.brokerlogs.scanning.arrays import Array, compiled
 
 
-def words(text: str) -> Array:
-    """Text to look for."""
+def literal(text: str) -> Array:
+    """Text to search for, as bytes."""
     return np.frombuffer(text.encode(), np.uint8)
 
 
 @compiled
-def begins(buf: Array, pos: int, end: int, words: Array) -> bool:
-    """Whether buf[pos:end] begins with `words`."""
-    if end - pos < words.size:
+def begins(buf: Array, pos: int, end: int, literal: Array) -> bool:
+    """Whether buf[pos:end] begins with `literal`."""
+    if end - pos < literal.size:
         return False
-    for k in range(words.size):  # noqa: SIM110  (a generator cannot be compiled)
-        if buf[pos + k] != words[k]:
+    for k in range(literal.size):  # noqa: SIM110  (a generator cannot be compiled)
+        if buf[pos + k] != literal[k]:
             return False
     return True
 
 
 @compiled
-def ends_with(buf: Array, start: int, end: int, words: Array) -> bool:
-    """Whether buf[start:end] ends with `words`."""
-    return end - start >= words.size and begins(buf, end - words.size, end, words)
+def ends_with(buf: Array, start: int, end: int, literal: Array) -> bool:
+    """Whether buf[start:end] ends with `literal`."""
+    return end - start >= literal.size and begins(buf, end - literal.size, end, literal)
 
 
 @compiled
-def find(buf: Array, pos: int, end: int, words: Array) -> int:
-    """Position right after the first `words` in buf[pos:end], -1 if there are none."""
-    first = words[0]
-    for k in range(pos, end - words.size + 1):
-        if buf[k] == first and begins(buf, k, end, words):
-            return k + words.size
+def find(buf: Array, pos: int, end: int, literal: Array) -> int:
+    """Position right after the first `literal` in buf[pos:end], -1 if there is none."""
+    first = literal[0]
+    for k in range(pos, end - literal.size + 1):
+        if buf[k] == first and begins(buf, k, end, literal):
+            return k + literal.size
     return -1
 
 
@@ -81,7 +81,7 @@ def integer(buf: Array, pos: int, end: int) -> tuple[int, int]:
 
 @compiled
 def digits(buf: Array, pos: int, count: int) -> int:
-    """The number that `count` digits at `pos` write, -1 if they are not all digits."""
+    """The number in `count` digits at `pos`, -1 if they are not all digits."""
     value = 0
     for k in range(pos, pos + count):
         if not 48 <= buf[k] <= 57:

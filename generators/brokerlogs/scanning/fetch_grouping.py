@@ -1,7 +1,7 @@
-"""Which lines belong together, at what telemetry level, and where lines are missing: decided line by line.
+"""Which lines belong to one fetch, the telemetry level, and where lines are missing: decided line by line.
 
-A decision looks ahead, by log time or line numbers, never by how the bytes were cut: where the lines at hand
-do not decide it yet, everything from there on waits.
+A decision looks ahead by log time or line numbers, never by how the bytes were cut: where the lines at hand do not
+decide it yet, everything from there on waits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from generators.brokerlogs.events.event_rows import UNREADABLE
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.fetches import fetch_nearby, fetch_of_thread, follower, next_of_thread
+from generators.brokerlogs.scanning.fetches import UNDECIDED, fetch_nearby, fetch_of_thread, next_if, next_of_thread
 from generators.brokerlogs.scanning.line_record import (
     ADVANCED,
     BROKEN,
@@ -27,25 +27,33 @@ from generators.brokerlogs.scanning.line_record import (
 )
 
 LEVEL_MS, REOPEN_MS = 10_000, 1000
-"""Log time in which a source shows its level, and for which that answer is not asked for again."""
+"""Log time in which a source shows its level, and for which a level stays valid at starts of terms."""
 HOLE_LINES, HOLE_MS = 1000, 5000
-"""Numbers, or log time, after which a missing `%sn` is lost (threads displaced lines by up to 745)."""
+"""Numbers, or log time, after which a missing `%sn` is lost (threads were seen to displace lines by up to 745)."""
 AHEAD_LINES, AHEAD_BYTES = 1 << 18, 1 << 25
-"""The furthest that a decision looks ahead where neither time nor numbers go on, as in a stack trace of no end."""
+"""Limits to looking ahead where neither time nor numbers advance, as in an endless stack trace."""
 RESTART_MS = 1000
-"""A JVM needs longer than this to come back and number from 1 again; a displaced line is not so far from its like."""
+"""A JVM needs longer than this to restart and number from 1 again; a displaced line is closer to its neighbours."""
 FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 
 DECISION = np.dtype(
     [("fetch", "i4"), ("hw", "i4"), ("lost", "i8"), ("level", "i1"), ("taken", "i1"), ("start", "i1")], align=True
 )
-"""Of a line: the RECORDED line whose fetch it opens (-1), that fetch's ADVANCED line (-1), line numbers lost before
-it, the level, whether an earlier line of its fetch has told it, and whether line numbers begin anew with it."""
+"""Decision on a line.
+
+`fetch`: the RECORDED line whose fetch it opens, -1 for none. `hw`: that fetch's ADVANCED line, -1 for none. `lost`:
+line numbers lost before it. `level`: telemetry level. `taken`: whether an earlier line of its fetch stands for it.
+`start`: whether line numbers begin again with it.
+"""
 STATE = np.dtype(
     [("level", "i1"), ("full", "i1"), ("broken", "i1"), ("opened", "i8"), ("number", "i8"), ("ts", "i8")], align=True
 )
-"""Carried on: the level (-1 open), whether fetches were ever printed, whether the last line was broken, when the level
-was asked for, the greatest `%sn` so far (-1 none) and the time of the last line (-1)."""
+"""State between calls, stored in snapshots.
+
+`level`: -1 while open. `full`: whether fetches were ever printed. `broken`: whether the last line was broken. `opened`:
+when the level was determined last. `number`: the greatest `%sn` so far, -1 for none. `ts`: time (ms) of the last line,
+-1 for none.
+"""
 
 
 @compiled
@@ -65,7 +73,7 @@ def _level_from(lines: Array, n: int, i: int, last: bool) -> int:
 
 @compiled
 def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int:
-    """How many of the numbers between `greatest` and line i's never come; -1 while that is open."""
+    """How many of the numbers between `greatest` and that of line i never come; UNDECIDED values are -1."""
     number = lines[i].number
     low = max(greatest + 1, number - HOLE_LINES)
     missing = number - low
@@ -84,18 +92,55 @@ def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int
 
 
 @compiled
-def decide(
-    buf: Array, lines: Array, n: int, taken: Array, places: Array, state: Any, forced: int, last: bool
-) -> tuple[Array, int]:
-    """Decisions for a prefix of the lines: (decisions, length of the prefix). `state` and `places` move on to its end.
+def _level_at(lines: Array, n: int, i: int, state: Any, last: bool) -> tuple[int, int]:
+    """(level at line i, when it was determined last); the level is UNDECIDED where the lines at hand do not show it."""
+    line = lines[i]
+    kind, level = line.kind, state.level
+    if kind == RECORDED:
+        return FULL, state.opened
+    starts_term = kind == (LEADING if level == INFO else CREATING)
+    unexpected = level == INFO and kind in (ADVANCED, SKIPPED, UNDER_MIN)
+    if line.ts < 0 or not (level == OPEN or unexpected or (starts_term and line.ts > state.opened + REOPEN_MS)):
+        return level, state.opened
+    level = _level_from(lines, n, i, last)
+    if level == OPEN:
+        return UNDECIDED, line.ts
+    if level == LEAN and state.full:  # nobody fetched: that alone is no change of what is printed
+        level = FULL
+    return level, line.ts
 
-    `taken` are the lines that a decision of an earlier call already took.
+
+@compiled
+def _greatest_number(lines: Array, n: int, i: int, decision: Any, state: Any, last: bool) -> int:
+    """The greatest `%sn` up to line i, UNDECIDED while lines may still come; decides what is lost before line i."""
+    line, greatest = lines[i], state.number
+    if line.number < 0:
+        if line.kind == BROKEN and greatest < 0 and not state.broken and line.ts >= 0:
+            decision.lost = UNREADABLE
+        return int(greatest)
+    if line.number <= greatest and line.ts - state.ts >= RESTART_MS:
+        greatest, decision.start = 0, 1
+    if greatest >= 0 and line.number > greatest + 1:
+        decision.lost = _lost_before(lines, n, i, greatest, last)
+        if decision.lost < 0:
+            return UNDECIDED
+    return int(max(greatest, line.number))
+
+
+@compiled
+def decide(
+    buf: Array, lines: Array, count: int, taken: Array, places: Array, state: Any, forced: int, last: bool
+) -> tuple[Array, int]:
+    """Decisions for a prefix of `count` lines: (decisions, length of the prefix).
+
+    `state` (STATE) and `places` (PARTITION) move on to its end. `taken` are the lines that a decision of an earlier
+    call took, `forced` is a level to be used for all lines, -1 for none; `last`: no lines will follow.
     """
-    decisions = np.zeros(n, DECISION)
+    decisions = np.zeros(count, DECISION)
     for j in taken:
         decisions[j].taken = 1
-    following, count, at_end = next_of_thread(lines, n), n, last
-    n = 0
+    following, at_end = next_of_thread(lines, count), last
+    n = 0  # how far a decision looks ahead
     for i in range(count):
         line, decision = lines[i], decisions[i]
         while n < count and n - i < AHEAD_LINES and lines[n].end - line.start < AHEAD_BYTES:
@@ -105,42 +150,23 @@ def decide(
         if line.ts < 0:
             line.ts = state.ts
         decision.fetch = decision.hw = -1
-        telling = kind in (ADVANCED, SKIPPED, UNDER_MIN)
-        level, opened = state.level, state.opened
-        if kind == RECORDED:
-            level = FULL
-        elif line.ts >= 0 and (
-            level == OPEN
-            or (level == INFO and telling)
-            or (kind == (LEADING if level == INFO else CREATING) and line.ts > opened + REOPEN_MS)
-        ):
-            level, opened = _level_from(lines, n, i, last), line.ts
-            if level == OPEN:
-                return decisions, i
-            if level == LEAN and state.full:  # nobody fetched: that alone is no change of what is printed
-                level = FULL
+        level, opened = _level_at(lines, n, i, state, last)
+        if level == UNDECIDED:
+            return decisions, i
         if forced >= 0:
             level = forced
-        opens = (telling or kind == PROPOSED) and level == FULL and not decision.taken
+        opens = kind in (ADVANCED, SKIPPED, UNDER_MIN, PROPOSED) and level == FULL and not decision.taken
         if opens and line.thread >= 0:
             decision.fetch, decision.hw = fetch_of_thread(buf, lines, following, n, i, places, last)
         elif opens:
             decision.fetch, decision.hw = fetch_nearby(buf, lines, decisions, n, i, last)
         elif kind == TRUNCATING and line.thread >= 0:
-            decision.fetch = follower(lines, following, n, i, UNIFIED, last)
-        if decision.fetch == -2:
+            decision.fetch = next_if(lines, following, n, i, UNIFIED, last)
+        if decision.fetch == UNDECIDED:
             return decisions, i
-        greatest = state.number
-        if line.number >= 0:
-            if line.number <= greatest and line.ts - state.ts >= RESTART_MS:
-                greatest, decision.start = 0, 1
-            if greatest >= 0 and line.number > greatest + 1:
-                decision.lost = _lost_before(lines, n, i, greatest, last)
-                if decision.lost < 0:
-                    return decisions, i
-            greatest = max(greatest, line.number)
-        elif kind == BROKEN and greatest < 0 and not state.broken and line.ts >= 0:
-            decision.lost = UNREADABLE
+        greatest = _greatest_number(lines, n, i, decision, state, last)
+        if greatest == UNDECIDED:
+            return decisions, i
         if opens and decision.fetch >= 0:
             decisions[decision.fetch].taken = 1
             if decision.hw >= 0 and decision.hw != i:

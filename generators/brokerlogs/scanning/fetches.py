@@ -1,4 +1,4 @@
-"""Lines that one fetch of a follower printed: by the thread that printed them, or by nearness where none is named."""
+"""The lines that one fetch of a follower printed: by thread, or by distance where lines name no thread."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from generators.brokerlogs.scanning.leo_list import leo_of
 from generators.brokerlogs.scanning.line_record import ADVANCED, ALTER, NOTED, PROPOSED, RECORDED, SKIPPED, UNDER_MIN
 
 FETCH_MS = 500
-"""Log time that one fetch's lines may be apart (156 ms were seen on an idle machine)."""
+"""Log time within which the lines of one fetch come (156 ms were seen on an idle machine)."""
 STALL_MS = 5000
-"""The same for a line of the HW, which only a fetch can move while the ISR has more members than the leader: a thread
-may stand still between the two (1.6 s were seen on an overloaded machine). Not right after a change of the ISR, which
-moves the HW itself, with no fetch to come."""
+"""The same after a line of the HW, which only a fetch can move while the ISR has more members than the leader: a thread
+may be delayed between the two (1.6 s were seen on an overloaded machine). Not right after a change of the ISR, which
+moves the HW itself, without a fetch."""
 STOCK_MS, STOCK_LINES = 100, 64
 """The same for the stock pattern, which names no thread."""
+UNDECIDED = -2
+"""In place of a line or a value: the lines at hand do not decide it yet."""
 
 
 @compiled
@@ -43,12 +45,12 @@ def _passed(lines: Array, start: int, stop: int, limit: int) -> bool:
 
 
 @compiled
-def follower(lines: Array, following: Array, n: int, i: int, kind: int, last: bool) -> int:
-    """The next line of i's thread if it has that shape and comes in time: (line, -1 for none or -2 for undecided)."""
+def next_if(lines: Array, following: Array, n: int, i: int, kind: int, last: bool) -> int:
+    """The next line of i's thread if it is of this kind and in time, else -1, or UNDECIDED."""
     j = following[i]
     limit = lines[i].ts + FETCH_MS
     if j < 0 or j >= n:
-        return -1 if last or _passed(lines, i + 1, n, limit) else -2
+        return -1 if last or _passed(lines, i + 1, n, limit) else UNDECIDED
     if lines[j].kind != kind or _passed(lines, i + 1, j + 1, limit):
         return -1
     return int(j)
@@ -56,8 +58,8 @@ def follower(lines: Array, following: Array, n: int, i: int, kind: int, last: bo
 
 @compiled
 def _same_fetch(buf: Array, lines: Array, hw: int, skipped: int, recorded: int) -> bool:
-    """Whether a RECORDED line fits what the attempt to raise the HW printed: a fetch at or above the HW it
-    moved, or the very LEO that the attempt saw (an append prints LEOs too)."""
+    """Whether a RECORDED line fits the attempt to raise the HW before it: a fetch at or above the HW that moved, or the
+    LEO that the attempt printed (an append prints LEOs, too)."""
     line = lines[recorded]
     if skipped >= 0:
         return bool(leo_of(buf, lines[skipped], line.replica) == line.a)
@@ -65,8 +67,8 @@ def _same_fetch(buf: Array, lines: Array, hw: int, skipped: int, recorded: int) 
 
 
 @compiled
-def _longest(lines: Array, hw: int, state: Array) -> int:
-    """Until when the RECORDED line of a fetch may come that moved the HW."""
+def _latest_fetch_ms(lines: Array, hw: int, state: Array) -> int:
+    """Until when (ms) the RECORDED line of the fetch that moved the HW may come."""
     place = state[lines[hw].place]
     stalls = place.members > 1 and lines[hw].ts - place.changed > FETCH_MS
     return int(lines[hw].ts + (STALL_MS if stalls else FETCH_MS))
@@ -76,20 +78,20 @@ def _longest(lines: Array, hw: int, state: Array) -> int:
 def fetch_of_thread(
     buf: Array, lines: Array, following: Array, n: int, i: int, state: Array, last: bool
 ) -> tuple[int, int]:
-    """(RECORDED line, ADVANCED line) of the fetch that line i opens.
+    """(RECORDED line, ADVANCED line) of the fetch that line i opens, -1 or UNDECIDED where there is none.
 
-    A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it completed
-    (of any partition), what it recorded.
+    A fetch prints, on one thread: a proposal and its sending, the attempt to raise the HW, what it completed (of any
+    partition), what it recorded.
     """
     place = lines[i].place
     hw = i if lines[i].kind == ADVANCED else -1
-    limit = _longest(lines, i, state) if hw >= 0 else lines[i].ts + FETCH_MS
+    limit = _latest_fetch_ms(lines, i, state) if hw >= 0 else lines[i].ts + FETCH_MS
     skipped = i if lines[i].kind == SKIPPED else -1
     tried = lines[i].kind != PROPOSED
     j = following[i]
     while True:
         if j < 0 or j >= n:
-            return (-1 if last or _passed(lines, i + 1, n, limit) else -2), -1
+            return (-1 if last or _passed(lines, i + 1, n, limit) else UNDECIDED), -1
         kind = lines[j].kind
         same = lines[j].place == place
         if kind == RECORDED:
@@ -102,14 +104,14 @@ def fetch_of_thread(
             return -1, -1
         tried = kind != ALTER
         if kind == ADVANCED:
-            hw, limit = j, max(limit, _longest(lines, j, state))
+            hw, limit = j, max(limit, _latest_fetch_ms(lines, j, state))
         skipped = j if kind == SKIPPED else skipped
         j = following[j]
 
 
 @compiled
 def fetch_nearby(buf: Array, lines: Array, decisions: Array, n: int, i: int, last: bool) -> tuple[int, int]:
-    """The same without threads: the next fetch of the partition at or above the HW, as well as can be told."""
+    """The same without threads: the next fetch of the partition at or above the HW, an approximation."""
     hw = i if lines[i].kind == ADVANCED else -1
     skipped = i if lines[i].kind == SKIPPED else -1
     for j in range(i + 1, min(n, i + 1 + STOCK_LINES)):
@@ -122,4 +124,4 @@ def fetch_nearby(buf: Array, lines: Array, decisions: Array, n: int, i: int, las
             return j, hw
         if kind in (ADVANCED, SKIPPED, PROPOSED):
             return -1, -1
-    return (-1 if last or i + STOCK_LINES < n else -2), -1
+    return (-1 if last or i + STOCK_LINES < n else UNDECIDED), -1

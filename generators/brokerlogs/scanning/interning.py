@@ -1,42 +1,20 @@
-"""Names to numbers: an open hash table by the 64-bit hash of a name, which two names of one log never share."""
+"""Hashes of names, by which the kernels number them: no two names of one log share one."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from generators.brokerlogs.scanning.arrays import Array, compiled
-
-Table = tuple[Array, Array]
-"""(hashes, numbers); the number is -1 where a slot is free."""
-
-
-def table(names: int) -> Table:
-    """An empty table with room for so many names."""
-    size = 1 << (2 * names + 16).bit_length()
-    return np.zeros(size, np.int64), np.full(size, -1, np.int32)
+from pipelines.replication.compiled.hash_index import Keys
 
 
 @compiled
 def hash_of(buf: Array, pos: int, end: int) -> int:
-    """FNV-1a of buf[pos:end], its high bits mixed in."""
-    h = np.int64(-3750763034362895579)
+    """FNV-1a of buf[pos:end], its high bits mixed in; at least 0, as keys of a hash index are."""
+    value = np.int64(-3750763034362895579)
     for k in range(pos, end):
-        h = (h ^ np.int64(buf[k])) * np.int64(1099511628211)
-    return int(h ^ (h >> 29))
-
-
-@compiled
-def intern(h: int, keys: Array, ids: Array, count: int) -> tuple[int, int]:
-    """(number, count of names) of a name by its hash; a new one gets the next number."""
-    mask = keys.size - 1
-    k = h & mask
-    while ids[k] >= 0:
-        if keys[k] == h:
-            return ids[k], count
-        k = (k + 1) & mask
-    keys[k] = h
-    ids[k] = count
-    return count, count + 1
+        value = (value ^ np.int64(buf[k])) * np.int64(1099511628211)
+    return int((value ^ (value >> 29)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
 @compiled
@@ -48,9 +26,8 @@ def hashes(buf: Array, offsets: Array) -> Array:
     return out
 
 
-@compiled
-def fill(keys: Array, ids: Array, known: Array) -> None:
-    """Put the hashes of known names into an empty table, ids in order."""
-    count = 0
-    for h in known:
-        _, count = intern(h, keys, ids, count)
+def number_names(names: list[bytes], keys: Keys) -> None:
+    """Number these names in `keys`, in order."""
+    if names:
+        offsets = np.cumsum([0, *map(len, names)])
+        keys.number(hashes(np.frombuffer(b"".join(names), np.uint8), offsets))

@@ -1,4 +1,4 @@
-"""The LEOs that a "Skipping update high watermark" line prints of every replica."""
+"""The LEOs of all replicas that a "Skipping update high watermark" line prints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from generators.brokerlogs.events.event_rows import UNKNOWN
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.byte_text import find, integer, words
+from generators.brokerlogs.scanning.byte_text import find, integer, literal
 
-REPLICA = words("replica ")
-OFFSET = words("(offset=")
+REPLICA = literal("replica ")
+OFFSET = literal("(offset=")
 
 
 @compiled

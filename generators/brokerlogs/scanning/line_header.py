@@ -1,6 +1,6 @@
-"""The head of a line: its time, thread, number and logger, in the two patterns that are understood.
+"""The header of a line: time, thread, number and logger, in the two supported patterns.
 
-These are `%d{UNIX_MILLIS}|%t|%p|%c|[%sn|]%m%n` and Kafka's stock `[%d] %p %m (%c)%n`, which names no thread.
+These are `%d{UNIX_MILLIS}|%t|%p|%c|[%sn|]%m%n` and Kafka's stock `[%d] %p %m (%c)%n`, which has no thread.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.byte_text import begins, digits, find, find_byte, integer, is_text, words
+from generators.brokerlogs.scanning.byte_text import begins, digits, find, find_byte, integer, is_text, literal
 from generators.brokerlogs.scanning.line_record import BROKEN, CONTINUATION, DUMPED, NOTED
 
 YEAR_2010, YEAR_2100 = 1262304000000, 4102444800000
-"""Milliseconds; a line with a time outside is broken."""
-_DUMPED = words("| offset: ")
-_CREATE_TIME = words("CreateTime: ")
-_BASE_OFFSET = words("baseOffset: ")
-_DUMPING = words("Dumping ")
-_STARTING = words("Log starting offset")
+"""Milliseconds; a line with a time outside them is broken."""
+_DUMPED = literal("| offset: ")
+_CREATE_TIME = literal("CreateTime: ")
+_BASE_OFFSET = literal("baseOffset: ")
+_DUMPING = literal("Dumping ")
+_STARTING = literal("Log starting offset")
 
 
 @compiled
@@ -30,9 +30,9 @@ def stock_time(buf: Array, pos: int) -> int:
     millis = digits(buf, pos + 21, 3)
     if min(year, month, day, hour, minute, second, millis) < 0 or not 1 <= month <= 12:
         return -1
-    y = year - (1 if month <= 2 else 0)  # days from civil, Howard Hinnant
-    era = y // 400
-    of_era = y - era * 400
+    year_from_march = year - (1 if month <= 2 else 0)  # days from civil, Howard Hinnant
+    era = year_from_march // 400
+    of_era = year_from_march - era * 400
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
     days = era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
     return ((days * 24 + hour) * 60 + minute) * 60000 + second * 1000 + millis
@@ -40,7 +40,8 @@ def stock_time(buf: Array, pos: int) -> int:
 
 @compiled
 def piped(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
-    """Read `ts|thread|level|logger|[number|]message`: (thread's end, logger's start, its end), -1 if it is none."""
+    """Read `ts|thread|level|logger|[number|]message`: (end of the thread, start, end of the logger), -1 where it is
+    none."""
     ts = digits(buf, start, 13)
     thread_end = find_byte(buf, start + 14, end, 124)
     logger = find_byte(buf, thread_end + 1, end, 124) + 1
@@ -57,7 +58,7 @@ def piped(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
 
 @compiled
 def stock(buf: Array, start: int, end: int, line: Any) -> tuple[int, int]:
-    """Read `[time] level message (logger)`: (start, end of the logger), -1 if it is none; the time is local."""
+    """Read `[time] level message (logger)`: (start, end of the logger), -1 where it is none; the time is local."""
     ts = stock_time(buf, start)
     line.ts, line.stock = ts, 1
     line.message = find_byte(buf, start + 26, end, 32) + 1
@@ -73,7 +74,7 @@ def stock(buf: Array, start: int, end: int, line: Any) -> tuple[int, int]:
 
 @compiled
 def without_header(buf: Array, start: int, end: int, line: Any) -> int:
-    """Shape of a line that has no header: of the printed metadata log, or the rest of a message."""
+    """Kind of a line without a header: of the printed metadata log, or a continuation of a message."""
     line.message = start
     if begins(buf, start, end, _DUMPED):
         at = find(buf, start, end, _CREATE_TIME)

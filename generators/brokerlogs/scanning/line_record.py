@@ -1,4 +1,4 @@
-"""A line as the scan leaves it: where it stands, what shape it has, its numbers."""
+"""A scanned line: its position, kind and numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 CONTINUATION, BROKEN, IGNORED, REQUEST, NOTED = 0, 1, 2, 3, 4
 RECORDED, ADVANCED, SKIPPED, UNDER_MIN, FOLLOWER_HW = 5, 6, 7, 8, 9
 RARE, PROPOSED, ALTER, TRUNCATING, UNIFIED, CREATING, LEADING, DUMPED = 10, 11, 12, 13, 14, 15, 16, 17
-"""Shapes. From RARE on a line is read one at a time, by regular expression, and may move what is known."""
+"""Kinds of lines. From RARE on a line is read one at a time, by regular expression, and may change the state."""
 
 LINE = np.dtype(
     [
@@ -22,15 +22,15 @@ LINE = np.dtype(
         ("logger", "i4"),
         ("place", "i4"),
         ("broker", "i4"),
-        ("members", "i4"),  # of the ISR that a line names, 0 where it names none
+        ("members", "i4"),  # size of the ISR that a line names, 0 where it names none
         ("replica", "i4"),  # of a follower's HW line: the leader
-        ("count", "i4"),  # at most so many replicas are named by a SKIPPED line
+        ("count", "i4"),  # upper bound of the replicas that a SKIPPED line names
         ("a", "i8"),
         ("b", "i8"),
     ],
     align=True,
 )
 NUMBERS, THREADS = 4, 2
-"""Grades of a pattern, of lines with numbers and with threads; the stock pattern has 0."""
+"""Grades of a pattern: with line numbers, with threads; the stock pattern has 0."""
 LONGEST = 1 << 20
-"""Bytes; a longer line is counted as broken."""
+"""Longest line in bytes; a longer one is counted as broken."""

@@ -1,4 +1,4 @@
-"""What a logger's name says of its lines: what shapes they have, or that they tell nothing of replication."""
+"""Which kinds of lines a logger prints, or that it prints nothing on replication, by its name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import lru_cache
 import numpy as np
 
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.byte_text import ends_with, words
+from generators.brokerlogs.scanning.byte_text import ends_with, literal
 from generators.brokerlogs.scanning.line_record import ALTER, IGNORED, RARE, REQUEST
 
 PARTITION, STATE, FETCHER, LOG_LAYER, QUORUM, DIRECTORIES = 101, 102, 103, 104, 105, 106
-"""Loggers whose messages have several shapes; every other logger stands for one."""
+"""Loggers whose messages are of several kinds; of every other logger all are of one kind."""
 _CLASSES = {
     ".Partition": PARTITION,
     "state.change.logger": STATE,
@@ -40,8 +40,8 @@ _CLASSES = {
     ],
     RARE,
 )
-"""What the end of a logger's name says: classes move between packages."""
-_ENDS = words("\n".join([*_CLASSES, ""]))
+"""By end of a logger's name, because classes move between packages."""
+_ENDS = literal("\n".join([*_CLASSES, ""]))
 _KINDS = np.array(list(_CLASSES.values()), np.int64)
 
 _PACKAGES = """
@@ -83,20 +83,20 @@ _MIXED = """
 kafka.cluster kafka.log kafka.server org.apache.kafka.controller org.apache.kafka.server org.apache.kafka.server.replica
 org.apache.kafka.storage.internals.log
 """
-"""Packages that hold loggers of both kinds: a class that is not named above may be a new one that carries evidence."""
+"""Packages with loggers of both sorts: a class that is not listed above may be a new one with evidence."""
 _SILENT_PACKAGES = tuple(f"{package}." for package in _PACKAGES.split())
 _SILENT_CLASSES, _MIXED_PACKAGES = frozenset(_CLASSES_OF_BROKERS.split()), frozenset(_MIXED.split())
 
 
 @lru_cache(maxsize=4096)
-def simple(name: str) -> str:
-    """The class of a logger without its package, `state.change.logger` whole."""
+def class_name(name: str) -> str:
+    """The class of a logger without its package; `state.change.logger` as it is."""
     return name if name.endswith("state.change.logger") else name.partition("$")[0].rpartition(".")[2]
 
 
 @lru_cache(maxsize=4096)
-def tells_nothing(name: str) -> bool:
-    """Whether lines of this logger are known to say nothing of replication; false where it is not known."""
+def is_irrelevant(name: str) -> bool:
+    """Whether lines of this logger are known to have no information on replication; False where that is not known."""
     outer, inner, _ = name.partition("$")
     package, _, of = outer.rpartition(".")
     if name.startswith(_SILENT_PACKAGES):
@@ -106,7 +106,7 @@ def tells_nothing(name: str) -> bool:
 
 @compiled
 def logger_class(buf: Array, pos: int, end: int) -> int:
-    """What a logger's name says of its messages: one of the classes above, or their one shape."""
+    """The class of a logger: one of the constants above, or the one kind of its lines."""
     start, k = 0, 0
     for at in range(_ENDS.size):
         if _ENDS[at] != 10:

@@ -1,11 +1,11 @@
-"""The message of a line: its shape by logger and first words, and the numbers of the frequent ones."""
+"""The kind of a message by logger and first words, and the numbers of the frequent ones."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.byte_text import begins, find, find_byte, integer, words
+from generators.brokerlogs.scanning.byte_text import begins, find, find_byte, integer, literal
 from generators.brokerlogs.scanning.line_record import (
     ADVANCED,
     BROKEN,
@@ -24,44 +24,44 @@ from generators.brokerlogs.scanning.line_record import (
 from generators.brokerlogs.scanning.loggers import DIRECTORIES, FETCHER, LOG_LAYER, PARTITION, STATE
 from generators.brokerlogs.scanning.torn import T_ADVANCED, T_RECORDED, T_SKIPPED, torn, two_lines
 
-_M_PARTITION = words("[Partition ")
-_M_BROKER = words(" broker=")
-_M_RECORDED = words("Recorded replica ")
-_M_LEO = words(" log end offset (LEO) position ")
-_M_LOG_START = words(" and log start offset ")
-_M_ADVANCED = words("High watermark updated from (offset=")
-_M_TO = words("to (offset=")
-_M_SKIPPED = words("Skipping update high watermark")
-_M_LEOS = words("All current LEOs are ")
+_M_PARTITION = literal("[Partition ")
+_M_BROKER = literal(" broker=")
+_M_RECORDED = literal("Recorded replica ")
+_M_LEO = literal(" log end offset (LEO) position ")
+_M_LOG_START = literal(" and log start offset ")
+_M_ADVANCED = literal("High watermark updated from (offset=")
+_M_TO = literal("to (offset=")
+_M_SKIPPED = literal("Skipping update high watermark")
+_M_LEOS = literal("All current LEOs are ")
 _SHORTEST_LEO = len("replica 1: (offset=0")
-_M_UNDER_MIN = words("Not increasing HWM")
-_M_PROGRESS = words("Progress awaiting")
-_M_EXISTS = words("UnifiedLog already exists")
-_M_SUBMITTING = words("Submitting ISR state change")
-_M_EXPANDING = words("Expanding ISR from")
-_M_REPLICA_ID = words("replicaId=")
-_M_LEADER_ID = words("leaderId=")
-_M_RECEIVED = words("Follower received high watermark ")
-_M_UPDATED = words("updated replica high watermark to ")
-_M_FOR_PARTITION = words(" for partition ")
-_M_FOLLOWER_HAS = words("Follower has replica log end offset")
-_M_TRUNCATING = words("Truncating partition ")
-_M_CREATING = words("Creating new partition ")
-_M_LEADER = words("Leader ")
-_M_SKIPPED_CHANGE = words("Skipped the become-")
-_M_FOR = words(" state change for ")
-_M_STARTS_ISR = words(", ISR [")
-_M_ISR = words("isr=[")
-_M_ISR_UPDATED = words("ISR updated to ")
-_M_NOT_UPDATED = words(" but did not update replica high watermark")
-_M_APPENDED = words("Appended message set")
-_M_SETTING = words("Setting high watermark ")
-_M_STOPPING = words("Stopping serving ")
-_M_PROCESSED = words("Processed ")
-_M_EXECUTING = words("Executing ")
-_M_COMPLETING = words("Completing ")
-_M_READ = words("Read-")
-_M_REPLAYING = words("Replaying ")
+_M_UNDER_MIN = literal("Not increasing HWM")
+_M_PROGRESS = literal("Progress awaiting")
+_M_EXISTS = literal("UnifiedLog already exists")
+_M_SUBMITTING = literal("Submitting ISR state change")
+_M_EXPANDING = literal("Expanding ISR from")
+_M_REPLICA_ID = literal("replicaId=")
+_M_LEADER_ID = literal("leaderId=")
+_M_RECEIVED = literal("Follower received high watermark ")
+_M_UPDATED = literal("updated replica high watermark to ")
+_M_FOR_PARTITION = literal(" for partition ")
+_M_FOLLOWER_HAS = literal("Follower has replica log end offset")
+_M_TRUNCATING = literal("Truncating partition ")
+_M_CREATING = literal("Creating new partition ")
+_M_LEADER = literal("Leader ")
+_M_SKIPPED_CHANGE = literal("Skipped the become-")
+_M_FOR = literal(" state change for ")
+_M_STARTS_ISR = literal(", ISR [")
+_M_ISR = literal("isr=[")
+_M_ISR_UPDATED = literal("ISR updated to ")
+_M_NOT_UPDATED = literal(" but did not update replica high watermark")
+_M_APPENDED = literal("Appended message set")
+_M_SETTING = literal("Setting high watermark ")
+_M_STOPPING = literal("Stopping serving ")
+_M_PROCESSED = literal("Processed ")
+_M_EXECUTING = literal("Executing ")
+_M_COMPLETING = literal("Completing ")
+_M_READ = literal("Read-")
+_M_REPLAYING = literal("Replaying ")
 
 
 @compiled
@@ -101,7 +101,7 @@ def _skipped(buf: Array, start: int, end: int, line: Any) -> int:
 
 @compiled
 def _members(buf: Array, pos: int, end: int) -> int:
-    """How many brokers the list at `pos` names, up to what is neither a number nor what parts two."""
+    """Number of brokers in the list at `pos`, which ends at what is neither a number nor a separator."""
     if pos < 0 or pos >= end or not 48 <= buf[pos] <= 57:
         return 0
     count = 1
@@ -113,7 +113,7 @@ def _members(buf: Array, pos: int, end: int) -> int:
 
 @compiled
 def _of_partition(buf: Array, pos: int, end: int, line: Any) -> int:
-    """Shape of a message of kafka.cluster.Partition after its prefix."""
+    """Kind of a message of kafka.cluster.Partition after its prefix."""
     if begins(buf, pos, end, _M_RECORDED):
         return _recorded(buf, pos, end, line)
     if begins(buf, pos, end, _M_ADVANCED):
@@ -133,7 +133,7 @@ def _of_partition(buf: Array, pos: int, end: int, line: Any) -> int:
 
 @compiled
 def _of_state_change(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int, int]:
-    """(shape, start, end of the partition's name or -1) of a message of state.change.logger after its prefix."""
+    """(kind, start, end of the partition's name or -1) of a message of state.change.logger after its prefix."""
     if begins(buf, pos, end, _M_CREATING):
         return CREATING, -1, -1
     if begins(buf, pos, end, _M_LEADER):
@@ -149,7 +149,7 @@ def _of_state_change(buf: Array, pos: int, end: int, line: Any) -> tuple[int, in
 
 @compiled
 def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int]:
-    """(shape, start of the partition's name) of a message of the replica fetcher."""
+    """(kind, start of the partition's name or -1) of a message of the replica fetcher."""
     close = find_byte(buf, pos, end, 93)
     at = find(buf, pos, close, _M_REPLICA_ID)
     if at < 0:
@@ -176,7 +176,7 @@ def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int]:
 
 @compiled
 def _of_few_shapes(buf: Array, kind: int, pos: int, end: int) -> int:
-    """Shape of a message, after its prefix, of a logger most of whose lines tell nothing."""
+    """Kind of a message, after its prefix, of a logger most of whose messages are irrelevant."""
     if kind == LOG_LAYER:
         return NOTED if begins(buf, pos, end, _M_APPENDED) or begins(buf, pos, end, _M_SETTING) else UNIFIED
     if kind == DIRECTORIES:
@@ -187,8 +187,8 @@ def _of_few_shapes(buf: Array, kind: int, pos: int, end: int) -> int:
 
 
 @compiled
-def shape(buf: Array, kind: int, end: int, line: Any) -> tuple[int, int, int]:
-    """(shape, start, end of the partition's name or -1) of the message of a line, by the class of its logger."""
+def classify(buf: Array, kind: int, end: int, line: Any) -> tuple[int, int, int]:
+    """(kind, start, end of the partition's name or -1) of the message of a line, by the class of its logger."""
     message = line.message
     if kind == FETCHER:
         found, name = _of_fetcher(buf, message, end, line)

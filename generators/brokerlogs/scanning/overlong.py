@@ -1,4 +1,4 @@
-"""Whole lines of a stream of bytes: what has no end yet is kept, and of a line that is too long only that it was."""
+"""Whole lines of a stream of bytes; an unfinished line is kept, an overlong one is replaced by a marker."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from generators.brokerlogs.scanning.line_record import LONGEST
 
 AT_ONCE = 1 << 18
-"""Lines given out in one piece: a line of one byte takes a hundred times its size while it is read."""
+"""Lines in one piece: while it is read, a line of one byte takes a hundred times its size."""
 UNREADABLE = b"\0"
-"""Stands for a line longer than LONGEST: no text, and so counted as broken."""
+"""In place of a line longer than LONGEST: it is no text, and so counts as broken."""
 
 
 class WholeLines:
-    """Cuts bytes, fed in any portions, into pieces of whole lines; the pieces together do not depend on the portions.
+    """Cuts bytes, fed in any portions, into pieces of whole lines; the lines do not depend on the portions.
 
-    `rest` is the line that has no end yet, at most LONGEST bytes; `dropped` says that it was longer and is not kept.
+    `rest` is the unfinished line, at most LONGEST bytes; `dropped` means that it was longer and is not kept.
     """
 
     def __init__(self, rest: bytes = b"", dropped: bool = False) -> None:
         self.rest, self.dropped = (b"", True) if dropped or len(rest) > LONGEST else (rest, False)
         self.overlong = 0
-        """Overlong lines that have come to their end."""
+        """Overlong lines that were finished."""
 
     def pieces(self, data: bytes) -> list[bytes]:
         """The lines that `data` ends, at most AT_ONCE in each piece."""

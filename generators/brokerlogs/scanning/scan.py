@@ -1,15 +1,37 @@
-"""Bytes of a log to a column of lines, the frequent shapes read to their numbers, the others told apart."""
+"""Lines of a log out of its bytes: the kind of each, and the numbers of the frequent kinds."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.interning import Table, hash_of, intern
+from generators.brokerlogs.scanning.interning import hash_of
 from generators.brokerlogs.scanning.line_header import piped, stock, stock_time, without_header
 from generators.brokerlogs.scanning.line_record import BROKEN
 from generators.brokerlogs.scanning.loggers import logger_class
-from generators.brokerlogs.scanning.message_kinds import shape
+from generators.brokerlogs.scanning.message_kinds import classify
+from pipelines.replication.compiled.hash_index import enter
+
+THREADS, LOGGERS, PLACES = 0, 1, 2
+"""Positions in Names.counts."""
+
+
+Table = tuple[Array, int, Array]
+"""Of a hash index, what `enter` takes ahead of the count."""
+
+
+class Names(NamedTuple):
+    """Numbers of the names in one piece of a log, filled by `scan`."""
+
+    threads: Table
+    loggers: Table
+    places: Table
+    counts: Array
+    """How many threads, loggers and places have numbers."""
+    logger_classes: Array
+    """(class, start, end) of each logger: what its messages are, and where its name stands."""
+    new_places: Array
+    """(start, end) of the name of each partition that was not known before."""
 
 
 @compiled
@@ -20,8 +42,8 @@ def _blank(line: Any, start: int, end: int) -> None:
 
 
 @compiled
-def _head(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
-    """(end of the thread, start, end of the logger); the logger is -1 in a line without a head."""
+def _header(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
+    """(end of the thread, start, end of the logger); all -1 in a line without a header."""
     if end - start > 14 and buf[start + 13] == 124:
         return piped(buf, start, end, line)
     if end - start > 26 and buf[start] == 91 and stock_time(buf, start) >= 0:
@@ -32,45 +54,42 @@ def _head(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]:
 
 
 @compiled
-def scan(
-    buf: Array,
-    ends: Array,
-    lines: Array,
-    threads: Table,
-    loggers: Table,
-    classes: Array,
-    places: Table,
-    known: int,
-    new: Array,
-) -> tuple[int, int]:
-    """Fill `lines` from the lines of buf that end, at a newline, at `ends`; returns (loggers, places) known then.
+def scan(buf: Array, ends: Array, lines: Array, names: Names, first: int, known_places: int) -> int:
+    """Fill `lines` from line `first` of `buf` on; the lines end, at a newline, at `ends`.
 
-    `known` places are in their table already, `new` gets (start, end) of each further one; `classes` gets
-    (class, start, end) of each logger.
+    Returns the number of lines done: fewer than there are where a hash index is full, which then has to be widened.
+    Places up to `known_places` were known before this piece.
     """
-    thread_count, logger_count, place_count, start = 0, 0, known, 0
-    for n in range(ends.size):
+    counts = names.counts
+    start = ends[first - 1] + 1 if first else 0
+    for n in range(first, ends.size):
         line, end = lines[n], ends[n]
         if end > start and buf[end - 1] == 13:
             end -= 1
         _blank(line, start, end)
-        thread_end, logger, logger_end = _head(buf, start, end, line)
+        thread_end, logger, logger_end = _header(buf, start, end, line)
         if thread_end >= 0:
-            line.thread, thread_count = intern(hash_of(buf, start + 14, thread_end), *threads, thread_count)
+            line.thread, counts[THREADS] = enter(*names.threads, counts[THREADS], hash_of(buf, start + 14, thread_end))
+            if line.thread < 0:
+                return n
         start = ends[n] + 1
         if logger < 0:
             continue
-        line.logger, count = intern(hash_of(buf, logger, logger_end), *loggers, logger_count)
-        if count > logger_count:
-            classes[logger_count, 0] = logger_class(buf, logger, logger_end)
-            classes[logger_count, 1] = logger
-            classes[logger_count, 2] = logger_end
-            logger_count = count
-        line.kind, name, name_end = shape(buf, classes[line.logger, 0], line.end, line)
+        line.logger, count = enter(*names.loggers, counts[LOGGERS], hash_of(buf, logger, logger_end))
+        if line.logger < 0:
+            return n
+        if count > counts[LOGGERS]:
+            names.logger_classes[line.logger, 0] = logger_class(buf, logger, logger_end)
+            names.logger_classes[line.logger, 1] = logger
+            names.logger_classes[line.logger, 2] = logger_end
+            counts[LOGGERS] = count
+        line.kind, name, name_end = classify(buf, names.logger_classes[line.logger, 0], line.end, line)
         if name >= 0 and line.kind != BROKEN:
-            line.place, count = intern(hash_of(buf, name, name_end), *places, place_count)
-            if count > place_count:
-                new[place_count - known, 0] = name
-                new[place_count - known, 1] = name_end
-                place_count = count
-    return logger_count, place_count
+            line.place, count = enter(*names.places, counts[PLACES], hash_of(buf, name, name_end))
+            if line.place < 0:
+                return n
+            if count > counts[PLACES]:
+                names.new_places[line.place - known_places, 0] = name
+                names.new_places[line.place - known_places, 1] = name_end
+                counts[PLACES] = count
+    return int(ends.size)

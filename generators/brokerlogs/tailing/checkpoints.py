@@ -1,4 +1,5 @@
-"""The write-ahead of the ingest: per source the place, fingerprint and numbers of each version, before its rows."""
+"""Checkpoints of the ingest: per source and version the read position, parser state and numbers, written before its
+rows."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part
 
 
-class Ledger:
-    """States of the sources of one cluster below `<lake>/_ingest`; the lake's own versions say which one counts."""
+class Checkpoints:
+    """States of the sources of one cluster below `<lake>/_ingest`; the versions committed in the lake are the valid
+    ones."""
 
     def __init__(self, lake: str, cluster: str, storage_options: StorageOptions | None = None) -> None:
         self.lake, self.cluster, self.options = lake, cluster, storage_options
@@ -24,11 +26,11 @@ class Ledger:
         self._versions: dict[str, int] = {}
 
     def app_id(self, source_id: str) -> str:
-        """The name under which the lake counts the versions of a source."""
+        """The application id under which the lake's transaction log has the version of a source."""
         return f"ingest:{self.cluster}/{source_id}"
 
     def load(self, source_ids: list[str]) -> dict[str, dict[str, Any]]:
-        """The state behind the last rows of each source in the lake; a new incarnation where it is gone."""
+        """The state after the last rows of each source in the lake; where it is missing, a new incarnation."""
         versions = committed(self.lake, [self.app_id(name) for name in source_ids], self.options)
         states = {}
         for name in source_ids:
@@ -38,15 +40,16 @@ class Ledger:
         return states
 
     def write(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-        """Write the next version of each source, lasting when this returns: what to commit with the rows."""
+        """Write the next version of each source, durable when this returns; returns the versions to commit with the
+        rows."""
         versions = {}
         for name, state in states.items():
             versions[name] = self._versions[name] + 1
             self._write(self._path(name, versions[name]), json.dumps(state, separators=(",", ":")).encode())
         return {self.app_id(name): version for name, version in versions.items()}
 
-    def settle(self, source_ids: list[str]) -> None:
-        """Count the versions just written as committed, and forget what is older than the one before."""
+    def mark_committed(self, source_ids: list[str]) -> None:
+        """Mark the versions just written as committed, and delete those older than the one before."""
         for name in source_ids:
             self._versions[name] += 1
             old = self._path(name, self._versions[name] - 2)

@@ -1,4 +1,4 @@
-"""What the silence of a live log says."""
+"""What the silence of a live log means."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ _SLACK_US = 1_000_000
 
 
 class Heartbeat:
-    """How long after being written the lines of a log come, and since when none has come.
+    """Delay from the time of a line to its arrival, and since when none has arrived.
 
-    `wall` gives nanoseconds since 1970, `steady` seconds that no one sets. Where the wall clock was set, the delays
-    measured by it count no more: silence says nothing until lines come again.
+    `wall` returns nanoseconds since 1970, `steady` seconds of a monotonic clock. Where the wall clock was set, delays
+    measured with it are dropped: silence then means nothing until lines come again.
     """
 
     def __init__(self, wall: Callable[[], int] = time_ns, steady: Callable[[], float] = monotonic) -> None:
         self._wall, self._steady = wall, steady
-        self._heard = steady()
+        self._last_lines = steady()
         self._ahead_us = self._now_us() - int(steady() * 1e6)
         self._delays: deque[int] = deque(maxlen=REMEMBERED)
-        self._words: list[str] = []
+        self._messages: list[str] = []
 
-    def heard(self, first_ts: int | None) -> None:
-        """Lines have come; `first_ts` (us) is the time of the first where the reader had been waiting for it."""
+    def on_lines(self, first_ts: int | None) -> None:
+        """Lines have arrived; `first_ts` (us) is the time of the first, where the reader was waiting for it."""
         self._notice_jump()
-        self._heard = self._steady()
+        self._last_lines = self._steady()
         if first_ts is not None:
             self._delays.append(self._now_us() - first_ts)
 
     @property
     def silent(self) -> bool:
-        return self._steady() - self._heard >= SILENCE_S
+        return self._steady() - self._last_lines >= SILENCE_S
 
-    def words(self) -> list[str]:
-        """What there is to say of the wall clock, each once."""
-        told, self._words = self._words, []
-        return told
+    def take_messages(self) -> list[str]:
+        """Messages on the wall clock, each returned once."""
+        taken, self._messages = self._messages, []
+        return taken
 
-    def told(self, allowed_us: int) -> int:
-        """Up to where (us) silence says that nothing has happened, 0 where it says nothing.
+    def quiet_until(self, allowed_us: int) -> int:
+        """Time (us) up to which silence means that nothing happened, 0 where it means nothing.
 
-        It speaks only where lines have come within `allowed_us` of being written: a copy that is brought now and then
-        is silent for other reasons.
+        It means something only where lines arrive within `allowed_us` of their time: a copy that is updated now and
+        then is silent for other reasons.
         """
         self._notice_jump()
         slowest = max(self._delays, default=-1)
@@ -60,7 +60,7 @@ class Heartbeat:
         if abs(jump) > _SLACK_US:
             self._delays.clear()
             way = "forward" if jump > 0 else "back"
-            self._words.append(
+            self._messages.append(
                 f"the clock of this machine went {abs(jump) / 1e6:,.0f} s {way}: "
-                "a silent log says nothing until lines come again"
+                "silence of a log means nothing until lines arrive again"
             )

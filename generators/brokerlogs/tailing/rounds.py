@@ -1,4 +1,4 @@
-"""Rounds over several sources: what goes out together never runs ahead of a source still to come."""
+"""Rounds over several sources: the rows of a commit are never ahead of a source that is still to be read."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from generators.brokerlogs.discovery.log_file import Stopped
-from generators.brokerlogs.tailing.coalesce import Runs
+from generators.brokerlogs.tailing.coalesce import FetchRuns
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
-from generators.brokerlogs.tailing.tailer import Tail
+from generators.brokerlogs.tailing.tailer import Tailer
 
 
-class Given(NamedTuple):
-    """Rows of one incarnation of a source, and what numbers them."""
+class IncarnationRows(NamedTuple):
+    """Rows of one incarnation of a source, with the object that numbers them."""
 
     numbering: Numbering
     rows: pa.Table
@@ -26,76 +25,74 @@ class Given(NamedTuple):
 
 @dataclass
 class Round:
-    """Rows to go out in one commit, by the source they are of."""
+    """Rows of one commit, by source."""
 
-    rows: dict[str, list[Given]] = field(default_factory=dict)
+    rows: dict[str, list[IncarnationRows]] = field(default_factory=dict)
     written: dict[str, pa.Table] = field(default_factory=dict)
-    """By source the rows of `table`."""
+    """By source the numbered rows of `table`."""
     bytes: int = 0
 
-    def add(self, tail: Tail, tables: list[pa.Table]) -> None:
+    def add(self, tailer: Tailer, tables: list[pa.Table]) -> None:
         if tables:
-            given = [Given(tail.numbering, table) for table in tables]
-            self.rows.setdefault(tail.source.source_id, []).extend(given)
+            rows = [IncarnationRows(tailer.numbering, table) for table in tables]
+            self.rows.setdefault(tailer.source.source_id, []).extend(rows)
 
-    def table(self, runs: Runs | None = None) -> pa.Table:
-        """All rows merged by time, each source in its own order; without the inside of `runs` of unchanged fetches.
+    def table(self, runs: FetchRuns | None = None) -> pa.Table:
+        """All rows merged by time, each source in its own order, without the rows inside `runs` of unchanged fetches.
 
-        They get their numbers by it: to be called once.
+        Numbers the rows: to be called once.
         """
-        parts = [pa.concat_tables(given.rows for given in of) for of in self.rows.values()]
+        parts = [pa.concat_tables(one.rows for one in incarnations) for incarnations in self.rows.values()]
         clock = np.concatenate([np.maximum.accumulate(times(part)) for part in parts])
-        told = np.zeros(len(clock), np.int32)
+        repeats = np.zeros(len(clock), np.int32)
         if runs is not None:
-            told = runs.repeats(pa.concat_tables(parts), self._told_by(runs), clock)
+            repeats = runs.repeats(pa.concat_tables(parts), self._source_numbers(runs), clock)
         begin = 0
-        for source_id, of in self.rows.items():
+        for source_id, incarnations in self.rows.items():
             numbered = []
-            for numbering, rows in of:
+            for numbering, rows in incarnations:
                 end = begin + rows.num_rows
-                numbered.append(numbering.number(_coalesced(rows, told[begin:end]) if runs is not None else rows))
+                numbered.append(numbering.number(_coalesced(rows, repeats[begin:end]) if runs is not None else rows))
                 begin = end
             self.written[source_id] = pa.concat_tables(numbered)
-        order = np.argsort(clock[told >= 0], kind="stable")
+        order = np.argsort(clock[repeats >= 0], kind="stable")
         return pa.concat_tables(self.written.values()).take(pa.array(order))
 
-    def _told_by(self, runs: Runs) -> np.ndarray:
+    def _source_numbers(self, runs: FetchRuns) -> np.ndarray:
         """The number of the source incarnation of each row."""
-        given = [(runs.source(name, g.numbering.epoch), g.rows.num_rows) for name, of in self.rows.items() for g in of]
-        return np.repeat(*np.array(given, np.int32).T)
+        numbers = [
+            (runs.source(source_id, one.numbering.epoch), one.rows.num_rows)
+            for source_id, incarnations in self.rows.items()
+            for one in incarnations
+        ]
+        return np.repeat(*np.array(numbers, np.int32).T)
 
 
 def _coalesced(rows: pa.Table, repeats: np.ndarray) -> pa.Table:
-    """The rows that stay, each with how many went into it."""
+    """The rows that remain, each with the number of rows left out before it."""
     stay = repeats >= 0
-    told = pa.array(repeats[stay], pa.int32(), mask=repeats[stay] == 0)
-    return rows.filter(pa.array(stay)).append_column("repeats", told)
+    counts = pa.array(repeats[stay], pa.int32(), mask=repeats[stay] == 0)
+    return rows.filter(pa.array(stay)).append_column("repeats", counts)
 
 
-def step(tails: Sequence[Tail], into: Round, stop: Callable[[], bool] = lambda: False) -> None:
-    """Read on where everything is given out, then give out what no source can still fall behind.
+def step(tailers: Sequence[Tailer], into: Round, stop: Callable[[], bool] = lambda: False) -> None:
+    """Read further where all rows were taken, then take the rows that no source can still precede.
 
-    The horizon is the earliest time to which a source that goes on has been told. Nothing more is read once `stop`
-    says yes.
+    The horizon is the least low watermark of all sources. Nothing more is read once `stop` returns True.
     """
-    for tail in tails:
-        if tail.drained and not tail.finished and not stop():
+    for tailer in tailers:
+        if tailer.drained and not tailer.finished and not stop():
             try:
-                into.bytes += tail.pull()
+                into.bytes += tailer.pull()
             except Stopped:
                 break
-    horizon = min((tail.told for tail in tails), default=0)
-    for tail in tails:
-        into.add(tail, tail.take(horizon))
-        if tail.finished and tail.drained:
-            into.add(tail, tail.tell())
+    horizon = min((tailer.low_watermark for tailer in tailers), default=0)
+    for tailer in tailers:
+        into.add(tailer, tailer.take(horizon))
+        if tailer.finished and tailer.drained:
+            into.add(tailer, tailer.progress_rows())
 
 
-def done(tails: Sequence[Tail]) -> bool:
-    """Whether everything there was has been given out, for good or until files grow."""
-    return all(tail.drained and (tail.finished or tail.reader.at_end) for tail in tails)
-
-
-def merged(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Rounds one after the other as one table."""
-    return pc.cast(pa.concat_tables(tables), schema) if tables else schema.empty_table()
+def done(tailers: Sequence[Tailer]) -> bool:
+    """Whether all rows there are have been taken, for good or until files grow."""
+    return all(tailer.drained and (tailer.finished or tailer.reader.at_end) for tailer in tailers)

@@ -30,7 +30,7 @@ class Numbering:
         return {"epoch": self.epoch, "following": self.following, "series": series}
 
     def number(self, rows: pa.Table) -> pa.Table:
-        """Rows of this source in its order (bronze without numbers) as rows of bronze."""
+        """Rows of this source in its order (bronze without numbers), as rows of bronze."""
         count = rows.num_rows
         numbers = {
             "source_epoch": pa.repeat(pa.scalar(self.epoch, pa.int32()), count),

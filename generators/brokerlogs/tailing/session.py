@@ -1,4 +1,4 @@
-"""The sources of one call being read together: taken up one by one, given out in rounds, summed up in words."""
+"""The sources of one call: added one by one, read in rounds, summarised."""
 
 from __future__ import annotations
 
@@ -15,39 +15,53 @@ from typing import Any
 import pyarrow as pa
 
 from generators.brokerlogs.discovery.log_series import Discovery, Source
-from generators.brokerlogs.events.clock_offsets import clock_of
+from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
-from generators.brokerlogs.tailing.tailer import CHUNK, Settings, Tail
+from generators.brokerlogs.tailing.tailer import CHUNK, BrokerSettings, Tailer
 
 ROUND_BYTES = 64 << 20
 PERIOD_S = 1.0
 
 States = Mapping[str, Mapping[str, Any]]
-"""By source id, what `Tail.as_json` gave when it was read last."""
+"""By source id what `Tailer.as_json` returned at the last commit."""
 
 
 @dataclass(frozen=True)
-class Reader:
-    """How the logs of one cluster are read; `timezone` is that of times without one."""
+class ReadOptions:
+    """How broker logs are read."""
+
+    timezone: str = "UTC"
+    """Of times in the stock pattern, which prints none."""
+    internal_topics: bool = True
+    """Whether events of topics that begin with `__` are wanted."""
+    clock_offsets: Mapping[str, int] = field(default_factory=dict)
+    """Milliseconds by which clocks are ahead, by broker id or pattern of a source id (see events.clock_offsets)."""
+    grace_ms: int = 10_000
+    """No commit is ahead of a source that is being followed by more than half of this."""
+    coalesce_ms: int = 0
+    """Unchanged fetches within this become one row (see tailing.coalesce); 0 keeps all."""
+
+
+@dataclass(frozen=True)
+class TailerFactory:
+    """Makes the tailers of one cluster's logs."""
 
     cluster: str
-    timezone: str = "UTC"
-    internal_topics: bool = True
+    options: ReadOptions = ReadOptions()
     follow: bool = False
-    clock_offsets: Mapping[str, int] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def tails(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tail]:
-        """Those sources of `found` that are `new`, each from where its state says."""
+    def tailers(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tailer]:
+        """Tailers of those sources of `found` that are `new`, each from its state."""
         settings = _settings(found.sources, self.cluster)
         return [
-            Tail(
+            Tailer(
                 source,
                 partial(self._parser, source),
-                like=self._like(source),
+                defaults=self._defaults(source),
                 settings=settings.get(source.source_id),
                 state=states.get(source.source_id),
                 follow=self.follow,
@@ -62,100 +76,112 @@ class Reader:
             self.cluster,
             source.source_id,
             broker_id=source.broker_id,
-            timezone=self.timezone,
-            internal_topics=self.internal_topics,
-            clock=None if source.broker_id == METADATA_LOG else clock_of(source.source_id, self.clock_offsets),
+            timezone=self.options.timezone,
+            internal_topics=self.options.internal_topics,
+            clock_offsets=None
+            if source.broker_id == METADATA_LOG
+            else clock_offsets_of(source.source_id, self.options.clock_offsets),
         )
 
-    def _like(self, source: Source) -> dict[str, Any]:
-        """What every row of a source has, where its broker is known before its first."""
+    def _defaults(self, source: Source) -> dict[str, Any]:
+        """Columns of every row of a source, where its broker is known before its first row."""
         same = {"cluster": self.cluster, "source_id": source.source_id, "broker_id": source.broker_id, "level": 0}
         return same if source.broker_id is not None else {}
 
 
-class Reading:
-    """What is being read, and the words of the summary."""
+class IngestSession:
+    """The sources being read, and the messages of the summary."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        self.tails: list[Tail] = []
-        self.words: dict[str, None] = {}
+        self.tailers: list[Tailer] = []
+        self.messages: dict[str, None] = {}
         self.commits = self.bytes = 0
         self._began = monotonic()
         self._sources: dict[str, SourceSummary] = {}
         self._broken: Counter[str] = Counter()
 
-    def say(self, words: Sequence[str]) -> None:
-        """Words for the summary, each told once."""
-        self.words.update(dict.fromkeys(words))
+    def add_messages(self, messages: Sequence[str]) -> None:
+        """Add messages to the summary, each once."""
+        self.messages.update(dict.fromkeys(messages))
 
-    def take_up(self, tails: Sequence[Tail]) -> None:
-        """Read these too from now on."""
-        self.tails.extend(tails)
-        for tail in self.tails:
-            folder = tail.source.series.folder
-            tail.beside = [other for other in self.tails if other is not tail and other.source.series.folder == folder]
-        self._sources |= {tail.source.source_id: SourceSummary(tail.source.source_id) for tail in tails}
+    def add_tailers(self, tailers: Sequence[Tailer]) -> None:
+        """Read these, too, from now on."""
+        self.tailers.extend(tailers)
+        for tailer in self.tailers:
+            folder = tailer.source.series.folder
+            tailer.siblings = [
+                other for other in self.tailers if other is not tailer and other.source.series.folder == folder
+            ]
+        self._sources |= {tailer.source.source_id: SourceSummary(tailer.source.source_id) for tailer in tailers}
 
-    def lacks(self, source: Source) -> bool:
+    def is_new(self, source: Source) -> bool:
         """Whether its live log is not being read."""
         mine = source.series.folder, source.series.live
-        return all((tail.source.series.folder, tail.source.series.live) != mine for tail in self.tails)
+        return all((tailer.source.series.folder, tailer.source.series.live) != mine for tailer in self.tailers)
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Round]:
-        """Rounds until everything there is was given out, or `stop` says yes; one that read much may have no rows."""
+        """Rounds until all there is was read, or `stop` returns True; a round in which much was read may have no
+        rows."""
         ended = False
         while not ended:
-            going, began = Round(), monotonic()
-            while not ended and (going.bytes < ROUND_BYTES if going.rows else monotonic() - began < PERIOD_S):
-                step(self.tails, going, stop)
-                ended = done(self.tails) or stop()
-            self.bytes += going.bytes
-            if going.rows or going.bytes:
-                yield going
+            current, began = Round(), monotonic()
+            while not ended and (current.bytes < ROUND_BYTES if current.rows else monotonic() - began < PERIOD_S):
+                step(self.tailers, current, stop)
+                ended = done(self.tailers) or stop()
+            self.bytes += current.bytes
+            if current.rows or current.bytes:
+                yield current
 
-    def following(self, stop: threading.Event, grace_ms: int, look_round: Callable[[], None]) -> Iterator[Round]:
-        """Rounds as the files grow, one a second at least while there is anything to say, until `stop`."""
+    def following(self, stop: threading.Event, rediscover: Callable[[], None], grace_ms: int) -> Iterator[Round]:
+        """Rounds as the files grow, at least one a second while there are rows, until `stop` is set.
+
+        `rediscover` is called between rounds; a heartbeat is no further ahead than half of `grace_ms`.
+        """
         while not stop.is_set():
             began = monotonic()
             yield from self.rounds(stop.is_set)
-            beats = Round()
-            for tail in self.tails:
-                beats.add(tail, tail.beat(grace_ms * 1000 // 2))
-            if beats.rows:
-                yield beats
-            look_round()
+            heartbeats = Round()
+            for tailer in self.tailers:
+                heartbeats.add(tailer, tailer.heartbeat_rows(grace_ms * 1000 // 2))
+            if heartbeats.rows:
+                yield heartbeats
+            rediscover()
             stop.wait(max(0.0, began + PERIOD_S - monotonic()))
 
-    def states(self, going: Round) -> dict[str, dict[str, Any]]:
-        """Behind the rows of a round: where each of its sources is."""
-        return {tail.source.source_id: tail.as_json() for tail in self.tails if tail.source.source_id in going.rows}
+    def states(self, current: Round) -> dict[str, dict[str, Any]]:
+        """The state of each source of a round after its rows."""
+        return {
+            tailer.source.source_id: tailer.as_json()
+            for tailer in self.tailers
+            if tailer.source.source_id in current.rows
+        }
 
-    def committed(self, going: Round, events: pa.Table) -> None:
-        """Count the rows of a round that is in the lake as `events`."""
+    def committed(self, current: Round, events: pa.Table) -> None:
+        """Count the rows of a round that was committed as `events`."""
         self.commits += 1
         count_broken(self._broken, events)
-        for source_id, rows in going.written.items():
+        for source_id, rows in current.written.items():
             count_rows(self._sources[source_id], rows)
 
     def progress(self) -> str:
-        """How far it has come, in one line."""
+        """How far it has read, in one line."""
         return f"{self.summary().lines()[0]}, {self.bytes / 1e6:,.0f} MB"
 
     def summary(self) -> IngestSummary:
         """What was done so far."""
-        for tail in self.tails:
-            count_lines(self._sources[tail.source.source_id], tail)
-            self.say(tail.words)
-            tail.words.clear()
+        for tailer in self.tailers:
+            count_lines(self._sources[tailer.source.source_id], tailer)
+            self.add_messages(tailer.messages)
+            tailer.messages.clear()
         sources = list(self._sources.values())
         return IngestSummary(
-            self.cluster, sources, list(self.words), monotonic() - self._began, self.commits, self._broken
+            self.cluster, sources, list(self.messages), monotonic() - self._began, self.commits, self._broken
         )
 
 
-def _settings(sources: Sequence[Source], cluster: str) -> dict[str, Settings]:
-    """The source of each broker that tells the broker's settings: its replication log, else its first."""
+def _settings(sources: Sequence[Source], cluster: str) -> dict[str, BrokerSettings]:
+    """Settings by the source that has them: each broker's replication log, else its first source."""
     by_file: dict[Path, Source] = {}
     for source in sorted(sources, key=lambda one: "replication" not in one.series.live):
         if source.properties is not None:
@@ -163,9 +189,9 @@ def _settings(sources: Sequence[Source], cluster: str) -> dict[str, Settings]:
     return {source.source_id: _settings_of(path, cluster, source.source_id) for path, source in by_file.items()}
 
 
-def _settings_of(path: Path, cluster: str, source_id: str) -> Settings:
+def _settings_of(path: Path, cluster: str, source_id: str) -> BrokerSettings:
     from generators.brokerlogs.discovery.server_properties import server_properties_events
 
     text = path.read_text(errors="replace")
     events = partial(server_properties_events, text, cluster, source_id)
-    return Settings(hashlib.sha256(text.encode()).hexdigest(), events)
+    return BrokerSettings(hashlib.sha256(text.encode()).hexdigest(), events)

@@ -1,4 +1,4 @@
-"""What an ingest did, in words."""
+"""Summary of an ingest as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.progress import times
-from generators.brokerlogs.tailing.tailer import Tail
+from generators.brokerlogs.tailing.tailer import Tailer
 from pipelines.printable import printable
 from pipelines.replication.events.validation import split
 
@@ -20,22 +20,22 @@ LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
 
 
 MOST_SHAPES = 8
-_LEVEL_0 = "what they told is lost, and their logs are at level 0 from there on to the next start of the broker"
+_LEVEL_0 = "their information is lost, and their logs count as level 0 from there to the next start of the broker"
 _NAMELESS = "{:,} lines before any that names the broker, left out: put its server.properties beside the logs"
 _FOREIGN = "no line of it was understood: is it a broker's log, in a pattern that conf/ shows?"
 
 
 @dataclass
 class SourceSummary:
-    """One source: what was read of it, and what can be told from it."""
+    """One source: what was read of it; `first_ts`, `last_ts` in microseconds."""
 
     source_id: str
     source_epoch: int = 0
     events: int = 0
     lines: int = 0
     understood: int = 0
-    told_from: int | None = None
-    told_to: int | None = None
+    first_ts: int | None = None
+    last_ts: int | None = None
     level: int = 0
     has_sn: bool = False
     lost: int = 0
@@ -48,16 +48,16 @@ class SourceSummary:
     examples: dict[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
-        """One line of words."""
-        if not self.told_from or not self.told_to:
+        """The source in one line."""
+        if not self.first_ts or not self.last_ts:
             return f"{self.source_id}: {self.lines:,} lines, nothing new"
-        told = f"{_clock(self.told_from)} to {_clock(self.told_to)}"
-        return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {told}, {LEVELS[self.level]}"
+        text = f"{_timestamp(self.first_ts)} to {_timestamp(self.last_ts)}"
+        return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {text}, {LEVELS[self.level]}"
 
 
 @dataclass
 class IngestSummary:
-    """All sources of one call, and every word on what went wrong."""
+    """All sources of one call, and messages on what went wrong."""
 
     cluster: str
     sources: list[SourceSummary]
@@ -72,9 +72,9 @@ class IngestSummary:
         return sum(source.events for source in self.sources)
 
     @property
-    def told(self) -> int:
-        """Greatest time (us) told by any source, 0 where nothing was."""
-        return max((source.told_to or 0 for source in self.sources), default=0)
+    def text(self) -> int:
+        """Greatest time (us) of any source, 0 where there are no rows."""
+        return max((source.last_ts or 0 for source in self.sources), default=0)
 
     @property
     def line_count(self) -> int:
@@ -85,23 +85,25 @@ class IngestSummary:
         return self.line_count / self.seconds if self.seconds else 0.0
 
     def lines(self) -> list[str]:
-        """The summary, a line each."""
+        """The summary, line by line."""
         rate = f"{self.lines_per_second:,.0f} lines/s"
-        told = [f"{self.cluster}: {self.events:,} events of {self.line_count:,} lines in {self.seconds:.1f} s, {rate}"]
-        told.extend(f"  {source.line()}" for source in self.sources)
-        told.extend(f"  {line}" for line in (*_not_understood(self.sources), *_of_unknown_loggers(self.sources)))
-        told.extend(f"  {one.source_id}: {_NAMELESS.format(one.nameless)}" for one in self.sources if one.nameless)
-        told.extend(f"  {_unreadable(one)}" for one in self.sources if one.broken)
+        text = [f"{self.cluster}: {self.events:,} events of {self.line_count:,} lines in {self.seconds:.1f} s, {rate}"]
+        text.extend(f"  {source.line()}" for source in self.sources)
+        text.extend(f"  {line}" for line in (*_not_understood(self.sources), *_of_unknown_loggers(self.sources)))
+        text.extend(f"  {one.source_id}: {_NAMELESS.format(one.nameless)}" for one in self.sources if one.nameless)
+        text.extend(f"  {_unreadable(one)}" for one in self.sources if one.broken)
         blind = [source.source_id for source in self.sources if source.lines and not source.has_sn]
         if blind:
-            told.append(f"  no line numbers (%sn) in {_few(blind)}: losses before the reader cannot be seen there")
-        told.extend(f"  {one.source_id}: lines are missing in {one.lost:,} places" for one in self.sources if one.lost)
-        told.extend(
+            text.append(
+                f"  no line numbers (%sn) in {_first_few(blind)}: losses before the reader cannot be seen there"
+            )
+        text.extend(f"  {one.source_id}: lines are missing in {one.lost:,} places" for one in self.sources if one.lost)
+        text.extend(
             f"  {one.source_id}: {_FOREIGN}" for one in self.sources if one.lines and not (one.understood or one.aside)
         )
-        told.extend(_broken(self.broken))
-        told.extend(f"  {problem}" for problem in self.problems)
-        return [printable(line) for line in told]
+        text.extend(_broken(self.broken))
+        text.extend(f"  {problem}" for problem in self.problems)
+        return [printable(line) for line in text]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -112,14 +114,14 @@ def count_rows(summary: SourceSummary, rows: pa.Table) -> None:
     ts = times(rows)
     summary.events += rows.num_rows
     summary.source_epoch = rows["source_epoch"][-1].as_py()
-    summary.told_from = min(int(ts.min()), summary.told_from or int(ts.min()))
-    summary.told_to = max(int(ts.max()), summary.told_to or 0)
+    summary.first_ts = min(int(ts.min()), summary.first_ts or int(ts.min()))
+    summary.last_ts = max(int(ts.max()), summary.last_ts or 0)
     summary.level = max(summary.level, pc.max(rows["level"]).as_py())
 
 
-def count_lines(summary: SourceSummary, tail: Tail) -> None:
-    """Take over what the parser says of the lines it has read."""
-    before, report = tail.report_before, tail.parser.report
+def count_lines(summary: SourceSummary, tailer: Tailer) -> None:
+    """Set the counts of lines from the report of the parser."""
+    before, report = tailer.report_before, tailer.parser.report
     summary.lines, summary.understood = report.lines - before.lines, report.understood - before.understood
     summary.has_sn, summary.lost = report.has_sn, report.lost - before.lost
     summary.aside, summary.nameless = report.aside - before.aside, report.nameless - before.nameless
@@ -130,20 +132,20 @@ def count_lines(summary: SourceSummary, tail: Tail) -> None:
 
 def _unreadable(source: SourceSummary) -> str:
     longer = f", {source.overlong:,} of them longer than {LONGEST >> 20} MB" if source.overlong else ""
-    return f"{source.source_id}: {source.broken:,} lines cannot be read{longer}: what they told is lost"
+    return f"{source.source_id}: {source.broken:,} lines cannot be read{longer}: their information is lost"
 
 
 def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:
-    """Shapes of evidence in words that are not known, the most frequent first, each with a line that has it."""
+    """Shapes of evidence in an unknown wording, the most frequent first, each with an example."""
     shapes = sum((source.shapes for source in sources), Counter[str]())
     if not shapes:
         return []
     examples = {shape: (source, source.examples.get(shape)) for source in reversed(sources) for shape in source.shapes}
-    told = [f"{shapes.total():,} lines of evidence not understood: {_LEVEL_0}"]
+    text = [f"{shapes.total():,} lines of evidence not understood: {_LEVEL_0}"]
     for shape, count in shapes.most_common(MOST_SHAPES):
         source, example = examples[shape]
-        told.append(f"  {count:,} x {shape} ({source.source_id}: {example})")
-    return told + ([f"  and {len(shapes) - MOST_SHAPES} more shapes"] if len(shapes) > MOST_SHAPES else [])
+        text.append(f"  {count:,} x {shape} ({source.source_id}: {example})")
+    return text + ([f"  and {len(shapes) - MOST_SHAPES} more shapes"] if len(shapes) > MOST_SHAPES else [])
 
 
 def _of_unknown_loggers(sources: Sequence[SourceSummary]) -> list[str]:
@@ -157,23 +159,23 @@ def _of_unknown_loggers(sources: Sequence[SourceSummary]) -> list[str]:
 
 def _broken(by_rule: Counter[str]) -> list[str]:
     rules = ", ".join(f"{name} {count:,}" for name, count in by_rule.most_common())
-    return [f"  events that break the contract, which `run` will set aside in quarantine: {rules}"] if rules else []
+    return [f"  events that break the contract, which `run` will move to quarantine: {rules}"] if rules else []
 
 
 def count_broken(by_rule: Counter[str], events: pa.Table) -> None:
-    """Add the events of a round that break a rule, once for each rule.
+    """Count the events of a round that break a rule, once for each rule.
 
-    They go to bronze like the others: there their numbers leave no hole, and the job that reads it sets them aside
-    once, again after every rebuild.
+    They are written to bronze like the others: left out, their numbers would be a gap. `run` moves them to quarantine,
+    again after every rebuild.
     """
     _, rejected = split(events)
     for reasons in rejected["reasons"].to_pylist():
         by_rule.update(reason.partition(":")[0] for reason in reasons)
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_few(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _clock(us: int) -> str:
+def _timestamp(us: int) -> str:
     return datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,6 +1,6 @@
-"""One source being read: its lines parsed ahead, its rows given out up to a horizon, its state at any point.
+"""One source being read: its lines are parsed ahead, its rows taken up to a horizon, its state known at any row.
 
-Rows get their numbers in the round in which they go out (`merge`): `numbering` is for it to count on.
+Rows get their numbers in the round in which they are taken (see `rounds`), from `numbering`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 from generators.brokerlogs.discovery.log_series import Source
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.parsing.parser import SourceParser
-from generators.brokerlogs.tailing.chosen_files import Voice
+from generators.brokerlogs.tailing.chosen_files import LineGrades
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
 from generators.brokerlogs.tailing.progress import earliest, interleave, progress, quiet_seconds, running_time
-from generators.brokerlogs.tailing.reader import Place, PlaceLost, SeriesReader, first_not_done
+from generators.brokerlogs.tailing.reader import PositionLost, ReadPosition, SeriesReader, first_not_done
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 
 CHUNK = 8 << 20
@@ -31,8 +31,8 @@ UNBOUNDED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Settings:
-    """A broker's settings file: what it is told apart by, and its events at a time (us)."""
+class BrokerSettings:
+    """A broker's settings file: a digest of its contents, and its events at a time (us)."""
 
     digest: str
     events: Callable[[int], pa.Table]
@@ -40,22 +40,22 @@ class Settings:
 
 @dataclass
 class _Chunk:
-    """Rows of one piece of lines, and where to begin to get them once more; a `whole` one is never cut."""
+    """Rows of one piece of lines, and the state from which they can be read again; a `whole` one is never split."""
 
     rows: pa.Table
     running: np.ndarray
-    place: Place | None
+    read_position: ReadPosition | None
     parser: bytes
     taken: int = 0
     whole: bool = False
 
 
-class Tail:
-    """A source read ahead by one chunk at most.
+class Tailer:
+    """A source, read ahead by at most one chunk.
 
-    `state` is what `as_json` gave when the rows before it were made lasting: reading goes on right behind them.
-    `like` gives the columns of progress rows until the source's own rows do. With `follow` the end of the files is
-    no end; else what the parser holds back is told there. `beside` are the other files of its folder.
+    `state` is what `as_json` returned at the last commit: reading continues right after its rows. `defaults` are the
+    columns of progress rows until the source's own rows give them. With `follow` the end of the files is not final;
+    else the rows that the parser holds back are emitted there. `siblings` are the other sources of its folder.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Tail:
         source: Source,
         make_parser: Callable[[], SourceParser],
         *,
-        like: Mapping[str, Any] | None = None,
-        settings: Settings | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        settings: BrokerSettings | None = None,
         state: Mapping[str, Any] | None = None,
         follow: bool = False,
         chunk: int = CHUNK,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
-        self.beside: list[Tail] = []
-        self.words: list[str] = []
+        self.siblings: list[Tailer] = []
+        self.messages: list[str] = []
         self.finished = False
         self._make_parser, self._limit, self._stop = make_parser, chunk, stop
-        self._like: dict[str, Any] = dict(like or {})
+        self._defaults: dict[str, Any] = dict(defaults or {})
         self._heartbeat = Heartbeat()
         self._flushed = False
         self._lost_since: float | None = None
@@ -86,58 +86,60 @@ class Tail:
     def _start(self, state: dict[str, Any]) -> None:
         self.parser = self._make_parser()
         if "parser" in state:
-            clock, self.parser = self.parser.clock, self.parser.restore(b64decode(state["parser"]))
-            self.parser.clock = clock
-        place = state.get("place")
-        self.reader = SeriesReader(self.source.series, Place.from_json(place) if place else None, stop=self._stop)
+            clock_offsets, self.parser = self.parser.clock_offsets, self.parser.restore(b64decode(state["parser"]))
+            self.parser.clock_offsets = clock_offsets
+        read_position = state.get("place")
+        self.reader = SeriesReader(
+            self.source.series, ReadPosition.from_json(read_position) if read_position else None, stop=self._stop
+        )
         self.numbering = Numbering(**state.get("numbers", {}))
-        self.high: int = state.get("high", 0)
-        self.progressed: int = state.get("progressed", 0)
-        self._like = state.get("like", self._like)
-        self._settings_told: str | None = state.get("settings")
+        self.max_ts: int = state.get("high", 0)
+        self.progress_ts: int = state.get("progressed", 0)
+        self._defaults = state.get("like", self._defaults)
+        self._settings_digest: str | None = state.get("settings")
         self._skip: int = state.get("skip", 0)
-        self.voice = Voice(self.source.source_id, state.get("voice", {}))
+        self.grades = LineGrades(self.source.source_id, state.get("voice", {}))
 
     def as_json(self) -> dict[str, Any]:
-        """The state behind the last row given out."""
+        """The state after the last row taken, as a JSON value."""
         first = self._chunks[0] if self._chunks else None
-        place = first.place if first else self.reader.place
+        read_position = first.read_position if first else self.reader.read_position
         parser = first.parser if first else self.parser.snapshot()
         return {
-            "place": asdict(place) if place else None,
+            "place": asdict(read_position) if read_position else None,
             "parser": b64encode(parser).decode(),
             "skip": first.taken if first else self._skip,
             "numbers": self.numbering.as_json(),
-            "high": self.high,
-            "progressed": self.progressed,
-            "like": self._like,
-            "settings": self._settings_told,
-            "voice": self.voice.steps,
+            "high": self.max_ts,
+            "progressed": self.progress_ts,
+            "like": self._defaults,
+            "settings": self._settings_digest,
+            "voice": self.grades.steps,
         }
 
     @property
     def drained(self) -> bool:
-        """Whether every row read was given out."""
+        """Whether every row read was taken."""
         return not self._chunks
 
     @property
-    def told(self) -> int:
-        """The time (us) before which nothing is still to be read; unbounded at the end of the files."""
-        return UNBOUNDED if self.reader.at_end else max(self.parser.told, self.high)
+    def low_watermark(self) -> int:
+        """The time (us) up to which all rows are read; unbounded at the end of the files."""
+        return UNBOUNDED if self.reader.at_end else max(self.parser.low_watermark, self.max_ts)
 
     def pull(self) -> int:
-        """Read and parse the next piece, once everything is given out; the number of bytes it had."""
-        place, before, waited = self.reader.place, self.parser.snapshot(), self.reader.at_end
+        """Read and parse the next piece, to be called once all rows are taken; returns its number of bytes."""
+        read_position, before, waited = self.reader.read_position, self.parser.snapshot(), self.reader.at_end
         try:
             data = self.reader.read(self._limit)
             self._lost_since = None
-        except PlaceLost:
+        except PositionLost:
             return self._lost()
-        self.words.extend(self.reader.damage())
+        self.messages.extend(self.reader.damage())
         if data:
             rows = self._parse(data)
-            self._heartbeat.heard(rows["ts"][0].value if waited and rows.num_rows else None)
-            self._keep(rows, place, before)
+            self._heartbeat.on_lines(rows["ts"][0].value if waited and rows.num_rows else None)
+            self._append_chunk(rows, read_position, before)
         elif not self.follow and not self.finished:
             self._finish()
         return len(data)
@@ -147,112 +149,116 @@ class Tail:
         missing = self.reader.missing()
         lost = [self.parser.lost(f"an unknown number of lines: {missing}")] if missing else []
         rows = pa.concat_tables([*lost, self.parser.feed(data)])
-        self.words.extend(self.parser.words())
+        self.messages.extend(self.parser.take_messages())
         return rows
 
     def _lost(self) -> int:
-        """Wait a while for a rotation in the making, then take the files for another log."""
+        """Wait a while for a rotation to be completed, then treat the files as another log."""
         self._lost_since = self._lost_since or monotonic()
         if self.follow and monotonic() - self._lost_since < PATIENCE_S:
             self.reader.at_end = True
             return 0
-        self._begin_anew()
+        self._start_new_epoch()
         return self.pull()
 
-    def _begin_anew(self) -> None:
-        """A new incarnation of the source: the files are others than those read before."""
-        lost, epoch, report = self.reader.place, self.numbering.epoch + 1, self.parser.report
-        self.words.append(f"{self.source.source_id}: not the files read before, begun anew as source_epoch {epoch}")
+    def _start_new_epoch(self) -> None:
+        """Start a new incarnation of the source: the files are not those read before."""
+        lost, epoch, report = self.reader.read_position, self.numbering.epoch + 1, self.parser.report
+        self.messages.append(f"{self.source.source_id}: not the files read before, restarted as source_epoch {epoch}")
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
         fresh = first_not_done(self.source.series, lost)
         self.reader = SeriesReader(fresh, done=lost.done if lost else (), stop=self._stop)
 
     def _finish(self) -> None:
-        """Nothing more will come: end what is open, but leave a line that a broker may still be writing."""
+        """Nothing more will come: decide what is open, but leave a line that a broker may still be writing."""
         if self.reader.torn:
-            self.words.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes), left out")
+            self.messages.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes), left out")
         self._flush()
         self.finished = True
 
     def _flush(self) -> None:
-        """What the parser holds back for lines that might follow."""
-        place, before = self.reader.place, self.parser.snapshot()
-        self._keep(self.parser.flush(), place, before, whole=True)
-        self.words.extend(self.parser.words())
+        """Decide what the parser holds back for lines that might follow."""
+        read_position, before = self.reader.read_position, self.parser.snapshot()
+        self._append_chunk(self.parser.flush(), read_position, before, whole=True)
+        self.messages.extend(self.parser.take_messages())
         self._flushed = True
 
-    def _keep(self, rows: pa.Table, place: Place | None, before: bytes, *, whole: bool = False) -> None:
-        self.voice.listen(rows, self.parser.patterns)
+    def _append_chunk(
+        self, rows: pa.Table, read_position: ReadPosition | None, before: bytes, *, whole: bool = False
+    ) -> None:
+        self.grades.observe(rows, self.parser.patterns)
         again = min(self._skip, rows.num_rows)
         self._skip -= again
         if rows.num_rows > again:
-            high = self._chunks[-1].running[-1] if self._chunks else self.high
-            running = running_time(rows.slice(again), high)
-            running = np.concatenate([np.full(again, high, np.int64), running])
-            self._chunks.append(_Chunk(rows, running, place, before, again, whole))
+            max_ts = self._chunks[-1].running[-1] if self._chunks else self.max_ts
+            running = running_time(rows.slice(again), max_ts)
+            running = np.concatenate([np.full(again, max_ts, np.int64), running])
+            self._chunks.append(_Chunk(rows, running, read_position, before, again, whole))
 
     def take(self, horizon: int) -> list[pa.Table]:
-        """Rows, in order, up to `horizon` (us): those before the first row that lies beyond it."""
+        """Rows, in order, up to `horizon` (us): those before the first row past it."""
         taken: list[pa.Table] = []
         while self._chunks:
             chunk = self._chunks[0]
             end = int(np.searchsorted(chunk.running, horizon, side="right"))
             if chunk.whole and end < chunk.rows.num_rows:
                 end = chunk.taken
-            taken.extend(self._give(chunk, end))
+            taken.extend(self._emit(chunk, end))
             if end < chunk.rows.num_rows:
-                return taken + self._pass_time(chunk, horizon)
+                return taken + self._quiet_progress(chunk, horizon)
             self._chunks.popleft()
         return taken
 
-    def _give(self, chunk: _Chunk, end: int) -> list[pa.Table]:
+    def _emit(self, chunk: _Chunk, end: int) -> list[pa.Table]:
         rows = chunk.rows.slice(chunk.taken, end - chunk.taken)
         if not rows.num_rows:
             return []
-        self._remember(rows)
-        told, words = self.voice.own(interleave(rows, self.high, self._like), [tail.voice for tail in self.beside])
-        self.words.extend(words)
+        self._update_defaults(rows)
+        kept, messages = self.grades.own_rows(
+            interleave(rows, self.max_ts, self._defaults), [tailer.grades for tailer in self.siblings]
+        )
+        self.messages.extend(messages)
         first = self._settings_events(rows["ts"][0].value)
-        self.high, self.progressed, chunk.taken = max(self.high, int(chunk.running[end - 1])), 0, end
-        return [*first, told] if told.num_rows else first
+        self.max_ts, self.progress_ts, chunk.taken = max(self.max_ts, int(chunk.running[end - 1])), 0, end
+        return [*first, kept] if kept.num_rows else first
 
-    def _pass_time(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
+    def _quiet_progress(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
         """Progress rows for the quiet seconds up to `horizon`, before the next row."""
-        until = min(horizon, earliest(chunk.rows.slice(chunk.taken), self.high)) if self.high else 0
-        stamps = quiet_seconds(self.high, until)
+        until = min(horizon, earliest(chunk.rows.slice(chunk.taken), self.max_ts)) if self.max_ts else 0
+        stamps = quiet_seconds(self.max_ts, until)
         return self._progress(stamps) if len(stamps) > 1 else []
 
     def _progress(self, stamps: np.ndarray) -> list[pa.Table]:
-        stamps = stamps[stamps > self.progressed]
-        if not len(stamps) or not self._like:
+        stamps = stamps[stamps > self.progress_ts]
+        if not len(stamps) or not self._defaults:
             return []
-        self.high = self.progressed = int(stamps[-1])
-        return [progress(stamps, self._like, EVENTS)]
+        self.max_ts = self.progress_ts = int(stamps[-1])
+        return [progress(stamps, self._defaults, EVENTS)]
 
-    def _remember(self, rows: pa.Table) -> None:
+    def _update_defaults(self, rows: pa.Table) -> None:
         names = ("cluster", "source_id", "broker_id", "level")
-        self._like = {name: rows[name][rows.num_rows - 1].as_py() for name in names}
+        self._defaults = {name: rows[name][rows.num_rows - 1].as_py() for name in names}
 
     def _settings_events(self, ts: int) -> list[pa.Table]:
-        """The broker's settings, told at its first row and whenever they have changed."""
-        if self.settings is None or self.settings.digest == self._settings_told:
+        """The broker's settings as rows, at the source's first row and whenever they have changed."""
+        if self.settings is None or self.settings.digest == self._settings_digest:
             return []
-        self._settings_told = self.settings.digest
-        return [self.settings.events(max(ts, self.high))]
+        self._settings_digest = self.settings.digest
+        return [self.settings.events(max(ts, self.max_ts))]
 
-    def tell(self, ts: int = 0) -> list[pa.Table]:
-        """Progress rows up to `ts` (us), or to where the source is told by now; none where that is nothing new."""
-        ts = max(ts, self.high, self.parser.told)
-        return self._progress(np.unique(np.append(quiet_seconds(self.high or ts, ts), ts)))
+    def progress_rows(self, ts: int = 0) -> list[pa.Table]:
+        """Progress rows up to `ts` (us), or to the low watermark; none where that is not later than the last."""
+        ts = max(ts, self.max_ts, self.parser.low_watermark)
+        return self._progress(np.unique(np.append(quiet_seconds(self.max_ts or ts, ts), ts)))
 
-    def beat(self, allowed_us: int) -> list[pa.Table]:
-        """What there is to say of a source that is silent at the end of its live log: what its parser held back, and
-        a progress row, at the present time where lines come within `allowed_us` of being written."""
+    def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:
+        """Rows of a source that is silent at the end of its live log: those that its parser holds back, and a progress
+        row, at the present time where lines arrive within `allowed_us` of being written."""
         if not (self.reader.at_end and self._heartbeat.silent):
             return []
         if not self._flushed:
             self._flush()
-        told = self._heartbeat.told(allowed_us)
-        self.words.extend(f"{self.source.source_id}: {word}" for word in self._heartbeat.words())
-        return self.take(UNBOUNDED) + self.tell(told)
+        until = self._heartbeat.quiet_until(allowed_us)
+        self.messages.extend(f"{self.source.source_id}: {message}" for message in self._heartbeat.take_messages())
+        return self.take(UNBOUNDED) + self.progress_rows(until)

@@ -1,1 +1,1 @@
-"""Who writes to a simulated cluster and reads from it, and what became of their records."""
+"""Producers and consumers of a simulated cluster, and what became of their records."""

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 KEYS = 1_000
-"""So many different keys are sent; `hot` makes a few of them frequent."""
+"""Number of different keys; `hot` makes a few of them frequent."""
 RECORD_BYTES = 100
 GRAIN = 10**12
-"""How often each key is sent is cut to whole numbers of 1/GRAIN: powers differ in the last bit between machines."""
+"""Frequencies of keys are cut to whole numbers of 1/GRAIN: powers differ in the last bit between machines."""
 
 
 class Delivered(NamedTuple):
-    """What became of records, counted. `skipped`: partitions that are offline, or whose first records are deleted."""
+    """Numbers of records by outcome. `skipped`: partitions that are offline, or whose first records are deleted."""
 
     once: int
     doubled: int
@@ -39,7 +39,7 @@ class Delivered(NamedTuple):
 
 
 class Applications:
-    """The producers of one load on one topic; a record goes to a producer by turns, and where its partitioner says."""
+    """The producers of one load on one topic; records go to producers in turn, and to partitions by a partitioner."""
 
     def __init__(
         self, simulation: Simulation, load: Load, topic: str, partitions: int, random: Random, ids: Iterator[int]
@@ -54,7 +54,7 @@ class Applications:
         self._sent = 0
 
     def send(self, records: int) -> None:
-        """So many records now, a batch for each partition that a producer has any for."""
+        """Send so many records now, a batch for each partition of each producer."""
         batches: dict[tuple[int, int], list[str]] = {}
         for _ in range(records):
             at = self._sent % len(self._producers), self._chosen()
@@ -74,7 +74,7 @@ class Applications:
         return (sent for producer in self._producers for sent in producer.sent)
 
     def delivered(self) -> Delivered:
-        """What a consumer finds now of all that was sent."""
+        """Outcome of all that was sent, by what a consumer finds now."""
         total = [0] * len(Delivered._fields)
         for partition in self._partitions:
             found = self._count(partition, [sent for sent in self.sent if sent.partition == partition])
@@ -90,8 +90,8 @@ class Applications:
             return Delivered(0, 0, 0, 0, 0, resent, 1)
         read = Consumer(self._simulation, self._topic, partition).poll(most=replica.log.leo + 1)
         there = [record.value for record in read if record.value is not None]
-        promised = [] if self._acks == 0 else _values(s for s in sent if s.acknowledged)
-        made = delivery.count(_values(sent), promised, there)
+        acknowledged = [] if self._acks == 0 else _values(s for s in sent if s.acknowledged)
+        made = delivery.count(_values(sent), acknowledged, there)
         open_ = set(_values(s for s in sent if s.answer is None))
         doubled, pending = len(set(made.duplicated)), sum(value in open_ for value in made.lost)
         once = len(made.sent) - len(made.lost) - doubled

@@ -1,4 +1,4 @@
-"""A consumer: reads from the leader what is below the HW, and commits how far it has come."""
+"""A consumer: reads from the leader below the HW, and commits its position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from generators.simulator.cluster.replica import Replica
 
 
 class Record(NamedTuple):
-    """A record as a consumer gets it; its value is None where the log keeps none."""
+    """A record as a consumer reads it; its value is None where the log has none."""
 
     offset: int
     value: str | None
@@ -25,10 +25,10 @@ class Cluster(Protocol):
 
 
 class Consumer:
-    """One consumer of one partition. What it has processed is in `processed`, in order, of all its processes.
+    """One consumer of one partition. `processed` has what all its processes have processed, in order.
 
-    `commits_first`: it commits before it processes (at most once), else after (at least once).
-    `reset` is auto.offset.reset: where it goes on when its position is not in the log, `earliest` or `latest`.
+    `commits_first`: it commits before it processes (at most once), else after (at least once). `reset` is
+    auto.offset.reset: where it continues when its position is not in the log, `earliest` or `latest`.
     """
 
     def __init__(

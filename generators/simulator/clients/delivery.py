@@ -1,4 +1,4 @@
-"""What became of what was sent: delivered, lost, doubled; and which guarantee that is."""
+"""Outcome of what was sent: delivered, lost, duplicated; and which guarantee that is."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE, NEITHER = "at most once", "at least o
 
 
 class Delivery(NamedTuple):
-    """Values by what became of them, each named as often as it happened and in the order of sending."""
+    """Values by outcome, each as often as it occurred and in the order of sending."""
 
     sent: tuple[str, ...]
     acknowledged: tuple[str, ...]
     lost: tuple[str, ...]
-    """Sent and not there."""
+    """Sent and not found."""
     broken: tuple[str, ...]
-    """Acknowledged and not there: a promise was broken."""
+    """Acknowledged and not found."""
     duplicated: tuple[str, ...]
-    """There once more than sent: one entry for each copy too many."""
+    """Found more often than sent: one entry for each surplus copy."""
 
     @property
     def guarantee(self) -> str:
-        """Which guarantee this outcome is in keeping with, the strongest one."""
+        """The strongest guarantee that this outcome fulfils."""
         if self.lost and self.duplicated:
             return NEITHER
         if self.lost:
@@ -32,7 +32,7 @@ class Delivery(NamedTuple):
 
 
 def count(sent: Iterable[str], acknowledged: Iterable[str], there: Iterable[str]) -> Delivery:
-    """Compares what was sent with what is there: in the log, or with a consumer."""
+    """Compare what was sent with what is found in the log, or by a consumer."""
     sent, acknowledged = tuple(sent), tuple(acknowledged)
     wanted, found = Counter(sent), Counter(there)
     if strange := [value for value in found if value not in wanted]:

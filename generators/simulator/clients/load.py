@@ -1,4 +1,4 @@
-"""Load: how many records a second each topic gets, how that changes with time, and how it falls on its partitions."""
+"""Load: records per second of each topic, over time and over partitions."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
 PARTITIONERS = ("key", "round-robin", "sticky")
 GRAIN = 10**12
-"""Shares are cut to multiples of 1/GRAIN: what sines and powers give differs in the last bit between machines."""
+"""Shares are cut to multiples of 1/GRAIN: sines and powers differ in the last bit between machines."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Records a second for one topic, or for every topic there is (None). Times in microseconds.
+    """Records per second for one topic, or for every topic (None). Times in microseconds.
 
-    steady: `rate` all the time. bursts: `rate` for `length` out of every `every`, nothing in between.
-    wave: `rate` at the height of a day of `period`, the share `low` of it at its depth, where it starts.
-    `hot` is Zipf's exponent: the partition of rank k gets a share like 1/k**hot; 0 treats all alike.
-    With `producers` there are so many applications on each topic, which send again what failed, and whose records go
-    where a partitioner says: then `hot` is about keys.
+    steady: `rate` all the time. bursts: `rate` for `length` out of every `every`, nothing in between. wave: `rate` at
+    the maximum of a day of `period`, the share `low` of it at the minimum, where it starts.
+
+    `hot` is Zipf's exponent: the partition of rank k gets a share like 1/k**hot; 0 treats all alike. With `producers`
+    there are so many applications per topic, which retry, and whose records a partitioner places: then `hot` is about
+    keys.
     """
 
     shape: str
@@ -44,10 +45,10 @@ class Load:
     period: int = 24 * 3600 * SECOND
     low: float = 0.1
     tick: int = SECOND // 10
-    """So often each partition gets what is its due by then."""
+    """Interval at which each partition gets its records."""
     producers: int = 0
     by: str = "sticky"
-    """What chooses the partition of a producer's record: `key` (murmur2), `round-robin` or `sticky`."""
+    """Partitioner of a producer's records: `key` (murmur2), `round-robin` or `sticky`."""
     idempotent: bool = False
 
 
@@ -122,7 +123,8 @@ def _option(key: str, value: str) -> dict[str, Any]:
 
 
 def _with_producers(load: Load, given: Set[str]) -> Load:
-    """One producer where something about producers is said; with acks=all it is idempotent unless told otherwise."""
+    """The load with a producer where an option of producers is given; with acks=all it is idempotent unless switched
+    off."""
     if not given & {"producers", "by", "idempotence"}:
         return load
     idempotent = load.idempotent if "idempotence" in given else load.acks == -1
@@ -152,7 +154,7 @@ def _possible(load: Load) -> Load:
 
 @dataclass
 class Answers:
-    """What became of the requests of a load, in records."""
+    """Outcome of the requests of a load, in records."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -167,7 +169,7 @@ class Answers:
 
 
 class Driver:
-    """Sends a load to a simulation, tick by tick, from now on for `seconds`; same seed, same requests."""
+    """Sends loads to a simulation, tick by tick, from now on for `seconds`; same seed, same requests."""
 
     def __init__(self, simulation: Simulation, loads: Iterable[Load], seconds: float, seed: int) -> None:
         self.answers = Answers()
@@ -175,17 +177,17 @@ class Driver:
         self._ids = count(1000)
         self._simulation = simulation
         self._random = Random(f"{seed}/load")
-        self._start = simulation.agenda.now
+        self._start = simulation.event_queue.now
         self._end = self._start + round(seconds * SECOND)
         self._weights: dict[tuple[Load, str], list[float]] = {}
         for load in loads:
-            simulation.agenda.after(load.tick, self._tick, load)
+            simulation.event_queue.after(load.tick, self._tick, load)
 
     def _tick(self, load: Load) -> None:
-        agenda = self._simulation.agenda
-        if agenda.now > self._end:
+        event_queue = self._simulation.event_queue
+        if event_queue.now > self._end:
             return
-        due = load.rate * intensity(load, agenda.now - self._start) * load.tick / SECOND
+        due = load.rate * intensity(load, event_queue.now - self._start) * load.tick / SECOND
         for topic, partitions in self._topics(load).items():
             if load.producers:
                 self._write(load, topic, partitions, floor(due + self._random.random()))
@@ -193,11 +195,13 @@ class Driver:
             for partition, share in enumerate(self._shares(load, topic, partitions)):
                 records = floor(due * share + self._random.random())
                 if records:
-                    agenda.after(int(self._random.random() * load.tick), self._send, load, topic, partition, records)
-        agenda.after(load.tick, self._tick, load)
+                    event_queue.after(
+                        int(self._random.random() * load.tick), self._send, load, topic, partition, records
+                    )
+        event_queue.after(load.tick, self._tick, load)
 
     def _write(self, load: Load, topic: str, partitions: int, records: int) -> None:
-        """Applications send the records of a tick; they start with the first one."""
+        """Let applications send the records of a tick; they start with the first one."""
         key = load, topic
         if partitions and key not in self._applications:
             self._applications[key] = Applications(
@@ -207,12 +211,12 @@ class Driver:
             self._applications[key].send(records)
 
     def delivered(self) -> Iterator[tuple[Load, str, Delivered]]:
-        """What a consumer finds now of what producers have sent, by load and topic."""
+        """Outcome of what producers have sent, by load and topic."""
         for (load, topic), applications in self._applications.items():
             yield load, topic, applications.delivered()
 
     def _topics(self, load: Load) -> Mapping[str, int]:
-        """The topics there are now that this load is for, with their partitions."""
+        """The existing topics that this load is for, with their partitions."""
         there = Counter(topic for topic, _ in self._simulation.controller.partitions)
         return there if load.topic is None else {load.topic: there[load.topic]}
 

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: the one named, else the hash of its key, else one chosen for keyless records."""
+"""Partition of a record: the named one, else by hash of its key, else by the strategy for keyless records."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SEED, _MULTIPLIER, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 def murmur2(data: bytes) -> int:
     """Kafka's hash of a key, a signed 32-bit number (Utils.murmur2)."""
     whole = len(data) & ~3
-    h = _SEED ^ len(data)
+    event = _SEED ^ len(data)
     for at in range(0, whole, 4):
         k = int.from_bytes(data[at : at + 4], "little") * _MULTIPLIER & _WORD
         k = (k ^ k >> 24) * _MULTIPLIER & _WORD
-        h = h * _MULTIPLIER & _WORD ^ k
+        event = event * _MULTIPLIER & _WORD ^ k
     if whole < len(data):
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _WORD
-    h = (h ^ h >> 13) * _MULTIPLIER & _WORD
-    h ^= h >> 15
-    return h - (_WORD + 1) if h >> 31 else h
+        event = (event ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _WORD
+    event = (event ^ event >> 13) * _MULTIPLIER & _WORD
+    event ^= event >> 15
+    return event - (_WORD + 1) if event >> 31 else event
 
 
 def to_positive(number: int) -> int:
@@ -60,8 +60,8 @@ class RoundRobin:
 class Sticky:
     """One partition until `batch_size` bytes went to it, then a random one (KIP-480, BuiltInPartitioner of KIP-794).
 
-    While the last batch is still open (`batch_open`) it stays, so as not to send half-filled ones, but not beyond
-    twice the size. `load` tells the queue lengths that weigh the draw; without them, or all equal, it is even.
+    While the last batch is still open (`batch_open`) it stays, so as not to send half-filled ones, but not beyond twice
+    the size. `load` sets the queue lengths that weigh the draw; without them, or all equal, it is even.
     """
 
     def __init__(self, random: Random, batch_size: int = BATCH_SIZE) -> None:
@@ -96,7 +96,7 @@ class Sticky:
 
 
 def by_queue(queues: dict[int, int], draw: int) -> int:
-    """The partition that `draw` falls on when each weighs as much as its queue is shorter than the longest plus one."""
+    """The partition that `draw` selects when each weighs as much as its queue is shorter than the longest plus one."""
     longest = max(queues.values()) + 1
     bounds = list(accumulate(longest - length for length in queues.values()))
     return list(queues)[bisect_right(bounds, draw % bounds[-1])]

@@ -1,4 +1,4 @@
-"""A producer as an application has it: batches per partition, retries, and what idempotence adds to them."""
+"""A producer of an application: batches per partition, retries, idempotence."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from generators.simulator.cluster.agenda import Agenda
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.event_queue import EventQueue
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.producer_state import NO_PRODUCER, REMEMBERED, sequence_after
 from generators.simulator.cluster.settings import MS, Settings
@@ -22,10 +22,10 @@ RETRIABLE = frozenset(
 
 
 class Cluster(Protocol):
-    """What a producer needs of a cluster: one way in, and time."""
+    """What a producer needs of a cluster: requests and time."""
 
     settings: Settings
-    agenda: Agenda
+    event_queue: EventQueue
 
     def produce(
         self,
@@ -59,14 +59,14 @@ class ProducerSettings:
 
 @dataclass(eq=False)
 class Sent:
-    """One batch on its way; `answer` once it is known how it ended, which is at most once."""
+    """One batch; `answer` once it is known how it ended, which happens at most once."""
 
     partition: int
     values: tuple[str, ...]
     created: int
     attempts: int = 0
     errors: list[str] = field(default_factory=list)
-    """What each attempt was answered with that was not the last."""
+    """Errors of all attempts but the last."""
     ready: int = 0
     """Not to be sent again before this time."""
     epoch: int = -1
@@ -79,23 +79,23 @@ class Sent:
 
 
 @dataclass
-class _Lane:
-    """One partition: batches that wait, in order, and those in flight; the numbers of the next one."""
+class _PartitionQueue:
+    """The batches of one partition: waiting, in order, and in flight; and the numbers of the next one."""
 
     waiting: list[Sent] = field(default_factory=list)
     in_flight: list[Sent] = field(default_factory=list)
     epoch: int = 0
     sequence: int = 0
     acknowledged: int = -1
-    """The last sequence number that was."""
+    """The last acknowledged sequence number."""
     unresolved: bool = False
-    """A batch with a number failed, and the next ones leave a gap: numbers begin anew when none is in flight."""
+    """A numbered batch failed, and the next ones leave a gap: numbers restart when none is in flight."""
 
 
 class Producer:
     """Sends batches of values to one topic. `ids` gives producer ids, a new one to every process.
 
-    In a cluster moved by a script it sends again when told to (`retry`), in others by itself, after a pause.
+    In a cluster that a script moves it retries on request (`retry`), in others by itself, after a backoff.
     """
 
     def __init__(
@@ -107,101 +107,103 @@ class Producer:
         self.sent: list[Sent] = []
         """Every batch of every process, in the order of sending."""
         self._ids = ids
-        self._lanes: dict[int, _Lane] = {}
+        self._queues: dict[int, _PartitionQueue] = {}
         self.restart()
 
     def restart(self) -> None:
-        """The process ends, with what it still had to send; the next one has a new producer id (InitProducerId)."""
-        for lane in self._lanes.values():
-            lane.waiting.clear()
-            lane.in_flight.clear()
-        self._lanes.clear()
+        """The process ends, with its unsent batches; the next one has a new producer id (InitProducerId)."""
+        for queue in self._queues.values():
+            queue.waiting.clear()
+            queue.in_flight.clear()
+        self._queues.clear()
         self.id = next(self._ids) if self.settings.idempotence else NO_PRODUCER
         self.epoch = 0
 
     def send(self, partition: int, *values: str) -> Sent:
-        """One batch; its `answer` comes as time goes by."""
-        sent = Sent(partition, values, self.cluster.agenda.now)
+        """Send one batch; its `answer` is set as time passes."""
+        sent = Sent(partition, values, self.cluster.event_queue.now)
         self.sent.append(sent)
-        lane = self._lanes.setdefault(partition, _Lane(epoch=self.epoch))
-        lane.waiting.append(sent)
-        self._drain(lane)
+        queue = self._queues.setdefault(partition, _PartitionQueue(epoch=self.epoch))
+        queue.waiting.append(sent)
+        self._drain(queue)
         return sent
 
     def retry(self) -> None:
-        """Sends again whatever waits for that, pause or not."""
-        for lane in self._lanes.values():
-            for sent in lane.waiting:
+        """Send all batches that wait for a retry, backoff or not."""
+        for queue in self._queues.values():
+            for sent in queue.waiting:
                 sent.ready = 0
-            self._drain(lane)
+            self._drain(queue)
 
-    def _drain(self, lane: _Lane) -> None:
+    def _drain(self, queue: _PartitionQueue) -> None:
         """Sends what may be sent now (RecordAccumulator.drain)."""
-        if lane.unresolved and not lane.in_flight:
-            self._renumber(lane)
-        while lane.waiting and len(lane.in_flight) < self.settings.max_in_flight and not lane.unresolved:
-            first = lane.waiting[0]
-            if first.ready > self.cluster.agenda.now or (self.settings.idempotence and _follows(first, lane.in_flight)):
+        if queue.unresolved and not queue.in_flight:
+            self._renumber(queue)
+        while queue.waiting and len(queue.in_flight) < self.settings.max_in_flight and not queue.unresolved:
+            first = queue.waiting[0]
+            if first.ready > self.cluster.event_queue.now or (
+                self.settings.idempotence and _follows(first, queue.in_flight)
+            ):
                 return
-            lane.in_flight.append(lane.waiting.pop(0))
-            self._transmit(lane, first)
+            queue.in_flight.append(queue.waiting.pop(0))
+            self._transmit(queue, first)
 
-    def _renumber(self, lane: _Lane) -> None:
+    def _renumber(self, queue: _PartitionQueue) -> None:
         """A new epoch, in which numbers begin at 0 again (KIP-360)."""
-        self.epoch = max(self.epoch, lane.epoch + 1)
-        lane.epoch, lane.sequence, lane.acknowledged, lane.unresolved = self.epoch, 0, -1, False
-        for sent in lane.waiting:
+        self.epoch = max(self.epoch, queue.epoch + 1)
+        queue.epoch, queue.sequence, queue.acknowledged, queue.unresolved = self.epoch, 0, -1, False
+        for sent in queue.waiting:
             sent.sequence = -1
 
-    def _transmit(self, lane: _Lane, sent: Sent) -> None:
+    def _transmit(self, queue: _PartitionQueue, sent: Sent) -> None:
         count, settings = len(sent.values), self.settings
         if settings.idempotence and sent.sequence < 0:
-            sent.epoch, sent.sequence = lane.epoch, lane.sequence
-            lane.sequence = sequence_after(lane.sequence, count)
+            sent.epoch, sent.sequence = queue.epoch, queue.sequence
+            queue.sequence = sequence_after(queue.sequence, count)
         sent.attempts += 1
         batch = Batch(self.id, sent.epoch, sent.sequence, sent.values)
         attempt = sent.attempts
 
         def answered(answer: Produced) -> None:
-            if attempt == sent.attempts and sent in lane.in_flight:
-                self._answered(lane, sent, answer)
+            if attempt == sent.attempts and sent in queue.in_flight:
+                self._answered(queue, sent, answer)
 
         done = answered if settings.acks else None
         self.cluster.produce(self.topic, sent.partition, count, settings.acks, batch, done)
         if settings.acks == 0:
             answered(Produced(None))
 
-    def _answered(self, lane: _Lane, sent: Sent, answer: Produced) -> None:
-        lane.in_flight.remove(sent)
+    def _answered(self, queue: _PartitionQueue, sent: Sent, answer: Produced) -> None:
+        queue.in_flight.remove(sent)
         if answer.error is not None and self._may_retry(sent, answer.error):
             sent.errors.append(answer.error)
-            lane.unresolved |= _is_behind(lane, sent, answer.error)
-            self._again(lane, sent)
+            queue.unresolved |= _is_behind(queue, sent, answer.error)
+            self._again(queue, sent)
         else:
             sent.answer = answer
-            self._ended(lane, sent)
-        self._drain(lane)
+            self._ended(queue, sent)
+        self._drain(queue)
 
-    def _ended(self, lane: _Lane, sent: Sent) -> None:
+    def _ended(self, queue: _PartitionQueue, sent: Sent) -> None:
         if self.settings.idempotence and sent.acknowledged:
-            lane.acknowledged = max(lane.acknowledged, sequence_after(sent.sequence, len(sent.values) - 1))
+            queue.acknowledged = max(queue.acknowledged, sequence_after(sent.sequence, len(sent.values) - 1))
         elif self.settings.idempotence:
-            lane.unresolved = True
+            queue.unresolved = True
 
     def _may_retry(self, sent: Sent, error: str) -> bool:
         settings = self.settings
-        due = self.cluster.agenda.now + self._backoff(sent) - sent.created
+        due = self.cluster.event_queue.now + self._backoff(sent) - sent.created
         in_time = sent.attempts <= settings.retries and due < settings.delivery_timeout_ms * MS
         return in_time and error in RETRIABLE
 
-    def _again(self, lane: _Lane, sent: Sent) -> None:
+    def _again(self, queue: _PartitionQueue, sent: Sent) -> None:
         """Back into the queue: at its front, or where its sequence number belongs."""
         backoff = self._backoff(sent)
-        sent.ready = self.cluster.agenda.now + backoff
-        ahead = [w for w in lane.waiting if self.settings.idempotence and _follows(sent, [w])]
-        lane.waiting.insert(len(ahead), sent)
+        sent.ready = self.cluster.event_queue.now + backoff
+        ahead = [w for w in queue.waiting if self.settings.idempotence and _follows(sent, [w])]
+        queue.waiting.insert(len(ahead), sent)
         if self.cluster.settings.automatic:
-            self.cluster.agenda.after(backoff, self._drain, lane)
+            self.cluster.event_queue.after(backoff, self._drain, queue)
 
     def _backoff(self, sent: Sent) -> int:
         """Doubled with each attempt, up to a bound (KIP-580, without its jitter); in us."""
@@ -214,6 +216,6 @@ def _follows(sent: Sent, others: list[Sent]) -> bool:
     return sent.sequence >= 0 and any(o.epoch == sent.epoch and 0 <= o.sequence < sent.sequence for o in others)
 
 
-def _is_behind(lane: _Lane, sent: Sent, error: str) -> bool:
-    """Out of order though it is next: the leader lost what was acknowledged (TransactionManager.canRetry)."""
-    return error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and sent.sequence == sequence_after(lane.acknowledged)
+def _is_behind(queue: _PartitionQueue, sent: Sent, error: str) -> bool:
+    """Out of order though it is next: the leader lost acknowledged records (TransactionManager.canRetry)."""
+    return error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and sent.sequence == sequence_after(queue.acknowledged)

@@ -1,4 +1,4 @@
-"""What brokers and the controllers send each other: registrations, heartbeats, ISR changes, shutdowns; and metadata."""
+"""Messages between brokers and controllers: registrations, heartbeats, ISR changes, shutdowns, metadata."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.cluster.broker import Broker
 from generators.simulator.cluster.controller import published
-from generators.simulator.cluster.leading import Leading, Proposal
+from generators.simulator.cluster.leader_partition import LeaderPartition, Proposal
 from generators.simulator.cluster.settings import SECOND
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 RETRY = SECOND
-"""How long a broker waits before it asks again for what it was not given."""
-_Asked = list[tuple[Leading, Proposal]]
+"""How long a broker waits before it repeats a request that failed."""
+_Asked = list[tuple[LeaderPartition, Proposal]]
 
 
 class Channel:
-    """A request waits for an active controller, and is answered when what it led to is committed."""
+    """A request waits for an active controller, and is answered when its changes are committed."""
 
     def __init__(self, cluster: Simulation) -> None:
         self._cluster = cluster
         self._due: dict[int, int] = {}
-        """When the last metadata that is on its way to a broker arrives: one change after the other."""
+        """By broker the arrival of the last metadata on its way: one change after the other."""
 
     def _to_controller_us(self) -> int:
         network, settings = self._cluster.network, self._cluster.settings
@@ -33,7 +33,7 @@ class Channel:
     # registration and heartbeats
 
     def register(self, broker: Broker) -> None:
-        """A broker that has started asks to be registered, again and again."""
+        """A broker that has started requests its registration, again and again."""
         broker.later(self._to_controller_us(), self._ask_to_register, broker)
 
     def _ask_to_register(self, broker: Broker) -> None:
@@ -58,7 +58,7 @@ class Channel:
         self._deliver(broker, self._begin)
 
     def _begin(self, broker: Broker) -> None:
-        """It has caught up with the metadata: it is heard of from now on."""
+        """It has caught up with the metadata: it sends heartbeats from now on."""
         self._heartbeat(broker)
         settings = self._cluster.settings
         if settings.automatic:
@@ -68,18 +68,18 @@ class Channel:
             broker.every(settings.flush_ms, broker.flush)
 
     def _heartbeat(self, broker: Broker) -> None:
-        self._cluster.network.send(self._heard, broker.id, broker.process)
+        self._cluster.network.send(self._on_heartbeat, broker.id, broker.process)
 
-    def _heard(self, id: int, process: int) -> None:
+    def _on_heartbeat(self, id: int, process: int) -> None:
         if self._cluster.quorum.working:
             self._cluster.controller.heartbeat(id, process)
 
     # controlled shutdown
 
     def stop(self, broker: Broker, stopped: Callable[[], None]) -> None:
-        """A broker asks to be shut down; `stopped` when others have taken over what it leads."""
+        """A broker requests its shutdown; `stopped` is called when other brokers have taken over what it leads."""
         delay = self._cluster.network.between(self._cluster.settings.controller_us)
-        self._cluster.agenda.after(delay, self._ask_to_stop, broker, broker.process, stopped)
+        self._cluster.event_queue.after(delay, self._ask_to_stop, broker, broker.process, stopped)
 
     def _ask_to_stop(self, broker: Broker, process: int, stopped: Callable[[], None]) -> None:
         self._cluster.quorum.ask(lambda: self._stop(broker, process, stopped))
@@ -105,7 +105,7 @@ class Channel:
     # log directories
 
     def directory_failed(self, broker: Broker, keys: list[tuple[str, int]]) -> None:
-        """A broker tells, with a heartbeat at once, that it has lost these replicas."""
+        """A broker reports, with a heartbeat at once, that it has lost these replicas."""
         self._cluster.network.send(self._ask_about_directory, broker, broker.process, keys)
 
     def _ask_about_directory(self, broker: Broker, process: int, keys: list[tuple[str, int]]) -> None:
@@ -119,11 +119,11 @@ class Channel:
     # ISR changes
 
     def alter_partitions(self, broker: Broker, asked: _Asked) -> None:
-        """A leader's ISR changes to the controller, and the answer back."""
-        self._cluster.agenda.after(self._alter_us(asked), self._alter, broker, broker.process, broker.epoch, asked)
+        """Send a leader's ISR changes to the controller, and the answer back."""
+        self._cluster.event_queue.after(self._alter_us(asked), self._alter, broker, broker.process, broker.epoch, asked)
 
     def _alter_us(self, asked: _Asked) -> int:
-        """One request asks for several changes: it takes as long as the slowest kind."""
+        """Duration of one request with several changes: that of its slowest kind."""
         settings = self._cluster.settings
         given = [settings.alter_us[p.detail] for _, p in asked if p.detail in settings.alter_us]
         return self._cluster.network.between(max(given)) if given else self._to_controller_us()
@@ -134,18 +134,22 @@ class Channel:
     def _alter_now(self, broker: Broker, process: int, epoch: int | None, asked: _Asked) -> None:
         cluster = self._cluster
         answers = [
-            (leading, proposal, *cluster.controller.alter(broker.id, epoch, leading.replica.key, proposal))
-            for leading, proposal in asked
+            (
+                leader_partition,
+                proposal,
+                *cluster.controller.alter(broker.id, epoch, leader_partition.replica.key, proposal),
+            )
+            for leader_partition, proposal in asked
         ]
         cluster.quorum.when_committed(
             lambda: cluster.network.send(broker.run, process, broker.altered, answers),
-            lambda: cluster.agenda.after(RETRY, self._alter, broker, process, epoch, asked),
+            lambda: cluster.event_queue.after(RETRY, self._alter, broker, process, epoch, asked),
         )
 
     # metadata
 
     def publish(self, record: Callable[[Broker], None]) -> None:
-        """A change of the metadata, to every registered broker in its turn."""
+        """Deliver a change of the metadata to every registered broker in its turn."""
         for id, known in self._cluster.controller.brokers.items():
             broker = self._cluster.brokers[id]
             if broker.running and broker.process == known.process:
@@ -153,6 +157,6 @@ class Channel:
 
     def _deliver(self, broker: Broker, record: Callable[[Broker], None]) -> None:
         cluster = self._cluster
-        due = cluster.agenda.now + cluster.network.between(cluster.settings.metadata_us)
+        due = cluster.event_queue.now + cluster.network.between(cluster.settings.metadata_us)
         due = self._due[broker.id] = max(due, self._due.get(broker.id, 0))
-        cluster.agenda.at(due, broker.run, broker.process, record, broker)
+        cluster.event_queue.at(due, broker.run, broker.process, record, broker)

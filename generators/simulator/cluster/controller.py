@@ -1,4 +1,4 @@
-"""What a controller decides: what is on record, who is alive, who leads (ReplicationControlManager)."""
+"""The decisions of a controller: registrations, sessions, elections (ReplicationControlManager)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.simulator.cluster import elections, placement
-from generators.simulator.cluster.leading import Proposal
+from generators.simulator.cluster.leader_partition import Proposal
 from generators.simulator.cluster.metadata_log import Image, Record
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.settings import MS, Topic
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 Key = tuple[str, int]
 Publish = Callable[["Broker"], None]
-"""What a broker does when it hears of a change."""
-PASSING = ("OPERATION_NOT_ATTEMPTED", "UNKNOWN_SERVER_ERROR")
-"""What a healthy controller may answer now and then: the leader reverts, or tries again."""
+"""How a broker applies a change of the metadata."""
+TRANSIENT = ("OPERATION_NOT_ATTEMPTED", "UNKNOWN_SERVER_ERROR")
+"""Errors of a healthy controller now and then: the leader reverts its proposal, or tries again."""
 
 
 class Log(Protocol):
-    """Where changes go: they are printed, committed sooner or later, and reach each broker in order then."""
+    """Where changes are appended: they are printed, committed later, and then reach each broker in order."""
 
     def append(self, record: Record) -> None: ...
 
 
 class Controller:
-    """The active controller: it decides by what it has put on record itself, committed or not."""
+    """The active controller: it decides by its own changes, whether committed or not."""
 
     def __init__(self, cluster: Simulation, log: Log) -> None:
         self.cluster = cluster
@@ -39,17 +39,17 @@ class Controller:
         self.partitions: dict[Key, Registration] = {}
         self.brokers: dict[int, BrokerRegistration] = {}
         self.refusals = cluster.settings.alter_partition_errors
-        """Share of ISR changes refused with a passing error."""
+        """Share of ISR changes refused with a transient error."""
         self._offline: set[tuple[int, Key]] = set()
         """Brokers and the replicas that they have lost with a log directory."""
         self._offset = 0
         self.topics = 0
-        """How many it has created so far."""
+        """Topics created so far."""
         settings = cluster.settings
         self._elr = settings.version.eligible_leader_replicas if settings.elr is None else settings.elr
 
     def copy(self, log: Log) -> Controller:
-        """One that goes on from here on its own."""
+        """A copy that continues on its own from here."""
         made = Controller(self.cluster, log)
         made.partitions, made._offset, made.topics = dict(self.partitions), self._offset, self.topics
         made.brokers = {id: replace(known) for id, known in self.brokers.items()}
@@ -57,32 +57,35 @@ class Controller:
         return made
 
     def restore(self, image: Image) -> None:
-        """Another controller is active: it has what is committed, and waits a session for every broker."""
+        """Another controller is active: it has what is committed, and allows every broker a whole session."""
         self.partitions, self.brokers, self._offline = image.partitions, image.brokers, image.offline
         for known in self.brokers.values():
-            known.heard = self.cluster.agenda.now
+            known.last_heartbeat = self.cluster.event_queue.now
 
     # brokers
 
     def register(self, id: int, process: int, clean: bool) -> int | None:
-        """The epoch of this incarnation; None while the session of another one is alive."""
+        """The epoch of this incarnation; None while the session of another one is open."""
         known = self.brokers.get(id)
         if known is not None and not known.fenced and self._in_session(known):
             return None
         self._offset += 1
-        self.brokers[id] = BrokerRegistration(self._offset, process, heard=self.cluster.agenda.now)
+        self.brokers[id] = BrokerRegistration(self._offset, process, last_heartbeat=self.cluster.event_queue.now)
         self._offline = {lost for lost in self._offline if lost[0] != id}
-        self._tell_broker(id, "started")
+        self._append_broker(id, "started")
         if known is not None and not clean and self._elr:
             self._unclean_shutdown(id)
         return self._offset
 
     def _in_session(self, known: BrokerRegistration) -> bool:
         settings = self.cluster.settings
-        return settings.automatic and self.cluster.agenda.now - known.heard <= settings.session_timeout_ms * MS
+        return (
+            settings.automatic
+            and self.cluster.event_queue.now - known.last_heartbeat <= settings.session_timeout_ms * MS
+        )
 
     def _unclean_shutdown(self, id: int) -> None:
-        """With eligible leader replicas a broker that came back uncleanly is trusted with nothing it held before."""
+        """With eligible leader replicas a broker that was not shut down cleanly loses its eligibility everywhere."""
         for registration in self._with(id):
             isr = [i for i in registration.isr if i != id]
             self._change(
@@ -90,20 +93,20 @@ class Controller:
             )
 
     def heartbeat(self, id: int, process: int) -> None:
-        """A sign of life; a fenced broker that is heard again is unfenced."""
+        """A heartbeat; it unfences a fenced broker."""
         known = self.brokers.get(id)
         if known is None or known.process != process:
             return
-        known.heard = self.cluster.agenda.now
+        known.last_heartbeat = self.cluster.event_queue.now
         if known.fenced and not known.stopping:
             known.fenced = False
-            self._tell_broker(id, "unfenced")
+            self._append_broker(id, "unfenced")
             for registration in self._leaderless(id):
                 after = elections.elect(registration, registration.isr, self._serving(registration), elr=self._elr)
                 self._change(registration, after)
 
     def check_sessions(self) -> None:
-        """Fences whoever has not been heard of for a session."""
+        """Fence brokers whose session has timed out."""
         for id, known in list(self.brokers.items()):
             if not known.fenced and not self._in_session(known):
                 self.fence(id)
@@ -111,21 +114,21 @@ class Controller:
     def fence(self, id: int) -> None:
         known = self.brokers[id]
         known.fenced = True
-        self._tell_broker(id, "fenced")
+        self._append_broker(id, "fenced")
         for registration in self._with(id):
             self._reelect(registration, id)
 
     def shut_down(self, id: int) -> None:
-        """A controlled shutdown: others take over what it leads, and it leaves every ISR that can do without it."""
+        """A controlled shutdown: other brokers take over what it leads, and it leaves every ISR with another member."""
         self.brokers[id].stopping = True
-        self._tell_broker(id, "controlled_shutdown")
+        self._append_broker(id, "controlled_shutdown")
         for registration in self._with(id):
             self._reelect(registration, id)
 
     def directory_failed(self, id: int, keys: list[Key]) -> None:
-        """These replicas of a broker are gone: it leads them no more (handleDirectoriesOffline)."""
+        """These replicas of a broker are gone: it no longer leads them (handleDirectoriesOffline)."""
         self._offline |= {(id, key) for key in keys}
-        self._tell_broker(id, "log_dir_offline", keys)
+        self._append_broker(id, "log_dir_offline", keys)
         for registration in self._with(id):
             if registration.key in keys:
                 self._reelect(registration, id)
@@ -135,7 +138,7 @@ class Controller:
         return known is not None and known.active
 
     def _serving(self, registration: Registration) -> Callable[[int], bool]:
-        """Who is active and has its replica of a partition."""
+        """Whether a broker is active and has its replica of a partition."""
         return lambda id: self.active(id) and (id, registration.key) not in self._offline
 
     def _with(self, id: int) -> list[Registration]:
@@ -152,7 +155,7 @@ class Controller:
         self._change(self.partitions[registration.key], after)
 
     def _change(self, before: Registration | None, after: Registration) -> None:
-        """Puts a change on record."""
+        """Register a change and append it to the log."""
         if after == before:
             return
         self.partitions[after.key] = after
@@ -164,7 +167,7 @@ class Controller:
         self._log.append(Record(printed, _puts(after), _of_partition(after)))
 
     def create(self, topic: Topic) -> None:
-        """A topic; its partitions are led by the first assigned replica that is active."""
+        """Create a topic; its partitions are led by the first assigned replica that is active."""
         self.topics += 1
         topic_id = placement.topic_id(topic.name, self.topics)
         if topic.min_isr > 1:
@@ -188,7 +191,7 @@ class Controller:
             self._log.append(Record((), _removes(registration.key), _of_partition(last)))
 
     def configure(self, topic: str | None, min_isr: int | None, unclean: bool | None) -> None:
-        """Settings of one topic, or of all; a new min ISR forgets the eligible replicas."""
+        """Settings of one topic, or of all; a new min ISR clears the eligible replicas."""
         for key, known in list(self.partitions.items()):
             if topic in (None, known.topic):
                 now = known if min_isr is None else replace(self._without_elr(known), min_isr=min_isr)
@@ -198,7 +201,7 @@ class Controller:
                 self._log.append(self._setting(name, topic_id, min_isr))
 
     def _without_elr(self, known: Registration) -> Registration:
-        """CLEAR_ELR: a partition epoch where there was anything to forget, which brokers hear of before the setting."""
+        """CLEAR_ELR: a new partition epoch where there was anything to clear, which brokers get before the setting."""
         if not known.eligible and known.last_known is None:
             return known
         now = replace(known, eligible=(), last_known=None, partition_epoch=known.partition_epoch + 1)
@@ -220,7 +223,7 @@ class Controller:
         return Record((("config", printed),), put, _of_setting(topic, topic_id, min_isr))
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> None:
-        """New replicas join first; old ones leave when all of the target are in sync."""
+        """Reassign a partition: new replicas join first, old ones leave when all of the target are in sync."""
         before = self.partitions[key]
         now = dict.fromkeys((*target, *before.replicas))
         after = replace(
@@ -233,7 +236,7 @@ class Controller:
         self._change(before, self._reassigned(after))
 
     def _reassigned(self, registration: Registration) -> Registration:
-        """The reassignment done, if all of its target are in sync."""
+        """The registration after a reassignment whose target is in sync, else unchanged."""
         target = tuple(r for r in registration.replicas if r not in registration.removing)
         if not (registration.adding or registration.removing) or not set(target) <= set(registration.isr):
             return registration
@@ -245,13 +248,13 @@ class Controller:
         return replace(led, partition_epoch=registration.partition_epoch)
 
     def prefer(self, topic: str | None = None, partition: int | None = None) -> None:
-        """Preferred replicas lead again."""
+        """Elect preferred replicas."""
         for registration in list(self.partitions.values()):
             if topic in (None, registration.topic) and partition in (None, registration.partition):
                 self._change(registration, elections.prefer(registration, self._serving(registration)))
 
     def elect_unclean(self, topic: str | None = None, partition: int | None = None, forced: bool = True) -> None:
-        """Whoever is alive leads what nobody leads; only where that is allowed unless `forced`."""
+        """Elect any live replica where nobody leads; only where that is allowed unless `forced`."""
         for registration in list(self.partitions.values()):
             chosen = topic in (None, registration.topic) and partition in (None, registration.partition)
             if chosen and registration.leader == NOBODY:
@@ -262,7 +265,7 @@ class Controller:
     # what leaders ask for
 
     def alter(self, id: int, epoch: int | None, key: Key, asked: Proposal) -> tuple[str | None, Registration | None]:
-        """A leader's ISR, checked and put on record (validateAlterPartitionData): an error, or the new record."""
+        """A leader's ISR, validated and registered (validateAlterPartitionData): an error, or the new registration."""
         before = self.partitions.get(key)
         if before is None or before.topic_id != asked.topic_id:
             return "UNKNOWN_TOPIC_ID", None
@@ -290,9 +293,9 @@ class Controller:
             return "INVALID_REQUEST"
         if not all(self._eligible(*member) for member in asked.members):
             return "INELIGIBLE_REPLICA"
-        return self.cluster.random.choice(PASSING) if self._strikes(self.cluster.random) else None
+        return self.cluster.random.choice(TRANSIENT) if self._refuses_by_chance(self.cluster.random) else None
 
-    def _strikes(self, random: Random) -> bool:
+    def _refuses_by_chance(self, random: Random) -> bool:
         return self.refusals > 0 and random.random() < self.refusals
 
     def _eligible(self, id: int, epoch: int | None) -> bool:
@@ -303,7 +306,7 @@ class Controller:
 
     # telling
 
-    def _tell_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
+    def _append_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
         known = replace(self.brokers[id])
         printed = {"replica": id, "broker_epoch": known.epoch, "detail": state}
 
@@ -316,7 +319,7 @@ class Controller:
 
 
 def published(image: Image) -> Iterable[Publish]:
-    """All that is on record, for a broker that has just registered."""
+    """The whole image, for a broker that has just registered."""
     for id, known in image.brokers.items():
         yield _of_broker(id, known)
     for registration in image.partitions.values():
@@ -324,7 +327,7 @@ def published(image: Image) -> Iterable[Publish]:
 
 
 def _printed(now: Registration, **more: Any) -> dict[str, Any]:
-    """What is printed of a partition."""
+    """The fields that are printed of a partition."""
     return {
         "topic": now.topic, "topic_id": now.topic_id, "partition": now.partition, "leader": now.leader,
         "leader_epoch": now.leader_epoch, "partition_epoch": now.partition_epoch, "isr": now.isr,
@@ -340,7 +343,7 @@ def _puts(registration: Registration) -> Callable[[Image], None]:
 
 
 def _nothing(image: Image) -> None:
-    """Each partition has its topic's settings on record."""
+    """Changes nothing: each registration of a partition has its topic's settings."""
 
 
 def _removes(key: Key) -> Callable[[Image], None]:

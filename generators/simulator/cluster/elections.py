@@ -1,4 +1,4 @@
-"""Who leads, and who may: the controller's choices as functions of a registration (PartitionChangeBuilder)."""
+"""Elections as functions of a registration (PartitionChangeBuilder)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def elect(
     unclean: bool = False,
     distrusted: int | None = None,
 ) -> Registration:
-    """`before` with the ISR cut down to `isr` and a leader that may lead it; `distrusted` lost what it had.
+    """`before` with its ISR reduced to `isr`, and a leader; `distrusted` is a broker that may have lost records.
 
     The leader stays if it can; else the first active member of the ISR in order of assignment, or of the eligible
-    replicas while the ISR is empty; else, where that is allowed, anyone (unclean: the ISR becomes that one); else
+    replicas while the ISR is empty; else, where that is allowed, any replica (unclean: the ISR becomes that one); else
     nobody leads, and without `elr` the last ISR is kept.
     """
     target = tuple(i for i in before.isr if i in isr)
@@ -45,7 +45,7 @@ def elect(
 
 
 def prefer(before: Registration, active: Active) -> Registration:
-    """The first assigned replica leads, if it is in the ISR and active."""
+    """Elect the first assigned replica, if it is in the ISR and active."""
     first = before.replicas[0]
     if before.leader == first or first not in before.isr or not active(first):
         return before
@@ -53,13 +53,14 @@ def prefer(before: Registration, active: Active) -> Registration:
 
 
 def with_isr(before: Registration, isr: tuple[int, ...], *, elr: bool) -> Registration:
-    """The ISR that a leader asked for, which also says that the leader has recovered."""
+    """The ISR that a leader requested; the request also shows that the leader has recovered."""
     eligible = _eligible(before, isr) if elr else ()
     return replace(before, isr=isr, eligible=eligible, recovering=False, partition_epoch=before.partition_epoch + 1)
 
 
 def _eligible(before: Registration, target: tuple[int, ...]) -> tuple[int, ...]:
-    """Kept while the ISR is smaller than min ISR: whoever was in it, or eligible, and is not in it now."""
+    """Eligible replicas, while the ISR is smaller than min ISR: those that were in it, or eligible, and are not in it
+    now."""
     if len(target) >= rules.effective_min_isr(before.min_isr, len(before.replicas)):
         return ()
     known = dict.fromkeys((*before.eligible, *before.isr))
@@ -69,7 +70,7 @@ def _eligible(before: Registration, target: tuple[int, ...]) -> tuple[int, ...]:
 def _led(
     before: Registration, leader: int, isr: tuple[int, ...], eligible: tuple[int, ...], unclean: bool = False
 ) -> Registration:
-    """One more change on record; none at all if nothing changes."""
+    """The next registration; unchanged if nothing changes."""
     recovering = unclean or (before.recovering and leader == before.leader)
     if (leader, isr, eligible, recovering) == (before.leader, before.isr, before.eligible, before.recovering):
         return before

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from generators.simulator.cluster import rules
-from generators.simulator.cluster.leading import Asked, Fetched
+from generators.simulator.cluster.leader_partition import Asked, Fetched
 from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.sessions import FetchSession
 from generators.simulator.cluster.settings import MS
@@ -21,7 +21,7 @@ THROTTLED_PAUSE = 500 * MS
 
 @dataclass(eq=False)
 class Request:
-    """A fetch on its way: what is asked of each partition, by which process of the follower, and how much at most."""
+    """A fetch on its way: the offset for each partition, the process that sent it, and the limit of records."""
 
     fetcher: Fetcher
     process: int
@@ -29,7 +29,7 @@ class Request:
     asked: dict[Key, Asked]
     most: int
     patient: bool = False
-    """Is parked in any case: replica.fetch.min.bytes is more than there will be."""
+    """Parked in any case: replica.fetch.min.bytes is more than there will be."""
     answered: bool = False
 
     @property
@@ -46,9 +46,9 @@ class Fetcher:
         self.flying: Request | None = None
         self.session = FetchSession(self)
         self._ready: dict[Key, int] = {}
-        """When each partition that is not at rest may be asked for again."""
+        """By partition that is not at rest: the time from which it may be fetched again."""
         self._order: dict[Key, int] = {}
-        """Numbers in the order in which it began to follow them, which is that of a request."""
+        """Numbers in the order in which partitions were added, which is that of a request."""
         self._count = count()
         self._planned = False
 
@@ -64,7 +64,7 @@ class Fetcher:
         self._order.pop(key, None)
 
     def ask(self, key: Key) -> None:
-        """One that was at rest is asked for again, by a request still to be answered too."""
+        """Fetch a partition by name again, also in a request that is not answered yet."""
         self._ready[key] = 0
         if self.flying is not None and not self.flying.answered:
             self.flying.asked[key] = self._asked(key)
@@ -134,14 +134,14 @@ class Fetcher:
                 self._ready[key] = self.broker.now + self.broker.settings.fetch_backoff_ms * MS
 
     def _may_rest(self, replica: Replica) -> None:
-        """Nothing came: if its leader, too, has nothing more for it, it need not be asked for by name."""
+        """An empty answer: if its leader has nothing more for it either, it need not be named in fetches."""
         leader = self.broker.cluster.brokers[self.leader]
         theirs = leader.replicas.get(replica.key)
-        if theirs is None or theirs.leading is None or theirs.leading.epoch != replica.leader_epoch:
+        if theirs is None or theirs.leader_partition is None or theirs.leader_partition.epoch != replica.leader_epoch:
             return
-        if theirs.leading.has_all(self.broker.id, replica) and not leader.version.lag_by_messages:
+        if theirs.leader_partition.has_all(self.broker.id, replica) and not leader.version.lag_by_messages:
             del self._ready[replica.key]
-            self.session.rest(replica.key, theirs.leading)
+            self.session.rest(replica.key, theirs.leader_partition)
 
     def _append(self, replica: Replica, answer: Fetched) -> None:
         """Records, then the HW, then the log start (ReplicaFetcherThread.processPartitionData)."""
@@ -152,7 +152,8 @@ class Fetcher:
             self._set_hw(replica, max(replica.hw, replica.log.start))
 
     def _diverged(self, replica: Replica, answer: Fetched) -> None:
-        """Cut to where the epochs part; if not at once, the next fetch tells (getOffsetTruncationState)."""
+        """Truncate to where the epochs diverge; if that takes more than one step, the next fetch continues
+        (getOffsetTruncationState)."""
         assert answer.diverging is not None
         epoch, end = answer.diverging
         mine = replica.log.end_of(epoch)
@@ -160,10 +161,10 @@ class Fetcher:
         self._cut(replica, own_end if own_epoch != epoch else min(own_end, end))
 
     def _out_of_range(self, replica: Replica, answer: Fetched) -> None:
-        """Behind what the leader keeps: start anew there; ahead of what it has: cut (fetchOffsetAndTruncate)."""
+        """Behind the leader's log start: restart there; beyond its LEO: truncate (fetchOffsetAndTruncate)."""
         if answer.log_start > replica.log.leo:
             replica.restart(answer.log_start)
-            self.broker.tell(
+            self.broker.emit(
                 "truncate", replica, replica=self.broker.id, leo=replica.log.leo, log_start=replica.log.start
             )
         else:
@@ -173,11 +174,11 @@ class Fetcher:
     def _cut(self, replica: Replica, offset: int) -> None:
         before = replica.hw
         if replica.truncate(offset):
-            self.broker.tell("truncate", replica, replica=self.broker.id, leo=replica.log.leo)
+            self.broker.emit("truncate", replica, replica=self.broker.id, leo=replica.log.leo)
             if replica.hw != before:
-                self.broker.tell("hw", replica, replica=self.broker.id, hw=replica.hw)
+                self.broker.emit("hw", replica, replica=self.broker.id, hw=replica.hw)
 
     def _set_hw(self, replica: Replica, hw: int) -> None:
         if hw != replica.hw:
             replica.hw = hw
-            self.broker.tell("hw", replica, replica=self.broker.id, hw=hw)
+            self.broker.emit("hw", replica, replica=self.broker.id, hw=hw)

@@ -1,4 +1,4 @@
-"""One replica's log: runs of offsets instead of records, and where each leader epoch began in it."""
+"""One replica's log: runs of offsets instead of records, and where each leader epoch begins in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Batch(NamedTuple):
-    """What a producer sent at once, where a scenario looks at single records; `keys` or values as it likes."""
+    """A producer's batch, for scenarios that look at single records."""
 
     producer: int = -1
     producer_epoch: int = -1
@@ -19,8 +19,9 @@ class Batch(NamedTuple):
 class Run(NamedTuple):
     """Records of one leader epoch, `start` to `end` (half-open), written in the term number `term`.
 
-    (offset, term) names a record: unlike (offset, epoch) it does so even when a leader that lost its log to a power
-    failure goes on in the same epoch. Runs of one term without batches are joined; one with a batch is that batch.
+    (offset, term) identifies a record: unlike (offset, epoch) it does so even when a leader that lost its log to a
+    power failure continues in the same epoch. Runs of one term without batches are joined; one with a batch is that
+    batch.
     """
 
     start: int
@@ -45,7 +46,7 @@ class ReplicaLog:
         self._assign(epoch, self.leo)
 
     def append(self, count: int, epoch: int, term: int, batch: Batch | None = None) -> tuple[int, int]:
-        """`count` records of this leader; gives their first and last offset."""
+        """Append `count` records of this leader; returns their first and last offset."""
         first = self.leo
         self.extend([Run(first, first + count, epoch, term, batch)])
         return first, self.leo - 1
@@ -64,7 +65,7 @@ class ReplicaLog:
             self.leo = run.end
 
     def read(self, offset: int, most: int) -> list[Run]:
-        """Up to `most` records from `offset` on; a batch is given whole or not at all, but at least one."""
+        """Up to `most` records from `offset` on; a batch is returned whole or not at all, but at least one."""
         found: list[Run] = []
         at = max(0, bisect_right(self.runs, offset, key=lambda run: run.start) - 1)
         for run in self.runs[at:]:
@@ -90,7 +91,7 @@ class ReplicaLog:
         self.epochs = [(e, start) for e, start in self.epochs if start < self.leo]
 
     def restart(self, offset: int) -> None:
-        """Drop everything and go on at `offset` (UnifiedLog.truncateFullyAndStartAt)."""
+        """Drop everything and continue at `offset` (UnifiedLog.truncateFullyAndStartAt)."""
         self.start = self.leo = offset
         self.runs, self.epochs = [], []
 
@@ -124,12 +125,12 @@ class ReplicaLog:
         return floor, self.epochs[higher][1]
 
     def term_of(self, offset: int) -> int | None:
-        """Which term wrote the record at `offset`."""
+        """The term that wrote the record at `offset`."""
         at = bisect_right(self.runs, offset, key=lambda run: run.start) - 1
         return self.runs[at].term if at >= 0 and offset < self.runs[at].end else None
 
     def parts_from(self, other: ReplicaLog, below: int) -> int:
-        """The first offset below `below` where the two logs hold different records, or `below`."""
+        """The first offset below `below` where the two logs have different records, or `below`."""
         at = max(self.start, other.start)
         while at < below:
             mine, theirs = self._run_at(at), other._run_at(at)

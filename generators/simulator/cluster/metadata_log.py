@@ -1,4 +1,4 @@
-"""What the controllers write to their log: records and batches of them, and what they add up to."""
+"""The controllers' log: records, batches of them, and the image they result in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from generators.simulator.cluster.agenda import BrokerClock
+from generators.simulator.cluster.event_queue import BrokerClock
 from generators.simulator.cluster.registration import BrokerRegistration, Registration
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Image:
-    """What records add up to."""
+    """The metadata that records result in."""
 
     partitions: dict[tuple[str, int], Registration] = field(default_factory=dict)
     brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Image:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One change of the metadata: how it is printed (kind and fields), what it puts on record, what brokers do."""
+    """One change of the metadata: its lines (kind and fields), its effect on the image, and on brokers."""
 
     printed: Sequence[tuple[str, dict[str, Any]]]
     put: Callable[[Image], None]
@@ -47,7 +47,7 @@ class Node:
     process: int = 0
     read: int = 0
     zombie: Controller | None = None
-    """What it would go on with: it was active when another one was elected, and does not know it."""
+    """Its state as a controller that was replaced and does not know it yet."""
 
     @property
     def up(self) -> bool:
@@ -56,7 +56,7 @@ class Node:
 
 @dataclass(eq=False)
 class Batch:
-    """What the active controller decides at one moment; it is committed as a whole."""
+    """The decisions of the active controller at one moment; committed as a whole."""
 
     made: int
     records: list[Record] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Batch:
 
 @dataclass
 class Waiting:
-    """What is to be done once a batch is committed, or if that never happens."""
+    """Actions for when a batch is committed, and for when it never will be."""
 
     batch: Batch
     then: Callable[[], object]

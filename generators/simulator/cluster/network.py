@@ -1,4 +1,4 @@
-"""How long messages take, and between whom none pass."""
+"""Durations of messages, and pairs of brokers without connection."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from generators.simulator.cluster.agenda import Agenda
+from generators.simulator.cluster.event_queue import EventQueue
 from generators.simulator.cluster.settings import Settings
 
 
 class Network:
-    """Messages between brokers and the controller; in a cluster that is moved by a script they take no time."""
+    """Messages between brokers and controllers; in a cluster that a script moves they take no time."""
 
-    def __init__(self, settings: Settings, agenda: Agenda, random: Random) -> None:
+    def __init__(self, settings: Settings, event_queue: EventQueue, random: Random) -> None:
         self._settings = settings
-        self._agenda = agenda
+        self._event_queue = event_queue
         self._random = random
         self._cut: set[tuple[int, int]] = set()
 
-    def cut(self, a: int, b: int) -> None:
-        self._cut.add((min(a, b), max(a, b)))
+    def cut(self, one: int, other: int) -> None:
+        self._cut.add((min(one, other), max(one, other)))
 
-    def heal(self, a: int, b: int) -> None:
-        self._cut.discard((min(a, b), max(a, b)))
+    def heal(self, one: int, other: int) -> None:
+        self._cut.discard((min(one, other), max(one, other)))
 
-    def reaches(self, a: int, b: int) -> bool:
-        return not self._cut or (min(a, b), max(a, b)) not in self._cut
+    def reaches(self, one: int, other: int) -> bool:
+        return not self._cut or (min(one, other), max(one, other)) not in self._cut
 
     def send(self, action: Callable[..., Any], *arguments: Any) -> None:
-        """`action` at the other end, one way later."""
-        self._agenda.after(self.between(self._settings.network_us), action, *arguments)
+        """Run `action` at the receiver, one way later."""
+        self._event_queue.after(self.between(self._settings.network_us), action, *arguments)
 
     def between(self, bounds: tuple[int, int]) -> int:
         """Microseconds drawn evenly from `bounds`."""

@@ -1,4 +1,4 @@
-"""What a leader remembers of idempotent producers, by which it stores a retried batch once."""
+"""A leader's state of idempotent producers, by which a retried batch is stored once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 from generators.simulator.cluster.log import Batch, ReplicaLog
 
 REMEMBERED = 5
-"""Batches that a leader can tell a repeat of: as many as a producer may have in flight (ProducerStateEntry)."""
+"""Batches that a leader recognizes when they are repeated: as many as a producer may have in flight
+(ProducerStateEntry)."""
 
 NO_PRODUCER = -1
 """The producer id of batches that carry no sequence numbers."""
@@ -16,14 +17,14 @@ _SEQUENCES = 2**31
 
 
 class Duplicate(NamedTuple):
-    """Stored before, at these offsets: the producer is answered with them, and nothing is appended."""
+    """Stored before at these offsets, which are the answer; nothing is appended."""
 
     first: int
     last: int
 
 
 class Rejected(NamedTuple):
-    """Refused with this error of Kafka's; nothing is appended."""
+    """Refused with this error of Kafka; nothing is appended."""
 
     error: str
 
@@ -57,7 +58,7 @@ class ProducerStates:
 
     @classmethod
     def of(cls, log: ReplicaLog) -> ProducerStates:
-        """As a new leader finds them in its log."""
+        """The state that a new leader builds from its log."""
         states = cls()
         for run in log.runs:
             if run.batch is not None:
@@ -65,7 +66,7 @@ class ProducerStates:
         return states
 
     def check(self, batch: Batch, count: int) -> Duplicate | Rejected | None:
-        """What speaks against appending a batch of `count` records, or None (ProducerAppendInfo.checkSequence)."""
+        """Why a batch of `count` records is not to be appended, or None (ProducerAppendInfo.checkSequence)."""
         entry = self.entries.get(batch.producer)
         if batch.producer == NO_PRODUCER or entry is None:
             return None
@@ -82,7 +83,7 @@ class ProducerStates:
         return Rejected("OUT_OF_ORDER_SEQUENCE_NUMBER")
 
     def appended(self, batch: Batch, first: int, count: int) -> None:
-        """The batch is in the log from offset `first`; what replication brings is not checked, only remembered."""
+        """The batch is in the log from offset `first`; replicated batches are not checked, only recorded."""
         if batch.producer == NO_PRODUCER:
             return
         last_sequence = sequence_after(batch.first_sequence, count - 1)

@@ -1,8 +1,8 @@
-"""The controllers of a cluster: one is active and decides, the others follow its log; most of them commit it (KRaft).
+"""The controllers of a cluster: one is active and decides, the others follow its log; a majority commits it (KRaft).
 
 The active controller prints a change when it makes it, the others when it is committed (QuorumController.handleCommit),
-and one that starts again prints all of the log once more. So an active one that is frozen or cut off has printed, and
-prints when it goes on, what is never committed: it does not know yet that another one has been elected.
+and one that restarts prints the whole log again. So an active controller that is frozen or isolated has printed, and
+prints when it continues, what is never committed: it does not know yet that another one has been elected.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from generators.simulator.cluster.agenda import BrokerClock
-from generators.simulator.cluster.happening import CONTROLLER, Happening
+from generators.simulator.cluster.event_queue import BrokerClock
 from generators.simulator.cluster.metadata_log import Batch, Image, Node, Record, Waiting
 from generators.simulator.cluster.registration import NOBODY
 from generators.simulator.cluster.settings import MS, SECOND
+from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 ASK_AGAIN = 100 * MS
-"""How long whoever finds no active controller waits before asking again."""
+"""How long a request waits before it looks for an active controller again."""
 ELECTION_US = (1_200_000, 2_500_000)
-"""From the last sign of an active controller until another one is elected (controller.quorum.fetch.timeout.ms: 2 s)."""
+"""From the last message of an active controller until another one is elected (controller.quorum.fetch.timeout.ms: 2
+s)."""
 RESIGN_US = 3 * SECOND
-"""For so long an active controller without a majority stays what it is (KAFKA-15489)."""
+"""How long an active controller without a majority stays active (KAFKA-15489)."""
 LEARN_US = (20_000, 400_000)
-"""How long a controller that has been out of touch takes until it knows who is active."""
+"""How long a controller that was isolated takes until it knows who is active."""
 BOOT_US = (1_000_000, 2_500_000)
 """From the start of a process until its controller reads the log."""
 
 
 class Quorum:
-    """The log of the metadata and who may write to it. One controller alone commits whatever it writes at once."""
+    """The metadata log and who may write to it. A controller without others commits at once."""
 
     def __init__(self, cluster: Simulation, nodes: Iterable[Node]) -> None:
         self.cluster = cluster
@@ -40,12 +41,12 @@ class Quorum:
         self.active: Node | None = next(iter(self.nodes.values()))
         self.epoch = 1
         self.log: list[Record] = []
-        """What is committed; a controller that is alone keeps none."""
+        """Committed records; a controller without others keeps none."""
         self._pending: list[Batch] = []
         self._replicated: list[Batch] = []
-        """Those of the pending that another controller may have."""
+        """Pending batches that another controller may have."""
         self._due: list[Batch] = []
-        """Those that would be committed if there were a majority."""
+        """Pending batches that would be committed if there were a majority."""
         self._waiting: list[Waiting] = []
         self._read_due: dict[int, int] = {}
 
@@ -55,33 +56,33 @@ class Quorum:
 
     @property
     def working(self) -> bool:
-        """Whether somebody answers requests; what it decides may still never be committed."""
+        """Whether requests are answered; what is decided may still never be committed."""
         return self.active is not None and self.active.up
 
     @property
     def clock(self) -> BrokerClock:
-        """That of the active controller, or of the first one."""
+        """The clock of the active controller, or of the first one."""
         return (self.active or next(iter(self.nodes.values()))).clock
 
     def start(self) -> None:
-        """The first one is active; all know it."""
+        """Start with the first one active, which all know."""
         for node in self.nodes.values():
             node.epoch = self.epoch
             self._print_role(node, "active" if node is self.active else "standby")
 
     def ask(self, action: Callable[[], object]) -> None:
-        """`action` at the active controller, as soon as there is one."""
+        """Run `action` at the active controller, as soon as there is one."""
         if self.working:
             action()
         else:
-            self.cluster.agenda.after(ASK_AGAIN, self.ask, action)
+            self.cluster.event_queue.after(ASK_AGAIN, self.ask, action)
 
     # the log
 
     def append(self, record: Record) -> None:
-        """A change that the active controller makes: it prints it now, and most of them have it some time later."""
+        """A change by the active controller: it prints it now, and a majority has it some time later."""
         assert self.active is not None
-        now = self.cluster.agenda.now
+        now = self.cluster.event_queue.now
         self._print(self.active, record, committed=False)
         if self.alone:
             self._commit(record, now)
@@ -95,17 +96,17 @@ class Quorum:
         if not active.isolated:
             self._replicated.append(batch)
         delay = self.cluster.network.between(self.cluster.settings.controller_us)
-        self.cluster.agenda.after(delay, self._replicate, batch)
+        self.cluster.event_queue.after(delay, self._replicate, batch)
 
     def when_committed(self, then: Callable[[], object], never: Callable[[], object]) -> None:
-        """`then` once all that is written now is committed; `never` if it is thrown away instead."""
+        """Call `then` once all that is written now is committed, `never` if it is discarded instead."""
         if self.alone or not self._pending:
             then()
         else:
             self._waiting.append(Waiting(self._pending[-1], then, never))
 
     def _replicate(self, batch: Batch) -> None:
-        """Others have the log up to this batch, if its controller still is active and they hear it."""
+        """Other controllers have the log up to this batch, if its author is still active and reaches them."""
         if batch in self._pending:
             self._due = self._pending[: self._pending.index(batch) + 1]
             self._commit_due()
@@ -137,12 +138,12 @@ class Quorum:
 
     def _commit(self, record: Record, made: int) -> None:
         by = self.active or next(iter(self.nodes.values()))
-        self.cluster.record([self._happening(by, *printed)._replace(ts=made) for printed in record.printed])
+        self.cluster.record([self._event(by, *printed)._replace(ts=made) for printed in record.printed])
         if record.publish is not None:
             self.cluster.channel.publish(record.publish)
 
     def image(self) -> Image:
-        """All that is committed."""
+        """The image of all that is committed."""
         if self.alone:
             return Image(self.cluster.controller.partitions, self.cluster.controller.brokers)
         image = Image()
@@ -152,9 +153,9 @@ class Quorum:
 
     def _read_soon(self, node: Node) -> None:
         cluster = self.cluster
-        due = cluster.agenda.now + cluster.network.between(cluster.settings.metadata_us)
+        due = cluster.event_queue.now + cluster.network.between(cluster.settings.metadata_us)
         due = self._read_due[node.id] = max(due, self._read_due.get(node.id, 0))
-        cluster.agenda.at(due, self._read, node, node.process, len(self.log))
+        cluster.event_queue.at(due, self._read, node, node.process, len(self.log))
 
     def _read(self, node: Node, process: int, position: int) -> None:
         """A controller that is not active prints what is committed."""
@@ -179,7 +180,7 @@ class Quorum:
         """A new process: it reads the whole log again, and prints it."""
         node = self.nodes[id]
         node.running, node.process, node.read = True, node.process + 1, 0
-        self.cluster.agenda.after(self.cluster.network.between(BOOT_US), self._boot, node, node.process)
+        self.cluster.event_queue.after(self.cluster.network.between(BOOT_US), self._boot, node, node.process)
 
     def _boot(self, node: Node, process: int) -> None:
         if process == node.process and node.running:
@@ -188,21 +189,21 @@ class Quorum:
             self._majority_is_back()
 
     def freeze(self, id: int) -> None:
-        """The process of a controller stands still."""
+        """Suspend the process of a controller."""
         node = self.nodes[id]
         if node.running:
             node.frozen = True
             self._check_on(node)
 
     def thaw(self, id: int) -> None:
-        """It goes on: if it was active it still believes so, and acts on timers that are overdue."""
+        """Continue: one that was active still believes so, and acts on overdue timers."""
         node = self.nodes[id]
         if node.frozen:
             node.frozen = False
             self._back(node)
 
     def isolate(self, id: int) -> None:
-        """No other controller reaches it."""
+        """Let no other controller reach it."""
         node = self.nodes[id]
         node.isolated = True
         self._check_on(node)
@@ -220,11 +221,11 @@ class Quorum:
             self._majority_is_back()
         elif node.up:
             delay = self.cluster.network.between(LEARN_US)
-            self.cluster.agenda.after(delay, self._learn, node, node.process)
+            self.cluster.event_queue.after(delay, self._learn, node, node.process)
             self._majority_is_back()
 
     def check_zombies(self) -> None:
-        """Timers of those that believe to be active go on."""
+        """Run timers of controllers that wrongly believe to be active."""
         for node in self.nodes.values():
             if node.zombie is not None and node.up:
                 node.zombie.check_sessions()
@@ -233,7 +234,7 @@ class Quorum:
         self._commit_due()
 
     def _learn(self, node: Node, process: int) -> None:
-        """It hears who is active, forgets what it had made up since, and reads what it has missed."""
+        """It learns who is active, discards what it decided since, and reads what it has missed."""
         if process != node.process or not node.up or node.isolated or node is self.active:
             return
         renounced = node.zombie is not None
@@ -242,15 +243,16 @@ class Quorum:
         self._read_soon(node)
 
     def _check_on(self, node: Node) -> None:
-        """Somebody is out of touch: the others notice if it is the active one, or that one has no majority any more."""
+        """A controller cannot be reached: plan an election if it is the active one, or if that one has no majority
+        now."""
         if self.active is not None and node is not self.active:
             if self._has_majority(self.active):
                 return
-            self.cluster.agenda.after(RESIGN_US, self._resign, self.epoch)
-        self.cluster.agenda.after(self.cluster.network.between(ELECTION_US), self._elect, self.epoch)
+            self.cluster.event_queue.after(RESIGN_US, self._resign, self.epoch)
+        self.cluster.event_queue.after(self.cluster.network.between(ELECTION_US), self._elect, self.epoch)
 
     def _resign(self, epoch: int) -> None:
-        """Still active and still without a majority."""
+        """Resign if still active and still without a majority."""
         if epoch == self.epoch and self.active is not None and not self._has_majority(self.active):
             node, self.active = self.active, None
             if node.up:
@@ -258,18 +260,18 @@ class Quorum:
             self._elect(epoch)
 
     def _elect(self, epoch: int) -> None:
-        """Another one becomes active if the one of `epoch` has no majority, and others have one."""
+        """Elect another one if the controller of `epoch` has no majority, and others have one."""
         if epoch != self.epoch or (self.active is not None and self._has_majority(self.active)):
             return
         voters = [n for n in self.nodes.values() if n.up and not n.isolated and n is not self.active]
         if 2 * len(voters) <= len(self.nodes):
-            self.cluster.agenda.after(self.cluster.network.between(ELECTION_US), self._elect, epoch)
+            self.cluster.event_queue.after(self.cluster.network.between(ELECTION_US), self._elect, epoch)
             return
         random = self.cluster.random
         deposed, self.active = self.active, None
         kept = self._replicated[: random.randint(0, len(self._replicated))]
         if deposed is not None and deposed.running:
-            deposed.zombie = self.cluster.controller.copy(_Unheard(self, deposed))
+            deposed.zombie = self.cluster.controller.copy(_UncommittedLog(self, deposed))
         self._commit_all(kept)
         lost, self._waiting = self._waiting, []
         for thrown in (self._pending, self._replicated, self._due):
@@ -290,26 +292,26 @@ class Quorum:
         for node in self.nodes.values():
             if node is not chosen and node.up and not node.isolated:
                 delay = self.cluster.network.between(LEARN_US)
-                self.cluster.agenda.after(delay, self._learn, node, node.process)
+                self.cluster.event_queue.after(delay, self._learn, node, node.process)
 
     # printing
 
     def _print(self, node: Node, record: Record, committed: bool) -> None:
         for printed in record.printed:
-            happening = self._happening(node, *printed)
-            self.cluster.observe(happening._replace(controller_epoch=node.epoch or None, committed=committed))
+            event = self._event(node, *printed)
+            self.cluster.observe(event._replace(controller_epoch=node.epoch or None, committed=committed))
 
-    def _happening(self, node: Node, kind: str, fields: dict[str, Any]) -> Happening:
-        return Happening(self.cluster.agenda.now, node.clock.us, node.id, CONTROLLER, kind, **fields)
+    def _event(self, node: Node, kind: str, fields: dict[str, Any]) -> SimulationEvent:
+        return SimulationEvent(self.cluster.event_queue.now, node.clock.us, node.id, CONTROLLER, kind, **fields)
 
     def _print_role(self, node: Node, role: str) -> None:
         leader = self.active.id if self.active is not None else NOBODY
-        said = {"leader": leader, "detail": role, "controller_epoch": self.epoch}
-        self.cluster.observe(self._happening(node, "role", said))
+        fields = {"leader": leader, "detail": role, "controller_epoch": self.epoch}
+        self.cluster.observe(self._event(node, "role", fields))
 
 
-class _Unheard:
-    """The log of a controller that is active no more and does not know it: it prints, and nobody hears of it."""
+class _UncommittedLog:
+    """The log of a controller that no longer is active and does not know it: it prints, but nothing is replicated."""
 
     def __init__(self, quorum: Quorum, node: Node) -> None:
         self._quorum, self._node = quorum, node

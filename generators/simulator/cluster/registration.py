@@ -1,4 +1,4 @@
-"""What the controller has on record of partitions and brokers."""
+"""Partitions and brokers as they are registered with the controller."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ NOBODY = -1
 
 @dataclass(frozen=True)
 class Registration:
-    """A partition on record (PartitionRegistration).
+    """A registered partition (PartitionRegistration).
 
-    Its own epoch rises with every change, the leader epoch whenever a leader is named.
+    The partition epoch increases with every change, the leader epoch whenever a leader is named.
     """
 
     topic: str
@@ -23,7 +23,7 @@ class Registration:
     leader_epoch: int = 0
     partition_epoch: int = 0
     recovering: bool = False
-    """Elected outside the ISR, and not yet told by the leader that it has recovered."""
+    """Elected outside the ISR, and the leader has not reported its recovery yet."""
     eligible: tuple[int, ...] = ()
     """Eligible leader replicas (KIP-966)."""
     last_known: int | None = None
@@ -40,14 +40,14 @@ class Registration:
 
 @dataclass
 class BrokerRegistration:
-    """A broker on record: `epoch` names this incarnation of it, `process` the process that registered."""
+    """A registered broker: `epoch` names this incarnation of it, `process` the process that registered."""
 
     epoch: int
     process: int
     fenced: bool = True
     stopping: bool = False
-    heard: int = 0
-    """When its last heartbeat came, in true time."""
+    last_heartbeat: int = 0
+    """Time of its last heartbeat, in true time."""
 
     @property
     def active(self) -> bool:

@@ -1,4 +1,4 @@
-"""One broker's copy of a partition, and what a leader keeps of each follower."""
+"""One broker's copy of a partition, and a leader's state of each follower."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from generators.simulator.cluster import rules
 from generators.simulator.cluster.log import ReplicaLog
 
 if TYPE_CHECKING:
-    from generators.simulator.cluster.leading import Leading
+    from generators.simulator.cluster.leader_partition import LeaderPartition
 
 
 @dataclass
 class Follower:
-    """A leader's record of one follower (ReplicaState); times are milliseconds of the leader's clock."""
+    """A leader's state of one follower (ReplicaState); times are milliseconds of the leader's clock."""
 
     id: int
     leo: int = rules.UNKNOWN
@@ -25,7 +25,7 @@ class Follower:
     broker_epoch: int | None = None
 
     def fetches(self, offset: int, leader_leo: int, now: int, broker_epoch: int | None) -> bool:
-        """A fetch at `offset`; whether the follower's LEO changed by it."""
+        """Update by a fetch at `offset`; returns whether the follower's LEO changed."""
         self.caught_up = rules.last_caught_up(self.caught_up, offset, leader_leo, self.leader_leo, self.fetched, now)
         changed = offset != self.leo
         self.leo = offset
@@ -47,26 +47,26 @@ class Replica:
     checkpointed: int = 0
     """The HW last written to replication-offset-checkpoint."""
     flushed: int = 0
-    """The recovery point: what a power failure leaves."""
-    leading: Leading | None = None
+    """The recovery point: what remains after a power failure."""
+    leader_partition: LeaderPartition | None = None
     leader: int | None = None
-    """Whom it follows, or itself."""
+    """The broker that it follows, or its own."""
     leader_epoch: int = -1
     partition_epoch: int = -1
     directory: int = 0
-    """Which of its broker's log directories it is in."""
+    """Position of its log directory on its broker."""
 
     @property
     def key(self) -> tuple[str, int]:
         return self.topic, self.partition
 
     def load(self) -> None:
-        """A process starts on this log: the HW is the checkpoint's, within the log (Partition.createLog)."""
+        """A process starts with this log: the HW is that of the checkpoint, within the log (Partition.createLog)."""
         self.hw = max(self.log.start, min(self.checkpointed, self.log.leo))
-        self.leading, self.leader, self.leader_epoch, self.partition_epoch = None, None, -1, -1
+        self.leader_partition, self.leader, self.leader_epoch, self.partition_epoch = None, None, -1, -1
 
     def truncate(self, offset: int) -> bool:
-        """Cut the log at `offset`, and the HW with it; whether there was anything to cut."""
+        """Truncate the log and the HW to `offset`; returns whether there was anything to truncate."""
         if offset >= self.log.leo:
             return False
         self.log.truncate(offset)
@@ -75,6 +75,6 @@ class Replica:
         return True
 
     def restart(self, offset: int) -> None:
-        """Drop everything and go on at `offset`, which becomes the HW too."""
+        """Drop everything and continue at `offset`, which becomes the HW, too."""
         self.log.restart(offset)
         self.hw = self.flushed = offset

@@ -1,7 +1,7 @@
-"""Kafka's replication rules, each a function of numbers: the same ones behind single steps and compiled rounds.
+"""Kafka's replication rules, each a function of numbers: used by single steps and by compiled rounds alike.
 
-Offsets are the next one to be written; times are whole milliseconds on the leader's clock. Only what numba compiles
-is used here, so that `compiled(high_watermark)` is the very rule that the step by step engine calls.
+Offsets are the next one to be written; times are whole milliseconds on the leader's clock. Only what numba compiles is
+used here, so that `compiled(high_watermark)` is the very rule that the step by step engine calls.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ def high_watermark(current: int, leader_leo: int, shortest: int) -> int:
     return max(current, min(leader_leo, shortest))
 
 
-def follower_high_watermark(told: int, log_start: int, leo: int) -> int:
-    """A follower's HW: what the leader told, within its own log; it may fall (UnifiedLog.maybeUpdateHighWatermark)."""
-    return max(log_start, min(told, leo))
+def follower_high_watermark(leader_hw: int, log_start: int, leo: int) -> int:
+    """A follower's HW: the leader's HW in its answer, within its own log; it may fall
+    (UnifiedLog.maybeUpdateHighWatermark)."""
+    return max(log_start, min(leader_hw, leo))
 
 
 def effective_min_isr(min_isr: int, replicas: int) -> int:

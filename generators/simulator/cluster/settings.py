@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from generators.simulator.cluster.retention import Retention
 from generators.simulator.cluster.versions import VERSIONS, Version
-from generators.simulator.storage.retention import Retention
 
 MS = 1_000
 SECOND = 1_000_000
@@ -14,7 +14,7 @@ START = 1_767_225_600 * SECOND
 
 
 LOADED = {"expand": (28_000, 230_000), "shrink": (100_000, 4_400_000)}
-"""ISR changes of a machine with more to do than it can: 30 to 254 ms and 0.1 to 4.5 s from proposal to commit."""
+"""ISR changes of an overloaded machine: 30 to 254 ms and 0.1 to 4.5 s from proposal to commit."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Clock:
-    """How a broker's clock is wrong: by `skew_us` from the start, and by `drift_ppm` more as time goes by."""
+    """How a broker's clock is wrong: by `skew_us` from the start, and by `drift_ppm` of the time that passes."""
 
     skew_us: int = 0
     drift_ppm: float = 0.0
@@ -73,16 +73,16 @@ class Settings:
     controller_us: tuple[int, int] = (1_000, 20_000)
     """From a request to the controller until its record is committed."""
     alter_us: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By what is asked for, `shrink` or `expand`: from a leader's request to the controller's handling of it; where it
-    is not given, a message and `controller_us` (see LOADED)."""
+    """By kind of proposal, `shrink` or `expand`: from a leader's request until the controller handles it; where it is
+    not given, a message and `controller_us` (see LOADED)."""
     metadata_us: tuple[int, int] = (500, 20_000)
     """From a committed record until a broker has applied it."""
     alter_partition_errors: float = 0.0
-    """Share of AlterPartition requests that the controller refuses with a passing error."""
+    """Share of AlterPartition requests that the controller refuses with a transient error."""
     thread_stalls: float = 0.0
-    """Share of fetches whose thread stands still for `stall_us` between the HW's line and its own."""
+    """Share of fetches whose thread is suspended for `stall_us` between the HW's line and its own."""
     thread_overtakes: float = 0.0
-    """Share of fetches whose lines come late by `late_us`, so that those of others may come first."""
+    """Share of fetches whose lines are printed `late_us` late, so that those of others may come first."""
     stall_us: tuple[int, int] = (100_000, 5_000_000)
     late_us: tuple[int, int] = (1_000, 30_000)
     elr: bool | None = None
@@ -90,10 +90,10 @@ class Settings:
     log_dirs: int = 1
     """Log directories of a broker, each on a disk of its own (JBOD)."""
     retention: Retention | None = None
-    """Deletes whole segments of what leaders have too much of; None: logs keep everything."""
+    """Deletes whole segments at leaders; None: logs keep everything."""
     retention_check_ms: int = 300_000
     controllers: tuple[int, ...] = (3000,)
-    """Their ids: the first is active to begin with; those of brokers share their process (combined mode)."""
+    """Their ids: the first is active at the start; those that are also brokers share their process (combined mode)."""
 
     @property
     def controller_id(self) -> int:

@@ -1,4 +1,4 @@
-"""A cluster that runs: brokers, their controller and the network on one agenda, and what can be done to them."""
+"""A cluster that runs: brokers, controllers and the network on one event queue, and all that can be done to them."""
 
 from __future__ import annotations
 
@@ -6,52 +6,55 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from generators.simulator.cluster.agenda import Agenda, BrokerClock
 from generators.simulator.cluster.broker import Broker
 from generators.simulator.cluster.channel import Channel
 from generators.simulator.cluster.controller import Controller
+from generators.simulator.cluster.event_queue import BrokerClock, EventQueue
 from generators.simulator.cluster.fetcher import Request
-from generators.simulator.cluster.happening import Happening, Observer, Recorder
-from generators.simulator.cluster.leading import Fetched, Produced
+from generators.simulator.cluster.leader_partition import Fetched, Produced
 from generators.simulator.cluster.log import Batch, Run
 from generators.simulator.cluster.metadata_log import Node
 from generators.simulator.cluster.network import Network
+from generators.simulator.cluster.produce_requests import Clients
 from generators.simulator.cluster.quorum import Quorum
 from generators.simulator.cluster.registration import NOBODY, Registration
 from generators.simulator.cluster.replica import Replica
-from generators.simulator.cluster.requests import Clients
 from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings, Topic
+from generators.simulator.cluster.simulation_event import Observer, Recorder, SimulationEvent, StateObserver
 from generators.simulator.cluster.versions import Version
 
 Key = tuple[str, int]
 RETRY = SECOND
-"""How long somebody waits who wants a broker started that is stopping."""
+"""How long a restart waits for a broker that is stopping."""
 START_LIMIT = 60 * SECOND
 
 
 class Simulation:
-    """One cluster from one seed. Whoever observes sees every happening; `acknowledged` is what producers were told.
+    """One cluster from one seed. Observers see every event; `acknowledged` is what producers got answers for.
 
-    Every method that does something does it now (`agenda.now`); its consequences come as time passes.
+    Every method acts now (`event_queue.now`); its consequences follow as time passes.
 
     With `rest` followers that are level with their leaders cost nothing until something changes (`sessions`): of their
-    fetches only the last before each change is told, to `rest` alone and afterwards, with the time it had.
+    fetches only the last before each change is emitted, to `rest` alone and afterwards, with the time it had.
     """
 
     def __init__(
-        self, settings: Settings, observers: Iterable[Observer] = (), rest: Callable[[Happening], None] | None = None
+        self,
+        settings: Settings,
+        observers: Iterable[Observer] = (),
+        rest: Callable[[SimulationEvent], None] | None = None,
     ) -> None:
         self.settings = settings
         self.rest = rest
         self.random = Random(settings.seed)
-        self.agenda = Agenda(settings.start)
-        self.network = Network(settings, self.agenda, self.random)
+        self.event_queue = EventQueue(settings.start)
+        self.network = Network(settings, self.event_queue, self.random)
         self.observers = list(observers)
         self._terms = 0
         self.channel = Channel(self)
         self.clients = Clients(self)
         clocks = {
-            id: BrokerClock(self.agenda, settings.clocks.get(id, Clock()))
+            id: BrokerClock(self.event_queue, settings.clocks.get(id, Clock()))
             for id in (*settings.controllers, *settings.brokers)
         }
         self.quorum = Quorum(self, [Node(id, clocks[id]) for id in settings.controllers])
@@ -60,16 +63,21 @@ class Simulation:
             id: Broker(self, id, clocks[id], settings.versions.get(id, settings.version)) for id in settings.brokers
         }
 
-    def observe(self, happening: Happening) -> None:
-        for observer in self.observers:
-            observer.observe(happening)
+    def attach(self, observer: StateObserver) -> None:
+        """Add an observer that also reads the state of this simulation."""
+        self.observers.append(observer)
+        observer.follow(self)
 
-    def record(self, happenings: Iterable[Happening]) -> None:
-        """The quorum has committed this."""
+    def observe(self, event: SimulationEvent) -> None:
+        for observer in self.observers:
+            observer.observe(event)
+
+    def record(self, events: Iterable[SimulationEvent]) -> None:
+        """The quorum has committed these changes."""
         recorders = [observer for observer in self.observers if isinstance(observer, Recorder)]
-        for happening in happenings:
+        for event in events:
             for recorder in recorders:
-                recorder.recorded(happening)
+                recorder.recorded(event)
 
     def next_term(self) -> int:
         self._terms += 1
@@ -78,7 +86,7 @@ class Simulation:
     # time
 
     def start(self) -> None:
-        """All brokers up and unfenced, all topics created and led."""
+        """Start until all brokers are up and unfenced, and all topics created and led."""
         self.quorum.start()
         for broker in self.brokers.values():
             broker.boot()
@@ -104,45 +112,45 @@ class Simulation:
     def _led(self, key: Key) -> bool:
         leader = self.controller.partitions[key].leader
         replica = self.brokers[leader].replicas.get(key) if leader != NOBODY else None
-        return replica is not None and replica.leading is not None
+        return replica is not None and replica.leader_partition is not None
 
     def _until(self, done: Callable[[], bool]) -> None:
-        limit = self.agenda.now + START_LIMIT
-        while not done() and (self.agenda.next or limit) < limit:
-            self.agenda.step()
+        limit = self.event_queue.now + START_LIMIT
+        while not done() and (self.event_queue.next or limit) < limit:
+            self.event_queue.step()
 
     def _every(self, ms: int, action: Callable[[], Any]) -> None:
         def again() -> None:
-            self.agenda.after(ms * MS, again)
+            self.event_queue.after(ms * MS, again)
             action()
 
-        self.agenda.after(ms * MS, again)
+        self.event_queue.after(ms * MS, again)
 
     def run(self, seconds: float) -> None:
-        """Time passes."""
-        self.agenda.run(self.agenda.now + int(seconds * SECOND))
+        """Let so many seconds pass."""
+        self.event_queue.run(self.event_queue.now + int(seconds * SECOND))
 
-    def tell_of_rest(self) -> None:
-        """The last fetch of each follower at rest, to `rest`."""
+    def emit_resting(self) -> None:
+        """Emit the last fetch of each follower at rest to `rest`."""
         for broker in self.brokers.values():
             for fetcher in broker.fetchers.values():
-                fetcher.session.tell()
+                fetcher.session.emit()
 
     def settle(self) -> None:
-        """In a cluster moved by a script: everything that follows from what was done."""
-        self.agenda.drain()
+        """In a cluster that a script moves: run all consequences of what was done."""
+        self.event_queue.drain()
 
     # faults
 
     def kill(self, id: int) -> None:
-        """The process ends at once (kill -9); its disk keeps the logs, and the HWs of the last checkpoint."""
+        """End the process at once (kill -9); its disk keeps the logs, and the HWs of the last checkpoint."""
         broker = self.brokers[id]
         if broker.running:
             self._end(broker, clean=False)
 
-    def kill_printing(self, id: int, armed: bool = True) -> None:
-        """It is killed as soon as it has printed that a fetch raised a HW, and not yet that fetch."""
-        self.brokers[id].dies_printing = armed
+    def kill_between_lines(self, id: int, armed: bool = True) -> None:
+        """Kill it as soon as it has printed that a fetch raised a HW, before it prints that fetch."""
+        self.brokers[id].dies_between_lines = armed
 
     def power_off(self, id: int) -> None:
         """As `kill`, and what was not flushed to disk is gone."""
@@ -152,7 +160,7 @@ class Simulation:
             broker.lose_power()
 
     def stop(self, id: int) -> None:
-        """A controlled shutdown: it ends when others have taken over what it leads."""
+        """Shut it down: it ends when other brokers lead what it led."""
         broker = self.brokers[id]
         if broker.running and not broker.stopping:
             broker.stopping = True
@@ -176,17 +184,17 @@ class Simulation:
                 self.network.send(other.run, other.process, fetcher.failed, fetcher.flying)
 
     def restart(self, id: int) -> None:
-        """A new process on the same disk; one that is stopping starts again when it has ended."""
+        """Start a new process on the same disk; one that is stopping is started when it has ended."""
         broker = self.brokers[id]
         if broker.stopping and broker.running:
-            self.agenda.after(RETRY, self.restart, id)
+            self.event_queue.after(RETRY, self.restart, id)
         elif not broker.running:
             broker.boot()
             if id in self.quorum.nodes:
                 self.quorum.restart(id)
 
     def freeze(self, id: int) -> None:
-        """The process stands still (SIGSTOP); what is sent to it waits."""
+        """Suspend the process (SIGSTOP); messages to it wait."""
         if self.brokers[id].running:
             self.brokers[id].frozen = True
             if id in self.quorum.nodes:
@@ -199,13 +207,14 @@ class Simulation:
             self.brokers[id].thaw()
 
     def lose_disk(self, id: int) -> None:
-        """Its disk is replaced by an empty one."""
+        """Replace its disk by an empty one."""
         if self.brokers[id].running:
             raise ValueError(f"broker {id} is running: kill it before its disk is lost")
         self.brokers[id].replicas.clear()
 
     def lose_log_dir(self, id: int) -> None:
-        """The fullest log directory of a broker fails; without another one it ends, and finds it empty later."""
+        """Fail the fullest log directory of a broker; where it is the only one, the broker ends and finds it empty
+        later."""
         broker = self.brokers[id]
         directory = broker.fullest
         if not broker.running:
@@ -216,31 +225,31 @@ class Simulation:
             self._end(broker, clean=False)
             broker.replicas.clear()
 
-    def cut(self, a: int, b: int) -> None:
-        """No fetch passes between two brokers; both still reach the controller."""
-        self.network.cut(a, b)
+    def cut(self, one: int, other: int) -> None:
+        """Let no fetch pass between two brokers; both still reach the controller."""
+        self.network.cut(one, other)
 
-    def heal(self, a: int, b: int) -> None:
-        self.network.heal(a, b)
-        for follower, leader in ((a, b), (b, a)):
+    def heal(self, one: int, other: int) -> None:
+        self.network.heal(one, other)
+        for follower, leader in ((one, other), (other, one)):
             broker = self.brokers[follower]
             fetcher = broker.fetchers.get(leader)
             if fetcher is not None and fetcher.flying is not None:
                 broker.run(broker.process, fetcher.failed, fetcher.flying)
 
     def throttle(self, id: int, records_per_fetch: int | None) -> None:
-        """This broker's fetches take no more records than that and pause; None ends it."""
+        """Limit this broker's fetches to so many records, with a pause after each; None removes the limit."""
         self.brokers[id].throttle = records_per_fetch
 
     def jump_clock(self, id: int, microseconds: int) -> None:
         self.brokers[id].clock.jump(microseconds)
 
     def refuse_alter_partitions(self, share: float) -> None:
-        """That share of ISR changes is refused with a passing error."""
+        """Refuse this share of ISR changes with a transient error."""
         self.controller.refusals = share
 
     def upgrade(self, id: int, version: Version) -> None:
-        """Another version, from its next start."""
+        """Use another version from its next start on."""
         self.brokers[id].next_version = version
 
     # operations
@@ -268,22 +277,27 @@ class Simulation:
         self.quorum.ask(lambda: self.controller.elect_unclean(topic, partition))
 
     def retain(self, topic: str, partition: int, offset: int) -> None:
-        """The leader, where there is one that knows it, deletes records below `offset`, but none at or above its HW."""
+        """Delete records below `offset`, but none at or above the HW, where a leader knows that it leads."""
         leader = self.leader(topic, partition)
         replica = None if leader is None else self.brokers[leader].replicas.get((topic, partition))
-        if replica is not None and replica.leading is not None:
-            replica.leading.wake()
+        if replica is not None and replica.leader_partition is not None:
+            replica.leader_partition.wake()
             replica.log.advance_start(min(offset, replica.hw))
 
     def clean_up(self) -> None:
-        """Leaders delete segments as retention says (LogManager.cleanupLogs); followers follow their log start."""
+        """Delete segments at leaders as retention requires (LogManager.cleanupLogs); followers follow the log start."""
         retention = self.settings.retention
         for broker in self.brokers.values() if retention is not None else ():
             for replica in broker.replicas.values():
-                if retention is not None and broker.running and not broker.frozen and replica.leading is not None:
+                if (
+                    retention is not None
+                    and broker.running
+                    and not broker.frozen
+                    and replica.leader_partition is not None
+                ):
                     start = retention.start(replica.log.start, replica.log.leo, replica.hw)
                     if start > replica.log.start:
-                        replica.leading.wake()
+                        replica.leader_partition.wake()
                         replica.log.advance_start(start)
 
     def produce(
@@ -295,14 +309,14 @@ class Simulation:
         batch: Batch | None = None,
         done: Callable[[Produced], None] | None = None,
     ) -> None:
-        """A client's request to whom it believes leads; `done` hears the answer once."""
+        """A client's request to the broker it believes to lead; `done` is called once with the answer."""
         self.clients.produce((topic, partition), count, acks, batch, done)
         if not self.settings.automatic:
             self.settle()
 
     @property
     def acknowledged(self) -> dict[Key, list[Run]]:
-        """What producers were told is written, in the order they heard of it."""
+        """Records that producers got answers for, in order of the answers."""
         return self.clients.acknowledged
 
     # moved by a script
@@ -317,21 +331,21 @@ class Simulation:
         self.brokers[id].flush()
 
     def expire(self, id: int) -> None:
-        """The controller takes a broker for dead."""
+        """Fence a broker, as when its session has timed out."""
         if not self.controller.brokers[id].fenced:
             self.controller.fence(id)
 
     def fetch(
         self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
     ) -> None:
-        """One whole fetch of a follower from each of its leaders; one with nothing to take waits, and is answered."""
+        """One fetch of a follower from each of its leaders, with its answer; one that finds nothing waits first."""
         self._fetch(follower, topic, partition, take)
         self.answer(follower)
 
     def park(
         self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
     ) -> None:
-        """A fetch that counts, and waits for more than there will be, until `answer`."""
+        """A fetch that counts, and waits for more records than there will be, until `answer`."""
         self._fetch(follower, topic, partition, take, patient=True)
 
     def _fetch(self, id: int, topic: str | None, partition: int | None, take: int | None, **how: bool) -> None:
@@ -346,7 +360,7 @@ class Simulation:
         self.settle()
 
     def answer(self, follower: int) -> None:
-        """The answers to what was parked, with the HW of now."""
+        """Answer what was parked, with the current HW."""
         for broker in self.brokers.values():
             request = broker.parked(follower)
             if request is not None:
@@ -376,7 +390,7 @@ class Simulation:
         return self.controller.partitions[topic, partition]
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Who leads by the controller's record; None if nobody."""
+        """The leader as registered with the controller; None if nobody leads."""
         leader = self.registration(topic, partition).leader
         return None if leader == NOBODY else leader
 

@@ -1,4 +1,4 @@
-"""Request threads that stand still for a while: between what they do and the line about it, or between two lines."""
+"""Request threads that are suspended for a while: between what they do and its line, or between two lines."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from generators.simulator.cluster.settings import Settings
 
 
 class Pause(NamedTuple):
-    """How long the thread of one fetch stands still, in microseconds: others go on meanwhile, and print."""
+    """How long the thread of one fetch is suspended, in microseconds: other threads run and print meanwhile."""
 
     late: int = 0
-    """Before it prints what it has done: lines of others come first, about what was done later."""
+    """Before it prints what it has done: lines of others about later events come first."""
     stall: int = 0
     """Between the attempt to raise the HW and "Recorded replica"."""
 
@@ -25,11 +25,11 @@ NONE = Pause()
 
 
 class Killed(Exception):
-    """The process ends here and now, in the middle of what it does."""
+    """The process ends here, in the middle of an action."""
 
 
 def drawn(settings: Settings, random: Random) -> Pause:
-    """The pause of one fetch; without such settings chance is not asked."""
+    """The pause of one fetch; without such settings no random number is drawn."""
     if not (settings.thread_stalls or settings.thread_overtakes):
         return NONE
     chance = random.random()

@@ -1,4 +1,4 @@
-"""What changed between Kafka's versions, as named behaviours."""
+"""Differences between Kafka's versions, as named behaviours."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ class Version:
     lag_by_messages: bool = False
     """A replica falls out of sync by messages behind (until 0.8), not by time."""
     truncates_to_high_watermark: bool = False
-    """A follower cuts its log at its own HW (before 0.11, KIP-101), not where leader epochs part."""
+    """A follower truncates its log to its own HW (before 0.11, KIP-101), not to where leader epochs diverge."""
     strict_min_isr: bool = True
-    """The HW stands still under min ISR (since 3.7)."""
+    """The HW does not advance under min ISR (since 3.7)."""
     admits_ineligible: bool = False
     """Fenced brokers and old incarnations may join an ISR (before 3.5, KIP-841 and KIP-903)."""
     waits_for_joiners: bool = True
-    """The HW waits for a caught-up replica outside the ISR too (since 0.10.2, KAFKA-4485), not for the ISR alone."""
+    """The HW waits for a caught-up replica outside the ISR, too (since 0.10.2, KAFKA-4485), not for the ISR alone."""
     refuses_second_change: bool = True
-    """A leader asks for one ISR change of a partition at a time, and drops a second one (since 2.7, KIP-497)."""
+    """A leader requests one ISR change of a partition at a time, and drops a second one (since 2.7, KIP-497)."""
     eligible_leader_replicas: bool = False
-    """Who was in the ISR before it fell under min ISR may still lead (KIP-966; on by default in new 4.1 clusters)."""
+    """Replicas that were in the ISR before it fell under min ISR may still lead (KIP-966; default in new 4.1
+    clusters)."""
     has_elr: bool = False
-    """That can be switched on and off."""
+    """Whether eligible leader replicas can be switched on and off."""
 
 
 VERSIONS: dict[str, Version] = {

@@ -1,1 +1,1 @@
-"""What goes wrong with a simulated cluster, by script or by chance."""
+"""Faults of a simulated cluster, by script or by chance."""

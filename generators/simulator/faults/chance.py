@@ -1,4 +1,4 @@
-"""Faults by chance: a script drawn from rates and a seed, so that it can be read, cut down and repeated."""
+"""Faults by chance: a script drawn from rates and a seed, which can be read, shortened and repeated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Draw = Callable[[Random, Settings], Fault | None]
 
 
 def drawn(settings: Settings, rates: Mapping[str, float], seconds: float, seed: int) -> list[Fault]:
-    """Faults of each kind at so many a minute, in `seconds` from the start; each kind has its own sequence of chances.
+    """Faults of each kind at its rate per minute, in `seconds` from the start; each kind has its own random sequence.
 
-    A kind that the cluster has no use for (a cut with one broker) draws nothing.
+    A kind that does not apply to the cluster (a cut with one broker) draws nothing.
     """
     found: list[Fault] = []
     for do, rate in sorted(rates.items()):
@@ -29,9 +29,10 @@ def drawn(settings: Settings, rates: Mapping[str, float], seconds: float, seed: 
 
 
 def _wait(random: Random, rate: float) -> int:
-    """Milliseconds, as microseconds, until the next one; `rate` a minute on average, never more than twice as late.
+    """Time until the next one, in whole milliseconds as microseconds; `rate` per minute on average, never more than
+    twice as late.
 
-    Evenly drawn: logarithms differ in their last bits between machines, and the same seed has to mean the same bytes.
+    Evenly drawn: logarithms differ in their last bits between machines, and the same seed has to give the same bytes.
     """
     return _between(random, 0, 2 * MINUTE / rate) if rate > 0 else 1 << 62
 
@@ -58,8 +59,8 @@ def _cut(random: Random, settings: Settings) -> Fault | None:
 
 
 def _throttle(random: Random, settings: Settings) -> Fault:
-    words = {"to": random.choice((0, 1, 10, 100)), "for": _between(random, SECOND, 40 * SECOND)}
-    return Fault(0, "throttle", random.choice(settings.brokers), words)
+    options = {"to": random.choice((0, 1, 10, 100)), "for": _between(random, SECOND, 40 * SECOND)}
+    return Fault(0, "throttle", random.choice(settings.brokers), options)
 
 
 def _clock_jump(random: Random, settings: Settings) -> Fault:

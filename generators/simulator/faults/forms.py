@@ -1,4 +1,4 @@
-"""What stands behind a fault's name, and how it is written: brokers, links, partitions, settings, versions."""
+"""Values in faults and how they are written: brokers, links, partitions, settings, versions."""
 
 from __future__ import annotations
 

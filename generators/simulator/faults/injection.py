@@ -1,4 +1,4 @@
-"""Faults done to a simulation when their time has come."""
+"""Applies faults to a simulation when their time has come."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 Effect = Callable[["Simulation", Fault], str | None]
-"""Does it, or tells why there was nothing to do."""
+"""Applies a fault, or returns why there was nothing to do."""
 
 DOWN = 3 * SECOND
 PAUSE = 10 * SECOND
-"""Of a rolling restart: how long each broker is down, and at least from one to the next."""
+"""Of a rolling restart: how long each broker is down, and the least time from one to the next."""
 ROLLING = ("rolling-restart", "rolling-upgrade")
 
 
 class Done(NamedTuple):
-    """What became of a fault: `skipped` tells why there was nothing to do."""
+    """A fault that was applied, or `skipped`: why there was nothing to do."""
 
     fault: Fault
     skipped: str | None
 
 
 class Injection:
-    """Plans faults on a simulation, from now on; each that ends is ended after `for`. `roll` begins rolling ones."""
+    """Plans faults on a simulation, from now on; each with an end is ended after `for`. `roll` starts rolling ones."""
 
     def __init__(
         self, simulation: Simulation, faults: Iterable[Fault], roll: Callable[[Fault], None] | None = None
@@ -38,7 +38,7 @@ class Injection:
         self._simulation = simulation
         self._roll = roll
         for fault in faults:
-            simulation.agenda.after(fault.at, self._do, fault)
+            simulation.event_queue.after(fault.at, self._do, fault)
 
     def _do(self, fault: Fault) -> None:
         named = _named(self._simulation, fault)
@@ -46,7 +46,7 @@ class Injection:
         self.done.append(Done(fault, skipped))
         end = _ENDS.get(fault.do)
         if skipped is None and end is not None and fault.lasting is not None:
-            self._simulation.agenda.after(fault.lasting, end, self._simulation, named)
+            self._simulation.event_queue.after(fault.lasting, end, self._simulation, named)
 
     def _effect(self, fault: Fault) -> str | None:
         if self._roll is not None and fault.do in ROLLING:
@@ -56,7 +56,7 @@ class Injection:
 
 
 def _named(simulation: Simulation, fault: Fault) -> Fault:
-    """Done to whoever is the active controller, if it names none."""
+    """The fault on the active controller, if it names none."""
     active = simulation.quorum.active
     if SHAPES[fault.do].on != "controller" or fault.on is not None or active is None:
         return fault
@@ -64,7 +64,7 @@ def _named(simulation: Simulation, fault: Fault) -> Fault:
 
 
 def _absent(simulation: Simulation, fault: Fault) -> str | None:
-    """A topic may have gone, or not come yet, when a fault's time comes."""
+    """Why a fault does not apply: its topic may be deleted, or not created yet, at its time."""
     form = SHAPES[fault.do].on
     if fault.on is None or form not in ("topic", "partition"):
         return None
@@ -91,15 +91,15 @@ def _restart(simulation: Simulation, fault: Fault) -> str | None:
 
 
 def _restart_or_spare(simulation: Simulation, fault: Fault) -> str | None:
-    """It may not have come to print a HW."""
-    simulation.kill_printing(fault.on, armed=False)
+    """It may not have printed a HW meanwhile."""
+    simulation.kill_between_lines(fault.on, armed=False)
     return _restart(simulation, fault)
 
 
 def _freeze(simulation: Simulation, fault: Fault) -> str | None:
     if simulation.brokers[fault.on].frozen:
         return f"broker {fault.on} is frozen then"
-    return _if_up(lambda s, broker: s.freeze(broker))(simulation, fault)
+    return _if_up(lambda simulation, broker: simulation.freeze(broker))(simulation, fault)
 
 
 def _thaw(simulation: Simulation, fault: Fault) -> str | None:
@@ -170,32 +170,33 @@ def _create_topic(simulation: Simulation, fault: Fault) -> str | None:
 
 
 def _roll(simulation: Simulation, fault: Fault) -> None:
-    """Broker after broker: stopped, down for `for`, back; the next one when `every` is over and all ISRs are whole."""
+    """Broker after broker: stopped, down for `for`, started; the next one when `every` is over and all ISRs are
+    complete."""
     _roll_next(simulation, fault, list(simulation.settings.brokers))
 
 
 def _roll_next(simulation: Simulation, fault: Fault, left: list[int]) -> None:
     if left and not whole(simulation):
-        simulation.agenda.after(SECOND, _roll_next, simulation, fault, left)
+        simulation.event_queue.after(SECOND, _roll_next, simulation, fault, left)
         return
     if not left:
         return
     roll_one(simulation, fault, left[0])
-    simulation.agenda.after(pause(fault), _roll_next, simulation, fault, left[1:])
+    simulation.event_queue.after(pause(fault), _roll_next, simulation, fault, left[1:])
 
 
 def roll_one(simulation: Simulation, fault: Fault, broker: int) -> None:
     """One broker's turn in a rolling restart or upgrade."""
     stopped = fault._replace(do="stop", on=broker)
-    if "to" in fault.words:
-        simulation.upgrade(broker, VERSIONS[fault.words["to"]])
+    if "to" in fault.options:
+        simulation.upgrade(broker, VERSIONS[fault.options["to"]])
     if _EFFECTS["stop"](simulation, stopped) is None:
-        simulation.agenda.after(fault.words.get("for", DOWN), _restart, simulation, stopped)
+        simulation.event_queue.after(fault.options.get("for", DOWN), _restart, simulation, stopped)
 
 
 def pause(fault: Fault) -> int:
-    """From one broker's turn to the next, at least."""
-    span: int = max(fault.words.get("every", PAUSE), fault.words.get("for", DOWN) + SECOND)
+    """Least time from one broker's turn to the next."""
+    span: int = max(fault.options.get("every", PAUSE), fault.options.get("for", DOWN) + SECOND)
     return span
 
 
@@ -212,28 +213,28 @@ def _does(action: Callable[[Simulation, Fault], object]) -> Effect:
 
 
 _EFFECTS: Mapping[str, Effect] = {
-    "kill": _if_up(lambda s, broker: s.kill(broker)),
-    "kill-between-lines": _if_up(lambda s, broker: s.kill_printing(broker)),
-    "power-off": _if_up(lambda s, broker: s.power_off(broker)),
-    "stop": _if_up(lambda s, broker: s.stop(broker)),
+    "kill": _if_up(lambda simulation, broker: simulation.kill(broker)),
+    "kill-between-lines": _if_up(lambda simulation, broker: simulation.kill_between_lines(broker)),
+    "power-off": _if_up(lambda simulation, broker: simulation.power_off(broker)),
+    "stop": _if_up(lambda simulation, broker: simulation.stop(broker)),
     "restart": _restart,
     "freeze": _freeze,
     "thaw": _thaw,
     "lose-disk": _lose_disk,
-    "lose-log-dir": _if_up(lambda s, broker: s.lose_log_dir(broker)),
-    "cut": _does(lambda s, f: s.cut(*f.on)),
-    "heal": _does(lambda s, f: s.heal(*f.on)),
-    "throttle": _does(lambda s, f: s.throttle(f.on, f.words["to"])),
-    "unthrottle": _does(lambda s, f: s.throttle(f.on, None)),
-    "clock-jump": _does(lambda s, f: s.jump_clock(f.on, f.words["by"])),
-    "reassign": _does(lambda s, f: s.reassign(f.on[0], f.on[1], f.words["to"])),
-    "elect-preferred": _does(lambda s, f: s.elect_preferred(*(f.on or ()))),
-    "unclean-election": _does(lambda s, f: s.elect_unclean(*f.on)),
+    "lose-log-dir": _if_up(lambda simulation, broker: simulation.lose_log_dir(broker)),
+    "cut": _does(lambda simulation, fault: simulation.cut(*fault.on)),
+    "heal": _does(lambda simulation, fault: simulation.heal(*fault.on)),
+    "throttle": _does(lambda simulation, fault: simulation.throttle(fault.on, fault.options["to"])),
+    "unthrottle": _does(lambda simulation, fault: simulation.throttle(fault.on, None)),
+    "clock-jump": _does(lambda simulation, fault: simulation.jump_clock(fault.on, fault.options["by"])),
+    "reassign": _does(lambda simulation, fault: simulation.reassign(fault.on[0], fault.on[1], fault.options["to"])),
+    "elect-preferred": _does(lambda simulation, fault: simulation.elect_preferred(*(fault.on or ()))),
+    "unclean-election": _does(lambda simulation, fault: simulation.elect_unclean(*fault.on)),
     "create-topic": _create_topic,
-    "delete-topic": _does(lambda s, f: s.delete_topic(f.on)),
-    "configure": _does(lambda s, f: s.configure(f.on, **f.words["to"])),
-    "delete-records": _does(lambda s, f: s.retain(f.on[0], f.on[1], f.words["to"])),
-    "refuse-isr": _does(lambda s, f: s.refuse_alter_partitions(f.on)),
+    "delete-topic": _does(lambda simulation, fault: simulation.delete_topic(fault.on)),
+    "configure": _does(lambda simulation, fault: simulation.configure(fault.on, **fault.options["to"])),
+    "delete-records": _does(lambda simulation, fault: simulation.retain(fault.on[0], fault.on[1], fault.options["to"])),
+    "refuse-isr": _does(lambda simulation, fault: simulation.refuse_alter_partitions(fault.on)),
     "kill-controller": _kill_controller,
     "freeze-controller": _freeze_controller,
     "isolate-controller": _isolate,
@@ -249,10 +250,12 @@ _ENDS: Mapping[str, Effect] = {
     "lose-disk": _restart,
     "lose-log-dir": _does(_replace_log_dir),
     "freeze": _thaw,
-    "cut": _does(lambda s, f: s.heal(*f.on)),
-    "throttle": _does(lambda s, f: s.throttle(f.on, None)),
-    "refuse-isr": _does(lambda s, f: s.refuse_alter_partitions(s.settings.alter_partition_errors)),
+    "cut": _does(lambda simulation, fault: simulation.heal(*fault.on)),
+    "throttle": _does(lambda simulation, fault: simulation.throttle(fault.on, None)),
+    "refuse-isr": _does(
+        lambda simulation, fault: simulation.refuse_alter_partitions(simulation.settings.alter_partition_errors)
+    ),
     "kill-controller": _does(_restart_controller),
     "freeze-controller": _does(_thaw_controller),
-    "isolate-controller": _does(lambda s, f: s.quorum.rejoin(f.on)),
+    "isolate-controller": _does(lambda simulation, fault: simulation.quorum.rejoin(fault.on)),
 }

@@ -1,4 +1,4 @@
-"""Faults as values: what is to go wrong with a cluster, when, and for how long; written in one line or in TOML.
+"""Faults as values: what happens to a cluster, when, and for how long; written in one line or in TOML.
 
 `12s freeze 3 for 20s` is the same as `[[fault]] at = "12s", do = "freeze", broker = 3, for = "20s"`.
 """
@@ -17,17 +17,17 @@ from pipelines.errors import UsageError, nearest
 
 
 class Shape(NamedTuple):
-    """How a kind of fault is written: what it is done to, and which words may follow, each with its form."""
+    """How a kind of fault is written: its target, and its options, each with its form."""
 
     on: str
-    words: Mapping[str, str]
+    options: Mapping[str, str]
     purpose: str
     optional: bool = False
-    """Whether what it is done to may be left out."""
+    """Whether the target may be left out."""
 
     @property
     def needed(self) -> list[str]:
-        return [word for word in self.words if word in ("to", "by")]
+        return [option for option in self.options if option in ("to", "by")]
 
 
 _FOR = {"for": "length"}
@@ -68,40 +68,42 @@ SHAPES: dict[str, Shape] = {
 
 
 class Fault(NamedTuple):
-    """One thing to be done at `at` microseconds after the start; `on` and `words` are read as its Shape says."""
+    """One fault at `at` microseconds after the start; `on` and `options` are read as its Shape says."""
 
     at: int
     do: str
     on: Any = None
-    words: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}
 
     @property
     def lasting(self) -> int | None:
-        found: int | None = self.words.get("for")
+        found: int | None = self.options.get("for")
         return found
 
     def written(self) -> str:
         """The line that `parse` reads back as this fault."""
         shape = SHAPES[self.do]
         on = [] if self.on is None else [FORMS[shape.on].write(self.on)]
-        words = [part for key, value in self.words.items() for part in (key, FORMS[shape.words[key]].write(value))]
-        return " ".join([written(self.at), self.do, *on, *words])
+        options = [
+            part for key, value in self.options.items() for part in (key, FORMS[shape.options[key]].write(value))
+        ]
+        return " ".join([written(self.at), self.do, *on, *options])
 
 
 def usage(do: str) -> str:
     """`AT freeze BROKER [for LENGTH]`."""
     shape = SHAPES[do]
     on = f" [{shape.on.upper()}]" if shape.optional else f" {shape.on.upper()}" if shape.on else ""
-    words = [f"{k} {f.upper()}" if k in shape.needed else f"[{k} {f.upper()}]" for k, f in shape.words.items()]
-    return " ".join([f"AT {do}{on}", *words])
+    options = [f"{k} {f.upper()}" if k in shape.needed else f"[{k} {f.upper()}]" for k, f in shape.options.items()]
+    return " ".join([f"AT {do}{on}", *options])
 
 
 def parse(line: str) -> Fault:
-    """A fault of `AT DO [ON] [to|by|for|every VALUE]…`. Raises UsageError naming what is wrong with which line."""
+    """A fault of `AT DO [ON] [to|by|for|every VALUE]…`. Raises UsageError naming the line and what is wrong."""
     try:
         at, do, *rest = line.split() if len(line.split()) > 1 else _incomplete()
         shape = _shape(do)
-        on = rest.pop(0) if rest and rest[0] not in shape.words and shape.on else None
+        on = rest.pop(0) if rest and rest[0] not in shape.options and shape.on else None
         if len(rest) % 2:
             raise UsageError(f"{rest[-1]!r} stands alone; it is written {usage(do)}")
         return _fault(at, do, on, dict(zip(rest[::2], rest[1::2], strict=True)))
@@ -154,18 +156,20 @@ def _shape(do: str) -> Shape:
     return SHAPES[do]
 
 
-def _fault(at: str, do: str, on: str | None, words: Mapping[str, str]) -> Fault:
+def _fault(at: str, do: str, on: str | None, options: Mapping[str, str]) -> Fault:
     shape = SHAPES[do]
     if shape.on and on is None and not shape.optional:
         raise UsageError(f"{do} does not say which {shape.on}; it is written {usage(do)}")
-    for word in words:
-        if word not in shape.words:
-            raise UsageError(f"{do} takes no {word!r}; it is written {usage(do)}")
-    for word in shape.needed:
-        if word not in words:
-            raise UsageError(f"{do} lacks {word!r}; it is written {usage(do)}")
+    for option in options:
+        if option not in shape.options:
+            raise UsageError(f"{do} takes no {option!r}; it is written {usage(do)}")
+    for option in shape.needed:
+        if option not in options:
+            raise UsageError(f"{do} lacks {option!r}; it is written {usage(do)}")
     target = None if on is None else FORMS[shape.on].read(on)
-    return Fault(length(at), do, target, {w: FORMS[shape.words[w]].read(words[w]) for w in shape.words if w in words})
+    return Fault(
+        length(at), do, target, {w: FORMS[shape.options[w]].read(options[w]) for w in shape.options if w in options}
+    )
 
 
 def checked(faults: Iterable[Fault], settings: Settings) -> list[Fault]:
@@ -185,7 +189,7 @@ def checked(faults: Iterable[Fault], settings: Settings) -> list[Fault]:
 def _check(fault: Fault, settings: Settings, topics: Mapping[str, Topic]) -> None:
     form = SHAPES[fault.do].on
     named = {"broker": (fault.on,), "link": fault.on}.get(form, ()) if fault.on is not None else ()
-    for broker in (*named, *(fault.words.get("to", ()) if fault.do == "reassign" else ())):
+    for broker in (*named, *(fault.options.get("to", ()) if fault.do == "reassign" else ())):
         if broker not in settings.brokers:
             near = min(settings.brokers, key=lambda known: abs(known - broker))
             raise UsageError(f"there is no broker {broker}; the nearest is {near}")
@@ -209,7 +213,7 @@ def _check_controller(id: int | None, settings: Settings) -> None:
 
 
 def rates(values: Mapping[str, float], known: Iterable[str]) -> dict[str, float]:
-    """Rates per minute of kinds of fault that can come by chance. Raises UsageError."""
+    """Rates per minute of kinds of fault that may be drawn by chance. Raises UsageError."""
     allowed = list(known)
     for do, rate in values.items():
         if do not in allowed:

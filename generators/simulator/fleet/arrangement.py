@@ -1,4 +1,4 @@
-"""Partitions laid out for the kernel: by leader, their followers by pair of brokers, what is due next in trees."""
+"""Partitions laid out for the kernels: by leader, their followers by pair of brokers, next times in trees."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from generators.simulator.fleet.compiled import F64, I32, I64
-from generators.simulator.fleet.draws import key
+from generators.simulator.fleet.counter_rng import key
 from generators.simulator.fleet.partitions import NOBODY, Partitions
 
 # Columns of Live.partition
 LEO, HW, RAISED, SEQ, DRAWN = range(5)
 # Columns of Live.follower
-STORED, TAKEN, SEEN, CAUGHT_UP, TOLD, FOLLOWER_HW = range(6)
-# Columns of Live.pair: fetches so far; the last one on the leader's clock (ms); the last answer; whether one waits;
-# partitions with records to answer with, and answered with; followers swept
+STORED, TAKEN, SEEN, CAUGHT_UP, EMITTED, FOLLOWER_HW = range(6)
+# Columns of Live.pair: fetches so far; time of the last one on the leader's clock (ms); time of the last answer;
+# whether a fetch is parked; number of partitions with records to answer with, and answered with; followers swept
 ROUND, FETCHED, ANSWERED, PARKED, GROWN, CARRIED, SWEPT = range(7)
 NEVER = 1 << 42
 """A time after everything, microseconds since the start: 50 days."""
@@ -26,7 +26,7 @@ LEAVES = 20
 
 
 class Layout(NamedTuple):
-    """Who belongs to whom; brokers, pairs, partitions and followers by position. Ranges are [n + 1] bounds."""
+    """Which belongs to which; brokers, pairs, partitions and followers by position. Ranges are [n + 1] bounds."""
 
     pairs_of: I64
     """Pairs of a leading broker."""
@@ -49,11 +49,11 @@ class Layout(NamedTuple):
     load: I32
     min_isr: I32
     replicas: I32
-    """How many there are of a partition."""
+    """Number of replicas of a partition."""
 
 
 class Live(NamedTuple):
-    """What changes; see the columns above. Lists of a pair stand where its followers do."""
+    """Arrays that change; see the columns above. Lists of a pair are at the positions of its followers."""
 
     partition: I64
     follower: I64
@@ -61,13 +61,13 @@ class Live(NamedTuple):
     grown: I64
     """Followers for which there are records to answer with."""
     carried: I64
-    """Followers that the last answer brought records to."""
+    """Followers that got records in the last answer."""
     tree: I64
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Partitions in the order of their leaders, laid out; `partitions` holds their state as of the arranging."""
+    """Partitions in the order of their leaders, laid out; `partitions` is their state as of the arranging."""
 
     partitions: Partitions
     layout: Layout
@@ -95,7 +95,7 @@ class Arrangement:
         return last
 
     def kept(self) -> dict[tuple[int, int], Pair]:
-        """What every pair is doing, whichever partitions it has."""
+        """The state of every pair, independent of its partitions."""
         half = np.diff(self.layout.tree_of) // 2
         leaves = [self.layout.tree_of[b] + half[b] + k for b in range(len(half)) for k in range(self._pairs_of(b))]
         due = (self.live.tree[leaves] >> LEAVES).tolist() if leaves else []
@@ -108,12 +108,17 @@ class Arrangement:
 _CONSTANT = ("number", "replicas", "leader_epoch", "partition_epoch", "min_isr", "rate", "load")
 _OF_PARTITION = {"leo": LEO, "hw": HW, "raised": RAISED, "seq": SEQ, "drawn": DRAWN}
 _OF_FOLLOWER = {
-    "stored": STORED, "taken": TAKEN, "seen": SEEN, "caught_up": CAUGHT_UP, "told": TOLD, "follower_hw": FOLLOWER_HW,
-}  # fmt: skip
+    "stored": STORED,
+    "taken": TAKEN,
+    "seen": SEEN,
+    "caught_up": CAUGHT_UP,
+    "emitted": EMITTED,
+    "follower_hw": FOLLOWER_HW,
+}
 
 
 class Keys:
-    """What random numbers are drawn by: keys of all partitions by number, and of pairs of brokers."""
+    """Keys of random sequences: of all partitions by number, and of pairs of brokers."""
 
     def __init__(self, seed: int, partitions: int) -> None:
         self._seed = seed
@@ -128,7 +133,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Pair:
-    """What is kept of a pair of brokers while partitions come and go."""
+    """The state of a pair of brokers while partitions come and go."""
 
     state: I64
     due: int
@@ -137,9 +142,9 @@ class Pair:
 def arrange(
     partitions: Partitions, brokers: Sequence[int], keys: Keys, kept: dict[tuple[int, int], Pair]
 ) -> Arrangement:
-    """Lays out `partitions`; `kept` is what pairs were doing.
+    """Lay out `partitions`; `kept` is the state of pairs.
 
-    Pairs that are new are yet to draw when they fetch first.
+    New pairs have yet to draw the time of their first fetch.
     """
     of_broker = np.full(max(brokers) + 1, NOBODY, dtype=np.int64)
     of_broker[list(brokers)] = np.arange(len(brokers))
@@ -192,7 +197,8 @@ def _bounds(of: I64, count: int) -> I64:
 
 
 def _lists(layout: Layout, pairs: I64, grown: Any, carried: Any) -> tuple[I64, I64]:
-    """Both lists of every pair, from what its followers lack and have not told yet; their lengths go to `pairs`."""
+    """Both lists of every pair, from which followers lack records and which have not acknowledged theirs; their lengths
+    go to `pairs`."""
     made = []
     for column, mask in ((GROWN, grown), (CARRIED, carried)):
         found = np.flatnonzero(mask)
@@ -207,7 +213,7 @@ def _lists(layout: Layout, pairs: I64, grown: Any, carried: Any) -> tuple[I64, I
 
 
 def _leaves(layout: Layout) -> I64:
-    """Where in the trees the partitions are."""
+    """Positions of the partitions in the trees."""
     broker = np.repeat(np.arange(len(layout.partitions_of) - 1), np.diff(layout.partitions_of))
     begin, pairs = layout.tree_of[broker], np.diff(layout.pairs_of)[broker]
     leaves: I64 = (
@@ -217,7 +223,7 @@ def _leaves(layout: Layout) -> I64:
 
 
 def _plant(arrangement: Arrangement, due: list[int]) -> None:
-    """Puts what is known to be due into the leaves: pairs first, then partitions. `rounds.plant` does the rest."""
+    """Write known times into the leaves: pairs first, then partitions. `fetch_rounds.plant` does the rest."""
     layout, live = arrangement.layout, arrangement.live
     live.tree[_leaves(layout)] = arrangement.partitions.next_append
     of = np.repeat(np.arange(len(layout.pairs_of) - 1), np.diff(layout.pairs_of))

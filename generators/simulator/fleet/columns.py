@@ -1,4 +1,5 @@
-"""Rows of the kernel as columns of bronze/replication_events, in place: names become dictionaries, nulls bits."""
+"""Rows of the kernels as columns of bronze/replication_events, without copies: names become dictionaries, nulls
+bits."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from generators.simulator.cluster.simulation_event import REPLICATION
 from generators.simulator.fleet.compiled import I32, I64
-from generators.simulator.fleet.telling import APPEND, FETCH, HW_ROW, TYPES, Rows
+from generators.simulator.fleet.event_rows import APPEND, FETCH, HW_ROW, TYPES, Rows
 from generators.simulator.telemetry.levels import FULL
+from generators.simulator.telemetry.rows import source_id
 from schemas import replication_events
 
 _NAMES = ("cluster", "source_id", "event_type", "topic", "topic_id")
@@ -26,7 +29,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Names:
-    """What rows name a partition of the layout by."""
+    """The names for positions in the layout."""
 
     cluster: str
     brokers: Sequence[int]
@@ -39,22 +42,17 @@ class Names:
     leader_epoch: I32
     partition_epoch: I32
     broker_epoch: I64
-    """By id of a broker; who is down has no follower in rounds."""
+    """By id of a broker; one that is down has no follower in rounds."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows `first` to `last` (half-open), told by the broker at this position; `source_seq` is theirs, one each."""
+    """Rows `first` to `last` (half-open) of the broker at this position; `source_seq` has their numbers, one each."""
 
     broker: int
     first: int
     last: int
     source_seq: I64
-
-
-def source_id(broker: int) -> str:
-    """The source of a broker's own replication telemetry."""
-    return f"broker-{broker}/replication.log"
 
 
 def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.Table:
@@ -65,7 +63,7 @@ def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.T
     ids = np.array(names.brokers, dtype=np.int32)[broker]
     made = {
         "cluster": _words(np.zeros(count, dtype=np.int32), [names.cluster]),
-        "source_id": _words(broker, [source_id(b) for b in names.brokers]),
+        "source_id": _words(broker, [source_id(b, REPLICATION) for b in names.brokers]),
         "source_epoch": np.zeros(count, dtype=np.int32),
         "source_seq": np.concatenate([b.source_seq for b in blocks]) if blocks else np.zeros(0, dtype=np.int64),
         "seq": rows.seq[:count],
@@ -89,12 +87,12 @@ def table(rows: Rows, count: int, blocks: Sequence[Block], names: Names) -> pa.T
     return pa.table([_column(made.get(f.name), f.type, count) for f in SCHEMA], schema=SCHEMA)
 
 
-def _words(codes: Any, words: Sequence[str]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(words, pa.string()))
+def _words(codes: Any, options: Sequence[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(options, pa.string()))
 
 
 def _column(made: Any, kind: pa.DataType, count: int) -> pa.Array:
-    """Values, values with a mask of those that are known, or nothing: the buffers of arrays are used as they are."""
+    """Values, values with a mask of those that are known, or None: the buffers of arrays are used without copies."""
     if made is None:
         return pa.nulls(count, kind)
     if isinstance(made, pa.Array):

@@ -1,4 +1,4 @@
-"""Kernels of the fleet, kept under a digest of their own sources: an edit here recompiles nothing else."""
+"""Kernels of the fleet, cached under a digest of their own sources: an edit here recompiles nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import config, njit
 
-import pipelines.replication.compiled.decorators  # noqa: F401 - says where compiled code is kept
+import pipelines.replication.compiled.decorators  # noqa: F401 - sets where compiled code is cached
 from generators.simulator.cluster import rules
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,7 +23,7 @@ F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def digest(sources: Iterable[Path]) -> str:
-    """Of what is compiled, and all that it takes from others."""
+    """Digest of the compiled sources and of those that they depend on."""
     made = blake2b(digest_size=8)
     for source in sources:
         made.update(source.read_bytes())

@@ -1,4 +1,4 @@
-"""A cluster of very many partitions: those that are steady in compiled rounds, the others step by step."""
+"""A cluster of very many partitions: steady ones in compiled rounds, the others step by step."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import numpy as np
 import pyarrow as pa
 
 from generators.simulator.clients.load import Load
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, SECOND, Clock, Settings
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.faults.injection import ROLLING, Injection
 from generators.simulator.faults.script import Fault
-from generators.simulator.fleet import opening
+from generators.simulator.fleet import bootstrap
 from generators.simulator.fleet.arrangement import HW, LEO, Arrangement, Keys, Pair, arrange
 from generators.simulator.fleet.columns import Names
 from generators.simulator.fleet.compiled import I64
-from generators.simulator.fleet.handover import Disks, Handover
-from generators.simulator.fleet.numbering import Numbering
+from generators.simulator.fleet.engine_switch import Disks, EngineSwitch
+from generators.simulator.fleet.event_rows import RunParameters, clock
+from generators.simulator.fleet.fault_scope import LEAD_TIME, FaultScope, fault_scopes
+from generators.simulator.fleet.fetch_rounds import advance, due, plant
+from generators.simulator.fleet.output_buffers import OutputBuffers, Part
+from generators.simulator.fleet.partition_catalog import PartitionCatalog
 from generators.simulator.fleet.partitions import Partitions
-from generators.simulator.fleet.parts import Filling, Part
 from generators.simulator.fleet.rolling import Rolling
-from generators.simulator.fleet.roster import Roster
-from generators.simulator.fleet.rounds import advance, due, plant
-from generators.simulator.fleet.telling import Course, clock
-from generators.simulator.fleet.touched import NOTICE, Touch, touches
+from generators.simulator.fleet.sequence_numbers import FleetNumbers
 from generators.simulator.fleet.truth import FleetTruth
 from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.recorder import resting_fetches
 
 WINDOW = SECOND
-"""What one broker is run through at once."""
+"""Time that one broker is simulated at once."""
 BUFFERS = 3
 MOST_ROWS = 1 << 21
 """In one file."""
@@ -40,8 +40,8 @@ MOST_ROWS = 1 << 21
 class Fleet:
     """`settings.topics` on `settings.brokers` for so many `seconds` under `loads`; an append has `records` (from, to).
 
-    `parts` gives the telemetry while time passes. With `look_every` the truth is kept too (`truth.close()` after
-    the last part): HWs in rounds every so many seconds.
+    `parts` yields the telemetry while time passes. With `sample_every` the truth is recorded, too (`truth.close()`
+    after the last part): HWs in rounds every so many seconds.
     """
 
     def __init__(
@@ -52,77 +52,88 @@ class Fleet:
         records: tuple[int, int] = (1, 20),
         faults: Sequence[Fault] = (),
         *,
-        look_every: float | None = None,
+        sample_every: float | None = None,
         rows: int = MOST_ROWS,
         window: int = WINDOW,
     ) -> None:
         self.settings = settings
-        self.roster = Roster(settings, faults)
+        self.catalog = PartitionCatalog(settings, faults)
         self._loads, self._records = loads, records
         self._rolling: list[Rolling] = []
         self._followed = 0
-        """Of the faults done: so many are known here."""
-        self._touches = touches(faults, self.roster, seconds)
+        """Number of applied faults that have been processed here."""
+        self._scopes = fault_scopes(faults, self.catalog, seconds)
         self._end, self._rows = round(seconds * SECOND), rows
         self.telemetry = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3)
-        self.simulation = Simulation(replace(settings, topics=()), [self.telemetry], rest=self._rested)
+        self.simulation = Simulation(replace(settings, topics=()), [self.telemetry])
         self.truth: FleetTruth | None = None
-        self._look_every = 0 if look_every is None else round(look_every * SECOND)
-        if self._look_every:
-            self.truth = FleetTruth(settings, self.roster, loads)
-            self.simulation.observers.append(self.truth)
-            self.truth.follow(self.simulation)
+        self._sample_every = 0 if sample_every is None else round(sample_every * SECOND)
+        if self._sample_every:
+            self.truth = FleetTruth(settings, self.catalog, loads)
+            self.simulation.attach(self.truth)
+        self.simulation.rest = resting_fetches(self.telemetry.observe, self.truth)
         self._stops = self._stops_at(window, faults)
         self._begin(faults)
 
     def _stops_at(self, window: int, faults: Sequence[Fault]) -> list[int]:
-        """Where time is cut: at windows, before and after every fault, and where partitions may change over."""
-        found = {*range(window, self._end, window), *(t.at for t in self._touches)}
+        """Times at which time is cut: at windows, before and after every fault, and where partitions may change
+        engines."""
+        found = {*range(window, self._end, window), *(t.at for t in self._scopes)}
         found |= {at for f in faults for at in (f.at, f.at + 1)}
-        if self._touches or any(f.do in ROLLING for f in faults):
+        if self._scopes or any(f.do in ROLLING for f in faults):
             found |= {*range(SECOND, self._end, SECOND)}
-        if self._look_every:
-            found |= {*range(self._look_every, self._end, self._look_every)}
+        if self._sample_every:
+            found |= {*range(self._sample_every, self._end, self._sample_every)}
         return [0, *sorted(at for at in found if 0 < at < self._end), self._end]
 
     def _begin(self, faults: Sequence[Fault]) -> None:
-        """Every broker up, every partition led: time starts to count."""
+        """Start until every broker is up and every partition led: time counts from here."""
         self.simulation.start()
         self.telemetry.follow(self.simulation)
-        opening.announce(self.roster, self.simulation)
-        self.start = self.simulation.agenda.now
+        bootstrap.announce(self.catalog, self.simulation)
+        self.start = self.simulation.event_queue.now
         self.injection = Injection(self.simulation, faults, self._roll)
         loads, records = self._loads, self._records
-        partitions = opening.partitions(self.roster, self.simulation, loads, sum(records) / 2)
+        partitions = bootstrap.partitions(self.catalog, self.simulation, loads, sum(records) / 2)
         partitions.seq[:] = 1
-        self.numbering = Numbering(self.roster)
-        self.course = self._course(opening.shape(loads, self._end / SECOND), records)
-        self._keys = Keys(self.settings.seed, len(self.roster.topic))
-        self._disks = Disks(*np.zeros((3, len(self.roster.topic)), dtype=np.int64))
-        self.handover = Handover(self.simulation, self.roster, self.course, self._keys, loads, self.truth)
+        self.numbers = FleetNumbers(self.catalog)
+        self.parameters = self._parameters(bootstrap.shape(loads, self._end / SECOND), records)
+        self._keys = Keys(self.settings.seed, len(self.catalog.topic))
+        self._disks = Disks(*np.zeros((3, len(self.catalog.topic)), dtype=np.int64))
+        self.engine_switch = EngineSwitch(self.simulation, self.catalog, self.parameters, self._keys, loads, self.truth)
         self._arrange(partitions, {}, 0)
 
-    def _course(self, shape: np.ndarray, records: tuple[int, int]) -> Course:
-        s = self.settings
-        clocks = [s.clocks.get(b, Clock()) for b in s.brokers]
-        return Course(
-            start=self.start, passed=self.start - s.start, network_low=s.network_us[0], network_high=s.network_us[1],
-            wait_max=s.fetch_wait_max_ms * MS, most=s.fetch_max_records, tell_unchanged=s.lag_max_ms // 3 * MS,
-            sweep=max(1, s.lag_max_ms // 30) * MS, records_low=records[0], records_high=records[1],
-            strict=s.version.strict_min_isr, shape=shape, skew=np.array([c.skew_us for c in clocks]),
-            drift=np.array([c.drift_ppm for c in clocks]), broker=np.array(s.brokers, dtype=np.int32),
-        )  # fmt: skip
+    def _parameters(self, shape: np.ndarray, records: tuple[int, int]) -> RunParameters:
+        settings = self.settings
+        clocks = [settings.clocks.get(b, Clock()) for b in settings.brokers]
+        return RunParameters(
+            start=self.start,
+            passed=self.start - settings.start,
+            network_low=settings.network_us[0],
+            network_high=settings.network_us[1],
+            wait_max=settings.fetch_wait_max_ms * MS,
+            most=settings.fetch_max_records,
+            emit_unchanged=settings.lag_max_ms // 3 * MS,
+            sweep=max(1, settings.lag_max_ms // 30) * MS,
+            records_low=records[0],
+            records_high=records[1],
+            strict=settings.version.strict_min_isr,
+            shape=shape,
+            skew=np.array([c.skew_us for c in clocks]),
+            drift=np.array([c.drift_ppm for c in clocks]),
+            broker=np.array(settings.brokers, dtype=np.int32),
+        )
 
     def _arrange(self, partitions: Partitions, kept: dict[tuple[int, int], Pair], now: int) -> None:
         self.arrangement: Arrangement = arrange(partitions, self.settings.brokers, self._keys, kept)
         for broker in range(len(self.settings.brokers)):
-            plant(self.arrangement.layout, self.arrangement.live, self.course, broker, now)
+            plant(self.arrangement.layout, self.arrangement.live, self.parameters, broker, now)
         if self.truth is not None:
             self.truth.arranged = self.arrangement
         at = self.arrangement.partitions
         self.names = Names(
-            self.settings.cluster, self.settings.brokers, self.roster.topics, list(self.roster.topic_ids),
-            self.roster.topic[at.number], self.roster.partition[at.number], at.replicas[:, 0].copy(),
+            self.settings.cluster, self.settings.brokers, self.catalog.topics, list(self.catalog.topic_ids),
+            self.catalog.topic[at.number], self.catalog.partition[at.number], at.replicas[:, 0].copy(),
             at.leader_epoch, at.partition_epoch, self._broker_epochs(),
         )  # fmt: skip
 
@@ -136,85 +147,87 @@ class Fleet:
     # time passes
 
     def parts(self) -> Iterator[Part]:
-        """Telemetry until the end, in pieces; give each back (`done`) before the next but one is asked for."""
-        filling = Filling(BUFFERS, self._rows)
+        """Telemetry until the end, in parts; give each back (`done`) before the next but one is requested."""
+        buffers = OutputBuffers(BUFFERS, self._rows)
         for until in self._stops:
-            yield from self._window(filling, until)
+            yield from self._window(buffers, until)
             names = self.names
-            if self.truth is not None and until and (until % self._look_every == 0 or until == self._end):
-                self.truth.look(self.arrangement, names, self.course, until)
-            if self._change_over(until) or filling.filled > self._rows // 2:
-                yield filling.part(names, complete=True)
-        brokers, others = self.numbering.split(self.telemetry.close())
+            if self.truth is not None and until and (until % self._sample_every == 0 or until == self._end):
+                self.truth.sample(self.arrangement, names, self.parameters, until)
+            if self._change_over(until) or buffers.filled > self._rows // 2:
+                yield buffers.part(names, complete=True)
+        brokers, others = self.numbers.split(self.telemetry.close())
         for table in others:
-            filling.add_table(table)
+            buffers.add_table(table)
         for broker, rows in brokers.items():
-            self._tell(filling, self.settings.brokers.index(broker), filling.filled, [rows], over=True)
-        yield filling.part(self.names, complete=True)
+            self._number_rows(buffers, self.settings.brokers.index(broker), buffers.filled, [rows], over=True)
+        yield buffers.part(self.names, complete=True)
 
-    def _window(self, filling: Filling, until: int) -> Iterator[Part]:
-        """Everything before `until`: single steps first, so that their rows can be put between those of the rounds."""
-        self.simulation.agenda.run(self.start + until - 1)
-        self.simulation.tell_of_rest()
-        self._look_at_clocks()
-        brokers, others = self.numbering.split(self.telemetry.drain())
+    def _window(self, buffers: OutputBuffers, until: int) -> Iterator[Part]:
+        """Simulate everything before `until`: single steps first, so that their rows can be put between those of the
+        rounds."""
+        self.simulation.event_queue.run(self.start + until - 1)
+        self.simulation.emit_resting()
+        self._follow_clocks()
+        brokers, others = self.numbers.split(self.telemetry.drain())
         for table in others:
-            filling.add_table(table)
+            buffers.add_table(table)
         arranged = self.arrangement
-        for k, broker in enumerate(self.settings.brokers):
+        for position, broker in enumerate(self.settings.brokers):
             waiting = [brokers[broker]] if broker in brokers else []
             while True:
-                last = advance(arranged.layout, arranged.live, self.course, filling.rows, k, until, filling.filled)
-                over = due(arranged.layout, arranged.live, k) >= until
-                self._tell(filling, k, last, waiting, over)
+                last = advance(
+                    arranged.layout, arranged.live, self.parameters, buffers.rows, position, until, buffers.filled
+                )
+                over = due(arranged.layout, arranged.live, position) >= until
+                self._number_rows(buffers, position, last, waiting, over)
                 if over:
                     break
-                yield filling.part(self.names, complete=False)
+                yield buffers.part(self.names, complete=False)
 
-    def _tell(self, filling: Filling, k: int, last: int, waiting: list[pa.Table], over: bool) -> None:
-        """Numbers the rows of one broker up to `last`, and those of its single steps that come before what is left."""
-        told = filling.rows.ts[filling.filled : last]
-        numbers, rest = self.numbering.number(self.settings.brokers[k], told, waiting.pop() if waiting else None, over)
-        filling.add(k, last, numbers)
+    def _number_rows(
+        self, buffers: OutputBuffers, position: int, last: int, waiting: list[pa.Table], over: bool
+    ) -> None:
+        """Number the rows of one broker up to `last`, and those of its single steps that come before what is left."""
+        emitted = buffers.rows.ts[buffers.filled : last]
+        numbers, rest = self.numbers.number(
+            self.settings.brokers[position], emitted, waiting.pop() if waiting else None, over
+        )
+        buffers.add(position, last, numbers)
         if rest:
-            filling.add_table(rest[0])
+            buffers.add_table(rest[0])
             waiting.append(rest[1])
 
-    def _rested(self, fetch: Happening) -> None:
-        self.telemetry.observe(fetch)
-        if self.truth is not None:
-            self.truth.heard(fetch)
-
-    def _look_at_clocks(self) -> None:
+    def _follow_clocks(self) -> None:
         """Clocks may have jumped."""
-        at = self.simulation.agenda.now - self.start
-        for k, broker in enumerate(self.settings.brokers):
+        at = self.simulation.event_queue.now - self.start
+        for position, broker in enumerate(self.settings.brokers):
             shown = self.simulation.brokers[broker].clock.ms
-            if shown != clock(self.course, k, at):
-                self.course.skew[k] += MS * (shown - clock(self.course, k, at))
+            if shown != clock(self.parameters, position, at):
+                self.parameters.skew[position] += MS * (shown - clock(self.parameters, position, at))
 
     # between rounds and single steps
 
     def _change_over(self, now: int) -> bool:
-        """Partitions come and go between rounds and single steps; whether any did."""
+        """Move partitions between rounds and single steps; returns whether any moved."""
         self._checkpoint(now)
         self._follow_topics(now)
         if now % SECOND == 0:
-            self._touches += [touch for rolling in self._rolling if (touch := rolling.next(now)) is not None]
-        wanted = [t for t in self._touches if t.at == now]
+            self._scopes += [scope for rolling in self._rolling if (scope := rolling.next(now)) is not None]
+        wanted = [t for t in self._scopes if t.at == now]
         back = [] if now % SECOND else self._back(now)
         if not (wanted or back):
             return False
         state = self.arrangement.state()
-        going = self._touched(state, wanted)
+        going = self._in_scope(state, wanted)
         fetched, kept = self.arrangement.fetched(), self.arrangement.kept()
         leaves = state.only(going)
-        self.numbering.told[leaves.number, self.numbering.position(leaves.replicas[:, 0])] = leaves.seq
-        self.handover.adopt(leaves, fetched[going], self._disks)
-        stays = [state.only(~going), *self.handover.release(back, self._disks)]
+        self.numbers.emitted[leaves.number, self.numbers.position(leaves.replicas[:, 0])] = leaves.seq
+        self.engine_switch.to_steps(leaves, fetched[going], self._disks)
+        stays = [state.only(~going), *self.engine_switch.to_rounds(back, self._disks)]
         for come in stays[1:]:
-            come.seq[:] = self.numbering.told[come.number, self.numbering.position(come.replicas[:, 0])]
-            come.told[:] = now
+            come.seq[:] = self.numbers.emitted[come.number, self.numbers.position(come.replicas[:, 0])]
+            come.emitted[:] = now
         self._arrange(Partitions.of(stays), kept, now)
         return True
 
@@ -226,31 +239,31 @@ class Fleet:
         done, self._followed = self.injection.done[self._followed :], len(self.injection.done)
         for fault in [one.fault for one in done if one.skipped is None]:
             if fault.do == "delete-topic":
-                self.handover.forget(self.roster.of(fault.on).tolist())
+                self.engine_switch.forget(self.catalog.of(fault.on).tolist())
             elif fault.do == "create-topic":
                 records = sum(self._records) / 2
-                made = opening.created(self.roster, self.simulation, fault.on, self._loads, records)
-                self.handover.welcome(made, now, self._disks)
+                made = bootstrap.created(self.catalog, self.simulation, fault.on, self._loads, records)
+                self.engine_switch.add_created(made, now, self._disks)
 
-    def _touched(self, state: Partitions, touches: list[Touch]) -> np.ndarray:
-        masks = [t.touches(self.roster.replicas, state.number, state.replicas[:, 0]) for t in touches]
+    def _in_scope(self, state: Partitions, fault_scopes: list[FaultScope]) -> np.ndarray:
+        masks = [t.covers(self.catalog.replicas, state.number, state.replicas[:, 0]) for t in fault_scopes]
         return np.any(masks, axis=0) if masks else np.zeros(len(state), dtype=bool)
 
     def _back(self, now: int) -> list[int]:
-        """Guests that rest, and that no fault is about to touch."""
-        if not self.handover.guests:
+        """Stepped partitions that are steady, and outside the scope of any fault soon."""
+        if not self.engine_switch.stepped:
             return []
-        soon = [t for t in self._touches if now - 2 * NOTICE <= t.at <= now + SECOND]
-        steady = list(self.handover.steady())
+        soon = [t for t in self._scopes if now - 2 * LEAD_TIME <= t.at <= now + SECOND]
+        steady = list(self.engine_switch.steady())
         number = np.array(steady, dtype=np.int64)
         for n in steady:
-            self.roster.follow(n, self.handover.known(n))
-        leader = np.array([self.handover.known(n).leader for n in steady], dtype=np.int32)
-        masks = [t.touches(self.roster.replicas, number, leader) for t in soon]
-        return [n for k, n in enumerate(steady) if not any(mask[k] for mask in masks)]
+            self.catalog.follow(n, self.engine_switch.known(n))
+        leader = np.array([self.engine_switch.known(n).leader for n in steady], dtype=np.int32)
+        masks = [t.covers(self.catalog.replicas, number, leader) for t in soon]
+        return [n for position, n in enumerate(steady) if not any(mask[position] for mask in masks)]
 
     def _checkpoint(self, now: int) -> None:
-        """What a broker that dies would find on its disk."""
+        """Update what a broker that dies would find on its disk."""
         number, live = self.arrangement.partitions.number, self.arrangement.live.partition
         if now % (self.settings.checkpoint_ms * MS) == 0:
             self._disks.checkpointed[number] = live[:, HW]

@@ -1,4 +1,4 @@
-"""What a leader does in rounds, by the rules of the simulator: appends, fetches that count, answers, the HW."""
+"""A leader in rounds, by the rules of the simulator: appends, fetches that count, answers, the HW."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from generators.simulator.fleet.arrangement import (
     CARRIED,
     CAUGHT_UP,
     DRAWN,
+    EMITTED,
     FETCHED,
     FOLLOWER_HW,
     GROWN,
@@ -20,14 +21,13 @@ from generators.simulator.fleet.arrangement import (
     STORED,
     SWEPT,
     TAKEN,
-    TOLD,
     Layout,
     Live,
 )
 from generators.simulator.fleet.compiled import kernel, rule
-from generators.simulator.fleet.draws import between
-from generators.simulator.fleet.due import put
-from generators.simulator.fleet.telling import APPEND, FETCH, HW_ROW, Course, Rows, clock, tell
+from generators.simulator.fleet.counter_rng import between
+from generators.simulator.fleet.event_rows import APPEND, FETCH, HW_ROW, Row, Rows, RunParameters, append_row, clock
+from generators.simulator.fleet.timer_tree import put
 
 high_watermark = rule(rules.high_watermark)
 may_advance = rule(rules.may_advance)
@@ -35,140 +35,169 @@ last_caught_up = rule(rules.last_caught_up)
 
 
 @kernel
-def _attempt(layout: Layout, live: Live, course: Course, rows: Rows, broker: int, p: int, at: int, n: int) -> int:
-    """Moves the HW if the rules let it; all replicas are in the ISR (Partition.maybeIncrementLeaderHW)."""
-    replicas = layout.replicas[p]
-    if not may_advance(replicas, layout.min_isr[p], replicas, course.strict):
-        return n
+def _attempt(
+    layout: Layout, live: Live, parameters: RunParameters, rows: Rows, broker: int, partition: int, at: int, count: int
+) -> int:
+    """Advance the HW if the rules allow it; all replicas are in the ISR (Partition.maybeIncrementLeaderHW)."""
+    replicas = layout.replicas[partition]
+    if not may_advance(replicas, layout.min_isr[partition], replicas, parameters.strict):
+        return count
     state = live.partition
-    shortest = state[p, LEO]
+    shortest = state[partition, LEO]
     for k in range(replicas - 1):
-        shortest = min(shortest, live.follower[layout.follower[p, k], STORED])
-    hw = high_watermark(state[p, HW], state[p, LEO], shortest)
-    before = state[p, HW]
+        shortest = min(shortest, live.follower[layout.follower[partition, k], STORED])
+    hw = high_watermark(state[partition, HW], state[partition, LEO], shortest)
+    before = state[partition, HW]
     if hw == before:
-        return n
-    state[p, HW] = hw
-    state[p, RAISED] = at
-    return tell(live, rows, n, HW_ROW, clock(course, broker, at), p, course.broker[broker], hw, before)
+        return count
+    state[partition, HW] = hw
+    state[partition, RAISED] = at
+    row = Row(HW_ROW, clock(parameters, broker, at), partition, parameters.broker[broker], hw, before)
+    return append_row(live, rows, count, row)
 
 
 @kernel
-def append(layout: Layout, live: Live, course: Course, rows: Rows, broker: int, p: int, at: int, n: int) -> int:
-    """A producer's batch; whoever waits for records is answered at once (Partition.appendRecordsToLeader)."""
+def append(
+    layout: Layout, live: Live, parameters: RunParameters, rows: Rows, broker: int, partition: int, at: int, count: int
+) -> int:
+    """Append a producer's batch; parked fetches are answered at once (Partition.appendRecordsToLeader)."""
     state = live.partition
-    before = state[p, LEO]
-    drawn = state[p, DRAWN]
-    state[p, DRAWN] = drawn + 1
-    state[p, LEO] = before + between(layout.partition_key[p], drawn, course.records_low, course.records_high + 1)
-    n = tell(live, rows, n, APPEND, clock(course, broker, at), p, -1, 0, state[p, LEO])
-    n = _attempt(layout, live, course, rows, broker, p, at, n)
-    for k in range(layout.replicas[p] - 1):
-        f = layout.follower[p, k]
-        q = layout.pair[f]
-        if live.follower[f, TAKEN] == before:
-            live.grown[layout.followers_of[q] + live.pair[q, GROWN]] = f
-            live.pair[q, GROWN] += 1
-        if live.pair[q, PARKED]:
-            _answer(layout, live, course, broker, q, at, live.pair[q, FETCHED])
-    return n
+    before = state[partition, LEO]
+    drawn = state[partition, DRAWN]
+    state[partition, DRAWN] = drawn + 1
+    state[partition, LEO] = before + between(
+        layout.partition_key[partition], drawn, parameters.records_low, parameters.records_high + 1
+    )
+    row = Row(APPEND, clock(parameters, broker, at), partition, -1, 0, state[partition, LEO])
+    count = append_row(live, rows, count, row)
+    count = _attempt(layout, live, parameters, rows, broker, partition, at, count)
+    for k in range(layout.replicas[partition] - 1):
+        follower_index = layout.follower[partition, k]
+        pair_index = layout.pair[follower_index]
+        if live.follower[follower_index, TAKEN] == before:
+            live.grown[layout.followers_of[pair_index] + live.pair[pair_index, GROWN]] = follower_index
+            live.pair[pair_index, GROWN] += 1
+        if live.pair[pair_index, PARKED]:
+            _answer(layout, live, parameters, broker, pair_index, at, live.pair[pair_index, FETCHED])
+    return count
 
 
 @kernel
-def turn(layout: Layout, live: Live, course: Course, rows: Rows, broker: int, q: int, at: int, n: int) -> int:
-    """A fetch arrives, or one that waits has waited long enough."""
+def turn(
+    layout: Layout, live: Live, parameters: RunParameters, rows: Rows, broker: int, pair_index: int, at: int, count: int
+) -> int:
+    """A fetch arrives, or a parked one has waited long enough."""
     pair = live.pair
-    if pair[q, PARKED]:
-        _answer(layout, live, course, broker, q, at, pair[q, FETCHED])
-        return n
-    previous = pair[q, FETCHED]
-    n = _count(layout, live, course, rows, broker, q, at, n)
-    if pair[q, GROWN]:
-        _answer(layout, live, course, broker, q, at, previous)
+    if pair[pair_index, PARKED]:
+        _answer(layout, live, parameters, broker, pair_index, at, pair[pair_index, FETCHED])
+        return count
+    previous = pair[pair_index, FETCHED]
+    count = _count(layout, live, parameters, rows, broker, pair_index, at, count)
+    if pair[pair_index, GROWN]:
+        _answer(layout, live, parameters, broker, pair_index, at, previous)
     else:
-        pair[q, PARKED] = 1
-        _due(layout, live, broker, q, at + course.wait_max)
-    return n
+        pair[pair_index, PARKED] = 1
+        _due(layout, live, broker, pair_index, at + parameters.wait_max)
+    return count
 
 
 @kernel
-def _due(layout: Layout, live: Live, broker: int, q: int, time: int) -> None:
+def _due(layout: Layout, live: Live, broker: int, pair_index: int, time: int) -> None:
     begin = layout.tree_of[broker]
     half = (layout.tree_of[broker + 1] - begin) // 2
-    put(live.tree, begin, half, q - layout.pairs_of[broker], time)
+    put(live.tree, begin, half, pair_index - layout.pairs_of[broker], time)
 
 
 @kernel
-def _count(layout: Layout, live: Live, course: Course, rows: Rows, broker: int, q: int, at: int, n: int) -> int:
-    """A fetch counts wherever the last answer brought records (Partition.updateFollowerFetchState)."""
-    follower, pair, first = live.follower, live.pair, layout.followers_of[q]
-    now = clock(course, broker, at)
-    for k in range(pair[q, CARRIED]):
-        f = live.carried[first + k]
-        p = layout.partition[f]
-        leader_leo = live.partition[p, LEO]
-        follower[f, CAUGHT_UP] = last_caught_up(
-            follower[f, CAUGHT_UP], follower[f, TAKEN], leader_leo, follower[f, SEEN], pair[q, FETCHED], now
+def _count(
+    layout: Layout, live: Live, parameters: RunParameters, rows: Rows, broker: int, pair_index: int, at: int, count: int
+) -> int:
+    """Count a fetch for the followers that got records in the last answer (Partition.updateFollowerFetchState)."""
+    follower, pair, first = live.follower, live.pair, layout.followers_of[pair_index]
+    now = clock(parameters, broker, at)
+    for k in range(pair[pair_index, CARRIED]):
+        follower_index = live.carried[first + k]
+        partition = layout.partition[follower_index]
+        leader_leo = live.partition[partition, LEO]
+        follower[follower_index, CAUGHT_UP] = last_caught_up(
+            follower[follower_index, CAUGHT_UP],
+            follower[follower_index, TAKEN],
+            leader_leo,
+            follower[follower_index, SEEN],
+            pair[pair_index, FETCHED],
+            now,
         )
-        follower[f, STORED] = follower[f, TAKEN]
-        follower[f, SEEN] = max(follower[f, SEEN], leader_leo)
-        follower[f, FOLLOWER_HW] = live.partition[p, HW]
-        n = _tell_fetch(layout, live, rows, n, now, q, f, at)
-        n = _attempt(layout, live, course, rows, broker, p, at, n)
-    pair[q, CARRIED] = 0
-    n = _sweep(layout, live, course, rows, q, at, now, n)
-    pair[q, FETCHED] = now
-    pair[q, ROUND] += 1
-    return n
+        follower[follower_index, STORED] = follower[follower_index, TAKEN]
+        follower[follower_index, SEEN] = max(follower[follower_index, SEEN], leader_leo)
+        follower[follower_index, FOLLOWER_HW] = live.partition[partition, HW]
+        count = _append_fetch(layout, live, rows, count, now, pair_index, follower_index, at)
+        count = _attempt(layout, live, parameters, rows, broker, partition, at, count)
+    pair[pair_index, CARRIED] = 0
+    count = _sweep(layout, live, parameters, rows, pair_index, at, now, count)
+    pair[pair_index, FETCHED] = now
+    pair[pair_index, ROUND] += 1
+    return count
 
 
 @kernel
-def _tell_fetch(layout: Layout, live: Live, rows: Rows, n: int, now: int, q: int, f: int, at: int) -> int:
-    p = layout.partition[f]
-    live.follower[f, TOLD] = at
-    leo, leader_leo = live.follower[f, STORED], live.partition[p, LEO]
-    return tell(live, rows, n, FETCH, now, p, layout.pair_follower[q], leo, leader_leo)
+def _append_fetch(
+    layout: Layout, live: Live, rows: Rows, count: int, now: int, pair_index: int, follower_index: int, at: int
+) -> int:
+    partition = layout.partition[follower_index]
+    live.follower[follower_index, EMITTED] = at
+    leo, leader_leo = live.follower[follower_index, STORED], live.partition[partition, LEO]
+    row = Row(FETCH, now, partition, layout.pair_follower[pair_index], leo, leader_leo)
+    return append_row(live, rows, count, row)
 
 
 @kernel
-def _sweep(layout: Layout, live: Live, course: Course, rows: Rows, q: int, at: int, now: int, n: int) -> int:
-    """Tells of fetches that change nothing, where none has been told of a follower for long."""
-    first = layout.followers_of[q]
-    followers = layout.followers_of[q + 1] - first
-    swept = at * followers // course.sweep
-    for k in range(max(live.pair[q, SWEPT], swept - followers), swept):
-        f = first + k % followers
-        if at - live.follower[f, TOLD] >= course.tell_unchanged:
-            n = _tell_fetch(layout, live, rows, n, now, q, f, at)
-    live.pair[q, SWEPT] = swept
-    return n
+def _sweep(
+    layout: Layout, live: Live, parameters: RunParameters, rows: Rows, pair_index: int, at: int, now: int, count: int
+) -> int:
+    """Append rows for fetches that change nothing, of followers without a row for long."""
+    first = layout.followers_of[pair_index]
+    followers = layout.followers_of[pair_index + 1] - first
+    swept = at * followers // parameters.sweep
+    for k in range(max(live.pair[pair_index, SWEPT], swept - followers), swept):
+        follower_index = first + k % followers
+        if at - live.follower[follower_index, EMITTED] >= parameters.emit_unchanged:
+            count = _append_fetch(layout, live, rows, count, now, pair_index, follower_index, at)
+    live.pair[pair_index, SWEPT] = swept
+    return count
 
 
 @kernel
-def _answer(layout: Layout, live: Live, course: Course, broker: int, q: int, at: int, previous: int) -> None:
-    """The answer to a fetch, at once or to one that waited; the next fetch comes when it has gone there and back.
+def _answer(
+    layout: Layout, live: Live, parameters: RunParameters, broker: int, pair_index: int, at: int, previous: int
+) -> None:
+    """Answer a fetch, at once or after it was parked; the next fetch comes when the answer has gone there and back.
 
-    What was fetched counts as of its arrival: a fetch that waited found every follower at its leader's LEO
-    (rule 2.6). `previous`: when the pair fetched before, or this one arrived if it waited.
+    What was fetched counts as of its arrival: a parked fetch found every follower at its leader's LEO. `previous`: when
+    the pair fetched before, or when this one arrived if it was parked.
     """
-    follower, pair, first = live.follower, live.pair, layout.followers_of[q]
-    waited, left, carried = pair[q, PARKED], 0, 0
-    for k in range(pair[q, GROWN]):
-        f = live.grown[first + k]
-        p = layout.partition[f]
-        leo, taken = live.partition[p, LEO], follower[f, TAKEN]
-        if waited or follower[f, TOLD] != at:
-            follower[f, CAUGHT_UP] = max(follower[f, CAUGHT_UP], previous)
-            follower[f, FOLLOWER_HW] = live.partition[p, HW]
-            follower[f, SEEN] = max(follower[f, SEEN], taken if waited else leo)
-        follower[f, TAKEN] = min(leo, taken + course.most)
-        live.carried[first + carried] = f
+    follower, pair, first = live.follower, live.pair, layout.followers_of[pair_index]
+    waited, left, carried = pair[pair_index, PARKED], 0, 0
+    for k in range(pair[pair_index, GROWN]):
+        follower_index = live.grown[first + k]
+        partition = layout.partition[follower_index]
+        leo, taken = live.partition[partition, LEO], follower[follower_index, TAKEN]
+        if waited or follower[follower_index, EMITTED] != at:
+            follower[follower_index, CAUGHT_UP] = max(follower[follower_index, CAUGHT_UP], previous)
+            follower[follower_index, FOLLOWER_HW] = live.partition[partition, HW]
+            follower[follower_index, SEEN] = max(follower[follower_index, SEEN], taken if waited else leo)
+        follower[follower_index, TAKEN] = min(leo, taken + parameters.most)
+        live.carried[first + carried] = follower_index
         carried += 1
-        if follower[f, TAKEN] < leo:
-            live.grown[first + left] = f
+        if follower[follower_index, TAKEN] < leo:
+            live.grown[first + left] = follower_index
             left += 1
-    pair[q, GROWN], pair[q, CARRIED], pair[q, PARKED], pair[q, ANSWERED] = left, carried, 0, at
-    number = 2 * pair[q, ROUND]
-    there = between(layout.pair_key[q], number, course.network_low, course.network_high)
-    back = between(layout.pair_key[q], number + 1, course.network_low, course.network_high)
-    _due(layout, live, broker, q, at + there + back)
+    pair[pair_index, GROWN], pair[pair_index, CARRIED], pair[pair_index, PARKED], pair[pair_index, ANSWERED] = (
+        left,
+        carried,
+        0,
+        at,
+    )
+    number = 2 * pair[pair_index, ROUND]
+    there = between(layout.pair_key[pair_index], number, parameters.network_low, parameters.network_high)
+    back = between(layout.pair_key[pair_index], number + 1, parameters.network_low, parameters.network_high)
+    _due(layout, live, broker, pair_index, at + there + back)

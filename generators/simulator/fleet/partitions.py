@@ -1,4 +1,4 @@
-"""Many partitions as arrays: who leads what, how far every log is, and what each leader knows of its followers."""
+"""Many partitions as arrays: leaders, logs, and what each leader knows of its followers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Partitions:
     """
 
     number: I64
-    """Which partition of the whole cluster: what random numbers are drawn for, and what rows name it by."""
+    """Number of the partition in the cluster: the key of its random numbers and names."""
     replicas: I32
     leader_epoch: I32
     partition_epoch: I32
@@ -31,7 +31,7 @@ class Partitions:
     rate: F64
     """Appends per second at the height of its load."""
     load: I32
-    """Which load that is, -1 for none."""
+    """Position of that load, -1 for none."""
     leo: I64
     hw: I64
     raised: I64
@@ -49,10 +49,10 @@ class Partitions:
     seen: I64
     """LEO of the leader at the follower's previous fetch."""
     caught_up: I64
-    told: I64
-    """When a fetch of it was last told."""
+    emitted: I64
+    """Time of the last row for a fetch of it."""
     follower_hw: I64
-    """The leader's HW in the last answer that brought records."""
+    """The leader's HW in the last answer with records."""
 
     def __len__(self) -> int:
         return len(self.number)
@@ -68,7 +68,7 @@ class Partitions:
 
 
 def fresh(replicas: I32, rate: F64, load: I32, min_isr: I32, caught_up: I64) -> Partitions:
-    """Partitions whose leaders have just begun, with empty logs; `caught_up`: the leader's clock, per partition."""
+    """Partitions whose leaders have just started, with empty logs; `caught_up`: the leader's clock, per partition."""
     count, followers = len(replicas), replicas.shape[1] - 1
 
     def of_partition(value: int, kind: type = np.int64) -> Any:
@@ -95,6 +95,6 @@ def fresh(replicas: I32, rate: F64, load: I32, min_isr: I32, caught_up: I64) -> 
         taken=of_follower(0),
         seen=of_follower(UNKNOWN),
         caught_up=np.repeat(caught_up[:, None], followers, axis=1),
-        told=of_follower(0),
+        emitted=of_follower(0),
         follower_hw=of_follower(0),
     )

@@ -1,4 +1,4 @@
-"""Telemetry into a lake beside whoever makes it: a thread that writes Parquet straight from Arrow and commits it."""
+"""Writes telemetry to a lake in a thread of its own: Parquet straight from Arrow, then a commit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pipelines.lake.data_file import Written, write_file
 from pipelines.lake.file_systems import StorageOptions, file_system
 
 if TYPE_CHECKING:
-    from generators.simulator.fleet.parts import Part
+    from generators.simulator.fleet.output_buffers import Part
 
 WAITING = 2
 """Parts that may wait for the thread."""
 
 
 class Writer:
-    """Parts of telemetry as one Parquet file each, and a commit whenever all up to some time has been told.
+    """Parts of telemetry as one Parquet file each, and a commit whenever all rows up to some time are there.
 
-    Commit n is version n of `app_id`; what a lake holds already of it is not written again.
+    Commit n is version n of `app_id`; versions that the lake already has are not written again.
     """
 
     def __init__(self, lake: str, app_id: str, storage_options: StorageOptions | None = None) -> None:
@@ -40,7 +40,7 @@ class Writer:
         self._thread.start()
 
     def write(self, parts: Iterable[Part]) -> int:
-        """All of them, and the end; gives the rows that were new to the lake. Raises what the thread met."""
+        """Write all parts; returns the rows that were new to the lake. Raises what the thread raised."""
         try:
             for part in parts:
                 self._waiting.put(part)

@@ -31,7 +31,9 @@ _MODULES = (
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for scenario in sorted((s for module in _MODULES for s in module.SCENARIOS), key=lambda s: s.system)
+    for scenario in sorted(
+        (scenario for module in _MODULES for scenario in module.SCENARIOS), key=lambda scenario: scenario.system
+    )
 }
 
 __all__ = ["SCENARIOS", "Performance", "Scenario", "play"]

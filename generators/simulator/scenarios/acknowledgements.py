@@ -6,79 +6,81 @@ from collections.abc import Callable
 from itertools import count
 
 from generators.simulator.clients.producer import Producer, ProducerSettings
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import Topic
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.scenarios.outcome import delivered, told
+from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, dies, isr, leader, manual, returns, rounds
+from generators.simulator.scenarios.narrative import Narrative
+from generators.simulator.scenarios.outcome import delivered, describe
 from generators.simulator.scenarios.registry import Scenario
-from generators.simulator.scenarios.stage import KEY, PARTITION, TOPIC, dies, isr, leader, manual, returns, rounds
-from generators.simulator.scenarios.story import Story
 
 ONE = ProducerSettings(acks=1, idempotence=False)
 ALL = ProducerSettings(acks=-1, idempotence=False)
 NONE = ProducerSettings(acks=0, idempotence=False)
 
 
-def acks_and_min_isr(story: Story) -> str:
-    acts = _before_replication(story), _before_the_answer(story), _alone(story, 1), _alone(story, 2)
+def acks_and_min_isr(narrative: Narrative) -> str:
+    acts = _before_replication(narrative), _before_the_answer(narrative), _alone(narrative, 1), _alone(narrative, 2)
     return "; ".join(acts) + "."
 
 
-def _before_replication(story: Story) -> str:
-    cluster = story.cluster(manual(3), "acks=1: the leader answers when it has the record itself")
+def _before_replication(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(3), "acks=1: the leader answers when it has the record itself")
     producer = _begun(cluster, ONE)
-    story.after("a is on all replicas, and below the HW")
+    narrative.after("a is on all replicas, and below the HW")
     producer.send(PARTITION, "b")
-    story.after("The leader takes b and acknowledges it; nobody has fetched it yet")
+    narrative.after("The leader takes b and acknowledges it; nobody has fetched it yet")
     dies(cluster, 1)
-    story.after("The leader dies")
+    narrative.after("The leader dies")
     returns(cluster, 1)
     rounds(cluster, 2, 1, 3)
-    story.after("It comes back and follows; what the new leader does not have it cuts off")
-    return f"acks=1, and the leader dies before replication: {told(delivered(cluster, producer))}"
+    narrative.after("It comes back and follows; what the new leader does not have it cuts off")
+    return f"acks=1, and the leader dies before replication: {describe(delivered(cluster, producer))}"
 
 
-def _before_the_answer(story: Story) -> str:
-    cluster = story.cluster(manual(3), "acks=all: the leader answers when the whole ISR has the record")
+def _before_the_answer(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(3), "acks=all: the leader answers when the whole ISR has the record")
     producer = _begun(cluster, ALL)
-    story.after("a is on all replicas, and below the HW")
+    narrative.after("a is on all replicas, and below the HW")
     producer.send(PARTITION, "b")
     rounds(cluster, 1, 2, 3)
-    story.after("The leader takes b, and the others fetch it; with their next fetch the answer would go out")
+    narrative.after("The leader takes b, and the others fetch it; with their next fetch the answer would go out")
     dies(cluster, 1)
-    after = story.after("The leader dies")
+    after = narrative.after("The leader dies")
     producer.retry()
     rounds(cluster, 2, 3)
-    story.after(f"The producer, without an answer, sends b again, now to broker {leader(after)}")
-    return f"acks=all, and the leader dies after replication, before the answer: {told(delivered(cluster, producer))}"
+    narrative.after(f"The producer, without an answer, sends b again, now to broker {leader(after)}")
+    return (
+        f"acks=all, and the leader dies after replication, before the answer: {describe(delivered(cluster, producer))}"
+    )
 
 
-def _alone(story: Story, min_isr: int) -> str:
+def _alone(narrative: Narrative, min_isr: int) -> str:
     topic = Topic(TOPIC, min_isr=min_isr, assignment=((1, 2, 3),))
     title = f"acks=all with min.insync.replicas={min_isr}, when the leader is alone in the ISR"
-    cluster = story.cluster(manual(3, topics=(topic,)), title)
+    cluster = narrative.cluster(manual(3, topics=(topic,)), title)
     producer = _begun(cluster, ALL)
     for broker in (3, 2):
         cluster.stop(broker)
         cluster.settle()
-    alone = story.after("a is on all replicas; then brokers 3 and 2 are shut down")
+    alone = narrative.after("a is on all replicas; then brokers 3 and 2 are shut down")
     b = producer.send(PARTITION, "b")
-    story.after("The producer sends b: " + ("acknowledged" if b.acknowledged else b.errors[0]))
+    narrative.after("The producer sends b: " + ("acknowledged" if b.acknowledged else b.errors[0]))
     dies(cluster, 1)
     cluster.lose_disk(1)
     returns(cluster, 2)
     cluster.elect_unclean(*KEY)
     cluster.settle()
-    story.after("The leader dies, and its disk with it; broker 2 comes back, and there is nobody else to lead")
+    narrative.after("The leader dies, and its disk with it; broker 2 comes back, and there is nobody else to lead")
     returns(cluster, 3)
     rounds(cluster, 1, 3)
-    story.after("Broker 3 comes back and is in sync")
+    narrative.after("Broker 3 comes back and is in sync")
     producer.retry()
     rounds(cluster, 2, 3)
-    story.after("What was refused is sent again" if b.errors else "The producer has nothing left to send")
+    narrative.after("What was refused is sent again" if b.errors else "The producer has nothing left to send")
     refused = f"b is refused ({b.errors[0]}) until then; " if b.errors else ""
-    outcome = told(delivered(cluster, producer))
+    outcome = describe(delivered(cluster, producer))
     return f"acks=all with ISR {isr(alone)} and min.insync.replicas={min_isr}: {refused}{outcome}"
 
 
@@ -101,7 +103,7 @@ class _Pipelined:
     """A cluster as a producer has it that does not wait for one request before it sends the next."""
 
     def __init__(self, cluster: Simulation) -> None:
-        self.settings, self.agenda = cluster.settings, cluster.agenda
+        self.settings, self.event_queue = cluster.settings, cluster.event_queue
         self._clients = cluster.clients
 
     def produce(
@@ -116,13 +118,13 @@ class _Pipelined:
         self._clients.produce((topic, partition), count, acks, batch, done)
 
 
-def a_closed_connection(story: Story) -> str:
-    return "; ".join(_moved(story, name, settings) for name, settings in (("acks=0", NONE), ("acks=1", ONE))) + "."
+def a_closed_connection(narrative: Narrative) -> str:
+    return "; ".join(_moved(narrative, name, settings) for name, settings in (("acks=0", NONE), ("acks=1", ONE))) + "."
 
 
-def _moved(story: Story, name: str, settings: ProducerSettings) -> str:
+def _moved(narrative: Narrative, name: str, settings: ProducerSettings) -> str:
     title = f"{name}: the leader of one partition has moved, and four requests are on their way to the old one"
-    cluster = story.cluster(manual(2, topics=(MOVED,)), title)
+    cluster = narrative.cluster(manual(2, topics=(MOVED,)), title)
     cluster.kill(2)
     cluster.expire(2)
     cluster.settle()
@@ -134,26 +136,26 @@ def _moved(story: Story, name: str, settings: ProducerSettings) -> str:
     rounds(cluster, 3, 2)
     cluster.elect_preferred(*KEY)
     cluster.settle()
-    story.after("a and k are stored; then broker 2 is back and leads partition 0, unknown to the producer")
+    narrative.after("a and k are stored; then broker 2 is back and leads partition 0, unknown to the producer")
     for partition, value in ((PARTITION, "b"), (ELSEWHERE, "l"), (ELSEWHERE, "m"), (ELSEWHERE, "n")):
         producer.send(partition, value)
     cluster.settle()
     producer.retry()
     cluster.settle()
     rounds(cluster, 3, 1, 2)
-    story.note(f"the producer learns: {_learnt(producer)}")
-    story.after("b goes to partition 0, then l, m and n to partition 1: all to broker 1, which leads the latter")
+    narrative.annotate(f"the producer learns: {_errors_seen(producer)}")
+    narrative.after("b goes to partition 0, then l, m and n to partition 1: all to broker 1, which leads the latter")
     producer.send(PARTITION, "c")
     cluster.settle()
     rounds(cluster, 3, 1, 2)
-    story.after("It sends c, by now to the right broker")
+    narrative.after("It sends c, by now to the right broker")
     found = [delivered(cluster, producer, partition) for partition in (PARTITION, ELSEWHERE)]
     lost = [value for one in found for value in one.lost]
     gone = f"{' '.join(lost)} are lost" if lost else "nothing is lost"
-    return f"{name}: {_learnt(producer)}; of {sum(len(one.sent) for one in found)} records {gone}"
+    return f"{name}: {_errors_seen(producer)}; of {sum(len(one.sent) for one in found)} records {gone}"
 
 
-def _learnt(producer: Producer) -> str:
+def _errors_seen(producer: Producer) -> str:
     errors = [error for sent in producer.sent for error in sent.errors]
     if producer.settings.acks == 0:
         return "the connection is closed, without a word about any record"

@@ -1,4 +1,4 @@
-"""A story as plain text for somebody who wants to see replication at work."""
+"""A scenario as plain text for readers who want to see replication at work."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
-from generators.simulator.cluster.happening import CONTROLLER, Happening
-from generators.simulator.scenarios.story import Act, Position, Step, View
+from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
+from generators.simulator.scenarios.narrative import Act, Position, Step, View
 
 WIDEST = 48
 """Logs that would be drawn wider are not drawn."""
@@ -24,13 +24,13 @@ def lines(acts: Sequence[Act], result: str, steps: bool = True) -> Iterator[str]
     """The acts, step by step, how they end side by side, and the result; within COLUMNS unless names are long."""
     yield from _LEGEND if steps or len(acts) > 1 else ()
     if steps:
-        yield from _told(acts)
+        yield from _acts(acts)
     if len(acts) > 1:
         yield from _side_by_side(acts)
     yield from wrap(f"Result: {result}", COLUMNS)
 
 
-def _told(acts: Sequence[Act]) -> Iterator[str]:
+def _acts(acts: Sequence[Act]) -> Iterator[str]:
     for act in acts:
         yield from ([act.title, "=" * len(act.title), ""] if act.title else [])
         for number, step in enumerate(act.steps, 1):
@@ -66,10 +66,10 @@ def _partitions(act: Act) -> int:
 
 def _step(number: int, step: Step, alone: bool) -> Iterator[str]:
     yield f"{number:>2}. {step.text}"
-    for said in dict.fromkeys(_sentence(happening, alone) for happening in step.happened):
-        if said:
-            yield f"      {said}"
-    yield from (f"    {line}" for line in step.notes)
+    for sentence in dict.fromkeys(_sentence(event, alone) for event in step.happened):
+        if sentence:
+            yield f"      {sentence}"
+    yield from (f"    {line}" for line in step.annotations)
     for (topic, partition), view in step.partitions.items():
         yield from _partition(f"{topic}-{partition}", view)
     yield ""
@@ -94,34 +94,34 @@ def _drawn(at: Position) -> str:
     return drawn if at.records and len(drawn) <= WIDEST else ""
 
 
-def _sentence(what: Happening, alone: bool) -> str:
-    tell = _SENTENCES.get(what.kind)
-    said = tell(what) if tell else ""
-    where = "" if alone or what.topic is None else f"{what.topic}-{what.partition}: "
-    return where + said if said else ""
+def _sentence(event: SimulationEvent, alone: bool) -> str:
+    sentence_of = _SENTENCES.get(event.kind)
+    sentence = sentence_of(event) if sentence_of else ""
+    where = "" if alone or event.topic is None else f"{event.topic}-{event.partition}: "
+    return where + sentence if sentence else ""
 
 
-def _hw(what: Happening) -> str:
-    if what.replica == what.leader:
-        return f"the HW becomes {what.hw}"
-    return f"broker {what.replica} has learned HW {what.hw}"
+def _hw(event: SimulationEvent) -> str:
+    if event.replica == event.leader:
+        return f"the HW becomes {event.hw}"
+    return f"broker {event.replica} has learned HW {event.hw}"
 
 
-def _election(what: Happening) -> str:
-    if what.leader in (None, -1):
+def _election(event: SimulationEvent) -> str:
+    if event.leader in (None, -1):
         return "the controller finds nobody who may lead"
-    outside = ", who is not in the ISR" if what.unclean else ""
-    return f"the controller names broker {what.leader} leader of epoch {what.leader_epoch}{outside}"
+    outside = ", who is not in the ISR" if event.unclean else ""
+    return f"the controller names broker {event.leader} leader of epoch {event.leader_epoch}{outside}"
 
 
-def _isr(what: Happening) -> str:
-    if what.source == CONTROLLER and what.broker != what.leader:
-        return f"the ISR is {_ids(what.isr)}"
-    return f"the leader knows: the ISR is {_ids(what.isr)}"
+def _isr(event: SimulationEvent) -> str:
+    if event.source == CONTROLLER and event.broker != event.leader:
+        return f"the ISR is {_ids(event.isr)}"
+    return f"the leader knows: the ISR is {_ids(event.isr)}"
 
 
-def _config(what: Happening) -> str:
-    values = {"min.insync.replicas": what.min_isr, "replica.lag.time.max.ms": what.lag_max_ms}
+def _config(event: SimulationEvent) -> str:
+    values = {"min.insync.replicas": event.min_isr, "replica.lag.time.max.ms": event.lag_max_ms}
     return ", ".join(f"{name} is {value}" for name, value in values.items() if value is not None)
 
 
@@ -132,21 +132,23 @@ _STATES = {
     "unfenced": "is unfenced",
 }
 
-_SENTENCES: dict[str, Callable[[Happening], str]] = {
-    "leader": lambda w: f"broker {w.broker} leads epoch {w.leader_epoch} from offset {w.leo}, with HW {w.hw}",
-    "follower": lambda w: (
-        f"broker {w.broker} follows broker {w.leader} from offset {w.leo}, with HW {w.hw}"
-        if w.leader not in (None, -1)
-        else f"broker {w.broker} has nobody to follow"
+_SENTENCES: dict[str, Callable[[SimulationEvent], str]] = {
+    "leader": lambda event: (
+        f"broker {event.broker} leads epoch {event.leader_epoch} from offset {event.leo}, with HW {event.hw}"
+    ),
+    "follower": lambda event: (
+        f"broker {event.broker} follows broker {event.leader} from offset {event.leo}, with HW {event.hw}"
+        if event.leader not in (None, -1)
+        else f"broker {event.broker} has nobody to follow"
     ),
     "election": _election,
-    "append": lambda w: f"the leader's log grows to {w.leader_leo}",
-    "fetch": lambda w: f"broker {w.replica} fetches at {w.leo}",
+    "append": lambda event: f"the leader's log grows to {event.leader_leo}",
+    "fetch": lambda event: f"broker {event.replica} fetches at {event.leo}",
     "hw": _hw,
-    "isr_proposed": lambda w: f"the leader asks for ISR {_ids(w.isr)}",
+    "isr_proposed": lambda event: f"the leader asks for ISR {_ids(event.isr)}",
     "isr": _isr,
-    "isr_rejected": lambda w: "the controller refuses it",
-    "truncate": lambda w: f"broker {w.replica} cuts its log back to {w.leo}",
-    "broker_state": lambda w: f"broker {w.replica} {_STATES.get(w.detail or '', w.detail)}",
+    "isr_rejected": lambda event: "the controller refuses it",
+    "truncate": lambda event: f"broker {event.replica} cuts its log back to {event.leo}",
+    "broker_state": lambda event: f"broker {event.replica} {_STATES.get(event.detail or '', event.detail)}",
     "config": _config,
 }

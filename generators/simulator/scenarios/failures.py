@@ -6,9 +6,9 @@ from collections import Counter
 
 from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.versions import VERSIONS
+from generators.simulator.scenarios.fixtures import at, dies, isr, leader, manual, returns, rounds, send
+from generators.simulator.scenarios.narrative import Narrative
 from generators.simulator.scenarios.registry import Scenario
-from generators.simulator.scenarios.stage import at, dies, isr, leader, manual, returns, rounds, send
-from generators.simulator.scenarios.story import Story
 
 BEFORE = "Before leader epochs (Kafka 0.10): a replica cuts its log at the HW it has stored"
 SINCE = "With leader epochs (Kafka 4.1): a replica cuts its log where it parts from the leader's"
@@ -18,28 +18,28 @@ def _both(brokers: int) -> tuple[tuple[Settings, str], tuple[Settings, str]]:
     return (manual(brokers, version=VERSIONS["0.10"]), BEFORE), (manual(brokers, version=VERSIONS["4.1"]), SINCE)
 
 
-def follower_failure(story: Story) -> str:
-    return "; ".join(_follower_failure(story, *act) for act in _both(2)) + "."
+def follower_failure(narrative: Narrative) -> str:
+    return "; ".join(_follower_failure(narrative, *act) for act in _both(2)) + "."
 
 
-def _follower_failure(story: Story, settings: Settings, title: str) -> str:
-    cluster = story.cluster(settings, title)
+def _follower_failure(narrative: Narrative, settings: Settings, title: str) -> str:
+    cluster = narrative.cluster(settings, title)
     send(cluster, *"abc")
     rounds(cluster, 2, 2)
     send(cluster, *"de")
     cluster.fetch(2)
     cluster.checkpoint(2)
-    stored = story.after("Broker 2 has a to e, and has stored HW 3 on its disk")
+    stored = narrative.after("Broker 2 has a to e, and has stored HW 3 on its disk")
     dies(cluster, 2)
     cluster.run(settings.lag_max_ms / 1000)
     send(cluster, *"fgh")
-    gone = story.after("It dies and leaves the ISR; half a minute later the leader goes on with f, g and h")
+    gone = narrative.after("It dies and leaves the ISR; half a minute later the leader goes on with f, g and h")
     returns(cluster, 2)
-    back = story.after("It comes back")
+    back = narrative.after("It comes back")
     cluster.fetch(2)
-    story.after("It fetches from the end of its log")
+    narrative.after("It fetches from the end of its log")
     cluster.fetch(2)
-    joined = story.after("It fetches again: its LEO has reached the HW")
+    joined = narrative.after("It fetches again: its LEO has reached the HW")
     return (
         f"{settings.version.name}: with LEO {at(stored, 2).leo} and HW {at(stored, 2).hw} the follower left the ISR "
         f"({isr(gone)}), came back at LEO {at(back, 2).leo}, fetched from there, and was in the ISR ({isr(joined)}) "
@@ -47,12 +47,12 @@ def _follower_failure(story: Story, settings: Settings, title: str) -> str:
     )
 
 
-def leader_failure(story: Story) -> str:
-    return "; ".join(_leader_failure(story, *act) for act in _both(3)) + "."
+def leader_failure(narrative: Narrative) -> str:
+    return "; ".join(_leader_failure(narrative, *act) for act in _both(3)) + "."
 
 
-def _leader_failure(story: Story, settings: Settings, title: str) -> str:
-    cluster = story.cluster(settings, title)
+def _leader_failure(narrative: Narrative, settings: Settings, title: str) -> str:
+    cluster = narrative.cluster(settings, title)
     send(cluster, *"abc")
     rounds(cluster, 3, 2, 3)
     send(cluster, *"de")
@@ -60,16 +60,16 @@ def _leader_failure(story: Story, settings: Settings, title: str) -> str:
     cluster.fetch(3, take=1)
     send(cluster, "f")
     cluster.checkpoint(1)
-    before = story.after(
+    before = narrative.after(
         "The leader has a to f, broker 2 has a to e, broker 3 a to d; committed is what all have: a to c"
     )
     dies(cluster, 1)
-    story.after("The leader dies, and one of the ISR takes over")
+    narrative.after("The leader dies, and one of the ISR takes over")
     send(cluster, "e")
-    story.after("The producer of e was never answered, and sends it again")
+    narrative.after("The producer of e was never answered, and sends it again")
     returns(cluster, 1)
     rounds(cluster, 4, 1, 3)
-    after = story.after("The old leader comes back; both follow the new one")
+    after = narrative.after("The old leader comes back; both follow the new one")
     logs = [at(after, broker).records for broker in (1, 2, 3)]
     agree = "agree" if len(set(logs)) == 1 else "do not agree"
     lost = [value for value in at(before, 1).records if value not in logs[leader(after) - 1]]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, at, manual, offsets, returns, rounds
+from generators.simulator.scenarios.narrative import Narrative
 from generators.simulator.scenarios.registry import Scenario
-from generators.simulator.scenarios.stage import KEY, PARTITION, TOPIC, at, manual, offsets, returns, rounds
-from generators.simulator.scenarios.story import Story
 from generators.simulator.storage.segment import Lookup
 from generators.simulator.storage.segments import Recovery, SegmentedLog
 
@@ -18,27 +18,29 @@ SEGMENT_BYTES, INDEX_INTERVAL = 5_000, 1_500
 """Five batches of ten records to a segment, and an index entry at every second one."""
 
 
-def segment_lookup(story: Story) -> str:
-    cluster = story.cluster(manual(2))
+def segment_lookup(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(2))
     _append(cluster, 11)
     rounds(cluster, 2, 2)
     _append(cluster, 2)
     files = _files(cluster)
-    _list(story, files)
-    story.note("an index entry: the last offset of a batch -> where the batch begins in the file")
-    story.after(f"Batches of {BATCH} records in {BATCH * RECORD_BYTES} bytes, segment.bytes={SEGMENT_BYTES}, "
+    _list(narrative, files)
+    narrative.annotate("an index entry: the last offset of a batch -> where the batch begins in the file")
+    narrative.after(f"Batches of {BATCH} records in {BATCH * RECORD_BYTES} bytes, segment.bytes={SEGMENT_BYTES}, "
                 f"index.interval.bytes={INDEX_INTERVAL}")  # fmt: skip
     looked_up = [0, 28, 87, 125]
     found = [files.lookup(offset) for offset in looked_up]
     head = ("offset", "segment", "index entry", "batches read", "position")
-    story.table(head, [(offset, *_cells(lookup)) for offset, lookup in zip(looked_up, found, strict=True)])
-    story.after("Looked up: the last segment at or below the offset, its last such index entry, then a scan")
+    narrative.table(head, [(offset, *_cells(lookup)) for offset, lookup in zip(looked_up, found, strict=True)])
+    narrative.after("Looked up: the last segment at or below the offset, its last such index entry, then a scan")
     hw, before = cluster.replica(*KEY, 1).hw, len(files.segments)
     removed = files.retain(hw, most_bytes=0)
     cluster.retain(*KEY, files.start)
     rounds(cluster, 1, 2)
-    _list(story, files)
-    step = story.after("Retention deletes whole segments, none with an offset at or above the HW; the log start rises")
+    _list(narrative, files)
+    step = narrative.after(
+        "Retention deletes whole segments, none with an offset at or above the HW; the log start rises"
+    )
     return (
         f"offset {looked_up[2]} is in {found[2].file} at position {found[2].position}, {len(found[2].scanned)} batches "
         f"from index entry {_arrow(found[2].entry)}; with HW {hw} retention deletes {len(removed)} of {before} "
@@ -66,33 +68,33 @@ ENDS = (
 )  # fmt: skip
 
 
-def recovery_point(story: Story) -> str:
-    return "; ".join(_started_after(story, end) for end in ENDS) + "."
+def recovery_point(narrative: Narrative) -> str:
+    return "; ".join(_started_after(narrative, end) for end in ENDS) + "."
 
 
-def _started_after(story: Story, end: _End) -> str:
-    cluster = story.cluster(manual(2), end.title)
+def _started_after(narrative: Narrative, end: _End) -> str:
+    cluster = narrative.cluster(manual(2), end.title)
     _append(cluster, 10)
     cluster.flush(1)
     _append(cluster, 3)
     rounds(cluster, 2, 2)
     files = _files(cluster)
     files.checkpoint()
-    _list(story, files)
-    story.note(f"recovery-point-offset-checkpoint: {files.checkpointed}")
-    story.after("Two segments are full and flushed, the third is being written; the follower has all")
+    _list(narrative, files)
+    narrative.annotate(f"recovery-point-offset-checkpoint: {files.checkpointed}")
+    narrative.after("Two segments are full and flushed, the third is being written; the follower has all")
     end.cluster(cluster, 1)
     cluster.settle()
     cluster.expire(1)
     cluster.settle()
     end.files(files)
     recovery = files.open()
-    story.note(_words(recovery))
+    narrative.annotate(_words(recovery))
     returns(cluster, 1)
-    _list(story, files)
-    step = story.after(f"It starts again after {end.name}")
+    _list(narrative, files)
+    step = narrative.after(f"It starts again after {end.name}")
     rounds(cluster, 2, 1)
-    last = story.after("It fetches what it does not have from the new leader")
+    last = narrative.after("It fetches what it does not have from the new leader")
     read = " ".join(recovery.read) or "nothing"
     begun, fetched = at(step, 1).leo, at(last, 1).leo
     return f"after {end.name} {read} is read again, and the LEO is {begun}, {fetched} when it has fetched"
@@ -111,12 +113,12 @@ def _append(cluster: Simulation, batches: int) -> None:
 
 
 def _files(cluster: Simulation) -> SegmentedLog:
-    """What broker 1 has written."""
+    """The log files of broker 1."""
     return SegmentedLog.of(cluster.replica(*KEY, 1).log, RECORD_BYTES, SEGMENT_BYTES, INDEX_INTERVAL)
 
 
-def _list(story: Story, files: SegmentedLog) -> None:
-    story.table(
+def _list(narrative: Narrative, files: SegmentedLog) -> None:
+    narrative.table(
         ("segment", "offsets", "bytes", "index"),
         [
             (s.log_file, offsets(s.base, s.end), s.size, ", ".join(map(_arrow, s.index)) or "empty")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from generators.simulator.scenarios.registry import Scenario
-from generators.simulator.scenarios.stage import (
+from generators.simulator.scenarios.fixtures import (
     KEY,
     at,
     dies,
@@ -16,22 +15,23 @@ from generators.simulator.scenarios.stage import (
     send,
     visible,
 )
-from generators.simulator.scenarios.story import Story
+from generators.simulator.scenarios.narrative import Narrative
+from generators.simulator.scenarios.registry import Scenario
 
 
-def who_decides(story: Story) -> str:
-    cluster = story.cluster(manual(3))
+def who_decides(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(3))
     send(cluster, "a", "b", "c", "d")
-    story.after("The leader takes a, b, c and d")
+    narrative.after("The leader takes a, b, c and d")
     cluster.fetch(2)
     cluster.fetch(3, take=2)
-    story.after("Broker 2 fetches all of them, broker 3 only two")
+    narrative.after("Broker 2 fetches all of them, broker 3 only two")
     cluster.fetch(3, take=0)
     cluster.fetch(2)
     cluster.fetch(3, take=0)
-    before = story.after("Both fetch again: now the leader knows how long their logs are")
+    before = narrative.after("Both fetch again: now the leader knows how long their logs are")
     dies(cluster, 1)
-    after = story.after("The leader dies, and broker 2 leads")
+    after = narrative.after("The leader dies, and broker 2 leads")
     led = leader(after)
     return (
         f"the leader has {' '.join(at(before, 1).records)} and its shortest in-sync replica "
@@ -40,22 +40,24 @@ def who_decides(story: Story) -> str:
     )
 
 
-def hw_travels_with_fetches(story: Story) -> str:
-    cluster = story.cluster(manual(3))
+def hw_travels_with_fetches(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(3))
     send(cluster, *"ab")
-    story.after("The leader takes two records")
+    narrative.after("The leader takes two records")
     cluster.park(2)
     cluster.park(3, take=1)
     cluster.answer(2)
     cluster.answer(3)
-    first = story.after("Both followers fetch at 0; broker 2 gets two records, broker 3 one")
+    first = narrative.after("Both followers fetch at 0; broker 2 gets two records, broker 3 one")
     send(cluster, "c")
-    story.after("The leader takes a third record")
+    narrative.after("The leader takes a third record")
     cluster.park(2)
     cluster.park(3, take=1)
     cluster.answer(2)
     cluster.answer(3)
-    second = story.after(f"Both fetch again, at {at(first, 2).leo} and {at(first, 3).leo}, and are answered after that")
+    second = narrative.after(
+        f"Both fetch again, at {at(first, 2).leo} and {at(first, 3).leo}, and are answered after that"
+    )
     hw, leo = at(second, 1).hw, at(second, 1).leo
     return (
         f"the leader's HW is max({at(first, 1).hw}, min({leo}, {at(first, 2).leo}, {at(first, 3).leo})) = {hw}: "
@@ -64,33 +66,33 @@ def hw_travels_with_fetches(story: Story) -> str:
     )
 
 
-def two_rounds(story: Story) -> str:
-    cluster = story.cluster(manual(2))
+def two_rounds(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(2))
     send(cluster, "a")
-    story.after("The leader takes one record")
+    narrative.after("The leader takes one record")
     cluster.fetch(2)
-    first = story.after("Its follower fetches at 0: it takes the record, and the leader knows of nothing yet")
+    first = narrative.after("Its follower fetches at 0: it takes the record, and the leader knows of nothing yet")
     cluster.fetch(2)
-    second = story.after("It fetches at 1: so it has the record, the HW moves, and the answer says so")
+    second = narrative.after("It fetches at 1: so it has the record, the HW moves, and the answer says so")
     return (
         f"after the first fetch the record is on both and the HW is still {at(first, 1).hw}; "
         f"the second fetch moves it to {at(second, 1).hw} and brings HW {at(second, 2).hw} to the follower."
     )
 
 
-def follower_hw(story: Story) -> str:
-    cluster = story.cluster(manual(3))
+def follower_hw(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(3))
     dies(cluster, 3)
     send(cluster, *"abcdefghij")
     cluster.fetch(2)
     cluster.fetch(2)
-    story.after("Broker 3 is down; the others go on to 10 records, all of them committed")
+    narrative.after("Broker 3 is down; the others go on to 10 records, all of them committed")
     returns(cluster, 3)
-    story.after("It comes back with nothing")
+    narrative.after("It comes back with nothing")
     cluster.fetch(3, take=3)
-    behind = story.after("It fetches three records, and is told the leader's HW with them")
+    behind = narrative.after("It fetches three records, and is told the leader's HW with them")
     cluster.fetch(3)
-    level = story.after("It fetches the rest")
+    level = narrative.after("It fetches the rest")
     return (
         f"told HW {at(behind, 1).hw}, a follower with {at(behind, 3).leo} records has HW "
         f"min({at(behind, 1).hw}, {at(behind, 3).leo}) = {at(behind, 3).hw}, and with all {at(level, 3).leo} "
@@ -98,34 +100,34 @@ def follower_hw(story: Story) -> str:
     )
 
 
-def alone_in_the_isr(story: Story) -> str:
-    cluster = story.cluster(manual(2))
+def alone_in_the_isr(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(2))
     send(cluster, *"abc")
-    before = story.after("The leader takes three records; its follower, in the ISR, has none of them")
+    before = narrative.after("The leader takes three records; its follower, in the ISR, has none of them")
     dies(cluster, 2)
-    alone = story.after("The follower dies and leaves the ISR")
+    alone = narrative.after("The follower dies and leaves the ISR")
     send(cluster, *"de")
-    grown = story.after("The leader takes two more")
+    grown = narrative.after("The leader takes two more")
     return (
         f"with its follower in the ISR the HW stood at {at(before, 1).hw}; alone in it, the leader's HW jumps to its "
         f"LEO at once: to {at(alone, 1).hw}, and with the next append to {at(grown, 1).hw}."
     )
 
 
-def in_sync_and_out_of_sync_replicas(story: Story) -> str:
-    cluster = story.cluster(manual(3))
+def in_sync_and_out_of_sync_replicas(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(3))
     send(cluster, *"abc")
     rounds(cluster, 3, 2, 3)
-    story.after("Three records on all three replicas: AR = ISR = 1,2,3, nobody is out of sync")
+    narrative.after("Three records on all three replicas: AR = ISR = 1,2,3, nobody is out of sync")
     send(cluster, *"de")
     cluster.fetch(2)
     cluster.fetch(3, take=1)
     cluster.fetch(2)
     cluster.fetch(3, take=0)
     cluster.fetch(2)
-    behind = story.after("Two more come in; broker 2 fetches both, broker 3 one, and the leader learns of it")
+    behind = narrative.after("Two more come in; broker 2 fetches both, broker 3 one, and the leader learns of it")
     rounds(cluster, 2, 3, 2)
-    level = story.after("Broker 3 fetches the other one, and again")
+    level = narrative.after("Broker 3 fetches the other one, and again")
     view = behind.partitions[KEY]
     osr = [b for b in view.replicas if b not in view.isr]
     leos = ", ".join(str(at(behind, b).leo) for b in view.replicas)
@@ -136,15 +138,15 @@ def in_sync_and_out_of_sync_replicas(story: Story) -> str:
     )
 
 
-def above_the_hw(story: Story) -> str:
-    cluster = story.cluster(manual(2))
+def above_the_hw(narrative: Narrative) -> str:
+    cluster = narrative.cluster(manual(2))
     send(cluster, *"abcdef")
     rounds(cluster, 2, 2)
-    story.after("Six records, on both replicas")
+    narrative.after("Six records, on both replicas")
     send(cluster, *"ghi")
-    above = story.after("The leader takes three more")
+    above = narrative.after("The leader takes three more")
     cluster.fetch(2)
-    fetched = story.after("Its follower fetches them, though they are above the HW")
+    fetched = narrative.after("Its follower fetches them, though they are above the HW")
     log = at(above, 1)
     return (
         f"of a log from {log.log_start} to LEO {log.leo} with HW {log.hw} consumers see "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.scenarios.fixtures import KEY, TOPIC, at, dies, manual, rounds, send, visible
+from generators.simulator.scenarios.narrative import Narrative
 from generators.simulator.scenarios.registry import Scenario
-from generators.simulator.scenarios.stage import KEY, TOPIC, at, dies, manual, rounds, send, visible
-from generators.simulator.scenarios.story import Story
 
 FAILURES = 2
 FIRST = 3000
@@ -14,50 +14,50 @@ SECONDS = 20
 """Time enough for a quorum to find out what it can do."""
 
 
-def isr_against_majority(story: Story) -> str:
+def isr_against_majority(narrative: Narrative) -> str:
     replicas = FAILURES + 1
-    kept = _isr(story, replicas)
-    few, enough = (_majority(story, controllers) for controllers in (FAILURES + 1, 2 * FAILURES + 1))
+    kept = _isr(narrative, replicas)
+    few, enough = (_majority(narrative, controllers) for controllers in (FAILURES + 1, 2 * FAILURES + 1))
     rows = [(n, n + 1, 2 * n + 1) for n in (1, 2, 3)]
-    story.table(("failures", "replicas with an ISR", "with a majority"), rows)
-    story.after("What it takes: the ISR waits for its slowest member, the majority only for its fastest half")
+    narrative.table(("failures", "replicas with an ISR", "with a majority"), rows)
+    narrative.after("What it takes: the ISR waits for its slowest member, the majority only for its fastest half")
     return (
         f"with an ISR {replicas} replicas outlive {FAILURES} failures ({kept}); a majority of {FAILURES + 1} {few}, "
         f"one of {2 * FAILURES + 1} {enough}."
     )
 
 
-def _isr(story: Story, replicas: int) -> str:
+def _isr(narrative: Narrative, replicas: int) -> str:
     """Records are committed once all of the ISR have them: the last one that is left has everything."""
-    cluster = story.cluster(manual(replicas), f"An ISR of {replicas}: committed is what all of it have")
+    cluster = narrative.cluster(manual(replicas), f"An ISR of {replicas}: committed is what all of it have")
     send(cluster, "a", "b")
     rounds(cluster, 2, *range(2, replicas + 1))
-    story.after("a and b are on all replicas, and committed")
+    narrative.after("a and b are on all replicas, and committed")
     for broker in range(1, FAILURES + 1):
         dies(cluster, broker)
-        story.after(f"Broker {broker} dies; another member of the ISR leads")
+        narrative.after(f"Broker {broker} dies; another member of the ISR leads")
     send(cluster, "c")
-    last = story.after("Who is left has all that was committed, and takes c")
+    last = narrative.after("Who is left has all that was committed, and takes c")
     return f"broker {replicas} has {visible(at(last, replicas))}"
 
 
-def _majority(story: Story, controllers: int) -> str:
+def _majority(narrative: Narrative, controllers: int) -> str:
     """The same failures in the quorum of the controllers, which goes by majority (KRaft)."""
     nodes = tuple(range(FIRST, FIRST + controllers))
     topic = Topic(TOPIC, replication_factor=1, assignment=((1,),))
     settings = Settings(brokers=(1,), topics=(topic,), controllers=nodes)
-    cluster = story.cluster(settings, f"A majority of {controllers}: the controllers' own log")
+    cluster = narrative.cluster(settings, f"A majority of {controllers}: the controllers' own log")
     _changes(cluster, min_isr=2)
-    story.note(_standing(cluster, 2))
-    story.after("A change of the metadata is committed")
+    narrative.annotate(_standing(cluster, 2))
+    narrative.after("A change of the metadata is committed")
     for node in nodes[:FAILURES]:
         cluster.quorum.kill(node)
     cluster.run(SECONDS)
-    story.note(_standing(cluster, 2))
-    story.after(f"{FAILURES} of them die")
+    narrative.annotate(_standing(cluster, 2))
+    narrative.after(f"{FAILURES} of them die")
     _changes(cluster, min_isr=3)
-    story.note(_standing(cluster, 3))
-    story.after("Another change is asked for")
+    narrative.annotate(_standing(cluster, 3))
+    narrative.after("Another change is asked for")
     return "goes on" if _committed(cluster) == 3 else "does not: nothing is decided any more"
 
 

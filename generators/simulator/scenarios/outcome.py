@@ -1,4 +1,4 @@
-"""What became of a producer's records, and words for it."""
+"""Outcome of a producer's records, and its description."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from generators.simulator.clients.consumer import Consumer, Record
 from generators.simulator.clients.delivery import Delivery, count
 from generators.simulator.clients.producer import Producer
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.scenarios.stage import PARTITION
+from generators.simulator.scenarios.fixtures import PARTITION
 
 
 def delivered(cluster: Simulation, producer: Producer, partition: int = PARTITION) -> Delivery:
@@ -18,14 +18,14 @@ def delivered(cluster: Simulation, producer: Producer, partition: int = PARTITIO
 
 
 def compared(producer: Producer, found: Iterable[Record], partition: int = PARTITION) -> Delivery:
-    """The same against any records. A value that two processes of the producer sent was meant once."""
+    """The same against any records. A value that two processes of the producer sent counts as sent once."""
     sent = dict.fromkeys(v for s in producer.sent if s.partition == partition for v in s.values)
     kept = dict.fromkeys(v for s in producer.sent if s.partition == partition and s.acknowledged for v in s.values)
     return count(sent, kept, [record.value for record in found if record.value is not None])
 
 
-def told(delivery: Delivery) -> str:
-    """What is lost and what is there more than once, in words."""
+def describe(delivery: Delivery) -> str:
+    """What is lost and what is found more than once, in words."""
     lost = [f"{v} was {'acknowledged' if v in delivery.broken else 'sent'} and is lost" for v in delivery.lost]
     doubled = [f"{v} is there {n + 1} times" for v, n in Counter(delivery.duplicated).items()]
     return ", ".join(lost + doubled) or f"{' '.join(delivery.sent)} are there once each"

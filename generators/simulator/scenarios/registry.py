@@ -1,11 +1,11 @@
-"""Named scenarios: a script for each of the twenty systems that replication is made of, and how to play one."""
+"""Named scenarios: a script for each of the twenty systems of replication, and how to play one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from generators.simulator.scenarios.story import Act, Story, Watch
+from generators.simulator.scenarios.narrative import Act, Narrative, Watch
 
 
 class Scenario(NamedTuple):
@@ -15,7 +15,7 @@ class Scenario(NamedTuple):
     system: int
     """Which of the twenty systems it shows."""
     purpose: str
-    script: Callable[[Story], str]
+    script: Callable[[Narrative], str]
 
 
 class Performance(NamedTuple):
@@ -28,6 +28,6 @@ class Performance(NamedTuple):
 
 def play(scenario: Scenario, watch: Watch = lambda simulation: None) -> Performance:
     """Runs a scenario; `watch` may add observers to each of its clusters."""
-    story = Story(scenario.name, watch)
-    result = scenario.script(story)
-    return Performance(scenario, story.acts, result)
+    narrative = Narrative(scenario.name, watch)
+    result = scenario.script(narrative)
+    return Performance(scenario, narrative.acts, result)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class RecordBatch(NamedTuple):
-    """One batch as it lies in the file: first and last offset, where it begins and how long it is, in bytes.
+    """One batch in the file: first and last offset, position and size in bytes.
 
     `written` is its largest timestamp in ms; one that is not `valid` was torn by a crash (its checksum fails).
     """
@@ -30,12 +30,12 @@ class IndexEntry(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """How an offset was found: the file, the index entry the search began from, and the batches it then read."""
+    """How an offset was found: the file, the index entry the search began from, and the batches read."""
 
     file: str
     entry: IndexEntry
     scanned: tuple[int, ...]
-    """The first offsets of the batches read, the one that holds the offset last."""
+    """First offsets of the batches read, the last of which has the offset."""
     position: int
 
 
@@ -87,12 +87,13 @@ class Segment:
         return Lookup(self.log_file, entry, scanned, self.batches[last].position)
 
     def truncate(self, offset: int) -> None:
-        """Keeps the batches that end below `offset`: one that holds it goes whole (LogSegment.truncateTo)."""
+        """Keep the batches that end below `offset`: one that contains it is dropped (LogSegment.truncateTo)."""
         self.batches = [batch for batch in self.batches if batch.last < offset]
         self.index = [entry for entry in self.index if entry.offset < offset]
 
     def recover(self) -> bool:
-        """Reads up to the first invalid batch, cuts there and builds the index anew; whether it had to cut."""
+        """Read up to the first invalid batch, truncate there and rebuild the index; returns whether it had to
+        truncate."""
         found, self.batches, self.index = self.batches, [], []
         for batch in takewhile(attrgetter("valid"), found):
             self._enter(batch)

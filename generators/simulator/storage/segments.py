@@ -1,4 +1,4 @@
-"""A partition's log on disk: segments by base offset, what retention deletes of it, and what a crash leaves."""
+"""A partition's log on disk: segments by base offset, retention, recovery after a crash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INDEX_INTERVAL_BYTES = 4_096
 
 
 class Recovery(NamedTuple):
-    """What a start had to do: files read again (their index rebuilt), and what was thrown away (LogLoader)."""
+    """What a start had to do: files read again (their index rebuilt), and data that was discarded (LogLoader)."""
 
     clean: bool
     read: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class SegmentedLog:
         return sum(segment.size for segment in self.segments)
 
     def append(self, count: int, size: int, written: int = 0) -> int:
-        """A batch of `count` records in `size` bytes, written at `written` ms; gives its first offset."""
+        """Append a batch of `count` records in `size` bytes, written at `written` ms; returns its first offset."""
         if size > self.segment_bytes:
             raise ValueError(f"a batch of {size} bytes does not fit into a segment of {self.segment_bytes}: split it")
         if self.segments[-1].size + size > self.segment_bytes:
@@ -84,7 +84,7 @@ class SegmentedLog:
         return bisect_right(self.segments, offset, key=lambda segment: segment.base) - 1
 
     def truncate(self, offset: int) -> None:
-        """Cut to end at `offset`, or at the start of the batch that holds it."""
+        """Truncate to `offset`, or to the start of the batch that contains it."""
         del self.segments[max(1, self._holding(offset) + 1) :]
         self.segments[-1].truncate(offset)
         self.recovery_point = min(self.recovery_point, self.end)
@@ -93,12 +93,13 @@ class SegmentedLog:
     # retention
 
     def retain(self, hw: int, most_bytes: int | None = None, oldest: int | None = None) -> tuple[str, ...]:
-        """Deletes whole segments from the oldest on: what is over `most_bytes`, or last written before `oldest` ms.
+        """Delete whole segments from the oldest on: those over `most_bytes`, or last written before `oldest` ms.
 
-        None holds an offset at or above the HW (UnifiedLog.deletableSegments); the log start rises to what is left.
+        Segments with an offset at or above the HW stay (UnifiedLog.deletableSegments); the log start rises to the first
+        segment left.
         """
-        removed = self._delete(hw, lambda s: most_bytes is not None and self.size - s.size >= most_bytes)
-        removed += self._delete(hw, lambda s: oldest is not None and s.written < oldest)
+        removed = self._delete(hw, lambda segment: most_bytes is not None and self.size - segment.size >= most_bytes)
+        removed += self._delete(hw, lambda segment: oldest is not None and segment.written < oldest)
         self.start = max(self.start, self.segments[0].base)
         return removed
 
@@ -107,7 +108,7 @@ class SegmentedLog:
         if below > hw:
             raise ValueError(f"records below {below} cannot be deleted: the high watermark is {hw}")
         self.start = max(self.start, below)
-        return self._delete(hw, lambda s: s is not self.segments[-1] and s.end <= self.start)
+        return self._delete(hw, lambda segment: segment is not self.segments[-1] and segment.end <= self.start)
 
     def _delete(self, hw: int, due: Callable[[Segment], bool]) -> tuple[str, ...]:
         removed: list[str] = []
@@ -120,7 +121,7 @@ class SegmentedLog:
     # what is on disk
 
     def flush(self, below: int | None = None) -> None:
-        """Everything below `below` (the end) is on disk now: the recovery point."""
+        """Mark everything below `below` (default: the end) as on disk: the recovery point."""
         self.recovery_point = max(self.recovery_point, self.end if below is None else below)
 
     def checkpoint(self) -> None:
@@ -128,7 +129,7 @@ class SegmentedLog:
         self.checkpointed = self.recovery_point
 
     def stop(self) -> None:
-        """A clean shutdown: all on disk, and a file that says so."""
+        """A clean shutdown: all is on disk, and a file marks it as clean."""
         self.flush()
         self.checkpoint()
         self.clean_shutdown = True

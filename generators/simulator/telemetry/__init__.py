@@ -1,1 +1,1 @@
-"""What a simulated cluster tells: rows of bronze, log lines of Kafka, and what happens to them on their way."""
+"""Telemetry of a simulated cluster: rows of bronze, log lines of Kafka, and damage to them on their way."""

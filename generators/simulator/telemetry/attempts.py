@@ -1,20 +1,20 @@
-"""What belongs together in a leader's telemetry: something that made it try to raise its HW, and whether that rose."""
+"""Pairs in a leader's telemetry: an event that made it try to raise its HW, and the HW that rose by it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from generators.simulator.cluster.happening import REPLICATION, Happening
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 
 _TRIES = frozenset({"append", "fetch", "leader", "isr"})
 
 
 class Attempt(NamedTuple):
-    """One happening and, where a leader's HW rose by it, the `hw` that followed at once."""
+    """One event and, where a leader's HW rose by it, the `hw` event that followed at once."""
 
-    by: Happening
-    hw: Happening | None = None
+    by: SimulationEvent
+    hw: SimulationEvent | None = None
 
     @property
     def of_leader(self) -> bool:
@@ -22,40 +22,45 @@ class Attempt(NamedTuple):
         return tries(self.by)
 
 
-def tries(h: Happening) -> bool:
-    return h.kind in _TRIES and h.source == REPLICATION and h.leader == h.broker
+def tries(event: SimulationEvent) -> bool:
+    return event.kind in _TRIES and event.source == REPLICATION and event.leader == event.broker
 
 
-def reports(h: Happening) -> bool:
+def reports(event: SimulationEvent) -> bool:
     """Whether this is a leader's own HW."""
-    return h.kind == "hw" and h.replica == h.broker == h.leader
+    return event.kind == "hw" and event.replica == event.broker == event.leader
 
 
 class Attempts:
-    """Pairs happenings with the HW they moved; the last one waits until the next shows that nothing followed."""
+    """Pairs events with the HW they moved; the last one waits until the next shows whether a HW followed."""
 
     def __init__(self) -> None:
-        self._waiting: Happening | None = None
+        self._waiting: SimulationEvent | None = None
 
-    def observe(self, happening: Happening) -> Iterator[Attempt]:
+    def observe(self, event: SimulationEvent) -> Iterator[Attempt]:
         before, self._waiting = self._waiting, None
-        if before is not None and _moved(before, happening):
-            yield Attempt(before, happening)
+        if before is not None and _moved(before, event):
+            yield Attempt(before, event)
             return
         if before is not None:
             yield Attempt(before)
-        if tries(happening):
-            self._waiting = happening
+        if tries(event):
+            self._waiting = event
         else:
-            yield Attempt(happening)
+            yield Attempt(event)
 
     def settle(self) -> Iterator[Attempt]:
-        """The one that waits: nothing follows it any more."""
+        """The event that waits, without a HW: nothing follows it any more."""
         before, self._waiting = self._waiting, None
         if before is not None:
             yield Attempt(before)
 
 
-def _moved(before: Happening, h: Happening) -> bool:
-    same = (before.at, before.broker, before.topic, before.partition) == (h.at, h.broker, h.topic, h.partition)
-    return same and reports(h)
+def _moved(before: SimulationEvent, event: SimulationEvent) -> bool:
+    same = (before.at, before.broker, before.topic, before.partition) == (
+        event.at,
+        event.broker,
+        event.topic,
+        event.partition,
+    )
+    return same and reports(event)

@@ -1,4 +1,4 @@
-"""Rows broken on purpose: for each row rule of the contract what makes a good event break it."""
+"""Rows broken on purpose: for each row rule of the contract a way to break it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 NAMES = tuple(rule.name for rule in ROW_RULES)
 """Every row rule."""
 WRITABLE = tuple(name for name in NAMES if not name.startswith("null_"))
-"""Those that a row of a Delta table can break: its columns without nulls refuse them."""
+"""Rules that a row of a Delta table can break: its non-null columns refuse nulls."""
 
 
 def corrupted(events: pa.Table, rows: npt.NDArray[np.int64], rules: Sequence[str]) -> pa.Table:
@@ -57,11 +57,11 @@ def _missing(column: str, row: Row) -> Row:
 
 
 def _with_type(kind: str, row: Row) -> Row:
-    """As much of a row as an event of this type needs."""
-    words = DETAILS.get(kind)
+    """The columns that an event of this type needs."""
+    details = DETAILS.get(kind)
     wide = kind in ("broker_state", "config", "progress", "lost")
     place = {"partition": -1, "topic": None} if wide else _on_partition(row)
-    return {"event_type": kind, "detail": words[0] if words else None} | place
+    return {"event_type": kind, "detail": details[0] if details else None} | place
 
 
 def _on_partition(row: Row) -> Row:

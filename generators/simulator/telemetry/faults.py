@@ -1,7 +1,7 @@
-"""What can happen to telemetry on its way: repeats, holes, delay, wrong clocks, restarted writers, broken rows.
+"""Damage to telemetry on its way: duplicates, losses, delays, wrong clocks, restarted writers, broken rows.
 
-Pure functions of a table of events (bronze schema), a rate and a seed; each gives the events as they then are, and a
-record of what it did to which row in the schema DONE.
+Pure functions of a table of events (bronze schema), a rate and a seed; each returns the damaged events, and what it did
+to which row in the schema DONE.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ DONE = pa.schema(
         ("detail", pa.string()),
     ]
 )
-"""One row that a fault struck, by its number before; `detail` says what was done."""
+"""One damaged row, by its number before; `detail` says what was done."""
 
 
 class Struck(NamedTuple):
-    """Events as a fault left them, and what it did."""
+    """Events after a fault, and what it did."""
 
     events: pa.Table
     done: pa.Table
 
 
 def duplicate(events: pa.Table, rate: float, seed: int) -> Struck:
-    """Rows that arrive again, later in the table, at this share."""
+    """Duplicate this share of rows, later in the table."""
     random = _random("duplicate", rate, seed)
     hit = np.flatnonzero(random.random(len(events)) < rate)
     again = random.integers(hit + 1, len(events) + 1) if len(hit) else hit
@@ -53,15 +53,15 @@ def duplicate(events: pa.Table, rate: float, seed: int) -> Struck:
 
 
 def lose(events: pa.Table, rate: float, seed: int) -> Struck:
-    """Rows that vanish at this share: holes in the numbers."""
+    """Drop this share of rows: their numbers are missing."""
     gone = _random("lose", rate, seed).random(len(events)) < rate
     return Struck(events.filter(pa.array(~gone)), _done("lose", events, np.flatnonzero(gone)))
 
 
 def jump_clocks(events: pa.Table, rate: float, seed: int, most_ms: int = 3_600_000, lasting: bool = True) -> Struck:
-    """From a row on, at this share of rows, its source's clock shows another time, up to `most_ms` off either way.
+    """Set a source's clock to another time, up to `most_ms` off either way, at this share of its rows.
 
-    Not `lasting`: that one row only.
+    `lasting`: from that row on, else for that row only.
     """
     random = _random("jump_clocks", rate, seed)
     hit = np.flatnonzero(random.random(len(events)) < rate)
@@ -77,7 +77,7 @@ def jump_clocks(events: pa.Table, rate: float, seed: int, most_ms: int = 3_600_0
 
 
 def restart_sources(events: pa.Table, rate: float, seed: int) -> Struck:
-    """At this share of rows a writer comes back that lost its position: a greater source_epoch, numbers from 0."""
+    """At this share of rows let a writer restart without its position: a greater source_epoch, numbers from 0."""
     random = _random("restart_sources", rate, seed)
     hit = random.random(len(events)) < rate
     source_epoch, source_seq, seq = (
@@ -97,7 +97,7 @@ def restart_sources(events: pa.Table, rate: float, seed: int) -> Struck:
 
 
 def corrupt(events: pa.Table, rate: float, seed: int, rules: tuple[str, ...] = WRITABLE) -> Struck:
-    """Rows that break a rule of `pipelines.replication.events.validation`, drawn from `rules`, at this share."""
+    """Break this share of rows by rules of `pipelines.replication.events.validation`, drawn from `rules`."""
     random = _random("corrupt", rate, seed)
     hit = np.flatnonzero(random.random(len(events)) < rate)
     broken = [rules[k] for k in random.integers(0, len(rules), len(hit)).tolist()]
@@ -105,7 +105,7 @@ def corrupt(events: pa.Table, rate: float, seed: int, rules: tuple[str, ...] = W
 
 
 def arrivals(events: pa.Table, rate: float, seed: int, most_ms: int = 5_000, jitter_ms: int = 20) -> I64:
-    """When each row arrives, in us: after its own time by up to `jitter_ms`, this share of rows up to `most_ms` late.
+    """Arrival of each row (us): up to `jitter_ms` after its own time, this share of rows up to `most_ms` late.
 
     Rows of one source overtake each other then; see `by_source` for those that may not.
     """
@@ -119,7 +119,7 @@ def arrivals(events: pa.Table, rate: float, seed: int, most_ms: int = 5_000, jit
 
 
 def by_source(events: pa.Table, arrived: I64) -> I64:
-    """The same where a source hands its rows over in order: none before the one ahead of it."""
+    """The same where a source delivers its rows in order: none before the one ahead of it."""
     in_order = arrived.copy()
     for rows in _sources(events):
         in_order[rows] = np.maximum.accumulate(arrived[rows])
@@ -127,7 +127,7 @@ def by_source(events: pa.Table, arrived: I64) -> I64:
 
 
 def deliveries(events: pa.Table, arrived: I64, every_ms: int = 1_000) -> Iterator[pa.Table]:
-    """The events in order of arrival, cut to one table per `every_ms` of it: what one commit would hold."""
+    """The events in order of arrival, one table per `every_ms` of it: what one commit would have."""
     order = np.argsort(arrived, kind="stable")
     commits = arrived[order] // (every_ms * MS)
     cuts = np.flatnonzero(np.diff(commits)) + 1
@@ -138,7 +138,7 @@ def deliveries(events: pa.Table, arrived: I64, every_ms: int = 1_000) -> Iterato
 
 @dataclass(frozen=True)
 class Rates:
-    """How often each fault strikes, as a share of rows; `delay` is the share that comes late."""
+    """Rate of each fault, as a share of rows; `delay` is the share that arrives late."""
 
     duplicates: float = 0.0
     loss: float = 0.0
@@ -149,9 +149,9 @@ class Rates:
 
 
 def strike(events: pa.Table, rates: Rates, seed: int) -> Struck:
-    """All faults on one table: writers fail first, then rows are broken, lost and repeated on their way.
+    """Apply all faults to one table: writers fail first, then rows are broken, lost and duplicated on their way.
 
-    The events come in order of arrival.
+    The events are returned in order of arrival.
     """
     faults = (
         (restart_sources, rates.restarts), (jump_clocks, rates.clock_jumps), (corrupt, rates.corrupt),
@@ -168,7 +168,7 @@ def strike(events: pa.Table, rates: Rates, seed: int) -> Struck:
 
 
 def _random(fault: str, rate: float, seed: int) -> np.random.Generator:
-    """Numbers of its own for each fault, so that turning one on leaves the others as they are."""
+    """A random sequence of its own for each fault, so that turning one on does not change the others."""
     if not 0 <= rate <= 1:
         raise ValueError(f"rate of {fault} is {rate}; it is a share of rows, from 0 to 1")
     return np.random.default_rng([seed, *fault.encode()])
@@ -176,9 +176,9 @@ def _random(fault: str, rate: float, seed: int) -> np.random.Generator:
 
 def _done(fault: str, events: pa.Table, hit: I64, details: list[str] | None = None) -> pa.Table:
     rows = events.select(_WHO).take(pa.array(hit, pa.int64()))
-    said = pa.array(details if details is not None else [None] * len(hit), pa.string())
+    detail = pa.array(details if details is not None else [None] * len(hit), pa.string())
     named = pa.repeat(pa.scalar(fault), len(hit))
-    return pa.table([named, *(rows[name] for name in _WHO), said], schema=DONE)
+    return pa.table([named, *(rows[name] for name in _WHO), detail], schema=DONE)
 
 
 def _codes(events: pa.Table, *columns: str) -> I64:

@@ -1,4 +1,4 @@
-"""The log files that real Kafka 4.x brokers would have written: `hwmark ingest logs` reads them to the same facts."""
+"""The log files that real Kafka 4.x brokers would have written: `hwmark ingest logs` reads the same facts from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from generators.recordings.traces import LEAN_DENIES
-from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings
+from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, Attempts
 from generators.simulator.telemetry.broker_lines import (
     DEBUG,
@@ -27,7 +27,7 @@ from generators.simulator.telemetry.broker_lines import (
 )
 from generators.simulator.telemetry.broker_lines import INFO as INFO_LINE
 from generators.simulator.telemetry.controller_lines import ControllerLines
-from generators.simulator.telemetry.late import Late
+from generators.simulator.telemetry.delayed_lines import DelayedLines
 from generators.simulator.telemetry.leader_view import LeaderViews, Place
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.second_file import SERVER, STATE_CHANGE
@@ -46,13 +46,13 @@ class _Numbers:
 
 
 class KafkaLogs:
-    """Writes `broker-<n>/replication.log`, `broker-<n>/server.properties` and the controller's log below `folder`.
+    """Writes `broker-<n>/replication.log`, `broker-<n>/server.properties` and the controllers' logs below `folder`.
 
     `level`: 3 full TRACE, 2 lean TRACE (what conf/log4j2-hwmark.yaml lets through), 0 stock INFO. Lines have the
-    pattern `%d{UNIX_MILLIS}|%t|%p|%c|%sn|%m%n`, without `%sn` unless `numbered`; a process numbers from 1, but for one
-    that is back within a second, which no real one is. With `second_file` brokers also write what a stock broker does,
-    in Kafka's own pattern: state-change.log and server.log. Call `follow` before the simulation starts and `close`
-    when it is over.
+    pattern `%d{UNIX_MILLIS}|%t|%p|%c|%sn|%m%n`, without `%sn` unless `numbered`; a process numbers from 1, except one
+    that is back within a second, which no real one is. With `second_file` brokers also write the files of a stock
+    broker, in Kafka's own pattern: state-change.log and server.log. Call `follow` before the simulation starts and
+    `close` when it is over.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class KafkaLogs:
         self._attempts = Attempts()
         self._views = LeaderViews(settings)
         self._controllers = {id: ControllerLines(id) for id in settings.controllers}
-        self._elections: dict[int, Happening] = {}
-        """By controller: one that waits for the ISR that comes with it."""
+        self._elections: dict[int, SimulationEvent] = {}
+        """By controller: an election that waits for the ISR change of the same record."""
         self._known: set[tuple[int, int, str | None, int]] = set()
-        self._late: Late[list[Line]] = Late(lambda: self._simulation)
+        self._late: DelayedLines[list[Line]] = DelayedLines(lambda: self._simulation)
         self._hw: dict[Place, int] = {}
-        self._cut: Happening | None = None
+        self._cut: SimulationEvent | None = None
         self._simulation: Simulation | None = None
         for broker in settings.brokers:
             self._write_properties(broker)
@@ -88,117 +88,117 @@ class KafkaLogs:
     def follow(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
-    def observe(self, happening: Happening) -> None:
-        for attempt in self._attempts.observe(happening):
+    def observe(self, event: SimulationEvent) -> None:
+        for attempt in self._attempts.observe(event):
             self._print(attempt)
 
     def close(self) -> None:
-        """Writes what waits and closes the files."""
+        """Write what waits and close the files."""
         for attempt in self._attempts.settle():
             self._print(attempt)
         for controller in list(self._elections):
             self._flush_election(controller)
         if self._simulation is not None:
-            for late, waiting in self._late.until(self._simulation.agenda.now):
+            for late, waiting in self._late.until(self._simulation.event_queue.now):
                 self._write(late, waiting)
         self._files.close()
 
     def _print(self, attempt: Attempt) -> None:
-        h = attempt.by
-        if h.source == CONTROLLER:
-            self._print_controller(h)
+        event = attempt.by
+        if event.source == CONTROLLER:
+            self._print_controller(event)
             return
-        self._print_lines(h, list(self._lines(attempt)))
+        self._print_lines(event, list(self._lines(attempt)))
 
-    def _print_lines(self, h: Happening, printed: list[Line]) -> None:
-        """Now, or late; the line of a fetch whose thread stalls comes after the others."""
-        for late, waiting in self._late.before(h):
+    def _print_lines(self, event: SimulationEvent, printed: list[Line]) -> None:
+        """Print now, or late; the line of a fetch whose thread is suspended comes after the others."""
+        for late, waiting in self._late.before(event):
             self._write(late, waiting)
-        if h.stall_us:
-            self._late.put(h, h.late_us + h.stall_us, printed[-1:], locked=False)
+        if event.stall_us:
+            self._late.put(event, event.late_us + event.stall_us, printed[-1:], locked=False)
             del printed[-1:]
-        if h.late_us:
-            self._late.put(h, h.late_us, printed, locked=True)
+        if event.late_us:
+            self._late.put(event, event.late_us, printed, locked=True)
         else:
-            self._write(h, printed)
+            self._write(event, printed)
 
     def _lines(self, attempt: Attempt) -> Iterator[Line]:
-        h = attempt.by
-        place = (h.broker, h.topic, h.partition)
+        event = attempt.by
+        place = (event.broker, event.topic, event.partition)
         if (
-            h.partition >= 0
-            and (key := (h.broker, self._process(h.broker), h.topic_id, h.partition)) not in self._known
+            event.partition >= 0
+            and (key := (event.broker, self._process(event.broker), event.topic_id, event.partition)) not in self._known
         ):
             self._known.add(key)
-            yield created(h)
+            yield created(event)
         tried = self._views.learn(attempt)
-        view = self._views.of(h)
-        if is_follower_hw(h):
-            yield from follower_hw(h, self._hw.get(place, -1), self._cut is not None and self._cut.at == h.at)
-        frozen = view is not None and self._views.under_min_isr(h, view)
+        view = self._views.of(event)
+        if is_follower_hw(event):
+            yield from follower_hw(event, self._hw.get(place, -1), self._cut is not None and self._cut.at == event.at)
+        frozen = view is not None and self._views.under_min_isr(event, view)
         yield from lines(attempt, view, tried, frozen)
-        self._cut = h if h.kind == "truncate" else None
-        if h.hw is not None and h.kind in ("leader", "follower", "hw"):
-            self._hw[place] = h.hw
+        self._cut = event if event.kind == "truncate" else None
+        if event.hw is not None and event.kind in ("leader", "follower", "hw"):
+            self._hw[place] = event.hw
         if attempt.hw is not None and attempt.hw.hw is not None:
             self._hw[place] = attempt.hw.hw
 
     # the controller
 
-    def _print_controller(self, h: Happening) -> None:
-        waiting = self._elections.get(h.broker)
-        if waiting is not None and h.kind == "isr" and _same_change(waiting, h):
-            del self._elections[h.broker]  # one record names both
-        self._flush_election(h.broker)
-        printing = self._controllers[h.broker]
-        if h.kind == "election":
-            self._elections[h.broker] = h
-        elif h.kind == "isr":
-            self._write(h, printing.partition(h))
-        elif h.kind == "broker_state":
-            failed = h.detail == "log_dir_offline" and h.committed is False
-            self._write(h, [printing.directories(h)] if failed else [])
-            self._write(h, [printing.broker(h)])
-        elif h.kind == "config" and h.min_isr is not None:
-            self._write(h, printing.topic(h))
-            self._write(h, printing.setting(h, h.min_isr))
-        elif h.kind == "role":
-            if h.detail == "started":
-                self._controllers[h.broker] = ControllerLines(h.broker)
-            self._write(h, printing.role(h))
+    def _print_controller(self, event: SimulationEvent) -> None:
+        waiting = self._elections.get(event.broker)
+        if waiting is not None and event.kind == "isr" and _same_change(waiting, event):
+            del self._elections[event.broker]  # one record names both
+        self._flush_election(event.broker)
+        printing = self._controllers[event.broker]
+        if event.kind == "election":
+            self._elections[event.broker] = event
+        elif event.kind == "isr":
+            self._write(event, printing.partition(event))
+        elif event.kind == "broker_state":
+            failed = event.detail == "log_dir_offline" and event.committed is False
+            self._write(event, [printing.directories(event)] if failed else [])
+            self._write(event, [printing.broker(event)])
+        elif event.kind == "config" and event.min_isr is not None:
+            self._write(event, printing.topic(event))
+            self._write(event, printing.setting(event, event.min_isr))
+        elif event.kind == "role":
+            if event.detail == "started":
+                self._controllers[event.broker] = ControllerLines(event.broker)
+            self._write(event, printing.role(event))
 
     def _flush_election(self, controller: int) -> None:
-        h, printing = self._elections.pop(controller, None), self._controllers[controller]
-        if h is None:
+        event, printing = self._elections.pop(controller, None), self._controllers[controller]
+        if event is None:
             return
-        self._write(h, printing.topic(h))
-        self._write(h, printing.partition(h))
+        self._write(event, printing.topic(event))
+        self._write(event, printing.partition(event))
 
     # files
 
-    def _write(self, h: Happening, printed: Iterable[Line]) -> None:
+    def _write(self, event: SimulationEvent, printed: Iterable[Line]) -> None:
         for line in printed:
             if self._shown(line):
-                number = f"{self._number(h)}|" if self._numbered else ""
-                head = f"{h.ts // MS}|{line.thread}|{line.level}|{line.logger}|{number}"
-                self._file(h.broker, h.source).write(f"{head}{line.message}\n")
-            if self._second_file and h.source == REPLICATION and line.level in (INFO_LINE, WARN):
+                number = f"{self._number(event)}|" if self._numbered else ""
+                head = f"{event.ts // MS}|{line.thread}|{line.level}|{line.logger}|{number}"
+                self._file(event.broker, event.source).write(f"{head}{line.message}\n")
+            if self._second_file and event.source == REPLICATION and line.level in (INFO_LINE, WARN):
                 file = STATE_CHANGE if line.logger == STATE_LOGGER else SERVER
-                self._file(h.broker, file).write(_stock(h.ts, line))
+                self._file(event.broker, file).write(_stock(event.ts, line))
 
     def _shown(self, line: Line) -> bool:
         if line.logger == STOCK_LOGGER:
             return False
         if self._level == INFO:
             return line.level not in (TRACE, DEBUG)
-        return self._level != LEAN or not any(words in line.message for words in LEAN_DENIES)
+        return self._level != LEAN or not any(text in line.message for text in LEAN_DENIES)
 
-    def _number(self, h: Happening) -> int:
-        now = self._numbers.setdefault((h.broker, h.source), _Numbers())
-        process = self._process(h.broker)
-        if process != now.process and h.ts - now.ts > SECOND:
+    def _number(self, event: SimulationEvent) -> int:
+        now = self._numbers.setdefault((event.broker, event.source), _Numbers())
+        process = self._process(event.broker)
+        if process != now.process and event.ts - now.ts > SECOND:
             now.last = 0
-        now.process, now.ts, now.last = process, h.ts, now.last + 1
+        now.process, now.ts, now.last = process, event.ts, now.last + 1
         return now.last
 
     def _process(self, id: int) -> int:
@@ -225,5 +225,9 @@ def _stock(ts: int, line: Line) -> str:
     return f"[{moment:%Y-%m-%d %H:%M:%S},{ts // MS % 1000:03}] {line.level} {line.message} ({line.logger})\n"
 
 
-def _same_change(a: Happening, b: Happening) -> bool:
-    return (a.topic_id, a.partition, a.partition_epoch) == (b.topic_id, b.partition, b.partition_epoch)
+def _same_change(before: SimulationEvent, after: SimulationEvent) -> bool:
+    return (before.topic_id, before.partition, before.partition_epoch) == (
+        after.topic_id,
+        after.partition,
+        after.partition_epoch,
+    )

@@ -1,13 +1,13 @@
-"""What a leader knows of its replicas, read off its own happenings: the LEOs that its log lines print."""
+"""What a leader knows of its replicas, derived from its own events: the LEOs that its log lines print."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from generators.simulator.cluster import rules
-from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.replica import Follower
 from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, reports
 
 Place = tuple[int, str | None, int]
@@ -31,69 +31,73 @@ class LeaderView:
 
 
 class LeaderViews:
-    """Every partition that is led, as its leader sees it."""
+    """Every led partition, as its leader sees it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._views: dict[Place, LeaderView] = {}
         self._restarted: set[int] = set()
         self._broker_epochs: dict[int, int] = {}
-        """The newest that a controller has printed: those that start again print the old ones once more."""
+        """The newest printed by a controller: those that restart print old ones again."""
 
-    def of(self, h: Happening) -> LeaderView | None:
-        return self._views.get((h.broker, h.topic, h.partition))
+    def of(self, event: SimulationEvent) -> LeaderView | None:
+        return self._views.get((event.broker, event.topic, event.partition))
 
     def learn(self, attempt: Attempt) -> bool:
-        """Takes a happening in; whether the leader tried to raise its HW by it."""
-        h = attempt.by
-        if h.kind == "config" and h.source == REPLICATION and h.min_isr is not None:
-            self._configure(h.broker, h.topic, h.min_isr)
-        elif h.kind == "broker_state" and h.detail == "started" and h.replica is not None:
-            self._register(h.replica, h.broker_epoch or 0)
-        elif h.kind == "follower":
-            self._views.pop((h.broker, h.topic, h.partition), None)
-        elif h.kind == "leader":
-            self._start(h)
-        view = self.of(h)
-        if view is not None and reports(h) and h.hw is not None:
-            view.hw = h.hw
+        """Update by an event; returns whether the leader tried to raise its HW by it."""
+        event = attempt.by
+        if event.kind == "config" and event.source == REPLICATION and event.min_isr is not None:
+            self._configure(event.broker, event.topic, event.min_isr)
+        elif event.kind == "broker_state" and event.detail == "started" and event.replica is not None:
+            self._register(event.replica, event.broker_epoch or 0)
+        elif event.kind == "follower":
+            self._views.pop((event.broker, event.topic, event.partition), None)
+        elif event.kind == "leader":
+            self._start(event)
+        view = self.of(event)
+        if view is not None and reports(event) and event.hw is not None:
+            view.hw = event.hw
         if not attempt.of_leader or view is None:
             return False
-        tried = h.kind != "fetch" or self._fetched(view, h)
-        if h.kind == "isr":
-            _commit(view, h)
-        view.leo = max(view.leo, h.leader_leo or 0)
+        tried = event.kind != "fetch" or self._fetched(view, event)
+        if event.kind == "isr":
+            _commit(view, event)
+        view.leo = max(view.leo, event.leader_leo or 0)
         if attempt.hw is not None and attempt.hw.hw is not None:
             view.hw = attempt.hw.hw
         return tried
 
-    def under_min_isr(self, h: Happening, view: LeaderView) -> bool:
+    def under_min_isr(self, event: SimulationEvent, view: LeaderView) -> bool:
         """Whether the HW may not move at all (Partition.isUnderMinIsr)."""
-        strict = self._settings.versions.get(h.broker, self._settings.version).strict_min_isr
+        strict = self._settings.versions.get(event.broker, self._settings.version).strict_min_isr
         return not rules.may_advance(len(view.isr), view.min_isr, len(view.replicas), strict)
 
-    def _start(self, h: Happening) -> None:
-        place = (h.broker, h.topic, h.partition)
+    def _start(self, event: SimulationEvent) -> None:
+        place = (event.broker, event.topic, event.partition)
         before = self._views.get(place)
-        led = before is not None and h.broker not in self._restarted and (h.leader_epoch or 0) > (before.epoch or 0)
-        self._restarted.discard(h.broker)
-        isr, replicas = h.isr or (), h.replicas or h.isr or ()
-        view = LeaderView(h.leo or 0, h.hw or 0, h.leader_epoch, isr, replicas, h.min_isr or 1)
-        for id in view.others(h.broker):
+        led = (
+            before is not None
+            and event.broker not in self._restarted
+            and (event.leader_epoch or 0) > (before.epoch or 0)
+        )
+        self._restarted.discard(event.broker)
+        isr, replicas = event.isr or (), event.replicas or event.isr or ()
+        view = LeaderView(event.leo or 0, event.hw or 0, event.leader_epoch, isr, replicas, event.min_isr or 1)
+        for id in view.others(event.broker):
             known = before.followers.get(id) if led and before is not None else None
-            since = h.ts // MS if id in isr else 0
+            since = event.ts // MS if id in isr else 0
             if known is None:
                 view.followers[id] = Follower(id, caught_up=since)
             else:
                 view.followers[id] = Follower(id, known.leo, view.leo, since, since)
         self._views[place] = view
 
-    def _fetched(self, view: LeaderView, h: Happening) -> bool:
-        if h.replica is None or h.leo is None:
-            raise ValueError(f"a fetch must name its replica and offset: {h}")
-        follower = view.followers.setdefault(h.replica, Follower(h.replica))
-        end = h.leader_leo if h.leader_leo is not None else view.leo
-        return follower.fetches(h.leo, end, h.ts // MS, h.broker_epoch)
+    def _fetched(self, view: LeaderView, event: SimulationEvent) -> bool:
+        if event.replica is None or event.leo is None:
+            raise ValueError(f"a fetch must name its replica and offset: {event}")
+        follower = view.followers.setdefault(event.replica, Follower(event.replica))
+        end = event.leader_leo if event.leader_leo is not None else view.leo
+        return follower.fetches(event.leo, end, event.ts // MS, event.broker_epoch)
 
     def _register(self, broker: int, epoch: int) -> None:
         if epoch > self._broker_epochs.get(broker, -1):
@@ -106,10 +110,10 @@ class LeaderViews:
                 view.min_isr = least
 
 
-def _commit(view: LeaderView, h: Happening) -> None:
-    if h.isr is not None:
-        view.isr = h.isr
-    if h.replicas is not None:
-        view.replicas = h.replicas
-        others = view.others(h.broker)
+def _commit(view: LeaderView, event: SimulationEvent) -> None:
+    if event.isr is not None:
+        view.isr = event.isr
+    if event.replicas is not None:
+        view.replicas = event.replicas
+        others = view.others(event.broker)
         view.followers = {id: view.followers.get(id) or Follower(id) for id in others}

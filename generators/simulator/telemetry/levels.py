@@ -1,7 +1,7 @@
-"""What of a happening is told at each telemetry level, as far as a real broker's log would show it.
+"""Which events each telemetry level has, as far as a real broker's log would show them.
 
-Full (3) tells everything. Lean TRACE (2) and stock INFO (0) tell what `hwmark ingest logs` reads from such logs: a
-lean leader prints a rising HW, or else the LEOs of all replicas when it tried in vain; under min ISR it prints none.
+Full (3) has all. Lean TRACE (2) and stock INFO (0) have what `hwmark ingest logs` reads from such logs: a lean leader
+prints a rising HW, or else the LEOs of all replicas when it tried in vain; under min ISR it prints none.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.settings import Settings
+from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, Attempts, reports
 from generators.simulator.telemetry.leader_view import LeaderView, LeaderViews, Place
 
@@ -18,122 +18,131 @@ FULL, LEAN, INFO = 3, 2, 0
 LEVELS = {"full": FULL, "lean": LEAN, "info": INFO}
 
 
-_CONTROLLERS_OWN = ("role", "config")
-"""What a controller does not tell at level 3: brokers tell of settings themselves, when they go by them."""
-_BROKERS_OWN = ("offline", "broker_state")
-"""What a broker does not tell in this file."""
+_NOT_FROM_CONTROLLERS = ("role", "config")
+"""Events of controllers that are left out at level 3: brokers emit settings themselves, when they apply them."""
+_NOT_FROM_BROKERS = ("offline", "broker_state")
+"""Events of brokers that are not in this file."""
 
 
-class Told(Protocol):
-    """A stream of happenings cut to what is told of them."""
+class LevelFilter(Protocol):
+    """A stream of events, reduced to those of a level."""
 
-    def observe(self, happening: Happening) -> Iterator[Happening]: ...
+    def observe(self, event: SimulationEvent) -> Iterator[SimulationEvent]: ...
 
-    def settle(self) -> Iterator[Happening]:
-        """What was held back until the next happening."""
+    def settle(self) -> Iterator[SimulationEvent]:
+        """Events that were held back until the next one."""
 
 
-def telling(level: int, settings: Settings) -> Told:
-    """The stream of one level. Raises ValueError for a level that a log does not have."""
+def level_filter(level: int, settings: Settings) -> LevelFilter:
+    """The filter of one level. Raises ValueError for a level that a log does not have."""
     if level == FULL:
-        return _Everything()
+        return _FullLevel()
     if level not in (LEAN, INFO):
         raise ValueError(f"telemetry level {level}: choose {FULL} (full), {LEAN} (lean) or {INFO} (info)")
-    return _Printed(settings, lean=level == LEAN)
+    return _LogLevel(settings, lean=level == LEAN)
 
 
-class _Everything:
-    def observe(self, happening: Happening) -> Iterator[Happening]:
-        if happening.kind not in (_CONTROLLERS_OWN if happening.source == CONTROLLER else _BROKERS_OWN):
-            yield happening
+class _FullLevel:
+    def observe(self, event: SimulationEvent) -> Iterator[SimulationEvent]:
+        if event.kind not in (_NOT_FROM_CONTROLLERS if event.source == CONTROLLER else _NOT_FROM_BROKERS):
+            yield event
 
-    def settle(self) -> Iterator[Happening]:
+    def settle(self) -> Iterator[SimulationEvent]:
         yield from ()
 
 
-class _Printed:
+class _LogLevel:
     def __init__(self, settings: Settings, lean: bool) -> None:
         self._lean = lean
         self._attempts = Attempts()
         self._views = LeaderViews(settings)
         self._leos: dict[Place, dict[int, int]] = {}
-        """Of each led partition the LEOs told so far, the leader's own among them."""
+        """By led partition the LEOs in rows so far, the leader's own among them."""
         self._hw: dict[Place, int] = {}
-        """The HW told last: what a follower had before, or what a shrink need not repeat."""
+        """The last HW in a row: a follower's HW before, or one that a shrink need not repeat."""
 
-    def observe(self, happening: Happening) -> Iterator[Happening]:
-        for attempt in self._attempts.observe(happening):
-            yield from self._tell(attempt)
+    def observe(self, event: SimulationEvent) -> Iterator[SimulationEvent]:
+        for attempt in self._attempts.observe(event):
+            yield from self._rows_of(attempt)
 
-    def settle(self) -> Iterator[Happening]:
+    def settle(self) -> Iterator[SimulationEvent]:
         for attempt in self._attempts.settle():
-            yield from self._tell(attempt)
+            yield from self._rows_of(attempt)
 
-    def _tell(self, attempt: Attempt) -> Iterator[Happening]:
-        h = attempt.by
-        view = self._views.of(h)
-        gone = [i for i in view.isr if i not in (h.isr or ())] if view and h.kind == "isr_proposed" else []
+    def _rows_of(self, attempt: Attempt) -> Iterator[SimulationEvent]:
+        event = attempt.by
+        view = self._views.of(event)
+        gone = [i for i in view.isr if i not in (event.isr or ())] if view and event.kind == "isr_proposed" else []
         tried = self._views.learn(attempt)
-        view = self._views.of(h)
-        if self._shown(h):
-            if gone and view is not None and h.detail == "shrink":
-                yield from self._shrink(h, view, gone)
-            yield h
-        if h.kind in ("leader", "follower"):
-            self._leos[_place(h)] = {h.broker: h.leo or 0}
-            self._hw[_place(h)] = h.hw or 0
+        view = self._views.of(event)
+        if self._is_printed(event):
+            if gone and view is not None and event.detail == "shrink":
+                yield from self._shrink(event, view, gone)
+            yield event
+        if event.kind in ("leader", "follower"):
+            self._leos[_place(event)] = {event.broker: event.leo or 0}
+            self._hw[_place(event)] = event.hw or 0
         if self._lean and attempt.hw is not None:
             yield attempt.hw
-        elif self._lean and tried and view is not None and not self._views.under_min_isr(h, view):
-            leos = {h.broker: view.leo} | {id: view.followers[id].leo for id in view.others(h.broker)}
-            yield from self._all_leos(h, leos)
+        elif self._lean and tried and view is not None and not self._views.under_min_isr(event, view):
+            leos = {event.broker: view.leo} | {id: view.followers[id].leo for id in view.others(event.broker)}
+            yield from self._all_leos(event, leos)
 
-    def _shown(self, h: Happening) -> bool:
-        if h.kind == "config" and h.source != CONTROLLER:
-            return h.detail is not None  # its version; brokers log no settings, the controller does
-        if h.kind == "role" or (h.source != CONTROLLER and h.kind in _BROKERS_OWN):
+    def _is_printed(self, event: SimulationEvent) -> bool:
+        if event.kind == "config" and event.source != CONTROLLER:
+            return event.detail is not None  # its version; brokers log no settings, the controller does
+        if event.kind == "role" or (event.source != CONTROLLER and event.kind in _NOT_FROM_BROKERS):
             return False
-        if h.source == CONTROLLER:
-            first = h.kind == "election" and not h.partition_epoch
-            return self._lean or first or bool(h.unclean) or h.kind in ("broker_state", "config")
-        if h.kind == "hw" and not reports(h):
-            before, self._hw[_place(h)] = self._hw.get(_place(h), -1), h.hw or 0
-            return (h.hw or 0) < before
-        if h.kind == "hw":
-            return self._lean  # one that nothing before it explains: its broker died before it printed the fetch
-        if h.kind in ("append", "fetch"):
+        if event.source == CONTROLLER:
+            first = event.kind == "election" and not event.partition_epoch
+            return self._lean or first or bool(event.unclean) or event.kind in ("broker_state", "config")
+        if event.kind == "hw" and not reports(event):
+            before, self._hw[_place(event)] = self._hw.get(_place(event), -1), event.hw or 0
+            return (event.hw or 0) < before
+        if event.kind == "hw":
+            return self._lean  # no event before it explains it: its broker died before it printed the fetch
+        if event.kind in ("append", "fetch"):
             return False
-        return self._lean or h.kind != "isr_proposed" or h.detail == "shrink"
+        return self._lean or event.kind != "isr_proposed" or event.detail == "shrink"
 
-    def _all_leos(self, h: Happening, leos: dict[int, int]) -> Iterator[Happening]:
-        """The LEOs that differ from what was told of them: the leader's when it grew."""
-        told = self._leos.setdefault(_place(h), {})
+    def _all_leos(self, event: SimulationEvent, leos: dict[int, int]) -> Iterator[SimulationEvent]:
+        """Rows for the LEOs that differ from those in earlier rows: the leader's when it grew."""
+        known = self._leos.setdefault(_place(event), {})
         for id, leo in leos.items():
-            if id == h.broker and leo > told.get(id, -1):
-                yield _about(h, "append", leader_leo=leo)
-            elif id != h.broker and told.get(id) != leo:
-                yield _about(h, "replica_leo", replica=id, leo=leo)
+            if id == event.broker and leo > known.get(id, -1):
+                yield _about(event, "append", leader_leo=leo)
+            elif id != event.broker and known.get(id) != leo:
+                yield _about(event, "replica_leo", replica=id, leo=leo)
             else:
                 continue
-            told[id] = leo
+            known[id] = leo
 
-    def _shrink(self, h: Happening, view: LeaderView, gone: list[int]) -> Iterator[Happening]:
-        """A shrink prints HW and LEO of the leader and the LEOs of those to be dropped."""
-        leos = {h.broker: view.leo} | {id: view.followers[id].leo for id in gone if id in view.followers}
-        yield from self._all_leos(h, leos)
-        if not self._lean and view.hw != self._hw.get(_place(h)):
-            self._hw[_place(h)] = view.hw
-            yield _about(h, "hw", replica=h.broker, hw=view.hw)
-
-
-def _place(h: Happening) -> Place:
-    return h.broker, h.topic, h.partition
+    def _shrink(self, event: SimulationEvent, view: LeaderView, gone: list[int]) -> Iterator[SimulationEvent]:
+        """A shrink prints HW and LEO of the leader and the LEOs of the replicas to be removed."""
+        leos = {event.broker: view.leo} | {id: view.followers[id].leo for id in gone if id in view.followers}
+        yield from self._all_leos(event, leos)
+        if not self._lean and view.hw != self._hw.get(_place(event)):
+            self._hw[_place(event)] = view.hw
+            yield _about(event, "hw", replica=event.broker, hw=view.hw)
 
 
-def _about(h: Happening, kind: str, **said: Any) -> Happening:
-    """A row of the same moment, leader and term."""
-    same = Happening(
-        h.at, h.ts, h.broker, h.source, kind, h.topic, h.topic_id, h.partition, h.broker, h.leader_epoch,
-        h.partition_epoch,
-    )  # fmt: skip
-    return same._replace(**said)
+def _place(event: SimulationEvent) -> Place:
+    return event.broker, event.topic, event.partition
+
+
+def _about(event: SimulationEvent, kind: str, **fields: Any) -> SimulationEvent:
+    """An event of the same moment, leader and term."""
+    same = SimulationEvent(
+        event.at,
+        event.ts,
+        event.broker,
+        event.source,
+        kind,
+        event.topic,
+        event.topic_id,
+        event.partition,
+        event.broker,
+        event.leader_epoch,
+        event.partition_epoch,
+    )
+    return same._replace(**fields)

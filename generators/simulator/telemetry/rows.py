@@ -1,4 +1,4 @@
-"""The telemetry that a simulated cluster gives: happenings as rows of bronze/replication_events."""
+"""The telemetry of a simulated cluster: its events as rows of bronze/replication_events."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
-from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, Settings
-from generators.simulator.telemetry.beats import Clocks, beat, clocks, ends_second
-from generators.simulator.telemetry.late import Late, killed
-from generators.simulator.telemetry.levels import FULL, INFO, telling
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
+from generators.simulator.telemetry.delayed_lines import DelayedLines, killed
+from generators.simulator.telemetry.fetch_thinning import thin_fetches
+from generators.simulator.telemetry.heartbeats import Clocks, clocks, ends_second, on_heartbeat
+from generators.simulator.telemetry.levels import FULL, INFO, level_filter
 from generators.simulator.telemetry.second_file import FILES, SecondFile
-from generators.simulator.telemetry.thinning import thinned
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -26,49 +26,55 @@ if TYPE_CHECKING:
 _RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
 _AT = attrgetter("at")
 _FOR_EVER = 1 << 62
-_FIELD = {name: k for k, name in enumerate(Happening._fields)}
+_FIELD = {name: k for k, name in enumerate(SimulationEvent._fields)}
+
+
+def source_id(broker: int, kind: str) -> str:
+    """The id of one telemetry source of a broker or controller."""
+    return f"broker-{broker}/{kind}.log"
 
 
 class Source:
-    """One telemetry writer: what it has told and not handed over yet, and how far."""
+    """One telemetry writer: its events that are not handed over yet, and its greatest time."""
 
     def __init__(self, broker: int, kind: str, level: int) -> None:
-        self.source_id = f"broker-{broker}/{kind}.log"
+        self.source_id = source_id(broker, kind)
         self.level = level
-        self.told = 0
-        """The largest `ts` told so far."""
-        self.pending: list[Happening] = []
-        self.stalled: list[tuple[int, int, Happening]] = []
-        """Fetches whose own line is yet to come: when, by which process. Their rows are those of their first line."""
+        self.max_ts = 0
+        """The greatest `ts` so far."""
+        self.pending: list[SimulationEvent] = []
+        self.stalled: list[tuple[int, int, SimulationEvent]] = []
+        """Fetches whose own line is still to come: (when, process, event). Their rows have the time of their first
+        line."""
         self.numbering = Numbering()
-        self._progress = Happening(0, 0, broker, kind, "progress")
+        self._progress = SimulationEvent(0, 0, broker, kind, "progress")
 
-    def tell(self, happening: Happening) -> None:
-        self.pending.append(happening)
-        if happening.ts > self.told:
-            self.told = happening.ts
+    def append(self, event: SimulationEvent) -> None:
+        self.pending.append(event)
+        if event.ts > self.max_ts:
+            self.max_ts = event.ts
 
-    def take(self, now: int, simulation: Simulation | None) -> list[Happening]:
-        """What can be handed over: up to the first fetch of which nobody knows yet whether its line will come."""
-        never = [h for due, process, h in self.stalled if killed(simulation, h.broker, process, due)]
-        self.stalled = [s for s in self.stalled if s[0] > now and not any(s[2] is h for h in never)]
-        rows = [h for h in self.pending if not any(h is n for n in never)] if never else self.pending
-        open = next((k for k, h in enumerate(rows) if any(h is s[2] for s in self.stalled)), len(rows))
+    def take(self, now: int, simulation: Simulation | None) -> list[SimulationEvent]:
+        """Events that can be handed over: up to the first fetch whose line may still come, or never."""
+        never = [event for due, process, event in self.stalled if killed(simulation, event.broker, process, due)]
+        self.stalled = [s for s in self.stalled if s[0] > now and not any(s[2] is event for event in never)]
+        rows = [event for event in self.pending if not any(event is n for n in never)] if never else self.pending
+        open = next((k for k, event in enumerate(rows) if any(event is s[2] for s in self.stalled)), len(rows))
         self.pending = rows[open:]
         return rows[:open]
 
     def progress(self, at: int, ts: int) -> None:
-        """Everything up to `ts` is told."""
-        self.tell(self._progress._replace(at=at, ts=ts))
+        """Append a progress event: everything up to `ts` is complete."""
+        self.append(self._progress._replace(at=at, ts=ts))
 
 
 class Telemetry:
-    """Turns happenings into events of contract level 3 (full), 2 (lean) or 0 (stock INFO).
+    """Turns events into rows of contract level 3 (full), 2 (lean) or 0 (stock INFO).
 
     Times are whole milliseconds, as Kafka's clocks have them: its rules compare nothing finer. `fetch_every_ms` thins
-    out fetches that tell nothing new (see `thinning`), and lets rows be told afterwards, before the next `drain`. With
-    `second_file` what a stock broker logs is in its stock files too. Call `follow` for progress by the second; take
-    rows with `drain`, and the last ones with `close`.
+    out redundant fetches (see `fetch_thinning`), and allows rows to come afterwards, before the next `drain`. With
+    `second_file` the rows of a broker's stock files are there, too. Call `follow` for progress by the second; take rows
+    with `drain`, and the last ones with `close`.
     """
 
     def __init__(
@@ -76,25 +82,26 @@ class Telemetry:
     ) -> None:
         self._settings = settings
         self._level = level
-        self._told = telling(level, settings)
-        self._second = SecondFile(settings) if second_file else None
+        self._filter = level_filter(level, settings)
+        self._second_file = SecondFile(settings) if second_file else None
         self._fetch_every_us = fetch_every_ms * MS
-        self._late: Late[None] = Late(lambda: self._simulation)
+        self._late: DelayedLines[None] = DelayedLines(lambda: self._simulation)
         self._sources: dict[tuple[int, str], Source] = {}
         self._simulation: Simulation | None = None
 
     def follow(self, simulation: Simulation) -> None:
-        """From now on whoever runs tells its progress every second, if the cluster moves by itself, and at the end."""
+        """From now on every running node emits its progress every second, if the cluster moves by itself, and at the
+        end."""
         self._simulation = simulation
-        beat(simulation, self._beat)
+        on_heartbeat(simulation, self._on_heartbeat)
 
-    def observe(self, happening: Happening) -> None:
-        self._tell(self._told.observe(happening))
-        if self._second is not None:
-            self._tell(self._second.observe(happening))
+    def observe(self, event: SimulationEvent) -> None:
+        self._append_all(self._filter.observe(event))
+        if self._second_file is not None:
+            self._append_all(self._second_file.observe(event))
 
     def drain(self) -> pa.Table:
-        """The rows told since the last call, in order of true time, in bronze schema."""
+        """The rows since the last call, in order of true time, in bronze schema."""
         return self._drain(self._now)
 
     def _drain(self, now: int) -> pa.Table:
@@ -103,53 +110,53 @@ class Telemetry:
         for source in self._sources.values():
             rows = source.take(now, self._simulation)
             if self._fetch_every_us:
-                rows = thinned(sorted(rows, key=_AT), self._fetch_every_us)
+                rows = thin_fetches(sorted(rows, key=_AT), self._fetch_every_us)
             if rows:
                 tables.append(source.numbering.number(_table(rows, self._settings.cluster, source)))
-                moments += [h.at for h in rows]
+                moments += [event.at for event in rows]
         if not tables:
             return replication_events.ARROW.empty_table()
         order = np.argsort(np.array(moments), kind="stable")
         return pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
 
     def close(self) -> pa.Table:
-        """The last rows, with a progress row per source: up to now where it runs, else up to what it told last."""
+        """The last rows, with a progress row per source: up to now where it runs, else up to its greatest time."""
         self._settle()
         for late, _ in self._late.close(self._now):
-            self._source(late.broker, late.source).tell(late)
+            self._source(late.broker, late.source).append(late)
         running = self._clocks(clocks(self._simulation)) if self._simulation is not None else {}
         for key in running | dict.fromkeys(self._sources):
             source = self._source(*key)
-            source.progress(self._now or source.told, max(running.get(key, 0), source.told))
+            source.progress(self._now or source.max_ts, max(running.get(key, 0), source.max_ts))
         return self._drain(_FOR_EVER)
 
     def _settle(self) -> None:
-        self._tell(self._told.settle())
-        if self._second is not None:
-            self._tell(self._second.settle())
+        self._append_all(self._filter.settle())
+        if self._second_file is not None:
+            self._append_all(self._second_file.settle())
         for late, _ in self._late.until(self._now):
-            self._source(late.broker, late.source).tell(late)
+            self._source(late.broker, late.source).append(late)
 
     def _clocks(self, now: Clocks) -> Clocks:
-        """Of every source: a broker's files have one clock."""
-        files = FILES if self._second is not None else ()
+        """Clocks of all sources: a broker's files have one clock."""
+        files = FILES if self._second_file is not None else ()
         return now | {(id, file): ts for (id, kind), ts in now.items() if kind == REPLICATION for file in files}
 
-    def _tell(self, happenings: Iterable[Happening]) -> None:
-        for happening in happenings:
-            for late, _ in self._late.before(happening):
-                self._source(late.broker, late.source).tell(late)
-            if happening.late_us:
-                self._late.put(happening, happening.late_us, None, locked=True)
+    def _append_all(self, events: Iterable[SimulationEvent]) -> None:
+        for event in events:
+            for late, _ in self._late.before(event):
+                self._source(late.broker, late.source).append(late)
+            if event.late_us:
+                self._late.put(event, event.late_us, None, locked=True)
             else:
-                self._report(happening)
+                self._append(event)
 
-    def _report(self, happening: Happening) -> None:
-        source = self._source(happening.broker, happening.source)
-        source.tell(happening)
-        if happening.stall_us and self._simulation is not None:
-            process = self._simulation.brokers[happening.broker].process
-            source.stalled.append((happening.at + happening.stall_us, process, happening))
+    def _append(self, event: SimulationEvent) -> None:
+        source = self._source(event.broker, event.source)
+        source.append(event)
+        if event.stall_us and self._simulation is not None:
+            process = self._simulation.brokers[event.broker].process
+            source.stalled.append((event.at + event.stall_us, process, event))
 
     def _source(self, broker: int, kind: str) -> Source:
         key = (broker, kind)
@@ -157,20 +164,20 @@ class Telemetry:
             self._sources[key] = Source(broker, kind, self._level if kind == REPLICATION else INFO)
         return self._sources[key]
 
-    def _beat(self, now: Clocks) -> None:
+    def _on_heartbeat(self, now: Clocks) -> None:
         self._settle()
         for key, ts in self._clocks(now).items():
             source = self._source(*key)
-            if ends_second(source.told, ts):
+            if ends_second(source.max_ts, ts):
                 source.progress(self._now, ts)
 
     @property
     def _now(self) -> int:
-        return self._simulation.agenda.now if self._simulation is not None else 0
+        return self._simulation.event_queue.now if self._simulation is not None else 0
 
 
-def _table(rows: list[Happening], cluster: str, source: Source) -> pa.Table:
-    """Happenings of one source, column by column, as events without numbers."""
+def _table(rows: list[SimulationEvent], cluster: str, source: Source) -> pa.Table:
+    """Events of one source, column by column, as rows without numbers."""
     columns = list(zip(*rows, strict=True))
     fixed = {"cluster": cluster, "source_id": source.source_id, "level": source.level}
     arrays = []
@@ -183,7 +190,7 @@ def _table(rows: list[Happening], cluster: str, source: Source) -> pa.Table:
 
 
 def _column(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """One column; of few distinct words or lists each is converted once."""
+    """One column; distinct texts or lists are converted once each."""
     if pa.types.is_timestamp(field.type):
         return pa.array(np.array(values, np.int64) // MS * MS).cast(field.type)
     if pa.types.is_integer(field.type):

@@ -1,56 +1,56 @@
 """Lines that two appenders write into two files: the stock log4j2.yaml merged with a snippet for the same loggers.
 
-The stock files have INFO and above, without threads and numbers: state-change.log the terms, server.log the ISR
-changes and cuts. Each is a source of its own; who reads server.log alone knows neither topic ids nor leader epochs.
+The stock files have INFO and above, without threads and numbers: state-change.log the terms, server.log the ISR changes
+and truncations. Each is a source of its own; server.log alone has neither topic ids nor leader epochs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import Settings
-from generators.simulator.telemetry.levels import INFO, telling
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
+from generators.simulator.telemetry.levels import INFO, level_filter
 
 _OF_ONE_FILE = ("append", "replica_leo", "hw")
-"""What `hwmark ingest logs` reads from one file of a broker only, the one that tells more."""
+"""Events that `hwmark ingest logs` reads from one file of a broker only, the more detailed one."""
 STATE_CHANGE, SERVER = "state-change", "server"
 FILES = (STATE_CHANGE, SERVER)
 
 
 class SecondFile:
-    """The rows of a broker's stock files, beside those of its other one."""
+    """The events of a broker's stock files, in addition to those of its other one."""
 
     def __init__(self, settings: Settings) -> None:
-        self._printed = telling(INFO, settings)
+        self._printed = level_filter(INFO, settings)
 
-    def observe(self, happening: Happening) -> Iterator[Happening]:
-        if happening.source == REPLICATION or happening.kind == "broker_state":
-            yield from self._rows(self._printed.observe(happening))
-        if happening.source == REPLICATION and happening.kind == "broker_state":
-            yield happening._replace(source=SERVER, broker_epoch=None)
+    def observe(self, event: SimulationEvent) -> Iterator[SimulationEvent]:
+        if event.source == REPLICATION or event.kind == "broker_state":
+            yield from self._rows(self._printed.observe(event))
+        if event.source == REPLICATION and event.kind == "broker_state":
+            yield event._replace(source=SERVER, broker_epoch=None)
 
-    def settle(self) -> Iterator[Happening]:
+    def settle(self) -> Iterator[SimulationEvent]:
         yield from self._rows(self._printed.settle())
 
-    def _rows(self, happenings: Iterable[Happening]) -> Iterator[Happening]:
-        for h in happenings:
-            if h.source == REPLICATION and h.kind not in _OF_ONE_FILE:
-                yield _of_state_change(h) if _is_state_change(h) else _of_server(h)
+    def _rows(self, events: Iterable[SimulationEvent]) -> Iterator[SimulationEvent]:
+        for event in events:
+            if event.source == REPLICATION and event.kind not in _OF_ONE_FILE:
+                yield _of_state_change(event) if _is_state_change(event) else _of_server(event)
 
 
-def _is_state_change(h: Happening) -> bool:
-    """What state.change.logger prints."""
-    return h.kind in ("leader", "follower") or (h.kind == "isr" and h.detail == "metadata")
+def _is_state_change(event: SimulationEvent) -> bool:
+    """Whether state.change.logger prints it."""
+    return event.kind in ("leader", "follower") or (event.kind == "isr" and event.detail == "metadata")
 
 
-def _of_state_change(h: Happening) -> Happening:
-    return h._replace(source=STATE_CHANGE, min_isr=None, lag_max_ms=None, log_start=None)
+def _of_state_change(event: SimulationEvent) -> SimulationEvent:
+    return event._replace(source=STATE_CHANGE, min_isr=None, lag_max_ms=None, log_start=None)
 
 
-def _of_server(h: Happening) -> Happening:
-    leads = h.leader == h.broker
-    return h._replace(
-        source=SERVER, topic_id=None, leader=h.leader if leads else None, leader_epoch=None,
-        partition_epoch=h.partition_epoch if h.kind == "isr" else None, replicas=None, log_start=None,
+def _of_server(event: SimulationEvent) -> SimulationEvent:
+    leads = event.leader == event.broker
+    return event._replace(
+        source=SERVER, topic_id=None, leader=event.leader if leads else None, leader_epoch=None,
+        partition_epoch=event.partition_epoch if event.kind == "isr" else None, replicas=None, log_start=None,
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""What really happened in a simulated cluster, and where facts differ from it."""
+"""What really happened in a simulated cluster, and a comparison of facts with it."""

@@ -1,4 +1,4 @@
-"""What was ever committed to one partition, record by record, and what a new leader or a cut takes of it."""
+"""The records ever committed to one partition, and what a new leader or a truncation removes of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def between(runs: Iterable[Run], start: int, end: int) -> list[Run]:
 
 
 class Committed:
-    """The records below the high watermark, named by (offset, term), since the last loss."""
+    """The records below the high watermark, identified by (offset, term), since the last loss."""
 
     def __init__(self) -> None:
         self.log = ReplicaLog()
@@ -30,7 +30,7 @@ class Committed:
 
     @property
     def end(self) -> int:
-        """How far records are committed: Hmax since the last loss."""
+        """End of the committed records: Hmax since the last loss."""
         return self.log.leo
 
     def advance(self, leader: ReplicaLog, hw: int) -> None:
@@ -41,7 +41,7 @@ class Committed:
             self.log.extend(between(leader.runs, self.log.leo, hw))
 
     def lead(self, leader: ReplicaLog) -> Loss | None:
-        """Somebody leads with this log: what is committed and not in it is lost, and no longer committed."""
+        """A leader begins with this log: committed records that it does not have are lost, and no longer committed."""
         start, end = self.log.parts_from(leader, self.end), self.end
         if start >= end:
             return None

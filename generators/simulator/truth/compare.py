@@ -1,4 +1,4 @@
-"""Facts against truth: every high watermark, ISR change, out-of-sync stretch and loss on which they differ."""
+"""Comparison of facts with the truth: every high watermark, ISR change, out-of-sync stretch and loss that differs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from pipelines.replication import Facts, Rules
 Row = dict[str, Any]
 Term = tuple[str, int, str, int, int]
 """Topic, partition, topic id, leader, leader epoch."""
+_FALL = ("topic", "partition", "leader_epoch", "class", "hw_before", "hw_after", "lost_from", "lost_to")
+"""Columns of a fall that are compared."""
 _LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")
 
 
 def rules_of(settings: Settings, **more: Any) -> Rules:
-    """The reconstruction's rules for what a simulated cluster was set to (its brokers' common version)."""
+    """The reconstruction's rules for the settings of a simulated cluster (its brokers' common version)."""
     by_messages = settings.version.lag_by_messages
     chosen = {
         "lag_max_ms": settings.lag_max_ms,
@@ -31,14 +33,14 @@ def rules_of(settings: Settings, **more: Any) -> Rules:
 
 
 def differences(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int = 150) -> list[str]:
-    """Every difference, one sentence each, facts first; none where the reconstruction saw all that is true.
+    """Every difference, one sentence each, facts first; none where the reconstruction is complete.
 
     Compared are, to the millisecond of the leader's clock: the HWs of every term in order; ISR changes by partition
     epoch, with their causes; out-of-sync stretches within a term; losses with class and range. An HW that the facts
-    themselves call a `race` claims its time no closer than the race window, and is held to that. A report that is the
-    only witness is an HW too: the last one of a broker that died before it told how it came about. An ISR change that
-    only an active controller told may never have been committed, and says so. No broker tells that a topic is deleted,
-    so the followers of a deleted one may well seem to have fallen silent since.
+    call a `race` has a time within the race window only, and is compared so. A report that is the only witness is an
+    HW, too: the last one of a broker that died before it printed its cause. An ISR change that only an active
+    controller printed may never have been committed, and is marked so. No broker prints that a topic is deleted, so the
+    followers of a deleted one may count as silent since.
     """
     return [
         *_high_watermarks(facts, truth, race_window_ms),
@@ -49,7 +51,7 @@ def differences(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int
 
 
 class Step(NamedTuple):
-    """One HW of a term: its time (ms), whether it started the term, its value, and how closely the time is claimed."""
+    """One HW of a term: its time (ms), whether it started the term, its value, and the tolerance of its time."""
 
     ts: int
     kind: str
@@ -64,57 +66,57 @@ class Step(NamedTuple):
 
 
 def _high_watermarks(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int) -> Iterator[str]:
-    told: dict[Term, list[Step]] = defaultdict(list)
+    found: dict[Term, list[Step]] = defaultdict(list)
     true: dict[Term, list[Step]] = defaultdict(list)
     for row in facts.partition_hw.to_pylist():
         if row["kind"] in ("term_start", "advance"):
             within = race_window_ms if row["agreement"] == "race" else 0
-            told[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"], within))
+            found[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"], within))
         elif row["agreement"] == "only_witness":
-            told[_term(row)].append(Step(_ms(row["ts"]), "advance", row["reported_hw"]))
+            found[_term(row)].append(Step(_ms(row["ts"]), "advance", row["reported_hw"]))
     for row in truth["truth_hw"].to_pylist():
         true[_term(row)].append(Step(_ms(row["ts"]), row["kind"], row["hw"]))
-    for term in sorted(set(told) | set(true)):
-        told[term].sort(key=lambda step: step.ts)
-        yield from _series(f"HW of {_words(term)}", told[term], true[term])
+    for term in sorted(set(found) | set(true)):
+        found[term].sort(key=lambda step: step.ts)
+        yield from _series(f"HW of {_term_name(term)}", found[term], true[term])
 
 
-def _series(what: str, told: list[Step], true: list[Step]) -> Iterator[str]:
-    """The first place where two series part, or the lengths: the rest mostly follows from it."""
-    for k, (mine, theirs) in enumerate(zip(told, true, strict=False)):
+def _series(what: str, found: list[Step], true: list[Step]) -> Iterator[str]:
+    """The first difference of two series, or of their lengths: later ones mostly follow from it."""
+    for k, (mine, theirs) in enumerate(zip(found, true, strict=False)):
         if not mine.fits(theirs):
             yield f"{what}: change {k} is {mine}, true is {theirs}"
             return
-    if len(told) != len(true):
-        longer, word = (told, "not true") if len(told) > len(true) else (true, "missing")
-        yield f"{what}: {abs(len(told) - len(true))} changes {word}, first {longer[min(len(told), len(true))]}"
+    if len(found) != len(true):
+        longer, state = (found, "not true") if len(found) > len(true) else (true, "missing")
+        yield f"{what}: {abs(len(found) - len(true))} changes {state}, first {longer[min(len(found), len(true))]}"
 
 
 def _isr_changes(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
     latest = {_change(row): row for row in sorted(facts.isr_changes.to_pylist(), key=lambda row: row["revision"])}
     kept = {key: row for key, row in latest.items() if row["change"] != "retracted"}
-    told = {key: row for key, row in kept.items() if row["removed"] or row["added"]}
+    found = {key: row for key, row in kept.items() if row["removed"] or row["added"]}
     true = {_change(row): row for row in truth["truth_isr"].to_pylist()}
-    for key in sorted(set(told) | set(true)):
+    for key in sorted(set(found) | set(true)):
         what = f"ISR of {key[0]}-{key[1]} at partition epoch {key[3]}"
-        if key not in true and told[key]["witness"] != "controller_only":
-            yield f"{what}: {_isr(told[key])} is not true"
-        elif key in true and key not in told:
+        if key not in true and found[key]["witness"] != "controller_only":
+            yield f"{what}: {_isr(found[key])} is not true"
+        elif key in true and key not in found:
             yield f"{what}: {_isr(true[key])} is missing"
-        elif key in true and _isr(told[key]) != _isr(true[key]):
-            yield f"{what}: {_isr(told[key])}, true is {_isr(true[key])}"
+        elif key in true and _isr(found[key]) != _isr(true[key]):
+            yield f"{what}: {_isr(found[key])}, true is {_isr(true[key])}"
 
 
 def _out_of_sync(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
-    told = _stretches(facts)
+    found = _stretches(facts)
     true: dict[tuple[Term, int], list[tuple[int, int | None]]] = defaultdict(list)
     for row in truth["truth_out_of_sync"].to_pylist():
         to = None if row["to_ts"] is None else _ms(row["to_ts"])
         true[_term(row), row["replica_id"]].append((_ms(row["from_ts"]), to))
     there = set(truth["truth_records"]["topic_id"].to_pylist())
-    for term, replica in sorted(set(told) | set(true)):
-        mine, theirs = told.get((term, replica), []), true.get((term, replica), [])
-        what = f"replica {replica} out of sync in {_words(term)}"
+    for term, replica in sorted(set(found) | set(true)):
+        mine, theirs = found.get((term, replica), []), true.get((term, replica), [])
+        what = f"replica {replica} out of sync in {_term_name(term)}"
         for stretch in sorted(set(mine) - set(theirs), key=_from):
             if stretch[1] is not None or term[2] in there:
                 yield f"{what}: {_stretch(stretch)} is not true"
@@ -123,32 +125,32 @@ def _out_of_sync(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
 
 
 def _stretches(facts: Facts) -> dict[tuple[Term, int], list[tuple[int, int | None]]]:
-    """Out-of-sync stretches of the facts, cut where terms begin: a state lasts until the next row says another."""
-    starts = [r for r in facts.partition_hw.to_pylist() if r["kind"] == "term_start"]
-    rows = sorted([*starts, *facts.replica_sync.to_pylist()], key=lambda r: (r["ts"], "replica_id" in r))
+    """Out-of-sync stretches of the facts, cut where terms begin: a state lasts until the next row of the replica."""
+    starts = [row for row in facts.partition_hw.to_pylist() if row["kind"] == "term_start"]
+    rows = sorted([*starts, *facts.replica_sync.to_pylist()], key=lambda row: (row["ts"], "replica_id" in row))
     found: dict[tuple[Term, int], list[tuple[int, int | None]]] = defaultdict(list)
     out: dict[tuple[Any, ...], dict[int, int]] = defaultdict(dict)
-    """By leader of a partition: who is out of sync, and since when in the present term."""
+    """By leader of a partition: replicas out of sync, and since when in the current term."""
     terms: dict[tuple[Any, ...], Term] = {}
     for row in rows:
-        lane = (row["topic"], row["partition"], row["leader_id"])
-        if lane in terms and (terms[lane] != _term(row) or row.get("kind") == "term_start"):
-            for replica, since in out[lane].items():
-                found[terms[lane], replica].append((since, None))
-            out[lane] = dict.fromkeys(out[lane], _ms(row["ts"]))
-        terms[lane] = _term(row)
+        leadership = (row["topic"], row["partition"], row["leader_id"])
+        if leadership in terms and (terms[leadership] != _term(row) or row.get("kind") == "term_start"):
+            for replica, since in out[leadership].items():
+                found[terms[leadership], replica].append((since, None))
+            out[leadership] = dict.fromkeys(out[leadership], _ms(row["ts"]))
+        terms[leadership] = _term(row)
         if "replica_id" not in row:
             continue
         now, replica = _ms(row["ts"]), row["replica_id"]
         if row["state"] == "out_of_sync":
-            out[lane].setdefault(replica, now)
-        elif out[lane].get(replica, now) < now:
-            found[_term(row), replica].append((out[lane][replica], now))
+            out[leadership].setdefault(replica, now)
+        elif out[leadership].get(replica, now) < now:
+            found[_term(row), replica].append((out[leadership][replica], now))
         if row["state"] != "out_of_sync":
-            out[lane].pop(replica, 0)
-    for lane, replicas in out.items():
+            out[leadership].pop(replica, 0)
+    for leadership, replicas in out.items():
         for replica, since in replicas.items():
-            found[terms[lane], replica].append((since, None))
+            found[terms[leadership], replica].append((since, None))
     return found
 
 
@@ -156,27 +158,21 @@ def _regressions(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
     latest: dict[str, Row] = {}
     for row in sorted(facts.hw_regressions.to_pylist(), key=lambda row: row["revision"]):
         latest[row["regression_id"]] = row
-    told, true = _falls(list(latest.values())), _falls(truth["truth_regressions"].to_pylist())
-    for fall in sorted(set(told) | set(true), key=str):
+    found, true = _falls(list(latest.values())), _falls(truth["truth_regressions"].to_pylist())
+    for fall in sorted(set(found) | set(true), key=str):
         if fall not in true:
             yield f"{_fall(fall)} is not true"
-        elif fall not in told:
+        elif fall not in found:
             yield f"{_fall(fall)} is missing"
 
 
 def _falls(rows: list[Row]) -> set[tuple[Any, ...]]:
-    """Losses and low first HWs, by what they say; other classes are about one replica's log and compared nowhere.
+    """Losses and low first HWs by their columns; other classes concern one replica's log and are not compared.
 
-    Nor is what is only feared: an unclean election whose leader has not told where it starts, unproven as it is.
+    Nor is an unproven unclean election whose leader has not reported its start offset.
     """
-    kept = [r for r in rows if r["class"] in (*_LOSSES, "stale_leader_hw") and not _is_feared(r)]
-    return {
-        (
-            r["topic"], r["partition"], r["leader_epoch"], r["class"], r["hw_before"], r["hw_after"], r["lost_from"],
-            r["lost_to"],
-        )
-        for r in kept
-    }  # fmt: skip
+    kept = [row for row in rows if row["class"] in (*_LOSSES, "stale_leader_hw") and not _is_feared(row)]
+    return {tuple(row[name] for name in _FALL) for row in kept}
 
 
 def _is_feared(row: Row) -> bool:
@@ -201,11 +197,11 @@ def _ms(moment: datetime) -> int:
 
 
 def _seconds(ms: int) -> str:
-    """Time as a simulation counts it, from its usual start."""
+    """Time since the usual start of a simulation."""
     return f"{(ms * 1000 - START) / 1_000_000:.3f} s"
 
 
-def _words(term: Term) -> str:
+def _term_name(term: Term) -> str:
     return f"{term[0]}-{term[1]} led by {term[3]} in epoch {term[4]}"
 
 

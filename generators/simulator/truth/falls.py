@@ -1,4 +1,5 @@
-"""Falls of one partition's high watermark: for each term what of the earlier ones its leader's log does not hold."""
+"""Falls of one partition's high watermark: for each term, which records of earlier ones its leader's log does not
+have."""
 
 from __future__ import annotations
 
@@ -6,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.log import ReplicaLog
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.truth.committed import Committed, Loss
 
 
 class Fall(NamedTuple):
-    """A verdict: its class, the happening it is about, how far records were committed, what is lost."""
+    """A verdict: its class, the event it is about, the end of the committed records, the loss."""
 
     cls: str
-    by: Happening
+    by: SimulationEvent
     before: int
     after: int
     loss: Loss | None = None
@@ -24,16 +25,16 @@ class Fall(NamedTuple):
 
 @dataclass
 class _Term:
-    """A term as it began: by whom, with which log, and how far the earlier ones had committed."""
+    """A term as it began: its leader, the leader's log, and the end of the committed records of earlier terms."""
 
-    by: Happening
+    by: SimulationEvent
     log: ReplicaLog
     before: int
     loss: Loss | None
     unclean: bool
 
     def learn(self, late: ReplicaLog, hw: int) -> None:
-        """An earlier leader, not knowing of this term yet, moved its HW to `hw`."""
+        """An earlier leader that does not know of this term yet moved its HW to `hw`."""
         parts = late.parts_from(self.log, hw)
         self.before = max(self.before, hw)
         if parts < hw:
@@ -47,43 +48,47 @@ class _Term:
 
 
 class Falls:
-    """Told of every term, every HW of a leader and every cut of a log, in order of true time."""
+    """Takes every term, every HW of a leader and every truncation of a log, in order of true time."""
 
     def __init__(self) -> None:
         self.committed = Committed()
         self._terms: list[_Term] = []
         self._cuts: list[Fall] = []
 
-    def begin(self, h: Happening, log: ReplicaLog) -> None:
-        """`h`: a `leader`. A leader that restarts within its epoch was not elected again, so not uncleanly."""
-        newer = next((k for k, t in enumerate(self._terms) if (t.by.leader_epoch or 0) > (h.leader_epoch or 0)), None)
-        if newer is not None:  # a leader that was frozen and deposed before it began: it takes nothing from anybody
-            self._terms.insert(newer, _Term(h, _copy(log), self._terms[newer].before, None, False))
+    def begin(self, event: SimulationEvent, log: ReplicaLog) -> None:
+        """A `leader` event. A leader that restarts within its epoch was not elected again, so not uncleanly."""
+        newer = next(
+            (k for k, t in enumerate(self._terms) if (t.by.leader_epoch or 0) > (event.leader_epoch or 0)), None
+        )
+        if newer is not None:  # a leader that was frozen and replaced before it began: it takes no records away
+            self._terms.insert(newer, _Term(event, _copy(log), self._terms[newer].before, None, False))
             return
-        again = any(term.by.leader_epoch == h.leader_epoch for term in self._terms)
+        again = any(term.by.leader_epoch == event.leader_epoch for term in self._terms)
         before = self.committed.end
         loss = self.committed.lead(log)
-        self._terms.append(_Term(h, _copy(log), before, loss, bool(h.unclean) and not again))
+        self._terms.append(_Term(event, _copy(log), before, loss, bool(event.unclean) and not again))
 
-    def advance(self, h: Happening, log: ReplicaLog) -> None:
-        """`h`: the HW of a leader, who may have been replaced already."""
-        hw = h.hw or 0
+    def advance(self, event: SimulationEvent, log: ReplicaLog) -> None:
+        """The HW of a leader, which may have been replaced already."""
+        hw = event.hw or 0
         mine = max(
-            k for k, t in enumerate(self._terms) if (t.by.broker, t.by.leader_epoch) == (h.broker, h.leader_epoch)
+            k
+            for k, t in enumerate(self._terms)
+            if (t.by.broker, t.by.leader_epoch) == (event.broker, event.leader_epoch)
         )
         if mine + 1 < len(self._terms):
             self._terms[mine + 1].learn(log, hw)
         if log.parts_from(self._terms[-1].log, hw) == hw or mine + 1 == len(self._terms):
             self.committed.advance(log, hw)
 
-    def cut(self, h: Happening, log: ReplicaLog, before: ReplicaLog, in_sync: bool) -> None:
-        """`h`: a `truncate` of a replica whose log was `before` and is now `log`; no records, no loss."""
+    def cut(self, event: SimulationEvent, log: ReplicaLog, before: ReplicaLog, in_sync: bool) -> None:
+        """A `truncate` of a replica whose log was `before` and is now `log`; without records no loss."""
         to, end = log.leo, self.committed.end
         removed = [r._replace(start=max(r.start, to)) for r in before.runs if r.end > to]
         if in_sync and removed and self.committed.log.parts_from(log, end) < end:
-            self._cuts.append(Fall("hw_moved_back", h, end, to, replica=h.broker))
+            self._cuts.append(Fall("hw_moved_back", event, end, to, replica=event.broker))
         elif removed and not self.committed.held(removed):
-            self._cuts.append(Fall("uncommitted_truncation", h, end, to, replica=h.broker))
+            self._cuts.append(Fall("uncommitted_truncation", event, end, to, replica=event.broker))
 
     def found(self) -> Iterator[Fall]:
         """Every verdict, those on terms first."""

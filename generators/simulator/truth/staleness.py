@@ -1,4 +1,4 @@
-"""When each follower is out of sync by Kafka's rule, from what its leader itself keeps of it."""
+"""When each follower is out of sync by Kafka's rule, from its leader's own state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from generators.simulator.cluster import rules
-from generators.simulator.cluster.leading import Leading
+from generators.simulator.cluster.leader_partition import LeaderPartition
 from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.versions import Version
 
@@ -21,7 +21,7 @@ class Stretch(NamedTuple):
 
 @dataclass
 class _Known:
-    """A follower as its leader had it at the last look, and since when it has been out of sync."""
+    """A follower as its leader knew it at the last look, and since when it has been out of sync."""
 
     leo: int
     caught_up: int
@@ -29,7 +29,7 @@ class _Known:
 
 
 class Staleness:
-    """The followers of one term, looked at after everything that happens in it."""
+    """The followers of one term, looked at after every event in it."""
 
     def __init__(self, settings: Settings, version: Version) -> None:
         self._settings = settings
@@ -38,16 +38,16 @@ class Staleness:
         self._looked = 0
         self._followers: dict[int, _Known] = {}
 
-    def look(self, leading: Leading, now: int) -> list[Stretch]:
-        """The stretches that ended with what has just happened at `now` (ms)."""
+    def look(self, leader_partition: LeaderPartition, now: int) -> list[Stretch]:
+        """The stretches that ended with the event at `now` (ms)."""
         self.pass_time(now)
         ended = []
-        for id in sorted(set(self._followers) - set(leading.followers)):
+        for id in sorted(set(self._followers) - set(leader_partition.followers)):
             since = self._followers.pop(id).since
             if since is not None and since < now:
                 ended.append(Stretch(id, since, now))
-        self._leader_leo, self._looked = leading.log.leo, now
-        for follower in leading.followers.values():
+        self._leader_leo, self._looked = leader_partition.log.leo, now
+        for follower in leader_partition.followers.values():
             known = self._followers.setdefault(follower.id, _Known(follower.leo, follower.caught_up))
             known.leo, known.caught_up = follower.leo, follower.caught_up
             if self._in_sync(follower.leo, follower.caught_up, now):
@@ -59,14 +59,14 @@ class Staleness:
         return ended
 
     def pass_time(self, now: int) -> None:
-        """Nothing has happened since the last look; who has not been heard of in time falls out of sync."""
+        """Nothing has happened since the last look; followers that have not caught up in time fall out of sync."""
         for known in self._followers.values():
             due = max(known.caught_up + self._settings.lag_max_ms + 1, self._looked)
             if known.since is None and known.leo != self._leader_leo and due < now and not self._by_messages:
                 known.since = due
 
     def open(self) -> list[Stretch]:
-        """Who is out of sync as the term ends."""
+        """Stretches that are open as the term ends."""
         return [Stretch(id, known.since, None) for id, known in self._followers.items() if known.since is not None]
 
     def _in_sync(self, leo: int, caught_up: int, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""What really happened in a simulated cluster: from its own state at every happening, not from what was told of it."""
+"""What really happened in a simulated cluster: from its own state at every event, not from its telemetry."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from generators.simulator.clients.promises import promises
-from generators.simulator.cluster.happening import REPLICATION, Happening
+from generators.simulator.clients.acknowledged_records import acknowledged_records
 from generators.simulator.cluster.log import ReplicaLog
 from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.telemetry.attempts import reports
-from generators.simulator.telemetry.beats import Clocks, beat, ends_second
+from generators.simulator.telemetry.heartbeats import Clocks, ends_second, on_heartbeat
 from generators.simulator.truth.causes import Causes
 from generators.simulator.truth.falls import Fall, Falls
 from generators.simulator.truth.staleness import Staleness, Stretch
 from schemas import truths
 
 if TYPE_CHECKING:
-    from generators.simulator.cluster.leading import Leading
+    from generators.simulator.cluster.leader_partition import LeaderPartition
     from generators.simulator.cluster.replica import Replica
     from generators.simulator.cluster.simulation import Simulation
 
@@ -30,10 +30,10 @@ Row = dict[str, Any]
 
 @dataclass
 class _Term:
-    """One stretch of leading."""
+    """One term of one leader."""
 
-    leading: Leading
-    first: Happening
+    leader_partition: LeaderPartition
+    first: SimulationEvent
     staleness: Staleness
 
 
@@ -45,17 +45,17 @@ class _Partition:
     replicas: tuple[int, ...] = ()
     falls: Falls = field(default_factory=Falls)
     terms: dict[int, _Term] = field(default_factory=dict)
-    """By broker, until it learns that it leads no more, or leads anew."""
+    """By broker, until it learns that it leads no more, or leads again."""
     logs: dict[int, ReplicaLog] = field(default_factory=dict)
-    """By broker: its log with a list of runs that grows, and that is left behind when the log is cut."""
+    """By broker: its log with a list of runs that grows, and that is replaced when the log is truncated."""
     before: _Partition | None = None
     """The same partition of a topic of this name that was deleted."""
 
 
 class Truth:
-    """Observes a simulation, whose state it reads (`follow` first); `close` gives the tables of `schemas.TRUTH`.
+    """Observes a simulation, whose state it reads (`follow` first); `close` returns the tables of `schemas.TRUTH`.
 
-    Of the controllers it takes what is committed, when it is; what they print tells it no more than that they live.
+    Of controllers it uses what is committed, at that moment; what they print only shows that they are alive.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -65,53 +65,53 @@ class Truth:
         """By topic and partition, that of the newest topic id."""
         self._causes = Causes()
         self._rows: dict[str, list[Row]] = {name: [] for name in truths()}
-        self._heard: dict[int, int] = {}
-        """By broker: its clock (us) when it last told anything."""
+        self._last_seen: dict[int, int] = {}
+        """By broker its clock (us) at its last event."""
         self._simulation: Simulation | None = None
 
     def follow(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        beat(simulation, self._beat)
+        on_heartbeat(simulation, self._on_heartbeat)
 
-    def _beat(self, now: Clocks) -> None:
+    def _on_heartbeat(self, now: Clocks) -> None:
         for (broker, _), ts in now.items():
-            if ends_second(self._heard.get(broker, 0), ts):
-                self._heard[broker] = ts
+            if ends_second(self._last_seen.get(broker, 0), ts):
+                self._last_seen[broker] = ts
 
-    def observe(self, happening: Happening) -> None:
-        self.heard(happening.broker, happening.ts)
-        if happening.source == REPLICATION:
-            self._causes.observe(happening)
-            partition = self._partition(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self.seen_alive(event.broker, event.ts)
+        if event.source == REPLICATION:
+            self._causes.observe(event)
+            partition = self._partition(event)
             if partition is not None:
-                self._seen(partition, happening)
+                self._observe_partition(partition, event)
 
-    def recorded(self, happening: Happening) -> None:
-        """The quorum has committed this."""
-        self._causes.observe(happening)
-        partition = self._partition(happening)
+    def recorded(self, event: SimulationEvent) -> None:
+        """The quorum has committed this change."""
+        self._causes.observe(event)
+        partition = self._partition(event)
         if partition is not None:
-            self._recorded(partition, happening)
+            self._observe_commit(partition, event)
 
-    def _partition(self, h: Happening) -> _Partition | None:
-        if h.topic is None or h.partition < 0 or h.topic_id is None:
+    def _partition(self, event: SimulationEvent) -> _Partition | None:
+        if event.topic is None or event.partition < 0 or event.topic_id is None:
             return None
-        key = (h.topic, h.topic_id, h.partition)
+        key = (event.topic, event.topic_id, event.partition)
         if key not in self._partitions:
-            place = h.topic, h.partition
+            place = event.topic, event.partition
             self._partitions[key] = self._latest[place] = _Partition(before=self._latest.get(place))
         return self._partitions[key]
 
-    def heard(self, broker: int, ts: int) -> None:
-        """That broker told something at `ts` (us) of its clock."""
-        self._heard[broker] = ts
+    def seen_alive(self, broker: int, ts: int) -> None:
+        """A broker was alive at `ts` (us) of its clock."""
+        self._last_seen[broker] = ts
 
     @property
     def cluster(self) -> str:
         return self._settings.cluster
 
-    def forget(self, topic: str, topic_id: str, partition: int) -> None:
-        """From now on nobody looks at a partition; what was true of it until now stays."""
+    def stop_tracking(self, topic: str, topic_id: str, partition: int) -> None:
+        """Stop observing a partition; its rows so far stay."""
         known = self._partitions.pop((topic, topic_id, partition), None)
         if known is None:
             return
@@ -120,21 +120,21 @@ class Truth:
         for broker in list(known.terms):
             self._end_term(known, broker, self._known.brokers[broker].clock.ms)
         for fall in known.falls.found():
-            self._tell_fall(fall)
+            self._add_fall(fall)
 
     def close(self) -> dict[str, pa.Table]:
-        """All that is true, by table; the simulation is over."""
+        """The tables of truth; the simulation is over."""
         simulation = self._known
         for partition in self._partitions.values():
             for broker in list(partition.terms):
                 self._end_term(partition, broker)
             for fall in partition.falls.found():
-                self._tell_fall(fall)
+                self._add_fall(fall)
         for topic, topic_id, number in self._partitions:
-            promised = promises(simulation, topic, topic_id, number)
-            if promised is not None:
-                place = self._place(topic, topic_id, number, simulation.agenda.now)
-                self._rows["truth_records"].append(place | promised)
+            records = acknowledged_records(simulation, topic, topic_id, number)
+            if records is not None:
+                place = self._place(topic, topic_id, number, simulation.event_queue.now)
+                self._rows["truth_records"].append(place | records)
         return {name: _table(self._rows[name], table.arrow()) for name, table in truths().items()}
 
     @property
@@ -145,99 +145,122 @@ class Truth:
 
     # the controller's record
 
-    def _recorded(self, partition: _Partition, h: Happening) -> None:
-        before, after = partition.isr, h.isr
+    def _observe_commit(self, partition: _Partition, event: SimulationEvent) -> None:
+        before, after = partition.isr, event.isr
         if after is not None and before is not None and set(after) != set(before):
-            cause = self._causes.of(h, before, partition.replicas)
-            self._tell(
-                "truth_isr", h, leader_id=h.leader, leader_epoch=h.leader_epoch, partition_epoch=h.partition_epoch,
-                isr_before=before, isr_after=after, cause=cause,
-            )  # fmt: skip
+            cause = self._causes.of(event, before, partition.replicas)
+            self._add(
+                "truth_isr",
+                event,
+                leader_id=event.leader,
+                leader_epoch=event.leader_epoch,
+                partition_epoch=event.partition_epoch,
+                isr_before=before,
+                isr_after=after,
+                cause=cause,
+            )
         partition.isr = after if after is not None else before
-        partition.replicas = h.replicas or partition.replicas
+        partition.replicas = event.replicas or partition.replicas
 
     # what brokers do
 
-    def _seen(self, partition: _Partition, h: Happening) -> None:
-        replica = self._known.brokers[h.broker].replicas.get((h.topic or "", h.partition))
+    def _observe_partition(self, partition: _Partition, event: SimulationEvent) -> None:
+        replica = self._known.brokers[event.broker].replicas.get((event.topic or "", event.partition))
         if replica is None:
             return
-        if h.kind == "leader":
-            self._begin_term(partition, h, replica)
-        elif h.kind in ("follower", "offline"):
-            self._end_terms(partition, h)
-        elif h.kind == "truncate":
-            in_sync = partition.isr is not None and h.broker in partition.isr
-            partition.falls.cut(h, replica.log, partition.logs.get(h.broker, replica.log), in_sync)
-        if h.kind in ("leader", "follower", "truncate") or h.broker not in partition.logs:
-            partition.logs[h.broker] = _alias(replica.log)
-        term = partition.terms.get(h.broker)
+        if event.kind == "leader":
+            self._begin_term(partition, event, replica)
+        elif event.kind in ("follower", "offline"):
+            self._end_terms(partition, event)
+        elif event.kind == "truncate":
+            in_sync = partition.isr is not None and event.broker in partition.isr
+            partition.falls.cut(event, replica.log, partition.logs.get(event.broker, replica.log), in_sync)
+        if event.kind in ("leader", "follower", "truncate") or event.broker not in partition.logs:
+            partition.logs[event.broker] = _alias(replica.log)
+        term = partition.terms.get(event.broker)
         if term is not None:
-            self._stretches(h, term, term.staleness.look(term.leading, h.ts // MS))
-        if reports(h) and replica.leading is not None:
-            self._tell_hw(h, replica.leading, "advance", h.hw)
-            partition.falls.advance(h, replica.log)
+            self._stretches(event, term, term.staleness.look(term.leader_partition, event.ts // MS))
+        if reports(event) and replica.leader_partition is not None:
+            self._add_hw(event, replica.leader_partition, "advance", event.hw)
+            partition.falls.advance(event, replica.log)
 
-    def _begin_term(self, partition: _Partition, h: Happening, replica: Replica) -> None:
-        self._end_terms(partition, h)
-        if replica.leading is not None:
-            version = self._known.brokers[h.broker].version
-            partition.terms[h.broker] = _Term(replica.leading, h, Staleness(self._settings, version))
-            partition.falls.begin(h, replica.log)
-            self._tell_hw(h, replica.leading, "term_start", h.hw)
+    def _begin_term(self, partition: _Partition, event: SimulationEvent, replica: Replica) -> None:
+        self._end_terms(partition, event)
+        if replica.leader_partition is not None:
+            version = self._known.brokers[event.broker].version
+            partition.terms[event.broker] = _Term(replica.leader_partition, event, Staleness(self._settings, version))
+            partition.falls.begin(event, replica.log)
+            self._add_hw(event, replica.leader_partition, "term_start", event.hw)
 
-    def _end_terms(self, partition: _Partition, h: Happening) -> None:
-        """`h`: its broker leads no more as it did, be it that a topic of this name was made anew."""
+    def _end_terms(self, partition: _Partition, event: SimulationEvent) -> None:
+        """The broker of this event no longer leads as before, perhaps because a topic of this name was created
+        again."""
         ended: _Partition | None = partition
         while ended is not None:
-            self._end_term(ended, h.broker, h.ts // MS + 1)
+            self._end_term(ended, event.broker, event.ts // MS + 1)
             ended = ended.before
 
     def _end_term(self, partition: _Partition, broker: int, until: int | None = None) -> None:
-        """Before `until` (ms) of its leader's clock; as far as that broker was heard of where nothing says."""
+        """End a term before `until` (ms) of its leader's clock, by default at that broker's last event."""
         term = partition.terms.pop(broker, None)
         if term is None:
             return
         node = self._known.brokers[broker]
         if until is None:
-            until = node.clock.ms if node.running and not node.frozen else self._heard[broker] // MS
+            until = node.clock.ms if node.running and not node.frozen else self._last_seen[broker] // MS
         if self._exists(term.first):
             term.staleness.pass_time(until)
         begun = term.first.ts // MS
         self._stretches(term.first, term, [s for s in term.staleness.open() if s.start < until or s.start == begun])
 
-    def _exists(self, h: Happening) -> bool:
-        """Whether its topic is not deleted, nor made anew."""
-        known = self._known.controller.partitions.get((h.topic or "", h.partition))
-        return known is not None and known.topic_id == h.topic_id
+    def _exists(self, event: SimulationEvent) -> bool:
+        """Whether its topic is neither deleted nor created again."""
+        known = self._known.controller.partitions.get((event.topic or "", event.partition))
+        return known is not None and known.topic_id == event.topic_id
 
     # rows
 
-    def _tell_hw(self, h: Happening, leading: Leading, kind: str, hw: int | None) -> None:
-        self._tell(
-            "truth_hw", h, ts=h.ts, leader_id=h.broker, leader_epoch=h.leader_epoch, term=leading.term, kind=kind,
-            hw=hw, leader_leo=leading.log.leo, isr=leading.isr,
-        )  # fmt: skip
+    def _add_hw(self, event: SimulationEvent, leader_partition: LeaderPartition, kind: str, hw: int | None) -> None:
+        self._add(
+            "truth_hw",
+            event,
+            ts=event.ts,
+            leader_id=event.broker,
+            leader_epoch=event.leader_epoch,
+            term=leader_partition.term,
+            kind=kind,
+            hw=hw,
+            leader_leo=leader_partition.log.leo,
+            isr=leader_partition.isr,
+        )
 
-    def _tell_fall(self, fall: Fall) -> None:
-        h, loss = fall.by, fall.loss
-        self._tell(
-            "truth_regressions", h, **{"class": fall.cls}, ts=h.ts, leader_id=h.leader, leader_epoch=h.leader_epoch,
-            replica_id=fall.replica, hw_before=fall.before, hw_after=fall.after,
-            start_offset=h.leo if h.kind == "leader" else None,
-            lost_from=loss.start if loss else None, lost_to=loss.end if loss else None,
-        )  # fmt: skip
+    def _add_fall(self, fall: Fall) -> None:
+        event, loss = fall.by, fall.loss
+        self._add(
+            "truth_regressions",
+            event,
+            **{"class": fall.cls},
+            ts=event.ts,
+            leader_id=event.leader,
+            leader_epoch=event.leader_epoch,
+            replica_id=fall.replica,
+            hw_before=fall.before,
+            hw_after=fall.after,
+            start_offset=event.leo if event.kind == "leader" else None,
+            lost_from=loss.start if loss else None,
+            lost_to=loss.end if loss else None,
+        )
 
-    def _stretches(self, h: Happening, term: _Term, stretches: list[Stretch]) -> None:
+    def _stretches(self, event: SimulationEvent, term: _Term, stretches: list[Stretch]) -> None:
         for replica, start, end in stretches:
-            self._tell(
-                "truth_out_of_sync", h, leader_id=term.first.broker, leader_epoch=term.first.leader_epoch,
-                term=term.leading.term, replica_id=replica, from_ts=start * MS,
+            self._add(
+                "truth_out_of_sync", event, leader_id=term.first.broker, leader_epoch=term.first.leader_epoch,
+                term=term.leader_partition.term, replica_id=replica, from_ts=start * MS,
                 to_ts=None if end is None else end * MS,
             )  # fmt: skip
 
-    def _tell(self, table: str, h: Happening, **more: Any) -> None:
-        self._rows[table].append(self._place(h.topic, h.topic_id, h.partition, h.at) | more)
+    def _add(self, table: str, event: SimulationEvent, **more: Any) -> None:
+        self._rows[table].append(self._place(event.topic, event.topic_id, event.partition, event.at) | more)
 
     def _place(self, topic: str | None, topic_id: str | None, partition: int, at: int) -> Row:
         cluster = self._settings.cluster
@@ -245,16 +268,16 @@ class Truth:
 
 
 def write(folder: str | Path, tables: Mapping[str, pa.Table]) -> None:
-    """Each table as a Delta table of its name below `folder`, in place of what was there."""
+    """Write each table as a Delta table of its name below `folder`, replacing what was there."""
     from deltalake import write_deltalake
 
     for name, table in tables.items():
-        whole = table.combine_chunks()  # chunks would be written in any order
+        whole = table.combine_chunks()  # chunks would be written in arbitrary order
         write_deltalake(str(Path(folder) / name), whole, mode="overwrite", schema_mode="overwrite")
 
 
 def _alias(log: ReplicaLog) -> ReplicaLog:
-    """The log as it will be until it is cut: it shares the list of runs."""
+    """The log until it is truncated: it shares the list of runs."""
     shared = ReplicaLog(log.start)
     shared.runs = log.runs
     return shared

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
 
-from generators.brokerlogs.ingest import ingest_logs
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs
 from generators.brokerlogs.tailing.coalesce import longest
 from generators.simulator.clients.load import Driver
 from generators.simulator.cluster.simulation import Simulation
@@ -114,7 +114,7 @@ def _read(logs: Path, lake: Path, coalesce_ms: int) -> Read:
         return cpu_seconds(os.getpid()) or 0.0
 
     began, started = time.perf_counter(), cpu()
-    told = ingest_logs([logs], cluster="bench", lake=str(lake), coalesce_ms=coalesce_ms)
+    told = ingest_logs([logs], cluster="bench", lake=str(lake), options=ReadOptions(coalesce_ms=coalesce_ms))
     ingested = cpu()
     run(str(lake), Rules(), drain=True, shuffle_partitions=os.cpu_count() or 1, on_batch=lambda batch: None)
     seconds, ended = time.perf_counter() - began, cpu()

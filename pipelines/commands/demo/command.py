@@ -74,14 +74,13 @@ def demo(settings: Settings, echo: Echo) -> None:
 
 
 def _ingest(name: str, settings: Settings, echo: Echo) -> str:
-    from generators.brokerlogs.ingest import ingest_logs
+    from generators.brokerlogs.ingest import ReadOptions, ingest_logs
 
     summary = ingest_logs(
         [traces.path(name)],
         cluster=name,
         lake=settings.lake.path,
-        grace_ms=settings.rules.reorder_grace_ms,
-        coalesce_ms=settings.coalesce_ms,
+        options=ReadOptions(grace_ms=settings.rules.reorder_grace_ms, coalesce_ms=settings.coalesce_ms),
     )
     echo(f"   {summary.lines()[0]}")
     return name
@@ -92,7 +91,7 @@ def _simulate(settings: Settings, echo: Echo) -> str:
     from pipelines.commands.simulate.plan import plan
 
     outcome = run.run(plan(SIMULATED), sinks.BronzeSink(settings.lake.path, SIMULATED.cluster), lambda _: None)
-    echo(f"   {SIMULATED.cluster}: {outcome.told} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
+    echo(f"   {SIMULATED.cluster}: {outcome.summary} in {outcome.seconds:.1f} s; faults: {', '.join(SIMULATED.fault)}")
     return SIMULATED.cluster
 
 

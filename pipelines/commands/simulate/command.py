@@ -1,4 +1,4 @@
-"""The command `hwmark simulate`: which of its ways was meant, and what it prints."""
+"""The command `hwmark simulate`: its variants, and what it prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLEET_FROM = 500
 
 
 class Way(NamedTuple):
-    """How telemetry leaves, and what goes with it: the flags beside those of `[simulate]`."""
+    """Where telemetry goes, and in which form: the flags besides those of `[simulate]`."""
 
     format: str
     out: Path | None
@@ -63,7 +63,7 @@ def show_list(echo: Echo) -> None:
 
 
 def play(settings: Settings, name: str, given: Mapping[str, Any], explain: bool, way: Way, echo: Echo) -> None:
-    """Plays a scenario; its clusters are told of only where a lake or folder was named."""
+    """Play a scenario; telemetry is written only where a lake or folder was named."""
     from pipelines.commands.simulate import scenario, sinks
 
     way.check()
@@ -77,15 +77,15 @@ def play(settings: Settings, name: str, given: Mapping[str, Any], explain: bool,
         lake = settings.lake
         return sinks.BronzeSink(lake.path, cluster, lake.storage_options) if way.lake_given else sinks.Nowhere()
 
-    told = scenario.tell(chosen, sink, settings.simulate.level)
-    echo("\n".join(scenario.explained(told, explain)))
+    played = scenario.play_scenario(chosen, sink, settings.simulate.level)
+    echo("\n".join(scenario.explained(played, explain)))
     if way.out is not None or way.lake_given:
-        echo("\n" + "\n".join(f"{cluster}: {words}" for cluster, words in told.told.items()))
-    _write_truth(way.truth, told.truth, echo)
+        echo("\n" + "\n".join(f"{cluster}: {written}" for cluster, written in played.summaries.items()))
+    _write_truth(way.truth, played.truth, echo)
 
 
 def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo) -> None:
-    """Runs a cluster as `[simulate]` wants it, into the lake or a folder of log files."""
+    """Run a cluster with the settings of `[simulate]`, into the lake or a folder of log files."""
     from pipelines.commands.simulate import summary
     from pipelines.commands.simulate.plan import plan
 
@@ -104,7 +104,7 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
     echo("\n".join(summary.lines(outcome)))
     if rules := summary.rules(planned.settings):
         echo(f"   its rules are not today's: reconstruct it with {rules} hwmark run")
-    _write_truth(way.truth, outcome.truth or outcome.looks or {}, echo)
+    _write_truth(way.truth, outcome.truth or outcome.sampled_truth or {}, echo)
 
 
 def _is_fleet(planned: Plan, way: Way) -> bool:

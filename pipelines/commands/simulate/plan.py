@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.clients import load
 from generators.simulator.clients.load import Load
+from generators.simulator.cluster.retention import Retention
 from generators.simulator.cluster.settings import LOADED, MS, Clock, Settings, Topic
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults
 from generators.simulator.faults.forms import nearest_version
 from generators.simulator.faults.script import Fault
-from generators.simulator.storage.retention import Retention
 from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 
@@ -30,7 +30,7 @@ CONTROLLER = 3000
 
 @dataclass(frozen=True)
 class Plan:
-    """A cluster, what is sent to it, what goes wrong with it, and for how long it runs."""
+    """A cluster, its loads, its faults, and for how long it runs."""
 
     settings: Settings
     loads: tuple[Load, ...]
@@ -38,9 +38,9 @@ class Plan:
     seconds: float
     level: int
     spoil: Rates | None = None
-    """What happens to its telemetry on the way; None: nothing."""
+    """Damage to its telemetry on the way; None for none."""
     fetch_every_ms: int = 0
-    """How often a fetch that changes nothing is told; 0: every one is."""
+    """Interval (ms) of rows for fetches that change nothing; 0: every one has a row."""
     second_file: bool = False
     """Whether brokers write their stock files too."""
 
@@ -135,9 +135,9 @@ def _controllers(section: Simulate) -> tuple[int, ...]:
 
 
 def _clocks(section: Simulate) -> dict[int, Clock]:
-    """Each broker's clock is wrong by up to `clock_skew_ms`, and goes wrong by `clock_drift_ppm`, either way.
+    """Each broker's clock is wrong by up to `clock_skew_ms`, and drifts by up to `clock_drift_ppm`, either way.
 
-    Those of `clock_offsets` are wrong by that much more.
+    Those in `clock_offsets` are wrong by that much more.
     """
     most, drift = section.clock_skew_ms * MS, section.clock_drift_ppm
     skews, drifts = Random(f"{section.seed}/clocks"), Random(f"{section.seed}/drifts")
@@ -193,7 +193,7 @@ def _fetch_every(section: Simulate) -> int:
     if every > most:
         raise UsageError(f"fetch_every_ms {every} is more than a third of lag_max_ms; the nearest allowed is {most}")
     if every and section.level != 3:
-        raise UsageError(f"fetch_every_ms {every} is for level 3: level {section.level} tells of no fetches anyway")
+        raise UsageError(f"fetch_every_ms {every} is for level 3: level {section.level} has no fetches")
     return every
 
 

@@ -1,4 +1,4 @@
-"""Runs a plan: the cluster moves, its telemetry goes where it is wanted, and the truth is kept."""
+"""Runs a plan: simulates the cluster, writes its telemetry, and records the truth."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator.clients.applications import Delivered
 from generators.simulator.clients.load import Answers, Driver, Load
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.faults.injection import Done, Injection
+from generators.simulator.truth.recorder import resting_fetches
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import Plan
-from pipelines.commands.simulate.sinks import Rested, Sink, new_writer
+from pipelines.commands.simulate.sinks import Sink, new_writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,65 +21,56 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from generators.simulator.fleet.fleet import Fleet
-    from generators.simulator.fleet.parts import Part
+    from generators.simulator.fleet.output_buffers import Part
 
 Say = Callable[[str], None]
-LOOK_EVERY = 10.0
-"""Seconds between two looks at the HWs of a fleet."""
+SAMPLE_EVERY = 10.0
+"""Seconds between two samples of the HWs of a fleet."""
 PIECES = 10
-"""So many times a run hands over what was told meanwhile."""
+"""How many times a run hands over its telemetry."""
 
 
 class Outcome(NamedTuple):
-    """What a run did and told; of a fleet answers to producers are not kept, and the truth is what `looks` has."""
+    """Outcome of a run; a fleet has no answers to producers, and its truth is in `sampled_truth`."""
 
     plan: Plan
-    told: str
+    summary: str
     faults: list[Done]
     seconds: float
     """Of the wall clock."""
     truth: Mapping[str, pa.Table] | None = None
     answers: Answers | None = None
     delivered: Sequence[tuple[Load, str, Delivered]] = ()
-    """What consumers find in the end of what producers have sent."""
-    looks: Mapping[str, pa.Table] | None = None
-    """The truth of a fleet: rare events, and the HWs of all other partitions now and then."""
+    """What consumers find in the end of the records of producers."""
+    sampled_truth: Mapping[str, pa.Table] | None = None
+    """The truth of a fleet: rare events, and samples of the HWs of all other partitions."""
 
 
 def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
     """Simulates the plan step by step, from beginning to end."""
     began = perf_counter()
     simulation = Simulation(plan.settings)
-    rested = sink.begin(simulation, plan.level)
+    on_resting_fetch = sink.begin(simulation, plan.level)
     truth = watch(simulation)
-    if rested is not None:
-        simulation.rest = _resting(rested, truth)
+    if on_resting_fetch is not None:
+        simulation.rest = resting_fetches(on_resting_fetch, truth)
     simulation.start()
     injection = Injection(simulation, plan.faults)
     driver = Driver(simulation, plan.loads, plan.seconds, plan.settings.seed)
     for piece in range(1, PIECES + 1):
         simulation.run(plan.seconds / PIECES)
-        simulation.tell_of_rest()
+        simulation.emit_resting()
         sink.flush()
-        say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {sink.told}")
+        say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {sink.summary}")
     sink.close()
     delivered = list(driver.delivered())
-    return Outcome(plan, sink.told, injection.done, perf_counter() - began, truth.close(), driver.answers, delivered)
-
-
-def _resting(rested: Rested, truth: Truth) -> Rested:
-    def tell(fetch: Happening) -> None:
-        rested(fetch)
-        truth.heard(fetch.broker, fetch.ts)
-
-    return tell
+    return Outcome(plan, sink.summary, injection.done, perf_counter() - began, truth.close(), driver.answers, delivered)
 
 
 def watch(simulation: Simulation) -> Truth:
-    """The truth of a cluster that has yet to start."""
+    """The truth of a cluster that is not started yet."""
     truth = Truth(simulation.settings)
-    simulation.observers.append(truth)
-    truth.follow(simulation)
+    simulation.attach(truth)
     return truth
 
 
@@ -89,19 +80,19 @@ def run_fleet(plan: Plan, lake: str, storage_options: Mapping[str, str], say: Sa
     from generators.simulator.fleet.writer import Writer
 
     began = perf_counter()
-    look_every = LOOK_EVERY if truth else None
-    fleet = Fleet(plan.settings, plan.loads, plan.seconds, faults=plan.faults, look_every=look_every)
+    sample_every = SAMPLE_EVERY if truth else None
+    fleet = Fleet(plan.settings, plan.loads, plan.seconds, faults=plan.faults, sample_every=sample_every)
     writer = new_writer(lake, plan.settings.cluster, storage_options)
-    rows = Writer(lake, writer, storage_options).write(_heard(fleet, plan, say))
-    told = f"{rows:,} events of {len(plan.settings.brokers) + 1} sources"
-    looks = fleet.truth.close() if fleet.truth is not None else None
-    return Outcome(plan, told, fleet.injection.done, perf_counter() - began, looks=looks)
+    rows = Writer(lake, writer, storage_options).write(_with_progress(fleet, plan, say))
+    summary = f"{rows:,} events of {len(plan.settings.brokers) + 1} sources"
+    sampled_truth = fleet.truth.close() if fleet.truth is not None else None
+    return Outcome(plan, summary, fleet.injection.done, perf_counter() - began, sampled_truth=sampled_truth)
 
 
-def _heard(fleet: Fleet, plan: Plan, say: Say) -> Iterator[Part]:
+def _with_progress(fleet: Fleet, plan: Plan, say: Say) -> Iterator[Part]:
     rows = 0
     for part in fleet.parts():
         rows += len(part)
-        passed = (fleet.simulation.agenda.now - fleet.start) / 1_000_000
+        passed = (fleet.simulation.event_queue.now - fleet.start) / 1_000_000
         say(f"{passed:,.0f} of {plan.seconds:,.0f} s, {rows:,} events")
         yield part

@@ -1,4 +1,4 @@
-"""Scenarios from the command line: listed, played, explained, and told to a lake like any other cluster."""
+"""Scenarios from the command line: listed, played, explained, and written to a lake like any other cluster."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from generators.simulator.truth.tables import Truth
 
 
-class Told(NamedTuple):
-    """A scenario as it was played, what was told of each of its clusters, and the truth of them all."""
+class PlayedScenario(NamedTuple):
+    """A scenario as it was played, summaries of the telemetry of its clusters, and the truth of them all."""
 
     performance: Performance
-    told: dict[str, str]
+    summaries: dict[str, str]
     truth: dict[str, pa.Table]
 
 
@@ -38,8 +38,8 @@ def named(name: str) -> Scenario:
     return SCENARIOS[name]
 
 
-def tell(scenario: Scenario, sink: Callable[[str], Sink], level: int) -> Told:
-    """Plays a scenario; `sink` takes the telemetry of the cluster of a name."""
+def play_scenario(scenario: Scenario, sink: Callable[[str], Sink], level: int) -> PlayedScenario:
+    """Play a scenario; `sink` returns the sink for the telemetry of a cluster by name."""
     sinks: dict[str, Sink] = {}
     truths: list[Truth] = []
 
@@ -52,8 +52,8 @@ def tell(scenario: Scenario, sink: Callable[[str], Sink], level: int) -> Told:
     performance = play(scenario, see)
     for one in sinks.values():
         one.close()
-    told = {name: one.told for name, one in sinks.items()}
-    return Told(performance, told, _joined([truth.close() for truth in truths]))
+    summaries = {name: one.summary for name, one in sinks.items()}
+    return PlayedScenario(performance, summaries, _joined([truth.close() for truth in truths]))
 
 
 def _joined(truths: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
@@ -62,9 +62,9 @@ def _joined(truths: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     return {name: pa.concat_tables([truth[name] for truth in truths]) for name in truths[0]}
 
 
-def explained(told: Told, steps: bool) -> Iterator[str]:
-    """What the scenario shows; all its steps if wanted, else what came out."""
-    performance = told.performance
+def explained(played: PlayedScenario, steps: bool) -> Iterator[str]:
+    """The scenario as text: all its steps, or only what came out."""
+    performance = played.performance
     scenario = performance.scenario
     yield f"{scenario.name} ({scenario.system} of {len(SCENARIOS)}): {scenario.purpose}"
     yield ""

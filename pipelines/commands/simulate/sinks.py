@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.telemetry.faults import Rates, strike
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
+from generators.simulator.truth.recorder import RestingFetches
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,14 +19,10 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 
-Rested = Callable[[Happening], None]
-"""Takes a fetch that is told of afterwards (`Simulation.rest`)."""
-
-
 class Sink(Protocol):
-    """Told of a cluster before it starts, then every so often, and at the end."""
+    """Gets a cluster before it starts, is flushed every so often, and closed at the end."""
 
-    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         """None where every fetch is wanted, one by one."""
         ...
 
@@ -34,17 +30,17 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
     @property
-    def told(self) -> str:
-        """What has gone there so far, in words."""
+    def summary(self) -> str:
+        """What has been written so far, as text."""
         ...
 
 
 class Nowhere:
-    """Telemetry that nobody wants."""
+    """Discards telemetry."""
 
-    told = "no telemetry"
+    summary = "no telemetry"
 
-    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         return None
 
     def flush(self) -> None:
@@ -72,10 +68,9 @@ class BronzeSink:
         self._version = self._events = 0
         self._sources: set[str] = set()
 
-    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms, second_file=self._second_file)
-        simulation.observers.append(self._telemetry)
-        self._telemetry.follow(simulation)
+        simulation.attach(self._telemetry)
         return self._telemetry.observe if self._fetch_every_ms else None
 
     def flush(self) -> None:
@@ -85,7 +80,7 @@ class BronzeSink:
         self._take(self._telemetry.close())
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self._events:,} events of {len(self._sources)} sources"
 
     def _take(self, events: pa.Table) -> None:
@@ -102,7 +97,7 @@ class BronzeSink:
 
 
 class SpoiledBronzeSink(BronzeSink):
-    """The same, but for what happens to telemetry on its way; it arrives when all of it is told."""
+    """The same with damage to telemetry on its way; it is written at the end."""
 
     def __init__(self, rates: Rates, seed: int, *place: Any) -> None:
         super().__init__(*place)
@@ -121,9 +116,9 @@ class SpoiledBronzeSink(BronzeSink):
         self._struck.update(done["fault"].to_pylist())
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         struck = ", ".join(f"{fault.replace('_', ' ')} {n:,}" for fault, n in sorted(self._struck.items()))
-        return super().told + (f" ({struck})" if struck else "")
+        return super().summary + (f" ({struck})" if struck else "")
 
     def _take(self, events: pa.Table) -> None:
         self._pieces.append(events)
@@ -148,10 +143,9 @@ class LogFiles:
         self._folder = folder
         self._second_file = second_file
 
-    def begin(self, simulation: Simulation, level: int) -> Rested | None:
+    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
         self._logs = KafkaLogs(simulation.settings, self._folder, level, second_file=self._second_file)
-        simulation.observers.append(self._logs)
-        self._logs.follow(simulation)
+        simulation.attach(self._logs)
         return None
 
     def flush(self) -> None:
@@ -161,7 +155,7 @@ class LogFiles:
         self._logs.close()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         files = sorted(self._folder.glob("*/*.log"))
         lines = sum(sum(1 for _ in file.open("rb")) for file in files)
         return f"{lines:,} lines in {len(files)} log files below {self._folder}"

@@ -1,4 +1,4 @@
-"""What came of a simulation, in sentences."""
+"""Summary of a simulation, in sentences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
         f"{settings.cluster}: {count(len(settings.brokers), 'broker')}, {_partitions(plan.partitions)}, "
         f"{plan.seconds:g} s of Kafka {settings.version.name} from seed {settings.seed}"
     )
-    yield f"   {outcome.told}, in {outcome.seconds:.0f} s"
+    yield f"   {outcome.summary}, in {outcome.seconds:.0f} s"
     yield from (f"   {line}" for line in _found(outcome))
 
 
@@ -40,14 +40,14 @@ def _found(outcome: Outcome) -> Iterator[str]:
     truth, answers = outcome.truth, outcome.answers
     if truth is not None:
         yield _changes(truth)
-    elif outcome.looks is not None:
-        yield _isr_changes(outcome.looks)
+    elif outcome.sampled_truth is not None:
+        yield _isr_changes(outcome.sampled_truth)
     if answers is not None and answers.sent:
         yield _answers(answers)
     for load, topic, delivered in outcome.delivered:
         yield _delivered(load, topic, delivered)
     yield from _faults(outcome)
-    known = truth if truth is not None else outcome.looks
+    known = truth if truth is not None else outcome.sampled_truth
     if known is not None:
         yield from losses(known["truth_regressions"], known["truth_records"])
 
@@ -59,8 +59,8 @@ def _changes(truth: Mapping[str, pa.Table]) -> str:
 
 def _isr_changes(truth: Mapping[str, pa.Table]) -> str:
     changes = Counter(_change(row) for row in truth["truth_isr"].to_pylist())
-    told = ", ".join(f"{number:,} {change}" for change, number in changes.most_common()) or "none"
-    return f"ISR changes: {told}"
+    text = ", ".join(f"{number:,} {change}" for change, number in changes.most_common()) or "none"
+    return f"ISR changes: {text}"
 
 
 def _change(row: Row) -> str:
@@ -128,7 +128,7 @@ def _range(row: Row) -> str:
 
 
 def rules(settings: Settings) -> str | None:
-    """How `hwmark run` is told of rules that are not today's; None for today's."""
+    """Environment for `hwmark run` with rules other than today's; None for today's."""
     chosen = []
     if not settings.version.strict_min_isr:
         chosen.append("HWMARK_RULES__STRICT_MIN_ISR=false")

@@ -102,6 +102,11 @@ class Keys:
         """What `enter` takes ahead of a key; `count` is to be set to what it returns."""
         return self._table, self._bits, self._keys, self.count
 
+    @property
+    def is_full(self) -> bool:
+        """Whether `enter` returns -1 for a new key."""
+        return self.count == len(self._keys)
+
     def widen(self) -> None:
         """Makes room for more keys."""
         self._bits += 2

@@ -36,9 +36,9 @@ def advanced(before: int, after: int, **at: Any) -> str:
 
 def skipped(leos: dict[int, int], **at: Any) -> str:
     name = at.pop("name", "orders-1")
-    told = ", ".join(f"replica {r}: (offset={o}, segment=[0:{o}])" for r, o in leos.items())
+    reported = ", ".join(f"replica {r}: (offset={o}, segment=[0:{o}])" for r, o in leos.items())
     text = "Skipping update high watermark since new hw (offset=0, segment=[0:0]) is not larger than old value. "
-    return line(partition(f"{text}All current LEOs are Set({told})", name), **at)
+    return line(partition(f"{text}All current LEOs are Set({reported})", name), **at)
 
 
 def leader(leo: int = 0, hw: int = 0, isr: str = "1,2,3", epoch: int = 0, name: str = "orders-1", **at: Any) -> str:

@@ -10,7 +10,7 @@ from log_lines import PARTITION, T0, partition, plain, short
 from generators.brokerlogs.discovery.server_properties import node_id, server_properties_events
 from generators.brokerlogs.parsing.parser import EVENTS, SourceParser
 from generators.recordings import traces
-from tests.kafka.witnesses import shrink_witnesses
+from tests.kafka.shrink_lines import out_of_sync_replicas
 
 CONF = Path(__file__).parents[3] / "conf"
 
@@ -26,7 +26,7 @@ def test_settings_of_a_broker():
 
 
 @pytest.mark.parametrize("text", ["", "node.id=1\n", "min.insync.replicas=2\n", "node.id=1\nmin.insync.replicas=two\n"])
-def test_what_is_not_said_tells_nothing(text):
+def test_what_is_not_stated_has_no_row(text):
     assert server_properties_events(text, "c", "s", 0).num_rows == 0
 
 
@@ -36,7 +36,7 @@ def test_the_id_of_a_broker():
 
 def test_the_shrinks_of_a_trace_name_when_each_replica_was_last_caught_up():
     with gzip.open(traces.path("slow_follower") / "broker-1/replication.log.gz") as file:
-        (row,) = shrink_witnesses(file.read()).to_pylist()
+        (row,) = out_of_sync_replicas(file.read()).to_pylist()
     assert row["ts"].timestamp() == 1795224372.517
     assert row["last_caught_up_ts"].timestamp() == 1795224366.014
     del row["ts"], row["last_caught_up_ts"]
@@ -56,10 +56,10 @@ def test_several_replicas_and_the_stock_pattern():
     text = partition(
         f"Shrinking ISR from 1,2,3 to 1. Leader: (highWatermark: 1, endOffset: 9). Out of sync replicas: {replicas}."
     )
-    table = shrink_witnesses(f"[2026-11-21 01:27:06,250] INFO {text} ({PARTITION})\n".encode())
+    table = out_of_sync_replicas(f"[2026-11-21 01:27:06,250] INFO {text} ({PARTITION})\n".encode())
     assert table["replica_id"].to_pylist() == [2, 3]
     assert [t.timestamp() for t in table["ts"].to_pylist()] == [(T0 + 250) / 1000] * 2
-    assert shrink_witnesses(b"").num_rows == 0
+    assert out_of_sync_replicas(b"").num_rows == 0
 
 
 def test_the_snippet_prints_what_the_parser_reads_and_both_forms_agree():

@@ -1,4 +1,4 @@
-"""Lines that are not what they should be: counted, never fatal, and what is lost by them is said."""
+"""Lines that are not as expected: counted, never fatal, and reported as lost."""
 
 import pytest
 from log_lines import T0, advanced, leader, line, plain, recorded, short, skipped
@@ -24,7 +24,7 @@ def read(*parts, **settings):
         pytest.param(recorded(2, 1)[:60].encode() + recorded(2, 1).encode(), id="two lines in one"),
     ],
 )
-def test_a_broken_line_is_counted_and_said_to_be_lost(broken):
+def test_a_broken_line_is_counted_and_reported_to_be_lost(broken):
     parser, rows = read(leader(), recorded(2, 0), broken, broken, recorded(2, 7))
     assert short(rows, "leo") == [("leader", 0), ("fetch", 0), ("lost", None), ("fetch", 7)]
     assert (parser.report.broken, parser.report.lines, parser.report.lost) == (2, 5, 1)
@@ -59,13 +59,13 @@ def test_carriage_returns_are_taken_off():
     assert short(read(recorded(2, 1).replace("\n", "\r\n"))[1], "leo") == [("fetch", 1)]
 
 
-def test_told_is_the_greatest_time_decided():
+def test_the_low_watermark_is_the_greatest_time_decided():
     parser = SourceParser("c", "s")
-    assert parser.told == 0
+    assert parser.low_watermark == 0
     parser.feed((leader() + recorded(2, 1, ms=30) + advanced(0, 1, ms=40)).encode())
-    assert parser.told == (T0 + 30) * 1000
+    assert parser.low_watermark == (T0 + 30) * 1000
     parser.flush()
-    assert parser.told == (T0 + 40) * 1000
+    assert parser.low_watermark == (T0 + 40) * 1000
 
 
 def test_an_empty_log():

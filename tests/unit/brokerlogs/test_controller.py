@@ -30,7 +30,7 @@ def record(isr="null", leader=-2, replicas="null", recovery=-1):
     )
 
 
-def told(*lines):
+def reported(*lines):
     columns = ("leader_id", "leader_epoch", "partition_epoch", "isr", "unclean")
     return short(events(*lines), *columns)
 
@@ -126,7 +126,7 @@ def test_a_new_partition_is_elected_its_first_leader():
     ],
 )
 def test_partition_changes(lines, expected):
-    assert told(*lines) == expected
+    assert reported(*lines) == expected
 
 
 REGISTRATION = (
@@ -181,7 +181,7 @@ def test_broker_states(message, logger, state, epoch):
     assert (row.get("broker_epoch"), row["partition"], row["broker_id"]) == (epoch, -1, 2)
 
 
-def test_a_broker_says_itself_that_it_started_and_was_unfenced():
+def test_a_broker_prints_that_it_started_and_was_unfenced():
     lifecycle = "org.apache.kafka.server.BrokerLifecycleManager"
     lines = [
         line("[BrokerLifecycleManager id=2] Successfully registered broker 2 with broker epoch 1832", lifecycle),

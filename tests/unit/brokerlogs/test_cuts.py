@@ -46,7 +46,7 @@ def test_any_cut_gives_the_same_events(scenario, file, size, restore):
         got, parser = in_parts(data, seed, lambda: SourceParser("c", "s", broker_id=1), restore=restore)
         assert got.equals(expected), f"seed {seed}"
         assert parser.report == whole.report, f"seed {seed}"
-        assert parser.told == whole.told, f"seed {seed}"
+        assert parser.low_watermark == whole.low_watermark, f"seed {seed}"
 
 
 @pytest.mark.parametrize("cut", [traces.lean, traces.info])
@@ -82,7 +82,7 @@ def test_numbered_lines_with_holes():
     ],
 )
 def test_the_snapshot_of_the_version_before_is_read_on(scenario, file, size, taken, request):
-    """It does not know the role of a controller, which is then not known until it is told again."""
+    """It does not have the role of a controller, which is unknown until it is printed again."""
     data, kind = trace(scenario, file), request.node.callspec.id
     again = SourceParser.restore((Path(__file__).parent / f"snapshots/version-1-{kind}.bin").read_bytes())
     assert again.report.lines > 0
@@ -104,7 +104,7 @@ def test_a_snapshot_of_an_unknown_version_is_refused_by_name():
 
 
 @pytest.mark.parametrize("scenario", traces.scenarios())
-def test_every_hw_change_of_the_traces_is_told(scenario):
+def test_every_hw_change_of_the_traces_has_a_row(scenario):
     hws = 0
     for broker in (1, 2, 3):
         rows = SourceParser("c", "s").feed(trace(scenario, f"broker-{broker}/replication.log.gz"), last=True)

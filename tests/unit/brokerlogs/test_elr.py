@@ -17,8 +17,8 @@ def clear(topic):
 
 
 def epochs(*records):
-    told = plain(SourceParser("c", "metadata.dump").feed(dump(*records), last=True))
-    return [row["partition_epoch"] for row in told if row["topic"] == "or.d-ers"]
+    reported = plain(SourceParser("c", "metadata.dump").feed(dump(*records), last=True))
+    return [row["partition_epoch"] for row in reported if row["topic"] == "or.d-ers"]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_an_elr_of_a_registration_counts():
 def test_what_was_tracked_survives_a_restart_of_the_reader():
     data = dump(TOPIC, NEW, change(eligibleLeaderReplicas=[2]), clear("or.d-ers"), change(isr=[1]))
     lines = data.splitlines(keepends=True)
-    parser, told = SourceParser("c", "metadata.dump"), []
+    parser, reported = SourceParser("c", "metadata.dump"), []
     for piece in lines:
-        told += plain(parser.feed(piece))
+        reported += plain(parser.feed(piece))
         parser = SourceParser.restore(parser.snapshot())
-    assert short(told + plain(parser.flush()), "partition_epoch") == [("election", 0), ("isr", 3)]
+    assert short(reported + plain(parser.flush()), "partition_epoch") == [("election", 0), ("isr", 3)]
 
 
 def test_a_controller_that_prints_no_change_lines_counts_it_too():
@@ -76,8 +76,8 @@ def test_a_controller_that_prints_no_change_lines_counts_it_too():
     )
     for cleared, epoch in [("of topic orders.", 2), ("in all topics.", 2), ("of topic other.", 1)]:
         lines = [said(registration), said(f"Removed ELRs from 1 partitions {cleared}"), said(record)]
-        told = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
-        assert short(told, "partition_epoch") == [("election", 0), ("isr", epoch)]
+        reported = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
+        assert short(reported, "partition_epoch") == [("election", 0), ("isr", epoch)]
 
 
 def test_the_epochs_of_the_metadata_log_are_those_of_leaders_and_controllers():
@@ -94,8 +94,8 @@ def test_the_epochs_of_the_metadata_log_are_those_of_leaders_and_controllers():
         (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["partition_epoch"])
         for row in starts
     } <= elections
-    told = rows("dynamic_elr", "broker-*/replication.log.gz") + rows("dynamic_elr", "broker-*/controller.log.gz")
-    for row in told:
+    reported = rows("dynamic_elr", "broker-*/replication.log.gz") + rows("dynamic_elr", "broker-*/controller.log.gz")
+    for row in reported:
         if row["event_type"] == "isr" and row["leader_epoch"] is not None:
             known = changes[row["topic"], row["partition"]]
             at = max(epoch for epoch in known if epoch <= row["partition_epoch"])

@@ -76,7 +76,7 @@ def parsed(data, broker=1):
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
-def test_every_line_of_a_recording_is_understood_or_known_to_tell_nothing(recording, tmp_path):
+def test_every_line_of_a_recording_is_understood_or_known_to_be_irrelevant(recording, tmp_path):
     summary = ingest_logs([RECORDINGS[recording]], cluster="c", lake=str(tmp_path))
     for source in summary.sources:
         assert (source.shapes, source.unknown, source.nameless) == ({}, {}, 0), source.source_id
@@ -127,7 +127,7 @@ def test_the_level_comes_back_with_the_next_start_that_the_source_shows():
     ]
 
 
-def test_so_it_does_where_line_numbers_begin_anew():
+def test_so_it_does_where_line_numbers_begin_again():
     before = [recorded(2, 0, sn=900), line(partition("ISR is now 1"), sn=901, ms=5), recorded(2, 1, sn=902, ms=6)]
     after = [recorded(2, 2, sn=n, ms=5000 + n) for n in (1, 2)]
     rows = plain(SourceParser("c", "s").feed("".join(before + after).encode(), last=True))
@@ -185,7 +185,7 @@ def test_a_line_that_only_looks_like_a_harmless_one_is_evidence():
         ("[GroupCoordinator id=1] Whatever", "org.apache.kafka.coordinator.group.GroupCoordinatorService"),
     ],
 )
-def test_a_new_line_that_says_nothing_of_replication_changes_nothing(message, logger):
+def test_a_new_line_without_information_on_replication_changes_nothing(message, logger):
     parser, rows = parsed(
         (leader() + recorded(2, 0, ms=1) + line(message, logger, ms=2) + recorded(2, 1, ms=3)).encode()
     )
@@ -233,7 +233,7 @@ def test_a_shape_has_no_numbers_and_no_names(message, shape):
     assert shape_of(message, ["plain"]) == shape
 
 
-def test_counts_of_an_earlier_call_are_not_said_again():
+def test_counts_of_an_earlier_call_are_not_reported_again():
     parser = SourceParser("c", "s")
     parser.feed(line(partition("ISR is now 1")).encode(), last=True)
     summary = SourceSummary("s")
@@ -243,7 +243,7 @@ def test_counts_of_an_earlier_call_are_not_said_again():
     assert summary.shapes == {}
 
 
-def test_a_hw_line_is_told_apart_from_a_cut_one():
+def test_a_hw_line_is_distinguished_from_a_cut_one():
     cut = advanced(0, 15)[:-20] + "\n"
     parser, rows = parsed((leader() + cut).encode())
     assert (parser.report.broken, parser.report.shapes) == (1, {})

@@ -1,16 +1,16 @@
-"""LEOs out of "All current LEOs": what is new is told, once."""
+"""LEOs from "All current LEOs": new ones become rows, once."""
 
 from log_lines import advanced, events, leader, plain, recorded, short, skipped
 
 from generators.brokerlogs.parsing.parser import SourceParser
 
 
-def told(*lines):
+def reported(*lines):
     return short(events(leader(), recorded(3, 0, thread="z"), *lines)[2:], "replica_id", "leo", "leader_leo")
 
 
 def test_the_leaders_leo_is_an_append_only_when_it_grew():
-    assert told(skipped({3: 0, 1: 4}), skipped({3: 0, 1: 4}, ms=1), skipped({3: 0, 1: 5}, ms=2)) == [
+    assert reported(skipped({3: 0, 1: 4}), skipped({3: 0, 1: 4}, ms=1), skipped({3: 0, 1: 5}, ms=2)) == [
         ("append", None, None, 4),
         ("append", None, None, 5),
     ]
@@ -21,8 +21,8 @@ def test_a_start_offset_is_no_append():
     assert short(rows, "replica_id", "leo") == [("leader", 1, 7), ("replica_leo", 2, -1)]
 
 
-def test_a_followers_leo_is_told_when_nothing_told_it_before():
-    assert told(
+def test_a_followers_leo_becomes_a_row_when_none_had_it_before():
+    assert reported(
         skipped({2: 1, 3: 0, 1: 0}), skipped({2: 1, 3: 0, 1: 0}, ms=900), skipped({2: 2, 3: 0, 1: 0}, ms=999)
     ) == [
         ("replica_leo", 2, 1, None),
@@ -30,24 +30,24 @@ def test_a_followers_leo_is_told_when_nothing_told_it_before():
     ]
 
 
-def test_what_its_own_fetch_told_is_not_told_again():
-    assert told(recorded(2, 6, ms=1), skipped({2: 6, 3: 0, 1: 0}, ms=2)) == [("fetch", 2, 6, None)]
+def test_a_leo_of_its_own_fetch_is_not_repeated():
+    assert reported(recorded(2, 6, ms=1), skipped({2: 6, 3: 0, 1: 0}, ms=2)) == [("fetch", 2, 6, None)]
 
 
 def test_an_older_leo_printed_late_by_another_thread_is_not_a_fall():
-    assert told(recorded(2, 6, ms=1), skipped({2: 5, 3: 0, 1: 0}, ms=151, thread="b")) == [("fetch", 2, 6, None)]
-    assert told(recorded(2, 6, ms=1), skipped({2: 5, 3: 0, 1: 0}, ms=152, thread="b")) == [
+    assert reported(recorded(2, 6, ms=1), skipped({2: 5, 3: 0, 1: 0}, ms=151, thread="b")) == [("fetch", 2, 6, None)]
+    assert reported(recorded(2, 6, ms=1), skipped({2: 5, 3: 0, 1: 0}, ms=152, thread="b")) == [
         ("fetch", 2, 6, None),
         ("replica_leo", 2, 5, None),
     ]
 
 
-def test_a_new_term_tells_all_leos_anew():
+def test_a_new_term_repeats_all_leos():
     rows = events(leader(), recorded(2, 4, ms=1), leader(leo=4, hw=4, epoch=1, ms=2), skipped({2: 4, 1: 4}, ms=3))
     assert short(rows, "replica_id", "leo", "leader_epoch")[2:] == [("leader", 1, 4, 1), ("replica_leo", 2, 4, 1)]
 
 
-def test_after_a_gap_every_leo_is_told_again():
+def test_after_a_gap_every_leo_is_repeated():
     parser = SourceParser("c", "s")
     before = leader() + recorded(2, 4, ms=1) + skipped({2: 4, 1: 4}, ms=2)
     parser.feed(before.encode())

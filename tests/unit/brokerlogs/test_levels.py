@@ -1,4 +1,4 @@
-"""The telemetry level of each row: what the source can tell there."""
+"""The telemetry level of each row."""
 
 import gzip
 
@@ -50,7 +50,7 @@ def test_a_restart_at_a_lower_level_is_seen():
     assert levels(leader(), recorded(2, 0, ms=1), creating, leader(epoch=1, ms=20_001), late)[-1] == ("leader", 0)
 
 
-def test_a_leader_whose_followers_are_gone_still_tells_all():
+def test_a_leader_whose_followers_are_gone_still_has_all_rows():
     creating = line(
         "[Broker id=1] Creating new partition orders-1 with topic id AAAAAAAAAAAAAAAAAAAAAA.", STATE, ms=20_000
     )
@@ -78,7 +78,7 @@ def test_a_level_can_be_forced():
 
 
 @pytest.mark.parametrize(("cut", "level"), [(None, 3), (traces.lean, 2), (traces.info, 0)])
-def test_a_trace_cut_to_a_lower_level_is_told_so(cut, level):
+def test_a_trace_cut_to_a_lower_level_has_that_level(cut, level):
     with gzip.open(traces.path("unclean_election") / "broker-3/replication.log.gz", "rt") as file:
         lines = list(file)
     parser = SourceParser("c", "s")

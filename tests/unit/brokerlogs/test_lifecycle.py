@@ -41,14 +41,14 @@ def stop(ms, broker=1):
 def ends(*lines):
     parser = SourceParser("c", "broker-1/server.log", broker_id=1)
     parser.feed("".join(lines).encode(), last=True)
-    return [word.partition(" ends at ")[2].partition(" without a shutdown: ")[0] for word in parser.words()]
+    return [word.partition(" ends at ")[2].partition(" without a shutdown: ")[0] for word in parser.take_messages()]
 
 
 def clock(ms):
     return f"2026-11-21 01:{(T0 // 1000 - 1795222800 + ms // 1000) // 60:02d}:{(T0 + ms) // 1000 % 60:02d}"
 
 
-def test_a_start_that_no_stop_precedes_is_said():
+def test_a_start_that_no_stop_precedes_is_reported():
     assert ends(*start(0), recorded(2, 1, ms=9000), *start(30_000)) == [clock(9000)]
 
 
@@ -73,7 +73,7 @@ def test_a_start_that_no_stop_precedes_is_said():
         ),
     ],
 )
-def test_nothing_is_said_of(lines):
+def test_no_row_for(lines):
     assert ends(*lines) == []
 
 
@@ -81,7 +81,7 @@ def test_a_log_that_begins_in_the_middle_of_a_run_shows_its_end():
     assert ends(recorded(2, 1), recorded(2, 2, ms=70_000), *start(90_000)) == [clock(70_000)]
 
 
-def test_line_numbers_that_begin_anew_are_a_start():
+def test_line_numbers_that_begin_again_are_a_start():
     before = [recorded(2, 1, sn=800), line("App info kafka.producer for x unregistered", INFO, sn=801, ms=10)]
     running = [line("Kafka version: 4.1.1", INFO, sn=802, ms=20), recorded(2, 2, sn=803, ms=30)]
     assert ends(*before, *running, recorded(2, 1, sn=1, ms=9000), recorded(2, 1, sn=2, ms=9001)) == [clock(30)]
@@ -92,15 +92,15 @@ def test_signs_are_kept_over_a_restart_of_the_reader():
     parser.feed("".join([*start(0), recorded(2, 1, ms=9000)]).encode(), last=True)
     again = SourceParser.restore(parser.snapshot())
     again.feed("".join(start(30_000)).encode(), last=True)
-    (word,) = again.words()
+    (word,) = again.take_messages()
     assert word == (
         f"broker-1/server.log ends at {clock(9000)} without a shutdown: it was killed, or its log4j2 stops at SIGTERM "
         "(shutdownHook: disable)"
     )
-    assert again.words() == []
+    assert again.take_messages() == []
 
 
-def test_the_summary_says_it_and_no_row_is_lost(tmp_path):
+def test_the_summary_has_it_and_no_row_is_lost(tmp_path):
     folder = tmp_path / "broker-1"
     folder.mkdir()
     (folder / "server.log").write_text("".join([*start(0), leader(ms=8000), *start(30_000)]))
@@ -109,14 +109,14 @@ def test_the_summary_says_it_and_no_row_is_lost(tmp_path):
     assert "lost" not in read_logs([folder], "c")["event_type"].to_pylist()
 
 
-def test_the_kills_of_a_recorded_cluster_are_said(tmp_path):
+def test_the_kills_of_a_recorded_cluster_are_reported(tmp_path):
     """Brokers 2 and 1 were killed; all three were stopped in the end."""
     summary = ingest_logs([RECORDINGS["lean_live"]], cluster="c", lake=str(tmp_path))
     said = [word for word in summary.problems if "without a shutdown" in word]
     assert [word.partition(" ends at ")[0] for word in said] == ["b1/server.log", "b2/server.log"]
 
 
-def told(*lines, **settings):
+def reported(*lines, **settings):
     parser = SourceParser("c", "s", **settings)
     return short(plain(parser.feed("".join(lines).encode(), last=True)), "ts", "broker_id", "replica_id", "detail")
 
@@ -124,13 +124,13 @@ def told(*lines, **settings):
 @pytest.mark.parametrize("logger", [INFO, INFO_44])
 @pytest.mark.parametrize("words", ["Kafka version: 4.4.0", "Kafka version : 4.4.0"])
 def test_the_version_of_a_broker(logger, words):
-    assert told(line(words, logger), broker_id=3) == [("config", 0, 3, 3, "kafka=4.4.0")]
+    assert reported(line(words, logger), broker_id=3) == [("config", 0, 3, 3, "kafka=4.4.0")]
 
 
 def test_a_version_waits_for_the_first_line_that_names_the_broker():
     first = [line("Kafka version: 4.1.1", INFO, ms=5), recorded(2, 1, ms=6)]
     named = line("[BrokerServer id=7] Waiting for the broker to be unfenced", SERVER, ms=7)
-    assert told(*first[:1], named) == [("config", 5, 7, 7, "kafka=4.1.1")]
+    assert reported(*first[:1], named) == [("config", 5, 7, 7, "kafka=4.1.1")]
     parser = SourceParser("c", "s")
     parser.feed(first[0].encode(), last=True)
     again = SourceParser.restore(parser.snapshot())
@@ -145,25 +145,25 @@ def test_a_version_waits_for_the_first_line_that_names_the_broker():
     ],
 )
 def test_the_metadata_version_as_a_node_loads_it(words):
-    assert told(line(words, FEATURES)) == [("config", 0, 1, 1, "metadata=4.1-IV1")]
+    assert reported(line(words, FEATURES)) == [("config", 0, 1, 1, "metadata=4.1-IV1")]
 
 
 def test_the_metadata_version_of_a_controller_and_of_the_metadata_log():
     said = "[QuorumController id=2] Replayed a FeatureLevelRecord setting metadata.version to 3.9-IV0"
     feature = "org.apache.kafka.controller.FeatureControlManager"
-    assert told(line(said, feature)) == [("config", 0, 2, 2, "metadata=3.9-IV0")]
+    assert reported(line(said, feature)) == [("config", 0, 2, 2, "metadata=3.9-IV0")]
     record = ("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 27})
     other = ("FEATURE_LEVEL_RECORD", {"name": "group.version", "featureLevel": 1})
-    assert told(dump(other, record).decode()) == [("config", 1, -1, None, "metadata=4.1-IV1")]
+    assert reported(dump(other, record).decode()) == [("config", 1, -1, None, "metadata=4.1-IV1")]
 
 
 def test_the_rack_of_a_broker():
     words = "RegisterBrokerRecord(brokerId=3, brokerEpoch=96, features=[Feature(name='a', x=1)], rack={}, fenced=true)"
     said = "[QuorumController id=2] Replayed initial RegisterBrokerRecord for broker 3: "
-    assert told(line(said + words.format("'eu-1 b'"), CLUSTER))[1:] == [("config", 0, 2, 3, "rack=eu-1 b")]
-    assert told(line(said + words.format("null"), CLUSTER))[1:] == []
+    assert reported(line(said + words.format("'eu-1 b'"), CLUSTER))[1:] == [("config", 0, 2, 3, "rack=eu-1 b")]
+    assert reported(line(said + words.format("null"), CLUSTER))[1:] == []
     record = {"brokerId": 3, "brokerEpoch": 96, "rack": "eu-1"}
-    assert told(dump(("REGISTER_BROKER_RECORD", record)).decode())[1:] == [("config", 0, -1, 3, "rack=eu-1")]
+    assert reported(dump(("REGISTER_BROKER_RECORD", record)).decode())[1:] == [("config", 0, -1, 3, "rack=eu-1")]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_the_rack_of_a_broker():
         ("Error while loading log dir /d", CHANNEL),
     ],
 )
-def test_a_broker_says_that_its_log_directory_failed(words, logger):
-    assert told(line(words, logger), broker_id=1) == [("broker_state", 0, 1, 1, "log_dir_offline")]
+def test_a_broker_prints_that_its_log_directory_failed(words, logger):
+    assert reported(line(words, logger), broker_id=1) == [("broker_state", 0, 1, 1, "log_dir_offline")]
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ def test_a_broker_says_that_its_log_directory_failed(words, logger):
         ("Loading logs from log dirs ArrayBuffer(/d)", LOGS),
     ],
 )
-def test_what_comes_with_it_says_nothing_more(words, logger):
-    assert told(line(words, logger), broker_id=1) == []
+def test_what_comes_with_it_adds_nothing(words, logger):
+    assert reported(line(words, logger), broker_id=1) == []
 
 
-def test_a_controller_says_that_the_log_directory_of_a_broker_failed():
+def test_a_controller_prints_that_the_log_directory_of_a_broker_failed():
     said = "[QuorumController id=2] "
     lines = [
         line(
@@ -227,9 +227,9 @@ def test_a_controller_says_that_the_log_directory_of_a_broker_failed():
     ]
 
 
-def test_the_metadata_log_says_it_too():
+def test_the_metadata_log_has_it_too():
     record = {"brokerId": 3, "brokerEpoch": 96, "logDirs": ["c"]}
-    rows = told(dump(("BROKER_REGISTRATION_CHANGE_RECORD", record)).decode())
+    rows = reported(dump(("BROKER_REGISTRATION_CHANGE_RECORD", record)).decode())
     assert rows == [("broker_state", 0, -1, 3, "log_dir_offline")]
 
 

@@ -1,5 +1,5 @@
-"""Lines without an end, blocks of NUL bytes, millions of empty lines: little memory, the loss is said, and reading
-goes on behind them."""
+"""Lines without an end, blocks of NUL bytes, millions of empty lines: little memory, the loss is reported, and reading
+continues after them."""
 
 import random
 
@@ -23,12 +23,12 @@ def fed(data, parser=None, size=1 << 20):
 
 def waiting(parser):
     """Bytes of the log that a parser keeps."""
-    return len(parser._waiting) + len(parser._lines.rest)
+    return len(parser._waiting) + len(parser._whole_lines.rest)
 
 
 @pytest.mark.parametrize("filling", [b"x", b"\0"], ids=["text", "zeros"])
 @pytest.mark.parametrize("longer", [0, 1, 5 * LONGEST])
-def test_a_line_longer_than_the_longest_is_broken_and_said_to_be_lost(filling, longer):
+def test_a_line_longer_than_the_longest_is_broken_and_reported_to_be_lost(filling, longer):
     start = line("").encode()[:-1]
     overlong = start + filling * (LONGEST - len(start) + longer) + b"\n"
     data = (leader() + recorded(2, 0)).encode() + overlong + recorded(2, 7).encode()
@@ -109,7 +109,7 @@ def test_a_decision_looks_ahead_by_no_more_than_so_many_lines_however_they_are_c
     assert parser.report == whole.report
     unfinished = SourceParser("c", "s")
     unfinished.feed((waiter + stack).encode())
-    assert unfinished.told >= T0 * 1000
+    assert unfinished.low_watermark >= T0 * 1000
     assert waiting(unfinished) < len(stack)
 
 
@@ -119,7 +119,7 @@ def test_a_decision_looks_ahead_by_no_more_than_so_many_bytes():
     for _ in range(fetch_grouping.AHEAD_BYTES // len(filler) + 3):
         parser.feed(filler)
     assert waiting(parser) <= fetch_grouping.AHEAD_BYTES + LONGEST
-    assert parser.told >= T0 * 1000
+    assert parser.low_watermark >= T0 * 1000
 
 
 LONG = {"a word": "x", "hyphens": "-", "a number": "1", "hyphened": "a-", "partitions": "a-1,"}
@@ -127,7 +127,7 @@ LONG = {"a word": "x", "hyphens": "-", "a number": "1", "hyphened": "a-", "parti
 
 @pytest.mark.parametrize("logger", [STATE, CONTROLLER])
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
-def test_a_long_line_of_evidence_in_unknown_words_is_said_to_be_lost_in_no_time(logger, text):
+def test_a_long_line_of_evidence_in_unknown_words_is_reported_to_be_lost_in_no_time(logger, text):
     """A pattern that takes the square of the length of a line reads such a one for hours."""
     parser, message = SourceParser("c", "s", broker_id=1), text * (1_000_000 // len(text))
     rows = plain(parser.feed(line(message, logger).encode(), last=True))

@@ -37,13 +37,13 @@ def dump(*records):
     return "\n".join([*lines, ""]).encode()
 
 
-def told(*records):
+def reported(*records):
     parser = SourceParser("c", "metadata.dump")
     return plain(parser.feed(dump(*records), last=True))
 
 
 def test_epochs_follow_from_the_registration():
-    rows = told(TOPIC, NEW, change(isr=[1]), change(isr=[2], leader=2, leaderRecoveryState=1), change(leader=-1))
+    rows = reported(TOPIC, NEW, change(isr=[1]), change(isr=[2], leader=2, leaderRecoveryState=1), change(leader=-1))
     assert short(rows, "ts", "leader_id", "leader_epoch", "partition_epoch", "isr", "unclean") == [
         ("election", 1, 1, 0, 0, [1, 2], False),
         ("isr", 2, 1, 0, 1, [1], None),
@@ -56,19 +56,19 @@ def test_epochs_follow_from_the_registration():
     }
 
 
-def test_a_reassignment_is_told_with_its_replicas():
-    row = told(TOPIC, NEW, change(replicas=[1, 2, 3], addingReplicas=[3]))[-1]
+def test_a_reassignment_is_reported_with_its_replicas():
+    row = reported(TOPIC, NEW, change(replicas=[1, 2, 3], addingReplicas=[3]))[-1]
     assert (row["event_type"], row["isr"], row["replicas"], row["partition_epoch"]) == ("isr", [1, 2], [1, 2, 3], 1)
 
 
-def test_a_partition_whose_registration_is_not_in_the_file_tells_nothing():
-    assert told(TOPIC, change(isr=[1])) == []
+def test_a_partition_whose_registration_is_not_in_the_file_has_no_rows():
+    assert reported(TOPIC, change(isr=[1])) == []
 
 
-def test_a_topic_that_is_removed_and_made_again_starts_anew():
+def test_a_topic_that_is_removed_and_made_again_starts_again():
     other = "AAAAAAAAAAAAAAAAAAAAAA"
     again = ("PARTITION_RECORD", {**NEW[1], "topicId": other})
-    rows = told(
+    rows = reported(
         TOPIC,
         NEW,
         ("REMOVE_TOPIC_RECORD", {"topicId": ID}),
@@ -94,7 +94,7 @@ def test_a_topic_that_is_removed_and_made_again_starts_anew():
     ],
 )
 def test_broker_states(record, detail, epoch):
-    (row,) = told(record)
+    (row,) = reported(record)
     assert (row["event_type"], row["replica_id"], row["detail"], row["broker_epoch"]) == (
         "broker_state",
         3,
@@ -108,7 +108,7 @@ def test_broker_states(record, detail, epoch):
 )
 def test_settings(resource, name, expected):
     data = {"resourceType": resource, "resourceName": name, "name": "min.insync.replicas", "value": "2"}
-    assert short(told(("CONFIG_RECORD", data)), "topic", "min_isr") == expected
+    assert short(reported(("CONFIG_RECORD", data)), "topic", "min_isr") == expected
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_settings(resource, name, expected):
         (dump(("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 999})), "FEATURE_LEVEL_RECORD"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_said_to_be_lost(records, of):
+def test_a_record_that_cannot_be_read_is_reported_to_be_lost(records, of):
     parser = SourceParser("c", "s")
     (row,) = plain(parser.feed(records, last=True))
     assert (row["event_type"], row["detail"], row["partition"]) == ("lost", f"not understood: {of}", -1)
@@ -127,7 +127,7 @@ def test_a_record_that_cannot_be_read_is_said_to_be_lost(records, of):
 
 
 @pytest.mark.parametrize("scenario", traces.scenarios())
-def test_brokers_and_controllers_tell_the_changes_that_the_metadata_log_holds(scenario):
+def test_brokers_and_controllers_print_the_changes_in_the_metadata_log(scenario):
     def changes(*files):
         found = set()
         for file in files:

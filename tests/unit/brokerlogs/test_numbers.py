@@ -16,7 +16,7 @@ def lost(lines):
     return [(row["ts"], row["detail"].split()[0]) for row in events(*lines) if row["event_type"] == "lost"]
 
 
-def test_a_hole_is_told_before_the_line_that_shows_it():
+def test_a_hole_is_reported_before_the_line_that_shows_it():
     rows = events(*numbered([5, 6, 9, *range(10, 20)]))
     assert [row["event_type"] for row in rows[:4]] == ["fetch", "fetch", "lost", "fetch"]
     assert rows[2] == {
@@ -65,7 +65,7 @@ def test_first_lines_lost_at_a_restart():
     assert lost([*numbered(range(500, 600)), *numbered(range(4, 50), start=3000)]) == [(3000, "3")]
 
 
-def test_after_the_hole_leos_are_told_again():
+def test_after_the_gap_leos_are_repeated():
     rows = events(leader(sn=1), *numbered([2, 3, 7], start=1))
     assert [row["event_type"] for row in rows] == ["leader", "fetch", "fetch", "lost", "fetch"]
 

@@ -37,16 +37,16 @@ def said(message, logger=CONTROLLER, **at):
 
 
 def change(epoch):
-    told = (
+    reported = (
         f"partition change for orders-1 with topic ID {ID}: isr: [1, 2] -> [1], partitionEpoch: {epoch} -> {epoch + 1}"
     )
-    return said(told)
+    return said(reported)
 
 
 def roles(*lines, parser=None):
     parser = parser or SourceParser("c", "s")
-    told = plain(parser.feed("".join(lines).encode(), last=True))
-    return [(row.get("committed"), row.get("controller_epoch")) for row in told if row["event_type"] == "isr"]
+    reported = plain(parser.feed("".join(lines).encode(), last=True))
+    return [(row.get("committed"), row.get("controller_epoch")) for row in reported if row["event_type"] == "isr"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_change_is_committed_where_the_node_was_a_standby(before, committed, e
     assert roles(*(said(words, QUORUM) for words in before), change(0)) == [(committed, epoch)]
 
 
-def test_every_row_of_a_controller_tells_it():
+def test_every_row_of_a_controller_has_it():
     record = "RegisterBrokerRecord(brokerId=3, incarnationId=kAZ, brokerEpoch=96, rack='r1', fenced=true)"
     lines = [
         said(ACTIVE, QUORUM),
@@ -87,22 +87,22 @@ def test_every_row_of_a_controller_tells_it():
             f"partition change for a-0 with topic ID {ID}: leader: 1 -> 2, leaderEpoch: 0 -> 1, partitionEpoch: 0 -> 1"
         ),
     ]
-    told = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
-    assert Counter(row["event_type"] for row in told) == {"broker_state": 2, "config": 3, "election": 1}
-    assert {(row["committed"], row["controller_epoch"]) for row in told} == {(False, 4)}
+    reported = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
+    assert Counter(row["event_type"] for row in reported) == {"broker_state": 2, "config": 3, "election": 1}
+    assert {(row["committed"], row["controller_epoch"]) for row in reported} == {(False, 4)}
 
 
-def test_what_a_broker_says_of_itself_is_no_row_of_a_controller():
+def test_what_a_broker_prints_of_itself_is_no_row_of_a_controller():
     lines = [
         said(ACTIVE, QUORUM),
         line("[BrokerLifecycleManager id=1] The broker has been unfenced.", LIFECYCLE),
         leader(),
     ]
-    told = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
-    assert [(row["event_type"], "committed" in row) for row in told] == [("broker_state", False), ("leader", False)]
+    reported = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
+    assert [(row["event_type"], "committed" in row) for row in reported] == [("broker_state", False), ("leader", False)]
 
 
-def test_the_role_is_not_known_after_a_gap_until_it_is_told_again():
+def test_the_role_is_not_known_after_a_gap_until_it_is_printed_again():
     gap = [said(FOLLOWING, QUORUM, sn=1), change(0).replace("|[Q", "|2|[Q")]
     later = [change(1).replace("|[Q", "|9|[Q"), said(ACTIVE, QUORUM, sn=10), change(2).replace("|[Q", "|11|[Q")]
     assert roles(*gap, *later) == [(True, 3), (None, None), (False, 4)]
@@ -128,12 +128,14 @@ def test_it_survives_a_restart_of_the_reader():
 
 
 def test_other_lines_than_a_controllers_have_neither():
-    told = plain(SourceParser("c", "s").feed((said(ACTIVE, QUORUM) + leader() + advanced(0, 1)).encode(), last=True))
-    assert short(told, "committed", "controller_epoch") == [("leader", None, None), ("hw", None, None)]
+    reported = plain(
+        SourceParser("c", "s").feed((said(ACTIVE, QUORUM) + leader() + advanced(0, 1)).encode(), last=True)
+    )
+    assert short(reported, "committed", "controller_epoch") == [("leader", None, None), ("hw", None, None)]
 
 
 def facts(row):
-    """What a row says of one partition epoch."""
+    """The columns of a row about one partition epoch."""
     return row["leader_epoch"], tuple(row["isr"] or ()), row["leader_id"] if row["event_type"] == "election" else None
 
 
@@ -148,9 +150,9 @@ def by_epoch(events, *types):
 @pytest.mark.parametrize("recording", DUMPED)
 def test_no_line_marked_committed_is_contradicted_by_the_metadata_log(recording):
     truth = by_epoch(rows(recording, "metadata.dump.gz"), "isr", "election")
-    told = [row for row in rows(recording, "*/controller.log.gz") if row["event_type"] in ("isr", "election")]
+    reported = [row for row in rows(recording, "*/controller.log.gz") if row["event_type"] in ("isr", "election")]
     known = {True: 0, False: 0, None: 0}
-    for row in told:
+    for row in reported:
         key = (row["topic_id"], row["partition"], row["partition_epoch"], row["event_type"])
         known[row["committed"]] += 1
         if row["committed"] and row["leader_epoch"] is not None:
@@ -175,16 +177,16 @@ def test_all_contradicted_lines_are_of_an_active_controller():
 @pytest.mark.parametrize("recording", DUMPED)
 def test_the_printed_metadata_log_is_committed(recording):
     kinds = ("isr", "election", "broker_state", "config")
-    told = [row for row in rows(recording, "metadata.dump.gz") if row["event_type"] in kinds]
-    assert told
-    assert {row["committed"] for row in told} == {True}
+    reported = [row for row in rows(recording, "metadata.dump.gz") if row["event_type"] in kinds]
+    assert reported
+    assert {row["committed"] for row in reported} == {True}
 
 
 def test_standbys_that_nobody_contradicts_agree_with_each_other():
-    """lean_live has no metadata log: what its standbys tell of one partition epoch is one and the same."""
+    """lean_live has no metadata log: its standbys agree on every partition epoch."""
     found = {}
-    told = rows("lean_live", "*/controller.log.gz")
-    for row in told:
+    reported = rows("lean_live", "*/controller.log.gz")
+    for row in reported:
         if row["committed"] and row["event_type"] in ("isr", "election") and row["leader_epoch"] is not None:
             key = (row["topic_id"], row["partition"], row["partition_epoch"], row["event_type"])
             assert found.setdefault(key, facts(row)) == facts(row)

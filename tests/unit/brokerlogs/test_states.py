@@ -136,7 +136,7 @@ def test_a_proposal(brokers, change, detail):
     assert (row["event_type"], row["detail"], row["isr"]) == ("isr_proposed", detail, [3, 1, 2])
 
 
-def test_one_proposal_told_at_two_levels_counts_once():
+def test_one_proposal_printed_at_two_levels_counts_once():
     debug = line(
         partition("Submitting ISR state change " + SHRINK.format("[BrokerState(brokerId=1), BrokerState(brokerId=2)]"))
     )
@@ -146,7 +146,7 @@ def test_one_proposal_told_at_two_levels_counts_once():
     assert [kind for kind, *_ in short(events(debug, committed, debug))] == ["isr_proposed", "isr", "isr_proposed"]
 
 
-def test_a_shrink_at_info_tells_the_offsets_that_nothing_else_told():
+def test_a_shrink_at_info_has_the_offsets_that_no_other_line_had():
     rows = events(leader(), line(partition(SHRINKING), ms=9))
     assert short(rows, "replica_id", "leo", "leader_leo", "hw")[1:] == [
         ("append", None, None, 159, None),
@@ -238,7 +238,7 @@ def test_internal_topics_are_left_out_on_demand_and_the_metadata_log_always():
     assert [row["topic"] for row in events(*lines, internal_topics=False)] == ["orders"]
 
 
-def test_a_broker_that_no_line_names_tells_nothing():
+def test_a_broker_that_no_line_names_has_no_rows():
     cut = line("[UnifiedLog partition=orders-1, dir=/d] Truncating to offset 7", LOG)
     assert events(cut) == []
     assert [row["broker_id"] for row in events(recorded(2, 1, name="a-0"), cut)] == [1, 1]

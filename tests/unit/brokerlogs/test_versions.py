@@ -42,7 +42,7 @@ def test_older_metadata_than_the_broker_has_is_no_isr_change(why):
     assert [kind for kind, *_ in short(events(leader(), stale))] == ["leader"]
 
 
-def test_kafka_4_4_tells_epochs_behind_the_topic_of_a_replayed_change():
+def test_kafka_4_4_prints_epochs_after_the_topic_of_a_replayed_change():
     new = of_controller(
         f"Replayed PartitionRecord for new partition a.-1 with topic ID {ID} and PartitionRegistration("
         + REGISTRATION.format(state="RECOVERED")
@@ -68,7 +68,7 @@ def test_kafka_4_4_tells_epochs_behind_the_topic_of_a_replayed_change():
         "Node 1 has altered ISR for orders-1. isr: [3] -> [3, 1], replicaSet: [3, 1] -> [3, 1], partitionEpoch: 0 -> 1",
     ],
 )
-def test_an_altered_isr_is_told_by_the_change_that_the_controller_replays(words):
+def test_an_altered_isr_comes_from_the_change_that_the_controller_replays(words):
     assert events(of_controller(words)) == []
 
 
@@ -93,8 +93,10 @@ def test_a_refused_answer_is_no_isr():
 
 
 def test_kafka_3_9_fences_without_an_epoch_and_kafka_4_with_one():
-    told = "because its session has timed out."
-    rows = events(of_controller(f"Fencing broker 3 {told}"), of_controller(f"Fencing broker 3 at epoch 8 {told}"))
+    reported = "because its session has timed out."
+    rows = events(
+        of_controller(f"Fencing broker 3 {reported}"), of_controller(f"Fencing broker 3 at epoch 8 {reported}")
+    )
     assert short(rows, "replica_id", "detail", "broker_epoch") == [
         ("broker_state", 3, "fenced", None),
         ("broker_state", 3, "fenced", 8),
@@ -109,7 +111,7 @@ def test_a_broker_that_leads_nothing_is_let_go_at_once(shutdown):
     ]
 
 
-def test_kafka_4_4_brokers_tell_every_isr_change_until_they_are_stopped():
+def test_kafka_4_4_brokers_print_every_isr_change_until_they_are_stopped():
     """What is changed while a broker stops comes to the others in one piece: they print the last of it."""
     dump = rows("unclean_election_44", "metadata.dump.gz")
     stopping = min(row["ts"] for row in dump if row["detail"] == "controlled_shutdown")
@@ -119,13 +121,17 @@ def test_kafka_4_4_brokers_tell_every_isr_change_until_they_are_stopped():
     assert isr_changes(rows("unclean_election_44", "broker-*/controller.log.gz")) == isr_changes(dump)
 
 
-def test_kafka_3_9_brokers_and_controllers_tell_the_same_isr_changes():
-    told = rows("stock39_lean", "broker-*/replication.log.gz")
-    controller = isr_changes([row for row in told if row["detail"] == "controller" or row["event_type"] == "election"])
-    brokers = isr_changes([row for row in told if row["detail"] != "controller" and row["event_type"] != "election"])
+def test_kafka_3_9_brokers_and_controllers_print_the_same_isr_changes():
+    reported = rows("stock39_lean", "broker-*/replication.log.gz")
+    controller = isr_changes(
+        [row for row in reported if row["detail"] == "controller" or row["event_type"] == "election"]
+    )
+    brokers = isr_changes(
+        [row for row in reported if row["detail"] != "controller" and row["event_type"] != "election"]
+    )
     assert brokers
     assert brokers <= controller
-    answers = {(row["topic"], row["partition_epoch"]) for row in told if row["detail"] == "alter_partition"}
+    answers = {(row["topic"], row["partition_epoch"]) for row in reported if row["detail"] == "alter_partition"}
     assert {topic for topic, _ in answers} == {"clicks", "orders"}
 
 

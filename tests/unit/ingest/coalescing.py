@@ -1,4 +1,4 @@
-"""Events as an ingest would coalesce them, and what two readings of the same have to have in common."""
+"""Events as an ingest would coalesce them, and a comparison of facts from two readings of the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.brokerlogs.events.event_rows import EVENTS
-from generators.brokerlogs.tailing.coalesce import Runs
+from generators.brokerlogs.tailing.coalesce import FetchRuns
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from pipelines.replication import Facts
@@ -21,7 +21,7 @@ NUMBERS = ("seq_from", "seq_to")
 
 
 def plain(events: pa.Table) -> pa.Table:
-    """Events whose fetches tell no ISR and no replicas, as those of Kafka's logs; the sources merged by time."""
+    """Events whose fetches have no ISR and no replicas, as those of Kafka's logs; the sources merged by time."""
     events = events.sort_by([(name, "ascending") for name in ("source_id", "source_epoch", "source_seq")])
     fetch = pc.equal(events["event_type"], "fetch")
     for name in ("isr", "replicas"):
@@ -35,16 +35,16 @@ def plain(events: pa.Table) -> pa.Table:
 def coalesced(events: pa.Table, longest_ms: int, cuts: Sequence[int] = ()) -> pa.Table:
     """Events, each source in its order, as rounds that end at `cuts` would write them."""
     runs, names = (
-        Runs(longest_ms),
+        FetchRuns(longest_ms),
         zip(events["source_id"].to_pylist(), events["source_epoch"].to_pylist(), strict=True),
     )
     source = np.array([runs.source(*name) for name in names], np.int32)
     bounds = [0, *cuts, len(events)]
-    told = []
+    reported = []
     for begin, end in itertools.pairwise(bounds):
         rows, of = events.slice(begin, end - begin).select(EVENTS.names), source[begin:end]
-        told.append(runs.repeats(rows, of, _clock(rows, of)))
-    repeats = np.concatenate(told)
+        reported.append(runs.repeats(rows, of, _clock(rows, of)))
+    repeats = np.concatenate(reported)
     stay = np.flatnonzero(repeats >= 0)
     kept, of = events.take(pa.array(stay)).select(EVENTS.names), source[stay]
     column = pa.array(repeats[stay], pa.int32(), mask=repeats[stay] == 0)

@@ -12,8 +12,8 @@ def in_order(events: pa.Table) -> pa.Table:
     return events.sort_by([(name, "ascending") for name in ("source_id", "source_epoch", "source_seq")])
 
 
-def told(events: pa.Table) -> list[dict]:
-    """All that the sources told, in their order, without progress (which depends on when they were read)."""
+def reported(events: pa.Table) -> list[dict]:
+    """All rows of the sources, in their order, without progress (which depends on when they were read)."""
     rows = in_order(events).select([name for name in replication_events.ARROW.names if name not in NUMBERS])
     return [row for row in rows.to_pylist() if row["event_type"] != "progress"]
 

@@ -10,9 +10,9 @@ from generators.brokerlogs.events.event_rows import EVENTS
 
 class PlainParser:
     def __init__(self, source_id: str = "b/rep.log") -> None:
-        self.source_id, self.told, self.rest = source_id, 0, b""
+        self.source_id, self.low_watermark, self.rest = source_id, 0, b""
         self.report = SimpleNamespace(lines=0)
-        self.clock = None
+        self.clock_offsets = None
         self.patterns: list[tuple[int, int]] = []
 
     def flush(self) -> pa.Table:
@@ -21,7 +21,7 @@ class PlainParser:
     def feed(self, data: bytes) -> pa.Table:
         *lines, self.rest = (self.rest + data).split(b"\n")
         fields = [line.decode().split("|") for line in lines if line.count(b"|") == 3]
-        self.told = max([self.told, *(int(ms) * 1000 for ms, *_ in fields)])
+        self.low_watermark = max([self.low_watermark, *(int(ms) * 1000 for ms, *_ in fields)])
         self.report.lines += len(lines)
         rows = [
             {
@@ -39,17 +39,17 @@ class PlainParser:
         ]
         return pa.Table.from_pylist(rows, schema=EVENTS)
 
-    def words(self) -> list[str]:
+    def take_messages(self) -> list[str]:
         return []
 
     def snapshot(self) -> bytes:
-        return json.dumps([self.source_id, self.told, self.rest.decode()]).encode()
+        return json.dumps([self.source_id, self.low_watermark, self.rest.decode()]).encode()
 
     @classmethod
     def restore(cls, blob: bytes) -> "PlainParser":
-        source_id, told, rest = json.loads(blob)
+        source_id, low_watermark, rest = json.loads(blob)
         parser = cls(source_id)
-        parser.told, parser.rest = told, rest.encode()
+        parser.low_watermark, parser.rest = low_watermark, rest.encode()
         return parser
 
 

@@ -20,14 +20,14 @@ from tests.unit.replication.bronze import BASE_MS, Source, controller, table
 
 def leads(**more: Any) -> Source:
     """A leader of three that has all in its ISR, with ten records that all have."""
-    told = Source().leader(0, 0, 10, 10, [1, 2, 3], **more)
-    return told.fetch(1, 3, 10).fetch(2, 2, 10)
+    reported = Source().leader(0, 0, 10, 10, [1, 2, 3], **more)
+    return reported.fetch(1, 3, 10).fetch(2, 2, 10)
 
 
-def quiet(told: Source, *ms: float, replica: int = 2, leo: int = 10, **more: Any) -> Source:
+def quiet(reported: Source, *ms: float, replica: int = 2, leo: int = 10, **more: Any) -> Source:
     for one in ms:
-        told.fetch(one, replica, leo, **more)
-    return told
+        reported.fetch(one, replica, leo, **more)
+    return reported
 
 
 def stay(*sources: Source, longest_ms: int = 5_000, replica: int = 2, of: int = 1) -> list[tuple[int, int | None]]:
@@ -35,8 +35,8 @@ def stay(*sources: Source, longest_ms: int = 5_000, replica: int = 2, of: int = 
     events = plain(table(*sources))
     rows = coalesced(events, longest_ms).to_pylist()
     mine = [r for r in rows if r["event_type"] == "fetch" and (r["replica_id"], r["broker_id"]) == (replica, of)]
-    told = [(round(r["ts"].timestamp() * 1000) - BASE_MS, r["repeats"]) for r in mine]
-    return [row for row in told if row[0] > 10]
+    reported = [(round(r["ts"].timestamp() * 1000) - BASE_MS, r["repeats"]) for r in mine]
+    return [row for row in reported if row[0] > 10]
 
 
 def assert_same(*sources: Source, longest_ms: int = 5_000, **rules: Any) -> int:
@@ -49,8 +49,8 @@ def assert_same(*sources: Source, longest_ms: int = 5_000, **rules: Any) -> int:
 
 def test_of_a_run_the_first_two_and_the_last_stay():
     assert stay(quiet(leads(), 100, 200, 300, 400, 500, 600)) == [(100, None), (600, 4)]
-    told = leads().append(50, 11)
-    assert stay(quiet(told, 100, 200, 300, 400, 500, 600)) == [(100, None), (200, None), (600, 3)]
+    reported = leads().append(50, 11)
+    assert stay(quiet(reported, 100, 200, 300, 400, 500, 600)) == [(100, None), (200, None), (600, 3)]
 
 
 def test_no_fetch_is_lost_from_the_count():
@@ -73,9 +73,9 @@ def test_fetches_further_apart_than_the_longest_run_all_stay():
     ]  # fmt: skip
 
 
-def test_runs_are_no_longer_than_half_the_lag_that_a_source_tells():
-    told = leads().config(3, lag_max_ms=1_000)
-    kept = [ms for ms, _ in stay(quiet(told, *range(100, 9_000, 90)))]
+def test_runs_are_no_longer_than_half_the_lag_of_a_source():
+    reported = leads().config(3, lag_max_ms=1_000)
+    kept = [ms for ms, _ in stay(quiet(reported, *range(100, 9_000, 90)))]
     assert max(after - before for before, after in itertools.pairwise(kept)) <= 500
 
 
@@ -89,96 +89,96 @@ def test_a_replica_that_fetches_behind_is_not_silent():
 
 
 def test_a_longer_run_than_half_the_lag_would_seem_a_silence():
-    """Each fetch says that it reached the end that it saw; the end told before it is further (threads race)."""
-    told = behind(*range(100, 3_000, 100), leader_leo=10).progress(3_000)
-    assert assert_same(told, longest_ms=longest(1_000), lag_max_ms=1_000) > 10
-    events, rules = plain(table(told)), Rules(lag_max_ms=1_000)
+    """Each fetch has reached the end that it saw; the end in earlier rows is further (threads race)."""
+    reported = behind(*range(100, 3_000, 100), leader_leo=10).progress(3_000)
+    assert assert_same(reported, longest_ms=longest(1_000), lag_max_ms=1_000) > 10
+    events, rules = plain(table(reported)), Rules(lag_max_ms=1_000)
     assert differing(replay(events, rules), replay(coalesced(events, 5_000), rules)) == ["replica_sync"]
 
 
 def test_a_run_ends_with_its_minute():
-    told = quiet(leads(), 59_600, 59_700, 59_800, 59_900, 60_000, 60_100, 60_200)
-    assert stay(told) == [(59_600, None), (59_700, None), (59_900, 1), (60_200, 2)]
-    assert assert_same(told) == 3
+    reported = quiet(leads(), 59_600, 59_700, 59_800, 59_900, 60_000, 60_100, 60_200)
+    assert stay(reported) == [(59_600, None), (59_700, None), (59_900, 1), (60_200, 2)]
+    assert assert_same(reported) == 3
 
 
 BETWEEN: dict[str, Callable[[Source], Source]] = {
-    "append": lambda told: told.append(350, 11),
-    "hw": lambda told: told.hw(350, 10),
-    "isr": lambda told: told.isr(350, [1, 2], 1),
-    "leader": lambda told: told.leader(350, 1, 10, 10, [1, 2, 3]),
-    "another replica's LEO": lambda told: told.fetch(350, 3, 11),
-    "the replica's LEO told by the leader": lambda told: told.replica_leo(350, 2, 10),
+    "append": lambda reported: reported.append(350, 11),
+    "hw": lambda reported: reported.hw(350, 10),
+    "isr": lambda reported: reported.isr(350, [1, 2], 1),
+    "leader": lambda reported: reported.leader(350, 1, 10, 10, [1, 2, 3]),
+    "another replica's LEO": lambda reported: reported.fetch(350, 3, 11),
+    "the replica's LEO told by the leader": lambda reported: reported.replica_leo(350, 2, 10),
 }
 
 
 @pytest.mark.parametrize("what", BETWEEN)
-def test_anything_else_told_of_the_partition_ends_the_runs(what):
-    told = quiet(BETWEEN[what](quiet(leads(), 100, 200, 300)), 400, 500, 600, 700)
-    assert stay(told) == [(100, None), (300, 1), (400, None), (500, None), (700, 1)]
-    assert assert_same(told, replica_hw=True) == 2
+def test_any_other_row_of_the_partition_ends_the_runs(what):
+    reported = quiet(BETWEEN[what](quiet(leads(), 100, 200, 300)), 400, 500, 600, 700)
+    assert stay(reported) == [(100, None), (300, 1), (400, None), (500, None), (700, 1)]
+    assert assert_same(reported, replica_hw=True) == 2
 
 
 def test_unchanged_fetches_of_another_replica_end_no_run():
-    told = leads()
+    reported = leads()
     for ms in range(100, 700, 100):
-        told.fetch(ms, 2, 10).fetch(ms + 50, 3, 10)
-    assert stay(told) == [(100, None), (600, 4)]
+        reported.fetch(ms, 2, 10).fetch(ms + 50, 3, 10)
+    assert stay(reported) == [(100, None), (600, 4)]
 
 
 @pytest.mark.parametrize(
     "other", [{"leo": 11}, {"leader_leo": 12}, {"broker_epoch": 7}, {"leader_epoch": 1}, {"log_start": 3}]
 )
-def test_a_fetch_that_says_anything_else_is_not_the_same(other):
-    told = quiet(leads(), 100, 200, 300, 400)
-    told.event(450, "fetch", replica_id=2, leader_id=1, **{"leo": 10} | other)
-    kept = stay(quiet(told, 500, 600, 700))
+def test_a_fetch_with_other_values_is_not_the_same(other):
+    reported = quiet(leads(), 100, 200, 300, 400)
+    reported.event(450, "fetch", replica_id=2, leader_id=1, **{"leo": 10} | other)
+    kept = stay(quiet(reported, 500, 600, 700))
     assert kept == [(100, None), (400, 2), (450, None), (500, None), (600, None), (700, None)]
 
 
 @pytest.mark.parametrize("told_too", [{"isr": [1, 2, 3]}, {"hw": 10}, {"detail": "more"}, {"unclean": False}])
-def test_a_fetch_that_tells_more_stays(told_too):
+def test_a_fetch_with_more_columns_stays(told_too):
     events = table(quiet(leads(), *range(100, 900, 100), **told_too))
     assert len(coalesced(events, 5_000)) == len(events)
 
 
-def test_where_fetches_are_not_told_all_stay():
-    told = quiet(leads().at_level(2), *range(100, 900, 100))
-    assert len(stay(told)) == 8
+def test_where_fetches_have_no_rows_all_stay():
+    reported = quiet(leads().at_level(2), *range(100, 900, 100))
+    assert len(stay(reported)) == 8
 
 
 def test_a_row_that_comes_with_an_earlier_time_ends_the_run():
-    told = quiet(leads(), 100, 200, 300, 250, 400, 500)
-    assert stay(told) == [(100, None), (300, 1), (250, None), (400, None), (500, None)]
-    assert assert_same(told) == 1
+    reported = quiet(leads(), 100, 200, 300, 250, 400, 500)
+    assert stay(reported) == [(100, None), (300, 1), (250, None), (400, None), (500, None)]
+    assert assert_same(reported) == 1
 
 
 def test_where_a_clock_jumps_all_stay():
-    told = quiet(leads(), 100, 200, 300)
-    told.on(partition=1).append(100_000, 3).on(partition=0)
-    quiet(told, 400, 500, 600, 700)
-    assert [ms for ms, _ in stay(told)] == [100, 300, 400, 500, 600, 700]
-    assert_same(told)
+    reported = quiet(leads(), 100, 200, 300)
+    reported.on(partition=1).append(100_000, 3).on(partition=0)
+    quiet(reported, 400, 500, 600, 700)
+    assert [ms for ms, _ in stay(reported)] == [100, 300, 400, 500, 600, 700]
+    assert_same(reported)
 
 
-def test_the_second_fetch_tells_that_the_replica_has_learnt_the_hw():
+def test_the_second_fetch_shows_that_the_replica_has_learned_the_hw():
     """The first takes the answer with the new HW, the second shows that it was taken: silver/replica_hw."""
-    told = leads().append(50, 12)
-    told.fetch(60, 2, 12).fetch(70, 3, 12)
+    reported = leads().append(50, 12)
+    reported.fetch(60, 2, 12).fetch(70, 3, 12)
     for ms in range(100, 700, 100):
-        told.fetch(ms, 2, 12).fetch(ms + 50, 3, 12)
-    assert assert_same(told, replica_hw=True) > 5
+        reported.fetch(ms, 2, 12).fetch(ms + 50, 3, 12)
+    assert assert_same(reported, replica_hw=True) > 5
 
 
 def test_the_first_fetch_at_or_after_a_broker_wide_event_stays():
-    """Min ISR rises above an ISR that is not whole: frozen as of the first row told from then on."""
-    told = Source().leader(0, 0, 10, 10, [1, 2])
-    frozen = quiet(told, *range(100, 12_000, 100))
+    """Min ISR rises above an ISR that is not complete: frozen from the next row on."""
+    reported = Source().leader(0, 0, 10, 10, [1, 2])
+    frozen = quiet(reported, *range(100, 12_000, 100))
     assert assert_same(frozen, controller().config(6_040, topic="clicks", min_isr=3)) > 10
     assert (6_100, None) in stay(frozen, controller().config(6_040, topic="clicks", min_isr=3))
 
 
-def test_what_another_source_of_the_broker_tells_is_kept_apart():
+def test_rows_of_another_source_of_the_broker_are_kept_apart():
     """Kafka's stock configuration has leaders in state-change.log and fetches in server.log."""
     states = Source("broker-1/state-change.log").leader(0, 0, 10, 10, [1, 2, 3])
     fetches = quiet(Source("broker-1/server.log"), *range(1, 20_000, 100)).append(11_000, 11)
@@ -188,7 +188,7 @@ def test_what_another_source_of_the_broker_tells_is_kept_apart():
     assert assert_same(fetches, states, replica_hw=True) > 50
 
 
-def test_a_run_is_told_by_one_source():
+def test_a_run_is_of_one_source():
     one = quiet(leads(), *range(100, 1_100, 100))
     other = quiet(Source("broker-1/server.log"), *range(4_000, 5_000, 100))
     assert stay(one, other) == [(100, None), (1_000, 8), (4_000, None), (4_100, None), (4_900, 7)]
@@ -196,11 +196,11 @@ def test_a_run_is_told_by_one_source():
 
 
 def test_the_first_fetch_of_a_term_is_no_unchanged_one():
-    """It tells a LEO that is not known any more, and may move the HW that the others learn by their next two."""
-    told = quiet(leads(), 100, 200).leader(350, 1, 10, 8, [1, 2, 3])
-    told.fetch(400, 2, 10).fetch(450, 3, 10)
-    assert stay(quiet(told, 500, 600, 700, 800))[2:] == [(400, None), (500, None), (600, None), (800, 1)]
-    assert assert_same(told, replica_hw=True) == 1
+    """It has a LEO that is no longer known, and may move the HW that the others learn by their next two."""
+    reported = quiet(leads(), 100, 200).leader(350, 1, 10, 8, [1, 2, 3])
+    reported.fetch(400, 2, 10).fetch(450, 3, 10)
+    assert stay(quiet(reported, 500, 600, 700, 800))[2:] == [(400, None), (500, None), (600, None), (800, 1)]
+    assert assert_same(reported, replica_hw=True) == 1
 
 
 def test_two_brokers_that_lead_in_turn_do_not_mix():
@@ -211,9 +211,9 @@ def test_two_brokers_that_lead_in_turn_do_not_mix():
 
 @pytest.mark.parametrize("cut", range(1, 60, 3))
 def test_the_end_of_a_round_ends_no_fact(cut):
-    told = behind(*range(100, 2_000, 100))
-    quiet(told.fetch(2_010, 2, 12), *range(2_100, 3_500, 100), leo=12)
-    events = plain(table(told.progress(4_000)))
+    reported = behind(*range(100, 2_000, 100))
+    quiet(reported.fetch(2_010, 2, 12), *range(2_100, 3_500, 100), leo=12)
+    events = plain(table(reported.progress(4_000)))
     few = coalesced(events, 500, [cut] if cut < len(events) else [])
     assert differing(replay(events, Rules(lag_max_ms=1_000)), replay(few, Rules(lag_max_ms=1_000))) == []
 
@@ -233,7 +233,7 @@ STEP = st.one_of(
 
 def course(steps: list[tuple[str, int, int]], leo_told: bool) -> list[Source]:
     """A leader and its followers 2 and 3, step by step; its controller beside it."""
-    told, other, ms, end, leos, isr, epoch = leads(), controller(), 10.0, 10, {2: 10, 3: 10}, [1, 2, 3], 0
+    reported, other, ms, end, leos, isr, epoch = leads(), controller(), 10.0, 10, {2: 10, 3: 10}, [1, 2, 3], 0
     for what, n, pause in steps:
         ms += pause
         replica, leader_leo = 2 + n % 2, end if leo_told else None
@@ -241,27 +241,27 @@ def course(steps: list[tuple[str, int, int]], leo_told: bool) -> list[Source]:
             for _ in range(n):
                 ms += pause
                 for one in leos:
-                    told.fetch(ms, one, leos[one], leader_leo)
+                    reported.fetch(ms, one, leos[one], leader_leo)
         elif what == "append":
             end += n
-            told.append(ms, end)
+            reported.append(ms, end)
         elif what == "fetch":
             leos[replica] = min(end, leos[replica] + n)
-            told.fetch(ms, replica, leos[replica], leader_leo)
+            reported.fetch(ms, replica, leos[replica], leader_leo)
         elif what == "hw":
-            told.hw(ms, min(end, *(leos[one] for one in isr if one != 1)) if len(isr) > 1 else end)
+            reported.hw(ms, min(end, *(leos[one] for one in isr if one != 1)) if len(isr) > 1 else end)
         elif what in ("shrink", "expand"):
             isr = [b for b in isr if b != replica] if what == "shrink" else sorted({*isr, replica})
             epoch += 1
-            told.isr(ms, isr, epoch)
+            reported.isr(ms, isr, epoch)
         elif what == "leader":
             epoch += 1
-            told.leader(ms, epoch, end, min(leos.values()), isr)
+            reported.leader(ms, epoch, end, min(leos.values()), isr)
         elif what == "config":
             other.config(ms + 0.5, topic="clicks", min_isr=1 + n)
         elif what == "lost":
-            told.lost(ms)
-    return [told.progress(ms + 1), other.progress(ms + 1)]
+            reported.lost(ms)
+    return [reported.progress(ms + 1), other.progress(ms + 1)]
 
 
 @settings(max_examples=150, deadline=None)

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs import ingest
-from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.tailing import session
-from generators.brokerlogs.tailing.coalesce import Runs, longest
+from generators.brokerlogs.tailing.coalesce import FetchRuns, longest
 from generators.recordings import traces
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Facts, Rules, replay
@@ -39,7 +39,9 @@ def test_every_table_of_a_recorded_incident_is_the_same(
     monkeypatch.setattr(session, "ROUND_BYTES", round_bytes)
     monkeypatch.setattr(session, "CHUNK", 200_000)
     whole = read_logs([traces.path(scenario)], "c")
-    summary = ingest_logs([traces.path(scenario)], cluster="c", lake=str(tmp_path), coalesce_ms=longest(30_000))
+    summary = ingest_logs(
+        [traces.path(scenario)], cluster="c", lake=str(tmp_path), options=ReadOptions(coalesce_ms=longest(30_000))
+    )
     few = read_events(str(tmp_path))
     assert summary.events == len(few)
     _assert_same(few, whole)
@@ -89,36 +91,38 @@ def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkey
     _broker(tmp_path / "broker-3")
     monkeypatch.setattr(session, "ROUND_BYTES", 1)
 
-    def told(coalesce_ms: int) -> pa.Table:
+    def reported(coalesce_ms: int) -> pa.Table:
         lake, chance, deaths = str(tmp_path / f"lake-{coalesce_ms}"), random.Random(point), 0
         while True:
             monkeypatch.setattr(session, "CHUNK", chance.randrange(200_000, 900_000))
             with monkeypatch.context() as dying:
-                target = ingest if point == "append_round" else ingest.Ledger
+                target = ingest if point == "append_round" else ingest.Checkpoints
                 dying.setattr(target, point, _dying(getattr(target, point), chance.randrange(1, 4), before))
                 try:
-                    ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, coalesce_ms=coalesce_ms)
+                    ingest_logs(
+                        [tmp_path / "broker-3"], cluster="c", lake=lake, options=ReadOptions(coalesce_ms=coalesce_ms)
+                    )
                     break
                 except Killed:
                     deaths += 1
         assert deaths > 2
         return read_events(lake)
 
-    _assert_same(told(longest(30_000)), told(0))
+    _assert_same(reported(longest(30_000)), reported(0))
 
 
 def test_a_log_that_grows_between_calls(tmp_path: Path) -> None:
     lines = _broker(tmp_path / "broker-3")
 
-    def told(coalesce_ms: int) -> pa.Table:
+    def reported(coalesce_ms: int) -> pa.Table:
         lake = str(tmp_path / f"lake-{coalesce_ms}")
         for share in (0.3, 0.31, 0.7, 1.0):
             for log, of in lines.items():
                 (tmp_path / "broker-3" / log).write_bytes(b"".join(of[: int(share * len(of))]))
-            ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, coalesce_ms=coalesce_ms)
+            ingest_logs([tmp_path / "broker-3"], cluster="c", lake=lake, options=ReadOptions(coalesce_ms=coalesce_ms))
         return read_events(lake)
 
-    _assert_same(told(longest(30_000)), told(0))
+    _assert_same(reported(longest(30_000)), reported(0))
 
 
 def _assert_same(few: pa.Table, whole: pa.Table) -> None:
@@ -128,23 +132,25 @@ def _assert_same(few: pa.Table, whole: pa.Table) -> None:
     assert differing(_facts(few), _facts(whole)) == []
 
 
-def test_runs_heed_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in a call in which the settings, told once, are not told again."""
-    heeded: list[int] = []
-    monkeypatch.setattr(Runs, "repeats", _noting(Runs.repeats, heeded))
+def test_runs_respect_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a call in which the settings are not written again."""
+    longest_us: list[int] = []
+    monkeypatch.setattr(FetchRuns, "repeats", _recording(FetchRuns.repeats, longest_us))
     folder = tmp_path / "broker-3"
     lines = _broker(folder)["replication.log"]
     (folder / "server.properties").write_text("node.id=3\nreplica.lag.time.max.ms=600\n")
     for upto in (len(lines) // 2, len(lines)):
         (folder / "replication.log").write_bytes(b"".join(lines[:upto]))
-        ingest_logs([folder], cluster="c", lake=str(tmp_path / "lake"), coalesce_ms=longest(30_000))
-    assert heeded == [300_000, 300_000]
+        ingest_logs(
+            [folder], cluster="c", lake=str(tmp_path / "lake"), options=ReadOptions(coalesce_ms=longest(30_000))
+        )
+    assert longest_us == [300_000, 300_000]
 
 
-def _noting(call: Callable, heeded: list[int]) -> Callable:
-    def noting(runs: Runs, *args: object) -> object:
-        told = call(runs, *args)
-        heeded.append(runs._longest)
-        return told
+def _recording(call: Callable, longest_us: list[int]) -> Callable:
+    def noting(runs: FetchRuns, *args: object) -> object:
+        reported = call(runs, *args)
+        longest_us.append(runs._longest)
+        return reported
 
     return noting

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.brokerlogs.events.clock_offsets import Clock, clock_of, unused
-from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.events.clock_offsets import ClockOffsets, clock_offsets_of, unused_patterns
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import advanced, leader, recorded
@@ -44,7 +44,7 @@ def happenings(events: pa.Table) -> list[dict]:
 @pytest.mark.parametrize("key", ["2", "broker-2/*"])
 def test_rows_of_a_corrected_broker_are_those_of_a_right_clock(tmp_path: Path, key: str, ms: int) -> None:
     wrong = ahead(tmp_path / "wrong", 2, ms)
-    corrected = read_logs([wrong], "c", clock_offsets={key: ms})
+    corrected = read_logs([wrong], "c", options=ReadOptions(clock_offsets={key: ms}))
     right = read_logs([SCENARIO], "c")
     without = [{k: v for k, v in row.items() if k not in ("source_seq", "seq")} for row in happenings(corrected)]
     assert without == [{k: v for k, v in row.items() if k not in ("source_seq", "seq")} for row in happenings(right)]
@@ -53,8 +53,10 @@ def test_rows_of_a_corrected_broker_are_those_of_a_right_clock(tmp_path: Path, k
     assert all(later > earlier - 1_500_000 for earlier, later in pairwise(ts)), "merged by corrected time"
 
 
-def test_what_the_metadata_log_and_other_brokers_tell_stays(tmp_path: Path) -> None:
-    right, moved = (read_logs([SCENARIO], "c", clock_offsets=offsets) for offsets in ({}, {"*": 1000, "3": 5}))
+def test_rows_of_the_metadata_log_and_other_brokers_stay(tmp_path: Path) -> None:
+    right, moved = (
+        read_logs([SCENARIO], "c", options=ReadOptions(clock_offsets=offsets)) for offsets in ({}, {"*": 1000, "3": 5})
+    )
     for source, by in [("metadata.dump", 0), ("broker-1/replication.log", 1000)]:
         first = [pc.min(rows.filter(pc.equal(rows["source_id"], source))["ts"]).value for rows in (right, moved)]
         assert first[0] - first[1] == by * 1000
@@ -63,17 +65,17 @@ def test_what_the_metadata_log_and_other_brokers_tell_stays(tmp_path: Path) -> N
 def test_a_broker_that_only_its_lines_name_is_corrected(tmp_path: Path) -> None:
     log = tmp_path / "replication.log"
     log.write_text(leader() + recorded(2, 5, ms=10) + advanced(0, 5, ms=11))
-    plain, moved = (read_logs([log], "c", clock_offsets=offsets) for offsets in ({}, {"1": 7}))
+    plain, moved = (read_logs([log], "c", options=ReadOptions(clock_offsets=offsets)) for offsets in ({}, {"1": 7}))
     for right, corrected in zip(happenings(plain), happenings(moved), strict=True):
         assert (right["ts"] - corrected["ts"]).total_seconds() == 0.007
 
 
-def test_a_reader_that_goes_on_corrects_by_what_it_is_told_now(tmp_path: Path) -> None:
+def test_a_reader_that_continues_corrects_by_the_current_offsets(tmp_path: Path) -> None:
     log, lake = tmp_path / "replication.log", str(tmp_path / "lake")
     log.write_text(leader() + recorded(2, 5, ms=10))
-    ingest_logs([log], cluster="c", lake=lake, clock_offsets={"1": 4})
+    ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(clock_offsets={"1": 4}))
     log.write_text(log.read_text() + recorded(2, 6, ms=2000))
-    ingest_logs([log], cluster="c", lake=lake, clock_offsets={"1": 1000})
+    ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(clock_offsets={"1": 1000}))
     events = read_events(lake)
     leos = events.filter(pc.equal(events["event_type"], "fetch")).sort_by("ts")
     first, second = leos["ts"].to_pylist()
@@ -83,18 +85,20 @@ def test_a_reader_that_goes_on_corrects_by_what_it_is_told_now(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("source", "clock"),
     [
-        ("broker-2/server.log", Clock(7, {2: 5})),
-        ("broker-2/replication.log", Clock(6, {2: 5})),
-        ("broker-3/server.log", Clock(None, {2: 5})),
+        ("broker-2/server.log", ClockOffsets(7, {2: 5})),
+        ("broker-2/replication.log", ClockOffsets(6, {2: 5})),
+        ("broker-3/server.log", ClockOffsets(None, {2: 5})),
     ],
 )
-def test_the_longest_pattern_goes_before_the_broker(source: str, clock: Clock) -> None:
-    assert clock_of(source, {"2": 5, "broker-2/*": 6, "broker-2/server*": 7}) == clock
+def test_the_longest_pattern_goes_before_the_broker(source: str, clock: ClockOffsets) -> None:
+    assert clock_offsets_of(source, {"2": 5, "broker-2/*": 6, "broker-2/server*": 7}) == clock
 
 
-def test_a_pattern_that_fits_no_source_is_said(tmp_path: Path) -> None:
-    assert unused({"1": 5, "b/*": 6, "c/*": 7}, ["b/x.log"]) == ["c/*"]
+def test_a_pattern_that_fits_no_source_is_reported(tmp_path: Path) -> None:
+    assert unused_patterns({"1": 5, "b/*": 6, "c/*": 7}, ["b/x.log"]) == ["c/*"]
     log = tmp_path / "replication.log"
     log.write_text(leader())
-    summary = ingest_logs([log], cluster="c", lake=str(tmp_path / "lake"), clock_offsets={"broker-9/*": 1})
+    summary = ingest_logs(
+        [log], cluster="c", lake=str(tmp_path / "lake"), options=ReadOptions(clock_offsets={"broker-9/*": 1})
+    )
     assert "clock_offsets: no source is named like 'broker-9/*'" in str(summary)

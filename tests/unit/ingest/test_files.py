@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.discovery.log_file import Bytes
+from generators.brokerlogs.discovery.log_file import LogBytes
 
 TEXT = b"".join(b"line %d\n" % i for i in range(50_000))
 GZ = gzip.compress(TEXT)
@@ -23,7 +23,7 @@ CASES = [
 ]
 
 
-def _read_all(file: Bytes, limit: int = 7919) -> bytes:
+def _read_all(file: LogBytes, limit: int = 7919) -> bytes:
     return b"".join(iter(lambda: file.read(limit), b""))
 
 
@@ -33,7 +33,7 @@ def test_what_can_be_read_is_read_and_the_rest_has_a_word(
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    file = Bytes(tmp_path / name)
+    file = LogBytes(tmp_path / name)
     read = _read_all(file)
     if expected is None:
         assert 10_000 < len(read) < len(TEXT)
@@ -48,7 +48,7 @@ def test_what_can_be_read_is_read_and_the_rest_has_a_word(
 @pytest.mark.parametrize("position", [0, 1, 300_001, len(TEXT)])
 def test_reading_begins_at_the_position(tmp_path: Path, name: str, position: int) -> None:
     (tmp_path / name).write_bytes(GZ if name.endswith("gz") else TEXT)
-    file = Bytes(tmp_path / name, position)
+    file = LogBytes(tmp_path / name, position)
     assert _read_all(file) == TEXT[position:]
     assert file.head(6) == TEXT[:6]
 
@@ -59,6 +59,6 @@ def test_an_unreadable_file_has_a_word(tmp_path: Path, monkeypatch: pytest.Monke
 
     (tmp_path / "rep.log").write_bytes(TEXT)
     monkeypatch.setattr(os, "open", refuse)
-    file = Bytes(tmp_path / "rep.log")
+    file = LogBytes(tmp_path / "rep.log")
     assert file.read(10) == b""
     assert "rep.log: cannot be read (Permission denied)" in (file.damage or "")

@@ -50,7 +50,7 @@ class Follower:
 
 @pytest.fixture
 def follow(monkeypatch, tmp_path):
-    monkeypatch.setattr(ingest, "LOOK_ROUND_S", 0.1)
+    monkeypatch.setattr(ingest, "REDISCOVER_S", 0.1)
     monkeypatch.setattr(tailer, "PATIENCE_S", 0.1)
     running = []
 
@@ -120,7 +120,7 @@ def test_a_log_truncated_in_place_is_a_new_incarnation_and_the_break_is_reported
         file.write(recorded(2, 8, ms=4000) + advanced(5, 8, ms=4001))
     events = follower.until(has("broker-1/replication.log", hw=8))
     summary = follower.stop()
-    assert any("begun anew as source_epoch 1" in word for word in summary.problems)
+    assert any("restarted as source_epoch 1" in word for word in summary.problems)
     assert numbers_without_holes(events)
     reports = events.filter(pc.equal(events["event_type"], "hw")).sort_by("ts")
     assert list(zip(reports["source_epoch"].to_pylist(), reports["hw"].to_pylist(), strict=True)) == [(0, 5), (1, 8)]
@@ -128,7 +128,7 @@ def test_a_log_truncated_in_place_is_a_new_incarnation_and_the_break_is_reported
     assert {(gap["source_id"], gap["kind"]) for gap in gaps} >= {("broker-1/replication.log", "reset")}
 
 
-def test_the_file_that_tells_the_hws_stays_the_same_while_both_grow(tmp_path, follow):
+def test_the_file_of_the_hws_stays_the_same_while_both_grow(tmp_path, follow):
     logs = tmp_path / "logs"
     ours = broker(logs, 1, leader(), advanced(0, 4, ms=10))
     shrink = (
@@ -154,12 +154,12 @@ def test_the_file_that_tells_the_hws_stays_the_same_while_both_grow(tmp_path, fo
     assert of_server["event_type"].to_pylist().count("isr_proposed") == 1, "asked for twice, answered never"
 
 
-def test_events_that_break_the_contract_reach_bronze_are_said_and_are_set_aside_once(tmp_path):
+def test_events_that_break_the_contract_reach_bronze_are_reported_and_are_set_aside_once(tmp_path):
     log = broker(tmp_path / "logs", 1, leader(), recorded(2, -7, ms=10), recorded(2, 5, ms=20))
     lake = str(tmp_path / "lake")
     summary = ingest_logs([log], cluster="c", lake=lake)
     assert summary.broken == {"leo_below_-1": 1}
-    assert "which `run` will set aside in quarantine: leo_below_-1 1" in str(summary)
+    assert "which `run` will move to quarantine: leo_below_-1 1" in str(summary)
     events = read_events(lake)
     assert numbers_without_holes(events)
     assert replay(events).quarantine["reasons"].to_pylist() == [["leo_below_-1: leo = -7"]]

@@ -1,4 +1,4 @@
-"""What the silence of a log says, also where the clock of the machine is set meanwhile."""
+"""What the silence of a log means, also where the clock of the machine is set meanwhile."""
 
 import pytest
 
@@ -26,43 +26,43 @@ def clocks():
 @pytest.fixture
 def heartbeat(clocks):
     made = Heartbeat(lambda: int(clocks.wall * 1e9), lambda: clocks.steady)
-    made.heard(int((NOW - 0.5) * 1e6))
+    made.on_lines(int((NOW - 0.5) * 1e6))
     return made
 
 
-def test_silence_tells_up_to_now_but_for_the_delay_of_lines(clocks, heartbeat):
+def test_silence_counts_up_to_now_but_for_the_delay_of_lines(clocks, heartbeat):
     clocks.on(10)
     assert heartbeat.silent
-    assert heartbeat.told(ALLOWED) == int((NOW + 10 - 0.5 - 1) * 1e6)
-    assert heartbeat.words() == []
+    assert heartbeat.quiet_until(ALLOWED) == int((NOW + 10 - 0.5 - 1) * 1e6)
+    assert heartbeat.take_messages() == []
 
 
 @pytest.mark.parametrize("jump", [HOURS, -HOURS], ids=["forward", "back"])
-def test_where_the_clock_is_set_silence_says_nothing_until_lines_come(clocks, heartbeat, jump):
+def test_where_the_clock_is_set_silence_means_nothing_until_lines_come(clocks, heartbeat, jump):
     clocks.on(10)
     clocks.wall += jump
-    assert heartbeat.told(ALLOWED) == 0
-    (word,) = heartbeat.words()
+    assert heartbeat.quiet_until(ALLOWED) == 0
+    (word,) = heartbeat.take_messages()
     assert word.startswith(f"the clock of this machine went 18,000 s {'forward' if jump > 0 else 'back'}: ")
     clocks.on(10)
-    assert (heartbeat.told(ALLOWED), heartbeat.words()) == (0, [])
-    heartbeat.heard(int((clocks.wall - 0.5) * 1e6))
+    assert (heartbeat.quiet_until(ALLOWED), heartbeat.take_messages()) == (0, [])
+    heartbeat.on_lines(int((clocks.wall - 0.5) * 1e6))
     clocks.on(10)
-    assert heartbeat.told(ALLOWED) == int((clocks.wall - 0.5 - 1) * 1e6)
+    assert heartbeat.quiet_until(ALLOWED) == int((clocks.wall - 0.5 - 1) * 1e6)
 
 
 def test_a_line_from_before_the_clock_was_set_makes_no_time_of_the_future(clocks, heartbeat):
     for jump in (HOURS, -HOURS):
         before = clocks.wall
         clocks.wall += jump
-        heartbeat.heard(int((before - 0.5) * 1e6))
+        heartbeat.on_lines(int((before - 0.5) * 1e6))
         clocks.on(10)
-        assert heartbeat.told(ALLOWED) == 0
+        assert heartbeat.quiet_until(ALLOWED) == 0
 
 
 def test_a_clock_that_is_slewed_is_not_set(clocks, heartbeat):
     for _ in range(100):
         clocks.on(1)
         clocks.wall += 0.05
-        assert heartbeat.told(ALLOWED) > 0
-    assert heartbeat.words() == []
+        assert heartbeat.quiet_until(ALLOWED) > 0
+    assert heartbeat.take_messages() == []

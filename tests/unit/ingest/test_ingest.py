@@ -1,4 +1,4 @@
-"""Broker logs reach the lake whole, once, whatever pieces they come in; what was wrong is said."""
+"""Broker logs reach the lake complete and once, whatever pieces they come in; what was wrong is reported."""
 
 import gzip
 from collections import Counter
@@ -12,7 +12,7 @@ from generators.brokerlogs.ingest import NothingToRead, ingest_logs, read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import bronze, read_events
 from pipelines.lake.roles import RoleHeld, hold
-from tests.unit.ingest.comparing import in_order, numbers_without_holes, told
+from tests.unit.ingest.comparing import in_order, numbers_without_holes, reported
 
 SCENARIO = "unclean_election"
 
@@ -32,7 +32,7 @@ def test_the_lake_holds_what_was_read_and_a_second_call_adds_nothing(tmp_path: P
     assert (again.events, again.line_count, bronze(lake).version()) == (0, 0, version)
 
 
-def test_every_source_is_numbered_without_holes_and_tells_progress_to_its_end(whole: pa.Table) -> None:
+def test_every_source_is_numbered_without_gaps_and_has_progress_to_its_end(whole: pa.Table) -> None:
     assert numbers_without_holes(whole)
     for source in pc.unique(whole["source_id"]):
         rows = in_order(whole.filter(pc.equal(whole["source_id"], source)))
@@ -64,7 +64,7 @@ def test_events_do_not_depend_on_the_pieces_read(
     monkeypatch.setattr("generators.brokerlogs.tailing.session.CHUNK", chunk)
     pieces = read_logs([folder], "c")
     mine = whole.filter(pc.equal(whole["source_id"], "broker-3/replication.log"))
-    assert told(pieces) == [row for row in told(mine) if row["event_type"] != "config"]
+    assert reported(pieces) == [row for row in reported(mine) if row["event_type"] != "config"]
 
 
 @pytest.mark.parametrize("stages", [2, 5])
@@ -81,11 +81,11 @@ def test_a_log_that_grew_is_read_on(tmp_path: Path, whole: pa.Table, stages: int
     assert numbers_without_holes(events)
     assert pc.unique(events["source_epoch"]).to_pylist() == [0]
     mine = whole.filter(pc.equal(whole["source_id"], "broker-3/replication.log"))
-    assert _happenings(events) == _happenings(mine)
+    assert _unordered(events) == _unordered(mine)
 
 
-def _happenings(events: pa.Table) -> Counter:
-    """What happened, without its order: where a call ends, a pair of lines that it parts is told apart."""
+def _unordered(events: pa.Table) -> Counter:
+    """Rows without their order: where a call ends, a pair of lines that it separates differs."""
     names = ("event_type", "topic", "partition", "replica_id", "leo", "hw")
     rows = zip(*(events[name].to_pylist() for name in names), strict=True)
     return Counter(row for row in rows if row[0] not in ("progress", "config"))
@@ -97,7 +97,7 @@ def test_another_log_in_its_place_is_a_new_incarnation(tmp_path: Path) -> None:
         source = traces.path(SCENARIO) / f"broker-{broker}" / "replication.log.gz"
         log.write_bytes(gzip.decompress(source.read_bytes()))
         summary = ingest_logs([log], cluster="c", lake=lake)
-    assert any("begun anew as source_epoch 1" in word for word in summary.problems)
+    assert any("restarted as source_epoch 1" in word for word in summary.problems)
     events = read_events(lake)
     assert sorted(pc.unique(events["source_epoch"]).to_pylist()) == [0, 1]
     assert numbers_without_holes(events)
@@ -116,14 +116,14 @@ def test_lost_positions_give_a_new_incarnation_not_a_number_twice(tmp_path: Path
     assert numbers_without_holes(events)
 
 
-def test_settings_are_told_at_the_start_by_one_source_of_their_broker(whole: pa.Table) -> None:
+def test_settings_are_rows_at_the_start_of_one_source_of_their_broker(whole: pa.Table) -> None:
     config = whole.filter(pc.and_(pc.equal(whole["event_type"], "config"), pc.is_valid(whole["lag_max_ms"])))
     assert set(config["lag_max_ms"].to_pylist()) == {4000}
     assert set(config["source_id"].to_pylist()) == {f"broker-{n}/replication.log" for n in (1, 2, 3)}
     assert max(config["source_seq"].to_pylist()) < 3
 
 
-def test_a_log_without_line_numbers_is_said_to_hide_losses(tmp_path: Path) -> None:
+def test_a_log_without_line_numbers_is_reported_to_hide_losses(tmp_path: Path) -> None:
     summary = ingest_logs([traces.path(SCENARIO) / "broker-1"], cluster="c", lake=str(tmp_path))
     assert "no line numbers (%sn)" in str(summary)
     assert "losses before the reader cannot be seen" in str(summary)

@@ -48,7 +48,7 @@ def signature(store):
     return json.loads(bytes(obstore.get(store, PATH).bytes()))
 
 
-def test_the_second_holder_is_refused_and_told_who_has_it(store, clock):
+def test_the_second_holder_is_refused_with_the_name_of_the_first(store, clock):
     taken(store, clock)
     there = signature(store)
     with pytest.raises(LeaseTaken, match=f"process {there['pid']} on {there['host']} since 2026-11-21T12:00:00"):

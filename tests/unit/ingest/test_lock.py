@@ -1,4 +1,4 @@
-"""One holder per role; the second is told who it is."""
+"""One holder per role; the error of the second names the first."""
 
 import fcntl
 import json
@@ -71,7 +71,7 @@ def test_a_lock_file_that_nobody_holds_refuses_nobody_whomever_it_names(tmp_path
 
 
 def _refused(lake: Path, content: bytes) -> str:
-    """What is said where the lock is held and its file holds this."""
+    """The error where the lock is held and its file has this content."""
     path = lake / "_locks" / "run.lock"
     path.parent.mkdir()
     with open(path, "wb", buffering=0) as file:

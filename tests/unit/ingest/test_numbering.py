@@ -27,6 +27,6 @@ def test_numbers_have_no_hole_however_rows_come(batches: list[list[tuple[str | N
         for place in places:
             expected.append((3, following, counts[place]))
             following, counts[place] = following + 1, counts[place] + 1
-        told = zip(*(numbered[name].to_pylist() for name in ("source_epoch", "source_seq", "seq")), strict=True)
-        assert list(told) == expected
+        reported = zip(*(numbered[name].to_pylist() for name in ("source_epoch", "source_seq", "seq")), strict=True)
+        assert list(reported) == expected
         numbering = Numbering(**json.loads(json.dumps(numbering.as_json())))

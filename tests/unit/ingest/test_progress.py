@@ -35,25 +35,25 @@ CASES = [
 
 @pytest.mark.parametrize(("high", "ms", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_progress_rows(high: int, ms: list[int], expected: str) -> None:
-    told = interleave(_rows(*ms), high, LIKE)
-    kinds = told["event_type"].to_pylist()
-    words = [f"{'p' * (kind == 'progress')}{us // 1000}" for kind, us in zip(kinds, times(told), strict=True)]
+    reported = interleave(_rows(*ms), high, LIKE)
+    kinds = reported["event_type"].to_pylist()
+    words = [f"{'p' * (kind == 'progress')}{us // 1000}" for kind, us in zip(kinds, times(reported), strict=True)]
     assert " ".join(words) == expected
 
 
 def test_a_progress_row_is_about_the_whole_source() -> None:
-    told = interleave(_rows(10_100, 11_100), 0, LIKE).slice(1, 1).to_pylist()[0]
-    assert {name: value for name, value in told.items() if value is not None and name != "ts"} == {
+    reported = interleave(_rows(10_100, 11_100), 0, LIKE).slice(1, 1).to_pylist()[0]
+    assert {name: value for name, value in reported.items() if value is not None and name != "ts"} == {
         **LIKE,
         "event_type": "progress",
         "partition": -1,
     }
 
 
-def test_no_progress_row_in_any_order_tells_more_than_the_rows_before_it() -> None:
+def test_no_progress_row_in_any_order_is_past_the_rows_before_it() -> None:
     shuffled = np.random.default_rng(7).permutation(np.arange(100_000, 130_000, 7)).tolist()
-    told = interleave(_rows(*shuffled), 0, LIKE)
-    stamps, is_progress = times(told), np.array(told["event_type"].to_pylist()) == "progress"
+    reported = interleave(_rows(*shuffled), 0, LIKE)
+    stamps, is_progress = times(reported), np.array(reported["event_type"].to_pylist()) == "progress"
     before = np.maximum.accumulate(np.where(is_progress, 0, stamps))
     assert is_progress.any()
     assert (stamps[is_progress] <= before[is_progress] + 1_000_000).all()

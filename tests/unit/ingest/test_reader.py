@@ -10,7 +10,7 @@ import pytest
 
 from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.scanning.line_record import LONGEST
-from generators.brokerlogs.tailing.reader import PlaceLost, SeriesReader, first_not_done
+from generators.brokerlogs.tailing.reader import PositionLost, SeriesReader, first_not_done
 
 OLD = b"".join(b"%d old line\n" % i for i in range(200))
 NEW = b"".join(b"%d new line\n" % i for i in range(300))
@@ -70,7 +70,7 @@ def test_each_line_is_read_once_through(
         read += reader.read(64)
     change(log)
     if restart:
-        reader = SeriesReader(series, reader.place)
+        reader = SeriesReader(series, reader.read_position)
     read += _rest(reader)
     assert read == OLD + NEW
     assert reader.at_end
@@ -121,8 +121,8 @@ def test_another_log_in_its_place_is_noticed(tmp_path: Path, restart: bool) -> N
     _rest(reader)
     log.write_bytes(NEW)
     if restart:
-        reader = SeriesReader(reader.series, reader.place)
-    with pytest.raises(PlaceLost):
+        reader = SeriesReader(reader.series, reader.read_position)
+    with pytest.raises(PositionLost):
         reader.read(64)
 
 
@@ -141,20 +141,20 @@ def test_another_log_with_the_same_inode_is_another_log(tmp_path: Path, other: b
         file.write(other)
     assert log.stat().st_ino == inode
     if restart:
-        reader = SeriesReader(reader.series, reader.place)
-    with pytest.raises(PlaceLost):
+        reader = SeriesReader(reader.series, reader.read_position)
+    with pytest.raises(PositionLost):
         reader.read(64)
-    assert _rest(SeriesReader(first_not_done(reader.series, reader.place))) == other
+    assert _rest(SeriesReader(first_not_done(reader.series, reader.read_position))) == other
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
-def test_an_inode_that_is_used_again_tells_nothing_of_its_file(tmp_path: Path, other: bytes) -> None:
+def test_an_inode_that_is_used_again_does_not_identify_its_file(tmp_path: Path, other: bytes) -> None:
     """A rotated file is deleted, and the next one made gets its number; a reader that holds it open prevents that."""
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
     reader = SeriesReader(Series(tmp_path, "rep.log"))
     assert _rest(reader) == OLD
-    place, inode = reader.place, log.stat().st_ino
+    place, inode = reader.read_position, log.stat().st_ino
     log.unlink()
     log.write_bytes(b"x")
     assert log.stat().st_ino != inode
@@ -166,7 +166,7 @@ def test_an_inode_that_is_used_again_tells_nothing_of_its_file(tmp_path: Path, o
         if log.stat().st_ino == inode:
             break
         (tmp_path / f"other-{attempt}").unlink()
-    with pytest.raises(PlaceLost):
+    with pytest.raises(PositionLost):
         SeriesReader(Series(tmp_path, "rep.log"), place).read(64)
 
 
@@ -177,7 +177,7 @@ def test_files_finished_before_the_place_was_lost_are_not_read_again(tmp_path: P
     reader = SeriesReader(Series(tmp_path, "rep.log"))
     _rest(reader)
     log.write_bytes(b"something else\n")
-    lost = reader.place
+    lost = reader.read_position
     anew = SeriesReader(first_not_done(reader.series, lost), done=lost.done if lost else ())
     assert _rest(anew) == b"something else\n"
 

@@ -72,8 +72,8 @@ def test_a_cluster_folder_gives_a_source_per_log_and_the_broker_of_its_settings(
         ("broker-2/replication.log", 2),
         ("metadata.dump", -1),
     ]
-    assert sum("request log" in word for word in found.words) == 2
-    assert sum("a log segment" in word for word in found.words) == 2
+    assert sum("request log" in word for word in found.messages) == 2
+    assert sum("a log segment" in word for word in found.messages) == 2
 
 
 STOCK_39 = ["controller.log", "kafka-authorizer.log", "kafka-request.log", "kafkaServer-gc.log", "kafkaServer-gc.log.0"]
@@ -92,11 +92,11 @@ def test_the_whole_folder_of_a_stock_broker(tmp_path: Path, names: list[str]) ->
     read = {source.series.live: len(source.series.files()) for source in found.sources}
     rotated = 1 if names is STOCK_39 else 2
     assert read == {"controller.log": 1, "kafkaServer.out": 1, "server.log": rotated, "state-change.log": rotated}
-    aside = {word.rpartition("/")[2].partition(":")[0] for word in found.words}
+    aside = {word.rpartition("/")[2].partition(":")[0] for word in found.messages}
     assert aside == {name for name in names if not name.startswith(("controller", "kafkaServer.out", "s"))}
 
 
-def test_equal_folder_names_are_told_apart_by_their_parents(tmp_path: Path) -> None:
+def test_equal_folder_names_are_distinguished_by_their_parents(tmp_path: Path) -> None:
     for rack in ("east", "west"):
         (tmp_path / rack / "broker-1").mkdir(parents=True)
         (tmp_path / rack / "broker-1" / "rep.log").write_bytes(lines(1))
@@ -109,5 +109,5 @@ def test_only_the_files_named_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(lines(1))
     found = discover([tmp_path / "rep.log", tmp_path / "missing.log"])
     assert [source.series.live for source in found.sources] == ["rep.log"]
-    assert found.sources[0].series.first() == tmp_path / "rep.log"
-    assert found.words == [f"{tmp_path / 'missing.log'}: there is no such file, left out"]
+    assert found.sources[0].series.oldest() == tmp_path / "rep.log"
+    assert found.messages == [f"{tmp_path / 'missing.log'}: there is no such file, left out"]

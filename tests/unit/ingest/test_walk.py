@@ -54,7 +54,7 @@ def test_two_paths_to_one_folder_are_read_once_by_its_own_name(logs: Path, order
     link.symlink_to(logs / "b1")
     found = discover([link, logs / "b1", logs / "b1"][::order])
     assert [source.source_id for source in found.sources] == ["b1/server.log"]
-    assert found.words == [f"{link}: the same folder as {logs / 'b1'}, read once"]
+    assert found.messages == [f"{link}: the same folder as {logs / 'b1'}, read once"]
     assert ids(link) == ["link/server.log"]
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_file_is_left_out(logs: Path, paths: Callable[[Path], list[Pa
     os.mkfifo(logs / "b1" / "pipe.log")
     found = discover(paths(logs))
     assert [source.source_id for source in found.sources] == ["b1/server.log"]
-    assert found.words == [f"{logs}/b1/pipe.log: neither a file nor a folder, left out"]
+    assert found.messages == [f"{logs}/b1/pipe.log: neither a file nor a folder, left out"]
 
 
 NAMES = [
@@ -115,7 +115,7 @@ def test_names_that_are_no_utf8_are_read_under_one_that_is(logs: Path, name: byt
     assert all(source.encode() for source in sources)
 
 
-def test_what_is_wrong_with_such_a_file_is_said_in_the_lake(logs: Path) -> None:
+def test_what_is_wrong_with_such_a_file_is_reported_in_the_lake(logs: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(logs) + b"/b-\xff/server.log.1.gz"))
     path.parent.mkdir()
     path.write_bytes(b"\x1f\x8b no gzip")

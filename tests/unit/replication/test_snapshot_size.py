@@ -4,8 +4,8 @@ import pytest
 
 from generators.simulator.clients.load import Load
 from generators.simulator.cluster.settings import Settings
+from generators.simulator.fleet.bootstrap import spread
 from generators.simulator.fleet.fleet import Fleet
-from generators.simulator.fleet.opening import spread
 from pipelines.bench.workloads.load import rounds
 from pipelines.replication import Reconstructor, Rules
 

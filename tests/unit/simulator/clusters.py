@@ -1,4 +1,4 @@
-"""Small clusters that go through something, observed by whoever is asked to."""
+"""Small clusters under small scripts of faults, with observers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from generators.simulator.cluster.simulation import Simulation
 TOPICS = (Topic("orders", 2, 3, min_isr=2), Topic("clicks-v2", 1, 2))
 SETTINGS = Settings(topics=TOPICS, lag_max_ms=4_000)
 
-Story = Callable[[Simulation], None]
+Script = Callable[[Simulation], None]
 
 
 def kill_and_return(s: Simulation) -> None:
@@ -58,13 +58,13 @@ def lose_power(s: Simulation) -> None:
     s.run(14)
 
 
-STORIES: dict[str, Story] = {f.__name__: f for f in (kill_and_return, freeze, roll, elect_outside, lose_power)}
+SCRIPTS: dict[str, Script] = {f.__name__: f for f in (kill_and_return, freeze, roll, elect_outside, lose_power)}
 
 
 def play(
-    story: Story, observers: Iterable[Any], settings: Settings = SETTINGS, pause_ms: tuple[int, int] = (100, 200)
+    script: Script, observers: Iterable[Any], settings: Settings = SETTINGS, pause_ms: tuple[int, int] = (100, 200)
 ) -> Simulation:
-    """The simulation after five seconds of load, `pause_ms` between requests, and the story; observers follow it."""
+    """The simulation after five seconds of load, `pause_ms` between requests, and the script; observers follow it."""
     observers = list(observers)
     simulation = Simulation(settings, observers)
     for observer in observers:
@@ -73,7 +73,7 @@ def play(
     simulation.start()
     _load(simulation, Random(f"load {settings.seed}"), pause_ms)
     simulation.run(5)
-    story(simulation)
+    script(simulation)
     return simulation
 
 
@@ -81,4 +81,4 @@ def _load(simulation: Simulation, random: Random, pause_ms: tuple[int, int]) -> 
     for topic in simulation.settings.topics:
         for partition in range(topic.partitions):
             simulation.produce(topic.name, partition, random.randint(1, 5), acks=random.choice((1, -1)))
-    simulation.agenda.after(random.randint(*pause_ms) * MS, _load, simulation, random, pause_ms)
+    simulation.event_queue.after(random.randint(*pause_ms) * MS, _load, simulation, random, pause_ms)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from generators.simulator.cluster import rules
-from generators.simulator.cluster.happening import Happening
-from generators.simulator.cluster.leading import Leading
+from generators.simulator.cluster.leader_partition import LeaderPartition
 from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.registration import NOBODY, Registration
 from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 
 Key = tuple[str, int]
 Named = tuple[str, int]
@@ -19,11 +19,12 @@ Named = tuple[str, int]
 
 
 class Invariants:
-    """Looks at the partition of every happening, at all of them when the cluster as a whole is told of.
+    """Checks the partition of every event, and all partitions at events of the whole cluster.
 
-    `keeps_records=False`: machines lost what was written, or followers cut at their HW (before KIP-101). Then logs may
-    part below a HW, and the leader that lost its end writes other records at the same offsets of the same epoch, so
-    that what rests on logs agreeing is not asserted. The same goes for a partition from its first unclean election on.
+    `keeps_records=False`: machines lost what was written, or followers truncated to their HW (before KIP-101). Then
+    logs may diverge below a HW, and the leader that lost its end writes other records at the same offsets of the same
+    epoch, so that invariants which rely on equal logs are not asserted. The same goes for a partition from its first
+    unclean election on.
     """
 
     def __init__(self, keeps_records: bool) -> None:
@@ -49,14 +50,14 @@ class Invariants:
         """Whether no record below a HW can be gone there."""
         return self._keeps_records and place not in self._unclean
 
-    def observe(self, happening: Happening) -> None:
+    def observe(self, event: SimulationEvent) -> None:
         registered = self.simulation.controller.partitions
-        places = registered if happening.topic is None else [(happening.topic, happening.partition)]
+        places = registered if event.topic is None else [(event.topic, event.partition)]
         for key in places:
-            if key in registered and happening.topic_id in (None, registered[key].topic_id):
-                self._check(key, registered[key], happening)
+            if key in registered and event.topic_id in (None, registered[key].topic_id):
+                self._check(key, registered[key], event)
 
-    def _check(self, key: Key, registration: Registration, happening: Happening) -> None:
+    def _check(self, key: Key, registration: Registration, event: SimulationEvent) -> None:
         place = registration.topic_id, registration.partition
         replicas = {
             id: replica
@@ -66,17 +67,17 @@ class Invariants:
         self._registered(place, registration)
         for id, replica in replicas.items():
             within_its_log(id, replica)
-        terms = [(id, r.leading) for id, r in replicas.items() if r.leading is not None]
-        for id, leading in terms:
-            self._rises_in_its_term(id, leading)
-            self._leads_its_epoch_alone(place, id, leading)
-        if happening.kind == "append":
-            self._appended(place, replicas[happening.broker])
+        terms = [(id, r.leader_partition) for id, r in replicas.items() if r.leader_partition is not None]
+        for id, leader_partition in terms:
+            self._rises_in_its_term(id, leader_partition)
+            self._leads_its_epoch_alone(place, id, leader_partition)
+        if event.kind == "append":
+            self._appended(place, replicas[event.broker])
         if self.trusts(place):
             one_record_by_epoch_and_offset(replicas)
-            for id, leading in terms:
-                holds_what_its_isr_has(id, leading)
-                isr_has_all_below(id, leading, registration, replicas)
+            for id, leader_partition in terms:
+                holds_what_its_isr_has(id, leader_partition)
+                isr_has_all_below(id, leader_partition, registration, replicas)
 
     def _registered(self, place: Named, now: Registration) -> None:
         before = self._known.get(place)
@@ -94,14 +95,16 @@ class Invariants:
                 candidates = {*before.isr, *before.eligible, *_joined_last(before, now)}
                 assert now.leader in candidates, f"{before} became {now}: a clean election of one not in sync"
 
-    def _rises_in_its_term(self, id: int, leading: Leading) -> None:
-        before = self._hw.setdefault(leading.term, leading.replica.hw)
-        assert leading.replica.hw >= before, f"HW of leader {id} fell from {before} to {leading.replica.hw} in its term"
-        self._hw[leading.term] = leading.replica.hw
+    def _rises_in_its_term(self, id: int, leader_partition: LeaderPartition) -> None:
+        before = self._hw.setdefault(leader_partition.term, leader_partition.replica.hw)
+        assert leader_partition.replica.hw >= before, (
+            f"HW of leader {id} fell from {before} to {leader_partition.replica.hw} in its term"
+        )
+        self._hw[leader_partition.term] = leader_partition.replica.hw
 
-    def _leads_its_epoch_alone(self, place: Named, id: int, leading: Leading) -> None:
-        first = self._leaders.setdefault((place, leading.epoch), id)
-        assert first == id, f"{place}: brokers {first} and {id} both lead epoch {leading.epoch}"
+    def _leads_its_epoch_alone(self, place: Named, id: int, leader_partition: LeaderPartition) -> None:
+        first = self._leaders.setdefault((place, leader_partition.epoch), id)
+        assert first == id, f"{place}: brokers {first} and {id} both lead epoch {leader_partition.epoch}"
 
     def _appended(self, place: Named, replica: Replica) -> None:
         run = replica.log.runs[-1]
@@ -123,26 +126,28 @@ def within_its_log(id: int, replica: Replica) -> None:
     assert start <= replica.hw <= leo, f"replica {id}: HW {replica.hw} outside its log of {start} to {leo}"
 
 
-def holds_what_its_isr_has(id: int, leading: Leading) -> None:
+def holds_what_its_isr_has(id: int, leader_partition: LeaderPartition) -> None:
     """The HW is at or below the LEO of each member of the maximal ISR that has fetched in this term.
 
     One that has not (UNKNOWN) holds the HW where the term began. A fetch is told after its LEO and before the attempt.
     """
-    for member in leading.maximal_isr:
-        follower = leading.followers.get(member)
+    for member in leader_partition.maximal_isr:
+        follower = leader_partition.followers.get(member)
         if follower is not None and follower.leo != rules.UNKNOWN:
-            hw = leading.replica.hw
+            hw = leader_partition.replica.hw
             assert hw <= follower.leo, (
-                f"leader {id}: HW {hw} above LEO {follower.leo} of {member} in {leading.maximal_isr}"
+                f"leader {id}: HW {hw} above LEO {follower.leo} of {member} in {leader_partition.maximal_isr}"
             )
 
 
-def isr_has_all_below(id: int, leading: Leading, registration: Registration, replicas: dict[int, Replica]) -> None:
+def isr_has_all_below(
+    id: int, leader_partition: LeaderPartition, registration: Registration, replicas: dict[int, Replica]
+) -> None:
     """Every record below the HW of whoever leads, or thinks so, is on every member of the committed ISR (StrongIsr)."""
     for member in registration.isr:
         log = replicas[member].log if member in replicas else ReplicaLog()
-        hw = leading.replica.hw
-        first = log.parts_from(leading.log, hw)
+        hw = leader_partition.replica.hw
+        first = log.parts_from(leader_partition.log, hw)
         assert first >= hw, f"leader {id}: {member} of ISR {registration.isr} lacks {first}, HW {hw}"
 
 
@@ -169,7 +174,7 @@ def nothing_acknowledged_is_lost(simulation: Simulation, key: Key) -> None:
     """Every record acknowledged is in the log of whoever leads now, unless it was deleted on purpose."""
     leader = simulation.leader(*key)
     replica = simulation.brokers[leader].replicas.get(key) if leader is not None else None
-    if replica is None or replica.leading is None:
+    if replica is None or replica.leader_partition is None:
         return
     for run in simulation.acknowledged.get(key, []):
         for offset in (max(run.start, replica.log.start), run.end - 1):

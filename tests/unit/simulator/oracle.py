@@ -46,21 +46,21 @@ class Finding(NamedTuple):
 def findings(
     facts: Facts,
     truth: Mapping[str, pa.Table],
-    unheard: Collection[tuple[Any, ...]] | None,
+    uninformed: Collection[tuple[Any, ...]] | None,
     events: pa.Table | None = None,
 ) -> list[Finding]:
-    """All of them. `unheard`: reports that came about in ways no telemetry tells (`heard`), None: do not ask; `events`:
-    what was left where rows were lost."""
-    told = latest(facts.hw_regressions)
+    """All findings. `uninformed`: reports that came about in ways no telemetry shows (`informed_leaders`), None: do not
+    check them; `events`: what was left where rows were lost."""
+    verdicts = latest(facts.hw_regressions)
     true = [row for row in truth["truth_regressions"].to_pylist() if row["class"] in LOSSES]
     started = None if events is None else _starts(events)
     gaps = {row["source_id"].split("/")[0] for row in facts.telemetry_gaps.to_pylist() if row["kind"] == "gap"}
     reported = [t for t in true if started is None or f"broker-{t['leader_id']}" not in gaps or _start(t) in started]
-    return [*_criticals(told, true), *_losses(told, reported), *_reports(facts, unheard)]
+    return [*_criticals(verdicts, true), *_losses(verdicts, reported), *_reports(facts, uninformed)]
 
 
 def _starts(events: pa.Table) -> set[tuple[Any, ...]]:
-    """The starts of terms that were told of. Of another one there is a gap in the telemetry of its broker."""
+    """The starts of terms that have rows. Any other is in a gap of its broker's telemetry."""
     return {_start(row) for row in events.filter(pc.equal(events["event_type"], "leader")).to_pylist()}
 
 
@@ -75,8 +75,8 @@ def latest(regressions: pa.Table) -> list[Row]:
     return list({row["regression_id"]: row for row in rows}.values())
 
 
-def _criticals(told: list[Row], true: list[Row]) -> Iterator[Finding]:
-    for row in told:
+def _criticals(verdicts: list[Row], true: list[Row]) -> Iterator[Finding]:
+    for row in verdicts:
         if row["severity"] != "critical":
             continue
         same = [t for t in true if _same_partition(row, t)]
@@ -89,22 +89,22 @@ def _criticals(told: list[Row], true: list[Row]) -> Iterator[Finding]:
             yield Finding(NOT_WHOLE, _place(row), [row], mine)
 
 
-def _losses(told: list[Row], true: list[Row]) -> Iterator[Finding]:
+def _losses(verdicts: list[Row], true: list[Row]) -> Iterator[Finding]:
     for loss in true:
         if loss["class"] == "hw_moved_back":
             continue  # a replica is cut; what is lost by it has a row of its own when somebody leads without it
-        rows = [row for row in told if _same_partition(row, loss)]
+        rows = [row for row in verdicts if _same_partition(row, loss)]
         named = [row for row in rows if row["leader_epoch"] == loss["leader_epoch"]]
         if not any(row["class"] in (*LOSSES, "loss_not_excluded") for row in named):
             yield Finding(NO_ROW, _place(loss), rows, [loss])
 
 
-def _reports(facts: Facts, unheard: Collection[tuple[Any, ...]] | None) -> Iterator[Finding]:
-    if unheard is None:
+def _reports(facts: Facts, uninformed: Collection[tuple[Any, ...]] | None) -> Iterator[Finding]:
+    if uninformed is None:
         return
     for row in facts.partition_hw.to_pylist():
-        told = (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["reported_hw"])
-        if row["agreement"] == "disagree" and told not in unheard:
+        verdicts = (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["reported_hw"])
+        if row["agreement"] == "disagree" and verdicts not in uninformed:
             yield Finding(DISAGREE, _place(row), [row], [])
 
 

@@ -1,4 +1,4 @@
-"""A cluster, its load and its faults, all drawn from one number: a run that can be told as a command and cut down."""
+"""A cluster, its load and its faults, all drawn from one number: a run that can be written as a command and reduced."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from random import Random
 from shlex import quote
 
 from generators.simulator.clients.load import Driver
-from generators.simulator.cluster.happening import Observer
 from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import Observer
 from generators.simulator.cluster.versions import VERSIONS, Version
 from generators.simulator.faults.chance import DRAWS, drawn
 from generators.simulator.faults.injection import Injection
@@ -101,7 +101,7 @@ def clocks_right(run: Simulate) -> Simulate:
 
 def loses_records(planned: Plan) -> bool:
     """Whether what was written may be gone, or cut where it should not be, by the faults or the rules themselves."""
-    upgraded = {VERSIONS[f.words["to"]] for f in planned.faults if f.do == "rolling-upgrade"}
+    upgraded = {VERSIONS[f.options["to"]] for f in planned.faults if f.do == "rolling-upgrade"}
     cutting = any(version.truncates_to_high_watermark for version in {planned.settings.version} | upgraded)
     return cutting or any(fault.do in LOSING for fault in planned.faults)
 

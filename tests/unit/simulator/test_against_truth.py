@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from oracle import within
 from random_runs import KINDS, RECENT, again, clocks_right, command, minimal, run_of, seeds
 from real_runs import real_run_of
-from told import amiss, wrong
+from simulated_runs import wrong, wrong_beyond_limit
 
 from generators.simulator.cluster.settings import MS, SECOND
 from generators.simulator.cluster.versions import VERSIONS
@@ -29,9 +29,13 @@ CALM = ("throttle", "elect-preferred", "configure", "refuse-isr", "delete-record
 
 def is_the_truth(run: Simulate, seed: int) -> None:
     """Fails with the smallest run that shows a difference too, as a command; all but one limit counts (`amiss`)."""
-    if found := amiss(run):
-        smallest = minimal(run, amiss)
-        said = [f"seed {seed}: {len(found)} differences; the smallest run has", *amiss(smallest), command(smallest)]
+    if found := wrong_beyond_limit(run):
+        smallest = minimal(run, wrong_beyond_limit)
+        said = [
+            f"seed {seed}: {len(found)} differences; the smallest run has",
+            *wrong_beyond_limit(smallest),
+            command(smallest),
+        ]
         pytest.fail("\n".join(said), pytrace=False)
 
 
@@ -71,7 +75,9 @@ def test_by_messages_behind_every_hw_and_stretch_is_the_true_one_while_brokers_f
     """Kafka 0.8; what its cutting at the HW takes of others is judged elsewhere."""
     kinds = [kind for kind in KINDS if kind != "rolling-upgrade"]
     run = again(clocks_right(run_of(seed, kinds=kinds)), version="0.8")
-    assert [line for line in amiss(run) if line.startswith(("HW of", "replica", "report"))] == [], command(run)
+    assert [line for line in wrong_beyond_limit(run) if line.startswith(("HW of", "replica", "report"))] == [], command(
+        run
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(8))
@@ -84,11 +90,9 @@ def test_with_clocks_wrong_by_seconds_every_loss_is_the_true_one(seed):
     assert found == [], command(run)
 
 
-def test_a_limit_when_a_leader_learns_of_a_broker_is_not_told():
-    """The controller tells when it unfences a broker; each leader acts on it some time later and tells nothing of it.
-
-    Between the two the HW may wait for that broker, about to join an ISR, or not.
-    """
+def test_a_limit_when_a_leader_learns_of_a_broker_is_not_in_the_telemetry():
+    """The controller prints when it unfences a broker; each leader applies it some time later and prints nothing. In
+    between the HW may wait for that broker, about to join an ISR, or not."""
     slow = Simulate(
         seed=71, topics="orders:2x2:unclean", version="4.0", load=["orders=steady:100,acks=0,tick=200ms"],
         duration=35, lag_max_ms=10_000, session_timeout_ms=5_000, fetch_max_records=50, controller_ms=300,
@@ -117,9 +121,9 @@ UNHEARD = {
 
 
 @pytest.mark.parametrize("what", UNHEARD)
-def test_but_for_that_the_high_watermark_is_that_of_leaders_that_hear_at_once(what):
+def test_apart_from_that_the_high_watermark_is_that_of_leaders_that_learn_at_once(what):
     assert wrong(UNHEARD[what]) != []
-    assert amiss(UNHEARD[what]) == []
+    assert wrong_beyond_limit(UNHEARD[what]) == []
 
 
 @pytest.mark.parametrize("path", [("3.6", "3.9"), ("2.8", "3.6"), ("2.8", "4.1")])

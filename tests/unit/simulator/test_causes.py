@@ -2,13 +2,15 @@
 
 import pytest
 
-from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
+from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.truth.causes import Causes
 
 
-def happens(at, kind, **told):
+def happens(at, kind, **fields):
     source = REPLICATION if kind == "isr_proposed" else CONTROLLER
-    return Happening(at=at, ts=at, source=source, kind=kind, topic="orders", partition=0, **{"broker": 3000} | told)
+    return SimulationEvent(
+        at=at, ts=at, source=source, kind=kind, topic="orders", partition=0, **{"broker": 3000} | fields
+    )
 
 
 @pytest.mark.parametrize(

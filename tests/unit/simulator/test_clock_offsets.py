@@ -19,7 +19,7 @@ HOUR = 3_600_000_000
 Row = dict[str, Any]
 
 
-def told(**settings: Any) -> tuple[list[Row], dict[str, Any]]:
+def reported(**settings: Any) -> tuple[list[Row], dict[str, Any]]:
     planned = plan(Simulate(partitions=2, load=["steady:50"], **settings))
     telemetry, truth = Telemetry(planned.settings), Truth(planned.settings)
     simulation = Simulation(planned.settings, [telemetry, truth])
@@ -32,14 +32,14 @@ def told(**settings: Any) -> tuple[list[Row], dict[str, Any]]:
     return telemetry.close().to_pylist(), truth.close()
 
 
-def test_all_that_one_broker_tells_is_off_by_its_offset_and_nothing_else_is() -> None:
-    right, wrong = told()[0], told(clock_offsets={"2": "1h"})[0]
+def test_all_rows_of_one_broker_are_off_by_its_offset_and_no_others() -> None:
+    right, wrong = reported()[0], reported(clock_offsets={"2": "1h"})[0]
     off = {(a["broker_id"], b["ts"] - a["ts"]) for a, b in zip(right, wrong, strict=True)}
     assert off == {(1, timedelta(0)), (2, timedelta(hours=1)), (3, timedelta(0)), (3000, timedelta(0))}
 
 
 def test_what_is_true_is_the_same_but_for_the_time_that_its_clock_shows() -> None:
-    right, wrong = told()[1], told(clock_offsets={"2": "-1h"})[1]
+    right, wrong = reported()[1], reported(clock_offsets={"2": "-1h"})[1]
     for name in ("truth_hw", "truth_isr", "truth_regressions", "truth_records"):
         columns = [column for column in right[name].column_names if column != "ts"]
         assert right[name].select(columns) == wrong[name].select(columns)
@@ -53,7 +53,7 @@ def test_it_comes_beside_skew_and_drift() -> None:
 
 
 def test_a_controller_may_have_one_too() -> None:
-    rows = told(clock_offsets={"3000": "-70s"})[0]
+    rows = reported(clock_offsets={"3000": "-70s"})[0]
     times = {who: max(r["ts"] for r in rows if r["broker_id"] == who) for who in (1, 3000)}
     assert timedelta(seconds=69) < times[1] - times[3000] < timedelta(seconds=72)
 

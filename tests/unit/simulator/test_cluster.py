@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from generators.simulator.cluster.happening import Happening
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 
 FAST = Settings(lag_max_ms=6_000, version=VERSIONS["4.0"])
@@ -19,26 +19,26 @@ class Cluster(Simulation):
     """Remembers what happened; `load` appends to orders-0 all the time."""
 
     def __init__(self, settings: Settings = FAST) -> None:
-        self.told: list[Happening] = []
+        self.reported: list[SimulationEvent] = []
         self.answers: list[Produced] = []
         self.acks = 1
         super().__init__(settings, [self])
         self.start()
 
-    def observe(self, happening: Happening) -> None:
-        if happening not in self.told[-1:]:
-            self.told.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        if event not in self.reported[-1:]:
+            self.reported.append(event)
         for observer in self.observers:
             if observer is not self:
-                observer.observe(happening)
+                observer.observe(event)
 
     def load(self, every_ms: int = 200, count: int = 3) -> "Cluster":
         self.produce("orders", 0, count, self.acks, done=self.answers.append)
-        self.agenda.after(every_ms * MS, self.load, every_ms, count)
+        self.event_queue.after(every_ms * MS, self.load, every_ms, count)
         return self
 
-    def of(self, *kinds: str, broker: int | None = None) -> list[Happening]:
-        return [h for h in self.told if h.kind in kinds and broker in (None, h.broker)]
+    def of(self, *kinds: str, broker: int | None = None) -> list[SimulationEvent]:
+        return [h for h in self.reported if h.kind in kinds and broker in (None, h.broker)]
 
     @property
     def isrs(self) -> list[tuple[int, ...] | None]:
@@ -47,11 +47,11 @@ class Cluster(Simulation):
 
 
 def test_one_seed_is_one_history() -> None:
-    def history(seed: int) -> list[Happening]:
+    def history(seed: int) -> list[SimulationEvent]:
         cluster = Cluster(replace(FAST, seed=seed)).load()
         cluster.kill(1)
         cluster.run(15)
-        return cluster.told
+        return cluster.reported
 
     assert history(5) == history(5)
     assert history(5) != history(6)
@@ -75,11 +75,11 @@ def test_an_idle_follower_learns_of_the_high_watermark_up_to_half_a_second_late(
     assert 400 * MS < followed.at - led.at <= 510 * MS
 
 
-def test_a_fetch_tells_of_itself_before_the_high_watermark_that_it_moves() -> None:
+def test_a_fetch_comes_before_the_high_watermark_that_it_moves() -> None:
     cluster = Cluster().load()
     cluster.run(1)
-    told = cluster.of("fetch", "hw", "append", broker=1)
-    risen = [(before, h) for before, h in pairwise(told) if h.kind == "hw"]
+    reported = cluster.of("fetch", "hw", "append", broker=1)
+    risen = [(before, h) for before, h in pairwise(reported) if h.kind == "hw"]
     assert risen
     assert all(before.kind == "fetch" and before.at == h.at for before, h in risen)
 
@@ -87,7 +87,7 @@ def test_a_fetch_tells_of_itself_before_the_high_watermark_that_it_moves() -> No
 def test_a_frozen_follower_leaves_the_isr_between_one_and_one_and_a_half_lags_and_comes_back() -> None:
     cluster = Cluster(replace(FAST, session_timeout_ms=60_000)).load()
     cluster.run(3)
-    frozen = cluster.agenda.now
+    frozen = cluster.event_queue.now
     cluster.freeze(3)
     cluster.run(12)
     (shrink,) = cluster.of("isr_proposed")
@@ -99,7 +99,7 @@ def test_a_frozen_follower_leaves_the_isr_between_one_and_one_and_a_half_lags_an
     assert cluster.isrs == [(1, 2), (1, 2, 3)]
 
 
-def test_a_broker_not_heard_of_for_a_session_is_fenced_and_another_leads() -> None:
+def test_a_broker_without_heartbeats_for_a_session_is_fenced_and_another_leads() -> None:
     cluster = Cluster().load()
     cluster.run(1)
     cluster.kill(1)
@@ -178,7 +178,7 @@ def test_a_throttled_follower_falls_out_though_it_fetches() -> None:
     cluster.throttle(3, 1)
     cluster.run(12)
     assert cluster.registration("orders", 0).isr == (1, 2)
-    assert len([h for h in cluster.of("fetch") if h.replica == 3 and h.at > cluster.agenda.now - 5_000 * MS]) > 3
+    assert len([h for h in cluster.of("fetch") if h.replica == 3 and h.at > cluster.event_queue.now - 5_000 * MS]) > 3
 
 
 def test_under_min_isr_acks_all_is_refused_and_the_high_watermark_stands_still() -> None:
@@ -212,12 +212,12 @@ def test_acks_all_waits_for_every_member_of_the_isr() -> None:
     cluster.run(2)
     cluster.freeze(2)
     cluster.run(0.01)
-    told = len(cluster.answers)
+    reported = len(cluster.answers)
     cluster.run(3)
-    assert len(cluster.answers) <= told + 1
+    assert len(cluster.answers) <= reported + 1
     cluster.thaw(2)
     cluster.run(1)
-    assert len(cluster.answers) > told + 10
+    assert len(cluster.answers) > reported + 10
     assert {a.error for a in cluster.answers} == {None}
 
 
@@ -305,7 +305,7 @@ def test_retention_moves_the_log_start_of_leader_and_followers() -> None:
     assert {cluster.replica("orders", 0, b).log.start for b in (1, 2, 3)} == {20}
 
 
-def test_a_follower_behind_the_leaders_log_start_starts_anew_there() -> None:
+def test_a_follower_behind_the_leaders_log_start_starts_again_there() -> None:
     cluster = Cluster().load()
     cluster.run(2)
     cluster.kill(3)
@@ -323,7 +323,7 @@ def test_clocks_are_wrong_by_skew_drift_and_jumps() -> None:
     assert {(h.ts - h.at) // MS for h in cluster.of("append")} <= set(range(-5_001, -4_998))
     cluster.jump_clock(1, 60_000_000)
     cluster.run(1)
-    assert cluster.of("append")[-1].ts - cluster.agenda.now > 54_000_000
+    assert cluster.of("append")[-1].ts - cluster.event_queue.now > 54_000_000
 
 
 def test_a_zombie_leader_takes_records_that_are_gone_when_it_learns_of_its_successor() -> None:
@@ -381,7 +381,7 @@ def test_requests_to_one_broker_arrive_in_the_order_they_were_sent() -> None:
     assert [answer.first for answer in cluster.answers] == list(range(20))
 
 
-def test_a_client_whose_connection_breaks_asks_anew_who_leads() -> None:
+def test_a_client_whose_connection_breaks_asks_again_who_leads() -> None:
     cluster = Cluster()
     cluster.produce("orders", 0, 1, acks=0)
     cluster.run(1)
@@ -393,7 +393,7 @@ def test_a_client_whose_connection_breaks_asks_anew_who_leads() -> None:
 
 
 def test_a_follower_of_the_new_topic_gets_nothing_of_the_old_one() -> None:
-    """Created again at once: a leader that has not heard of it yet is asked with the new topic's id (KIP-516)."""
+    """Created again at once: a leader that does not know it yet is asked with the new topic's id (KIP-516)."""
     for seed in range(20):
         cluster = Cluster(replace(FAST, seed=seed, metadata_us=(500, 400_000))).load(every_ms=20)
         cluster.run(2)

@@ -11,7 +11,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 from random_runs import again, begin, run_of, seeds
-from told import told
+from simulated_runs import simulated
 
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.tailing.coalesce import longest
@@ -43,13 +43,13 @@ def assert_same(events: pa.Table, rules: Rules, random: Random, longest_ms: int)
 def test_an_incident(seed, level):
     random = Random(seed)
     run = again(run_of(seed), load=BUSY, lag_max_ms=random.choice([600, 2_000, 30_000]), clock_skew_ms=seed % 2 * 4_000)
-    events, rules, _ = told(run, level)
+    events, rules, _ = simulated(run, level)
     went = assert_same(events, replace(rules, replica_hw=seed % 2 == 1), random, longest(rules.lag_max_ms))
     assert level == FULL or went == 0, "where fetches are not told none goes"
 
 
 def test_incidents_have_runs_to_coalesce():
-    events, rules, _ = told(again(run_of(3), load=BUSY))
+    events, rules, _ = simulated(again(run_of(3), load=BUSY))
     assert assert_same(events, rules, Random(0), longest(rules.lag_max_ms)) > len(events) // 6
 
 
@@ -58,7 +58,7 @@ def test_the_rules_of_each_version(version):
     run = Simulate(
         topics="orders:2x3,clicks:3x3", load=BUSY, duration=25, version=version, fault=["8s freeze 3 for 9s"]
     )
-    events, rules, _ = told(run)
+    events, rules, _ = simulated(run)
     assert assert_same(events, rules, Random(1), longest(rules.lag_max_ms)) > len(events) // 6
 
 

@@ -6,9 +6,9 @@ from statistics import median
 
 import pytest
 
-from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import LOADED, MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 
 
 class Commits:
@@ -16,9 +16,9 @@ class Commits:
 
     def __init__(self) -> None:
         self.ms: dict[str, list[float]] = {"expand": [], "shrink": []}
-        self._open: dict[tuple[str | None, int], Happening] = {}
+        self._open: dict[tuple[str | None, int], SimulationEvent] = {}
 
-    def observe(self, h: Happening) -> None:
+    def observe(self, h: SimulationEvent) -> None:
         place = h.topic, h.partition
         if h.kind == "isr_proposed":
             self._open[place] = h
@@ -31,7 +31,7 @@ class Commits:
 def load(simulation: Simulation) -> None:
     for partition in range(4):
         simulation.produce("orders", partition, 1, acks=1)
-    simulation.agenda.after(100 * MS, load, simulation)
+    simulation.event_queue.after(100 * MS, load, simulation)
 
 
 def commits(**settings: object) -> dict[str, list[float]]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from generators.simulator.cluster.happening import CONTROLLER, Happening
 from generators.simulator.cluster.settings import MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
@@ -26,24 +26,24 @@ class Printed:
     """Everything that controllers print, what is committed, and what brokers see."""
 
     def __init__(self) -> None:
-        self.seen: list[Happening] = []
-        self.lines: list[Happening] = []
-        self.log: list[Happening] = []
+        self.seen: list[SimulationEvent] = []
+        self.lines: list[SimulationEvent] = []
+        self.log: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
-        (self.lines if happening.source == CONTROLLER else self.seen).append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        (self.lines if event.source == CONTROLLER else self.seen).append(event)
 
-    def recorded(self, happening: Happening) -> None:
-        self.log.append(happening)
+    def recorded(self, event: SimulationEvent) -> None:
+        self.log.append(event)
 
-    def by(self, controller: int, *kinds: str) -> list[Happening]:
+    def by(self, controller: int, *kinds: str) -> list[SimulationEvent]:
         return [h for h in self.lines if h.broker == controller and (not kinds or h.kind in kinds)]
 
     def changes(self, committed: bool) -> set[Change]:
         return {change(h) for h in self.lines if h.kind == "isr" and h.committed is committed}
 
 
-def change(h: Happening) -> Change:
+def change(h: SimulationEvent) -> Change:
     return h.topic, h.partition, h.partition_epoch, h.isr
 
 
@@ -59,7 +59,7 @@ def cluster(settings: Settings = THREE) -> tuple[Simulation, Printed]:
 def load(simulation: Simulation) -> None:
     for topic in simulation.settings.topics:
         simulation.produce(topic.name, 0, 3, acks=1)
-    simulation.agenda.after(200 * MS, load, simulation)
+    simulation.event_queue.after(200 * MS, load, simulation)
 
 
 def test_one_controller_alone_prints_what_it_decides_and_has_it_committed_at_once() -> None:
@@ -92,16 +92,16 @@ def test_what_is_decided_at_one_moment_is_committed_at_one_moment() -> None:
     assert len([h for h in printed.log if h.ts == fence.ts]) > 2
 
 
-def test_brokers_hear_of_a_change_only_once_it_is_committed() -> None:
+def test_brokers_learn_of_a_change_only_once_it_is_committed() -> None:
     simulation, printed = cluster()
     simulation.kill(3)
     simulation.run(12)
     simulation.restart(3)
     simulation.run(8)
-    heard = [h for h in printed.seen if (h.kind, h.topic) == ("isr", "orders")]
+    seen = [h for h in printed.seen if (h.kind, h.topic) == ("isr", "orders")]
     committed = {(h.partition, h.partition_epoch): h.at for h in printed.log if (h.kind, h.topic) == ("isr", "orders")}
-    assert {(h.partition, h.partition_epoch) for h in heard} == set(committed) != set()
-    assert all(h.at > committed[h.partition, h.partition_epoch] for h in heard)
+    assert {(h.partition, h.partition_epoch) for h in seen} == set(committed) != set()
+    assert all(h.at > committed[h.partition, h.partition_epoch] for h in seen)
 
 
 def frozen_past_its_session(simulation: Simulation) -> None:
@@ -113,7 +113,7 @@ def frozen_past_its_session(simulation: Simulation) -> None:
 def test_an_active_controller_that_was_frozen_wakes_and_prints_what_is_never_committed() -> None:
     simulation, printed = cluster()
     frozen_past_its_session(simulation)
-    woken = simulation.agenda.now
+    woken = simulation.event_queue.now
     simulation.run(5)
     made_up = [h for h in printed.by(3000, "isr", "election") if h.committed is False and h.at >= woken]
     assert {h.controller_epoch for h in made_up} == {1}
@@ -218,20 +218,20 @@ def test_a_broker_that_is_a_controller_fails_as_both_and_an_isr_change_asked_of_
     assert {h.source for h in printed.by(1)} == {CONTROLLER}
 
 
-def logs(settings: Settings, folder: Any, story: Callable[[Simulation], None]) -> dict[str, list[str]]:
+def logs(settings: Settings, folder: Any, script: Callable[[Simulation], None]) -> dict[str, list[str]]:
     written = KafkaLogs(settings, folder)
     simulation = Simulation(settings, [written])
     written.follow(simulation)
     simulation.start()
     load(simulation)
     simulation.run(3)
-    story(simulation)
+    script(simulation)
     simulation.run(3)
     written.close()
     return {path.parent.name: path.read_text().splitlines() for path in sorted(folder.rglob("controller.log"))}
 
 
-def test_each_controller_has_a_log_that_tells_its_role(tmp_path) -> None:
+def test_each_controller_has_a_log_with_its_role(tmp_path) -> None:
     found = logs(THREE, tmp_path, frozen_past_its_session)
     roles = {name: [line for line in lines if ".QuorumController|" in line] for name, lines in found.items()}
     assert "Becoming the active controller at epoch 1" in roles["broker-3000"][0]
@@ -244,7 +244,7 @@ def test_each_controller_has_a_log_that_tells_its_role(tmp_path) -> None:
 
 
 def test_a_change_that_was_made_up_is_followed_by_the_committed_one_of_the_same_epoch(tmp_path) -> None:
-    def story(simulation: Simulation) -> None:
+    def script(simulation: Simulation) -> None:
         simulation.kill(3)
         simulation.quorum.freeze(3000)
         simulation.run(15)
@@ -252,7 +252,7 @@ def test_a_change_that_was_made_up_is_followed_by_the_committed_one_of_the_same_
         simulation.run(5)
         simulation.quorum.thaw(3000)
 
-    lines = logs(THREE, tmp_path, story)["broker-3000"]
+    lines = logs(THREE, tmp_path, script)["broker-3000"]
     changes = [line.split(": ", 1)[1] for line in lines if "partition change for orders-0" in line]
     first = [text for text in changes if text.endswith("partitionEpoch: 0 -> 1")]
     assert len(first) == 2

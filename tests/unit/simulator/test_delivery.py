@@ -30,7 +30,7 @@ def test_a_value_sent_twice_may_be_there_twice():
     assert count("aba", "aba", "ab").lost == ("a",)
 
 
-def test_a_promise_is_broken_only_by_losing_what_was_acknowledged():
+def test_a_guarantee_is_broken_only_by_losing_what_was_acknowledged():
     delivery = count("abc", "ac", "a")
     assert (delivery.lost, delivery.broken) == (("b", "c"), ("c",))
 

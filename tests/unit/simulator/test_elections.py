@@ -28,7 +28,7 @@ def test_nobody_leads_when_the_last_in_sync_is_gone_and_it_stays_on_record() -> 
     assert (after.leader, after.isr, after.recovering) == (NOBODY, (1,), False)
 
 
-def test_unclean_election_takes_anyone_and_says_so() -> None:
+def test_unclean_election_takes_anyone_and_is_marked() -> None:
     after = elect(replace(THREE, isr=(1,), unclean=True), (), active(3), elr=False)
     assert (after.leader, after.isr, after.recovering) == (3, (3,), True)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from generators.simulator.cluster.happening import CONTROLLER, REPLICATION, Happening
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
@@ -25,10 +25,10 @@ OFF = replace(ON, elr=False)
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
-        self.all.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self.all.append(event)
 
     def elections(self) -> list[tuple[int | None, bool | None]]:
         return [(h.leader, h.unclean) for h in self.all if h.kind == "election" and h.source == CONTROLLER]
@@ -144,7 +144,7 @@ def test_a_changed_min_isr_forgets_who_is_eligible_with_a_partition_epoch_of_its
     )
 
 
-def test_the_leader_hears_of_it_before_the_setting_and_its_hw_waits_for_the_next_attempt() -> None:
+def test_the_leader_learns_of_it_before_the_setting_and_its_hw_waits_for_the_next_attempt() -> None:
     happened = Happened()
     simulation = under_min_isr(happened)
     assert simulation.replica("orders", 0, 1).hw == 5

@@ -43,7 +43,7 @@ def test_a_line_is_a_fault_and_a_fault_is_written_as_its_line(line, fault):
 def test_every_kind_reads_what_its_usage_says(do):
     shape = SHAPES[do]
     on = [FORMS[shape.on].example] if shape.on else []
-    words = [part for word, form in shape.words.items() for part in (word, FORMS[form].example)]
+    words = [part for word, form in shape.options.items() for part in (word, FORMS[form].example)]
     fault = parse(" ".join(["12s", do, *on, *words]))
     assert parse(fault.written()) == fault
     assert usage(do).startswith(f"AT {do}")
@@ -84,7 +84,7 @@ def test_a_line_that_cannot_be_is_refused_by_name_with_what_to_write(line, says)
     assert says in str(error.value)
 
 
-def test_a_file_says_the_same_in_tables(tmp_path):
+def test_a_file_has_the_same_in_tables(tmp_path):
     file = tmp_path / "faults.toml"
     file.write_text("""
         [[fault]]

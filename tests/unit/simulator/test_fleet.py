@@ -1,4 +1,4 @@
-"""The fleet obeys the rules of single steps: told, it is reconstructed to the very state it has."""
+"""The fleet obeys the rules of single steps: its telemetry is reconstructed to the very state it has."""
 
 import random
 from functools import cache
@@ -14,9 +14,9 @@ from generators.simulator.cluster import rules
 from generators.simulator.cluster.replica import Follower
 from generators.simulator.cluster.settings import SECOND, START, Clock, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.fleet import compiled, draws, leader
+from generators.simulator.fleet import compiled, counter_rng, leader
+from generators.simulator.fleet.bootstrap import spread
 from generators.simulator.fleet.fleet import Fleet
-from generators.simulator.fleet.opening import spread
 from generators.simulator.fleet.writer import Writer
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.lake.bronze import read_events
@@ -39,7 +39,7 @@ def fleet(settings=SETTINGS, loads=LOADS, seconds=BUSY, **how):
     return Fleet(settings, [parse(load) for load in loads], seconds, **how)
 
 
-def told(made):
+def reported(made):
     return pa.concat_tables([part.copied() for part in made.parts()])
 
 
@@ -51,7 +51,7 @@ def in_order(events):
 @cache
 def busy():
     made = fleet()
-    events = told(made)
+    events = reported(made)
     return made, events, replay(events)
 
 
@@ -73,9 +73,9 @@ def test_replay_agrees_with_every_hw_and_misses_nothing():
 def test_the_last_reconstructed_hw_is_the_true_one_of_every_partition():
     made, _, facts = busy()
     last = {(r["topic"], r["partition"]): r["hw"] for r in facts.partition_hw.to_pylist()}
-    state, roster = made.arrangement.state(), made.roster
+    state, catalog = made.arrangement.state(), made.catalog
     true = {
-        (roster.topics[roster.topic[n]], int(roster.partition[n])): hw
+        (catalog.topics[catalog.topic[n]], int(catalog.partition[n])): hw
         for n, hw in zip(state.number.tolist(), state.hw.tolist(), strict=True)
     }
     assert last == true
@@ -135,19 +135,19 @@ def test_times_rise_within_a_source():
 
 @pytest.mark.parametrize("how", [{"rows": 200}, {"window": 37_123}, {"window": 7_000_000}], ids=str)
 def test_history_depends_neither_on_windows_nor_on_the_size_of_parts(how):
-    again = told(fleet(**how))
+    again = reported(fleet(**how))
     assert in_order(again).equals(in_order(busy()[1]))
 
 
 def test_another_seed_is_another_history():
-    other = told(fleet(settings=Settings(brokers=BROKERS, topics=SETTINGS.topics, seed=6)))
+    other = reported(fleet(settings=Settings(brokers=BROKERS, topics=SETTINGS.topics, seed=6)))
     assert not in_order(other).equals(in_order(busy()[1]))
 
 
-def test_a_quiet_partition_is_told_of_so_often_that_an_append_finds_it_caught_up():
-    """Else a follower whose last fetch was told 60 s ago would seem out of sync until its next one."""
+def test_a_quiet_partition_has_rows_so_often_that_an_append_finds_it_caught_up():
+    """Else a follower whose last row is 60 s old would seem out of sync until its next one."""
     settings = Settings(brokers=(1, 2, 3), topics=(Topic("rare", 4),), seed=3)
-    events = told(fleet(settings, ("rare=bursts:400,every=60s,length=200ms",), 130.0))
+    events = reported(fleet(settings, ("rare=bursts:400,every=60s,length=200ms",), 130.0))
     facts = replay(events)
     assert pc.sum(pc.equal(events["event_type"], "append")).as_py() > 10
     assert facts.replica_sync.to_pylist() == []
@@ -156,7 +156,7 @@ def test_a_quiet_partition_is_told_of_so_often_that_an_append_finds_it_caught_up
 
 def test_quiet_partitions_cost_no_more_rows_than_telling_that_they_are_caught_up():
     settings = Settings(brokers=(1, 2, 3), topics=(Topic("quiet", 100),))
-    events = told(fleet(settings, (), 35.0))
+    events = reported(fleet(settings, (), 35.0))
     fetches = events.filter(pc.equal(events["event_type"], "fetch"))
     assert 100 * 2 * 3 <= len(fetches) <= 100 * 2 * 4
     assert set(fetches["leo"].to_pylist()) == {0}
@@ -179,7 +179,7 @@ def latencies(events):
 
 def test_an_append_takes_as_long_to_be_committed_as_in_single_steps():
     settings = Settings(brokers=(1, 2, 3), topics=spread(1, 6, (1, 2, 3)), seed=9)
-    rounds_ = latencies(told(fleet(settings, ("topic-0=steady:120",), 20.0, records=(2, 2))))
+    rounds_ = latencies(reported(fleet(settings, ("topic-0=steady:120",), 20.0, records=(2, 2))))
     telemetry = Telemetry(settings)
     simulation = Simulation(settings, [telemetry])
     simulation.start()
@@ -219,7 +219,7 @@ def test_compiled_rules_are_the_rules():
 
 
 def test_kernels_are_kept_under_a_digest_of_the_rules_and_of_themselves_and_of_nothing_else(tmp_path):
-    assert {Path(rules.__file__), Path(leader.__file__), Path(draws.__file__)} <= set(compiled.SOURCES)
+    assert {Path(rules.__file__), Path(leader.__file__), Path(counter_rng.__file__)} <= set(compiled.SOURCES)
     copies = [tmp_path / source.name for source in compiled.SOURCES]
     for source, copy in zip(compiled.SOURCES, copies, strict=True):
         copy.write_bytes(source.read_bytes())
@@ -231,9 +231,9 @@ def test_kernels_are_kept_under_a_digest_of_the_rules_and_of_themselves_and_of_n
 
 
 def test_draws_are_the_same_on_every_machine():
-    assert int(draws.mixed(1, 2)) == 13757245211066428519
-    assert draws.key(5, 1, 2) == draws.key(5, 1, 2) != draws.key(5, 2, 1)
-    waits = [draws.exponential(7, n) for n in range(20_000)]
+    assert int(counter_rng.mixed(1, 2)) == 13757245211066428519
+    assert counter_rng.key(5, 1, 2) == counter_rng.key(5, 1, 2) != counter_rng.key(5, 2, 1)
+    waits = [counter_rng.exponential(7, n) for n in range(20_000)]
     assert np.mean(waits) == pytest.approx(1.0, abs=0.03)
     assert min(waits) >= 0
-    assert draws.logarithm(0.3) == pytest.approx(np.log(0.3), rel=1e-14)
+    assert counter_rng.logarithm(0.3) == pytest.approx(np.log(0.3), rel=1e-14)

@@ -12,10 +12,10 @@ from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import script as faults
 from generators.simulator.faults.injection import Injection
+from generators.simulator.fleet.bootstrap import PartitionCatalog, spread
+from generators.simulator.fleet.fault_scope import LEAD_TIME, fault_scopes
 from generators.simulator.fleet.fleet import Fleet
-from generators.simulator.fleet.opening import Roster, spread
 from generators.simulator.fleet.partitions import NOBODY
-from generators.simulator.fleet.touched import NOTICE, touches
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import differences
 from pipelines.replication import replay
@@ -36,7 +36,7 @@ def run(made):
     tables, guests = [], []
     for part in made.parts():
         tables.append(part.copied())
-        guests.append(len(made.handover.guests))
+        guests.append(len(made.engine_switch.stepped))
     return pa.concat_tables(tables), guests
 
 
@@ -107,8 +107,8 @@ def test_reported_and_reconstructed_hws_agree_up_to_the_true_ones(case):
     facts = replay(run(made)[0])
     assert set(facts.partition_hw["agreement"].to_pylist()) == {"exact", "unreported"}
     last = {(row["topic"], row["partition"]): row["hw"] for row in facts.partition_hw.to_pylist()}
-    state, roster = made.arrangement.state(), made.roster
-    names = [(roster.topics[roster.topic[n]], int(roster.partition[n])) for n in state.number.tolist()]
+    state, catalog = made.arrangement.state(), made.catalog
+    names = [(catalog.topics[catalog.topic[n]], int(catalog.partition[n])) for n in state.number.tolist()]
     assert last == dict(zip(names, state.hw.tolist(), strict=True))
     assert min(last.values()) > 0
 
@@ -146,16 +146,16 @@ def test_a_partition_goes_and_comes_with_all_that_is_known_of_it():
     at = int((before.leo * (before.taken.min(axis=1) > 0)).argmax())
     one = before.only(slice(at, at + 1))
     number = int(one.number[0])
-    made.handover.adopt(one, made.arrangement.fetched()[at : at + 1], made._disks)
-    place = (made.roster.topics[made.roster.topic[number]], int(made.roster.partition[number]))
+    made.engine_switch.to_steps(one, made.arrangement.fetched()[at : at + 1], made._disks)
+    place = (made.catalog.topics[made.catalog.topic[number]], int(made.catalog.partition[number]))
     leader, *followers = one.replicas[0].tolist()
     replica = made.simulation.replica(*place, leader)
     assert (replica.log.leo, replica.hw) == (int(one.leo[0]), int(one.hw[0])) != (0, 0)
     assert [made.simulation.replica(*place, f).log.leo for f in followers] == one.taken[0].tolist()
-    assert [replica.leading.followers[f].leo for f in followers] == one.stored[0].tolist()
+    assert [replica.leader_partition.followers[f].leo for f in followers] == one.stored[0].tolist()
     made.simulation.run(1.0)
-    assert list(made.handover.steady()) == [number]
-    (back,) = made.handover.release([number], made._disks)
+    assert list(made.engine_switch.steady()) == [number]
+    (back,) = made.engine_switch.to_rounds([number], made._disks)
     assert back.leo[0] == back.hw[0] >= one.leo[0]
     assert (back.replicas == one.replicas).all()
     assert not made.simulation.controller.partitions
@@ -165,12 +165,14 @@ def test_a_partition_goes_and_comes_with_all_that_is_known_of_it():
 
 
 def test_whatever_a_fault_can_touch_is_touched_before_it():
-    roster = Roster(settings())
-    found = touches([faults.parse("7s kill 2"), faults.parse("100ms cut 1-3"), faults.parse("9s thaw 2")], roster, 10.0)
-    assert [(t.at, t.brokers) for t in found] == [(0, (1, 3)), (7 * SECOND - NOTICE, (2,))]
-    number = np.arange(len(roster.topic))
-    on_both = [{1, 3} <= set(r) - {NOBODY} for r in roster.replicas.tolist()]
-    assert found[0].touches(roster.replicas, number, roster.replicas[:, 0]).tolist() == on_both
+    catalog = PartitionCatalog(settings())
+    found = fault_scopes(
+        [faults.parse("7s kill 2"), faults.parse("100ms cut 1-3"), faults.parse("9s thaw 2")], catalog, 10.0
+    )
+    assert [(t.at, t.brokers) for t in found] == [(0, (1, 3)), (7 * SECOND - LEAD_TIME, (2,))]
+    number = np.arange(len(catalog.topic))
+    on_both = [{1, 3} <= set(r) - {NOBODY} for r in catalog.replicas.tolist()]
+    assert found[0].covers(catalog.replicas, number, catalog.replicas[:, 0]).tolist() == on_both
     assert 0 < sum(on_both) < len(on_both)
 
 
@@ -195,7 +197,7 @@ OPERATIONS = {
 @pytest.mark.parametrize("case", OPERATIONS)
 def test_operations_have_the_isr_changes_of_single_steps_and_nothing_is_missing(case):
     lines, seconds, more = OPERATIONS[case]
-    made = fleet(lines, seconds, settings(**more), look_every=10.0)
+    made = fleet(lines, seconds, settings(**more), sample_every=10.0)
     events, guests = run(made)
     truth = made.truth.close()
     facts, steps = replay(events), replay(single_steps(lines, seconds, settings(**more)))
@@ -211,11 +213,13 @@ def test_operations_have_the_isr_changes_of_single_steps_and_nothing_is_missing(
 def test_a_rolling_restart_takes_one_broker_at_a_time_and_only_its_partitions():
     made = fleet(["5s rolling-restart for 3s every 8s"], 65.0, settings())
     events, guests = run(made)
-    told = [(row["detail"], row["replica_id"]) for row in events.to_pylist() if row["event_type"] == "broker_state"]
-    assert [broker for state, broker in told if state == "controlled_shutdown"] == [1, 2, 3, 4, 5]
-    stopped = [k for k, (state, _) in enumerate(told) if state == "controlled_shutdown"]
-    assert all(told[k + 1 : k + 4] == [(s, told[k][1]) for s in ("fenced", "started", "unfenced")] for k in stopped)
-    assert 0 < max(guests) < len(made.roster.topic)
+    reported = [(row["detail"], row["replica_id"]) for row in events.to_pylist() if row["event_type"] == "broker_state"]
+    assert [broker for state, broker in reported if state == "controlled_shutdown"] == [1, 2, 3, 4, 5]
+    stopped = [k for k, (state, _) in enumerate(reported) if state == "controlled_shutdown"]
+    assert all(
+        reported[k + 1 : k + 4] == [(s, reported[k][1]) for s in ("fenced", "started", "unfenced")] for k in stopped
+    )
+    assert 0 < max(guests) < len(made.catalog.topic)
 
 
 def test_a_topic_that_is_created_is_written_to_and_comes_into_the_rounds():
@@ -224,10 +228,10 @@ def test_a_topic_that_is_created_is_written_to_and_comes_into_the_rounds():
     written = [row for row in events.to_pylist() if row["topic"] == "news" and row["event_type"] == "append"]
     assert {row["partition"] for row in written} == set(range(7))
     assert guests[-1] == 0
-    assert sum(made.roster.topic[made.arrangement.state().number] == made.roster.topics.index("news")) == 7
+    assert sum(made.catalog.topic[made.arrangement.state().number] == made.catalog.topics.index("news")) == 7
 
 
-def test_a_deleted_topic_is_not_told_of_any_more_and_its_successor_goes_on_with_its_numbers():
+def test_a_deleted_topic_has_no_more_rows_and_its_successor_continues_its_numbers():
     made = fleet(["5s delete-topic topic-0", "9s create-topic topic-0:4x3"], 20.0, settings())
     events, _ = run(made)
     old, new = (f"topic-0-------{n:08d}".replace("-------", "AAAAAAA") for n in (1, 3))
@@ -241,8 +245,8 @@ def test_a_deleted_topic_is_not_told_of_any_more_and_its_successor_goes_on_with_
 def test_records_are_deleted_and_a_replica_that_lost_its_disk_begins_behind_them():
     made = fleet(["10s delete-records topic-0-1 to 20", "20s lose-disk 2 for 2s"], 40.0, settings(), records=(5, 9))
     events, guests = run(made)
-    told = [row for row in events.to_pylist() if (row["topic"], row["partition"]) == ("topic-0", 1)]
-    (cut,) = [row for row in told if row["event_type"] == "truncate" and row["replica_id"] == 2]
+    reported = [row for row in events.to_pylist() if (row["topic"], row["partition"]) == ("topic-0", 1)]
+    (cut,) = [row for row in reported if row["event_type"] == "truncate" and row["replica_id"] == 2]
     assert cut["leo"] == cut["log_start"] == 20
     assert guests[-1] == 0
     assert len(replay(events).telemetry_gaps) == 0

@@ -12,9 +12,9 @@ from generators.simulator.clients.load import parse
 from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.settings import START, Clock, Settings, Topic
 from generators.simulator.faults import script as faults
+from generators.simulator.fleet.acknowledgements import Acknowledgements, joined
+from generators.simulator.fleet.bootstrap import spread
 from generators.simulator.fleet.fleet import Fleet
-from generators.simulator.fleet.opening import spread
-from generators.simulator.fleet.promised import Promises, joined
 from generators.simulator.truth.compare import differences
 from pipelines.replication import replay
 
@@ -27,7 +27,7 @@ SETTINGS = Settings(brokers=BROKERS, topics=TOPICS, clocks={2: Clock(1_500_000)}
 def run():
     """Facts and truth of a fleet whose broker 2 dies and comes back."""
     fault = faults.parse("4s kill 2 for 18s")
-    made = Fleet(SETTINGS, [parse("steady:60")], 50.0, faults=[fault], look_every=5.0)
+    made = Fleet(SETTINGS, [parse("steady:60")], 50.0, faults=[fault], sample_every=5.0)
     events = pa.concat_tables([part.copied() for part in made.parts()])
     return replay(events), made.truth.close()
 
@@ -53,7 +53,7 @@ def test_reconstructed_hws_are_the_true_ones_at_every_look():
     assert looked > 100
 
 
-def test_a_partition_among_single_steps_is_told_of_at_every_change():
+def test_a_partition_in_single_steps_has_a_row_for_every_change():
     facts, truth = run()
     guests = {(r["topic"], r["partition"]) for r in truth["truth_hw"].to_pylist() if r["term"] > 0}
     assert guests == {(t.name, p) for t in TOPICS for p in range(t.partitions) if 2 in t.assignment[p]}
@@ -83,7 +83,7 @@ def lost(load, *lines):
     """Truth of a fleet of which one partition is led by a broker whose followers are away, and which then dies."""
     topics = (Topic("orders", 4, 2, unclean=True, assignment=((1, 2), (2, 3), (3, 1), (1, 3))),)
     settings = Settings(brokers=(1, 2, 3), topics=topics, seed=4, session_timeout_ms=3_000)
-    made = Fleet(settings, [parse(load)], 60.0, faults=[faults.parse(line) for line in lines], look_every=10.0)
+    made = Fleet(settings, [parse(load)], 60.0, faults=[faults.parse(line) for line in lines], sample_every=10.0)
     for part in made.parts():
         part.done()
     return made, made.truth.close()
@@ -95,7 +95,7 @@ UNCLEAN = ("10s kill 2 for 20s", "25s kill 1 for 20s")
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_acknowledged_records_that_an_unclean_election_loses_are_named(acks):
     made, truth = lost(f"steady:200,acks={acks}", *UNCLEAN)
-    assert not made.handover.guests
+    assert not made.engine_switch.stepped
     (fall,) = [r for r in truth["truth_regressions"].to_pylist() if r["class"] == "unclean_loss"]
     place = (fall["topic"], fall["partition"])
     records = {(r["topic"], r["partition"]): r for r in truth["truth_records"].to_pylist()}
@@ -114,7 +114,9 @@ def test_acknowledged_records_that_an_unclean_election_loses_are_named(acks):
 def test_what_was_acknowledged_in_rounds_can_be_lost_among_single_steps():
     """A topic of one replica: its disk is lost, and with it all that was ever acknowledged."""
     settings = Settings(brokers=(1, 2), topics=(Topic("orders", 2, 1),), seed=4, session_timeout_ms=3_000)
-    made = Fleet(settings, [parse("steady:50")], 40.0, faults=[faults.parse("20s lose-disk 1 for 5s")], look_every=10.0)
+    made = Fleet(
+        settings, [parse("steady:50")], 40.0, faults=[faults.parse("20s lose-disk 1 for 5s")], sample_every=10.0
+    )
     for part in made.parts():
         part.done()
     one, other = made.truth.close()["truth_records"].to_pylist()
@@ -134,12 +136,12 @@ def test_a_deleted_topic_has_no_records_and_one_created_has_its_own():
 
 def test_ranges_that_touch_are_one_and_what_is_gone_is_left_out():
     assert joined([(5, 9), (0, 3), (3, 5), (7, 8), (20, 20)]) == [(0, 9)]
-    promised = Promises.of([parse("steady:1,acks=all")], np.array([0, -1], dtype=np.int32))
+    promised = Acknowledgements.of([parse("steady:1,acks=all")], np.array([0, -1], dtype=np.int32))
     assert promised.acks.tolist() == [-1, 0]
-    assert promised.came(0, hw=7, leo=9, run=Run(2, 9, 0, 1)) == [Run(2, 7, 0, 1)]
+    assert promised.entered_steps(0, hw=7, leo=9, run=Run(2, 9, 0, 1)) == [Run(2, 7, 0, 1)]
     log = ReplicaLog(2)
     log.extend([Run(2, 5, 0, 1), Run(5, 8, 1, 2)])
-    promised.left(0, 8, log, [Run(2, 7, 0, 1), Run(5, 8, 1, 2)])
+    promised.left_steps(0, 8, log, [Run(2, 7, 0, 1), Run(5, 8, 1, 2)])
     assert promised.gone[0] == [(5, 7)]
     assert promised.acknowledged.tolist() == [10, 0]
     assert promised.so_far(np.array([0, 1]), np.array([9, 4]), np.array([12, 5])).tolist() == [11, 0]

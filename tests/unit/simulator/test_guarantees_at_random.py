@@ -1,4 +1,4 @@
-"""What producers are promised holds through any failures of a cluster that keeps two of three replicas in sync."""
+"""Kafka's guarantees to producers hold through any failures of a cluster that keeps two of three replicas in sync."""
 
 from itertools import count, pairwise
 from random import Random
@@ -20,19 +20,19 @@ def failing(seed, settings):
     cluster = Simulation(Settings(seed=seed, topics=(topic,), lag_max_ms=3000))
     cluster.start()
     producer, consumer = Producer(cluster, "orders", count(1000), settings), Consumer(cluster, "orders", 0)
-    random, end = Random(seed), cluster.agenda.now + SECONDS * 1000 * MS
+    random, end = Random(seed), cluster.event_queue.now + SECONDS * 1000 * MS
 
     def every(low, high, action):
-        if cluster.agenda.now < end:
+        if cluster.event_queue.now < end:
             action()
-            cluster.agenda.after(random.randint(low, high) * MS, every, low, high, action)
+            cluster.event_queue.after(random.randint(low, high) * MS, every, low, high, action)
 
     def fail():
         whole = len(cluster.registration("orders", 0).isr) == 3
         if whole and all(b.running and not b.frozen for b in cluster.brokers.values()):
             broker, (ends, comes_back) = cluster.leader("orders", 0), random.choice(ENDS)
             ends(cluster, broker)
-            cluster.agenda.after(random.randint(500, 12_000) * MS, comes_back, cluster, broker)
+            cluster.event_queue.after(random.randint(500, 12_000) * MS, comes_back, cluster, broker)
 
     numbers = count()
     every(2, 20, lambda: producer.send(0, *(str(next(numbers)) for _ in range(random.randint(1, 3)))))

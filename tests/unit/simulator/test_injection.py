@@ -10,12 +10,12 @@ from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import SHAPES, checked, parse
 
 
-class Heard:
+class Events:
     def __init__(self):
         self.all = []
 
-    def observe(self, happening):
-        self.all.append(happening)
+    def observe(self, event):
+        self.all.append(event)
 
     def kinds(self, kind, **values):
         return [h for h in self.all if h.kind == kind and all(getattr(h, k) == v for k, v in values.items())]
@@ -25,11 +25,11 @@ ORDERS = (Topic("orders", partitions=3),)
 
 
 def running(*lines, topics=ORDERS, **settings):
-    heard = Heard()
-    simulation = Simulation(Settings(topics=topics, **settings), [heard])
+    seen = Events()
+    simulation = Simulation(Settings(topics=topics, **settings), [seen])
     simulation.start()
     injection = Injection(simulation, checked([parse(line) for line in lines], simulation.settings))
-    return simulation, injection, heard
+    return simulation, injection, seen
 
 
 def test_a_fault_begins_at_its_time_and_ends_after_its_span():
@@ -75,7 +75,7 @@ def test_a_throttle_and_refusals_end_as_they_were():
     assert (simulation.brokers[2].throttle, simulation.controller.refusals) == (None, 0.25)
 
 
-def test_what_cannot_be_done_then_is_skipped_and_says_why():
+def test_what_cannot_be_done_then_is_skipped_with_a_reason():
     simulation, injection, _ = running(
         "1s kill 2", "2s kill 2", "3s freeze 2", "4s restart 1", "5s thaw 1", "5s delete-topic orders",
         "6s configure orders to min-isr=2", "7s create-topic orders", "8s create-topic orders",
@@ -102,7 +102,7 @@ def test_operations_reach_the_cluster():
     simulation.run(20)
     known = simulation.registration("orders", 0)
     assert (known.min_isr, known.unclean, known.replicas) == (2, True, (3, 2, 1))
-    assert simulation.brokers[3].clock.us == simulation.agenda.now - 5 * SECOND
+    assert simulation.brokers[3].clock.us == simulation.event_queue.now - 5 * SECOND
     assert set(simulation.registration("new", 1).isr) == {1, 2, 3}
 
 
@@ -133,13 +133,13 @@ def test_an_unclean_election_brings_a_partition_back_from_offline():
 
 
 def test_a_rolling_restart_takes_one_broker_at_a_time_and_waits_for_whole_isrs():
-    simulation, _, heard = running("1s rolling-restart for 5s every 6s")
+    simulation, _, seen = running("1s rolling-restart for 5s every 6s")
     down = set()
     for _ in range(900):
         simulation.run(0.1)
         down.add(tuple(b for b in simulation.brokers if not simulation.brokers[b].running))
     assert down == {(), (1,), (2,), (3,)}
-    stopped = heard.kinds("broker_state", detail="controlled_shutdown")
+    stopped = seen.kinds("broker_state", detail="controlled_shutdown")
     assert [h.replica for h in stopped] == [1, 2, 3]
     assert all(set(p.isr) == {1, 2, 3} for p in simulation.controller.partitions.values())
 
@@ -153,9 +153,9 @@ def test_a_rolling_upgrade_brings_every_broker_to_the_version():
 
 
 def test_a_rolling_restart_does_not_go_on_while_a_broker_is_missing():
-    simulation, _, heard = running("1s kill 3", "15s rolling-restart")
+    simulation, _, seen = running("1s kill 3", "15s rolling-restart")
     simulation.run(100)
-    assert heard.kinds("broker_state", detail="controlled_shutdown") == []
+    assert seen.kinds("broker_state", detail="controlled_shutdown") == []
 
 
 @pytest.mark.parametrize("do", SHAPES)
@@ -164,7 +164,7 @@ def test_every_kind_of_fault_can_be_done(do):
     given = {"spec": "new:2x2", "offset": "0"}
     example = lambda form: given.get(form, FORMS[form].example)  # noqa: E731
     on = [example(shape.on)] if shape.on else []
-    words = [part for word, form in shape.words.items() for part in (word, example(form).replace("2,3,4", "2,3,1"))]
+    words = [part for word, form in shape.options.items() for part in (word, example(form).replace("2,3,4", "2,3,1"))]
     simulation, injection, _ = running(" ".join(["1s", do, *on, *words]), controllers=(3000, 3001, 3002))
     simulation.run(60)
     assert len(injection.done) == 1

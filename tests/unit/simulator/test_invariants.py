@@ -1,4 +1,4 @@
-"""The simulated cluster keeps Kafka's promises at every happening, in clusters and under faults drawn by chance."""
+"""The simulated cluster keeps Kafka's guarantees at every event, in clusters and under faults drawn by chance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipelines.settings import Simulate
 
 
 def played(run: Simulate) -> tuple[Plan, Invariants, Simulation]:
-    """The run to its end, with every invariant asserted at every happening."""
+    """The run to its end, with every invariant asserted at every event."""
     planned = plan(run)
     watch = Invariants(keeps_records=not loses_records(planned))
     simulation = begin(planned, [watch])
@@ -27,11 +27,8 @@ def played(run: Simulate) -> tuple[Plan, Invariants, Simulation]:
 
 
 def keeps_every_promise(run: Simulate) -> None:
-    """Besides: what producers with acks=all were told is written is there at the end.
-
-    Of topics that are still the same, and as long as nobody was elected uncleanly. Where no disk is lost that holds
-    with any min ISR.
-    """
+    """Besides: records acknowledged with acks=all are there at the end. Of topics that are still the same, and as long
+    as nobody was elected uncleanly. Where no disk is lost that holds with any min ISR."""
     planned, watch, simulation = played(run)
     recreated = {fault.on for fault in planned.faults if fault.do == "delete-topic"}
     safe = {load.topic for load in planned.loads if load.acks == -1} - recreated
@@ -49,7 +46,7 @@ def failing(check: Callable[[Simulate], None], run: Simulate) -> bool:
 
 
 @pytest.mark.parametrize("seed", seeds(40))
-def test_invariants_hold_at_every_happening(seed):
+def test_invariants_hold_at_every_event(seed):
     run = run_of(seed)
     try:
         keeps_every_promise(run)
@@ -113,7 +110,7 @@ def test_only_a_broker_that_leads_deletes_records():
 
 
 def found_out(few: Collection[int], kinds: Collection[str]) -> str:
-    """What the first of these runs says that breaks a promise."""
+    """The violation found by the first of these runs that has one."""
     for seed in few:
         try:
             keeps_every_promise(run_of(seed, kinds, versions=("3.9",)))
@@ -145,7 +142,7 @@ def test_logs_that_part_and_are_not_cut_are_found_out(monkeypatch):
 
 
 def test_a_follower_that_shows_more_than_it_has_is_found_out(monkeypatch):
-    monkeypatch.setattr(rules, "follower_high_watermark", lambda told, log_start, leo: told)
+    monkeypatch.setattr(rules, "follower_high_watermark", lambda leader_hw, log_start, leo: leader_hw)
     assert "outside its log" in found_out(range(30), KEEPING)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.versions import VERSIONS
-from generators.simulator.scenarios.stage import KEY, dies, manual, rounds, send
+from generators.simulator.scenarios.fixtures import KEY, dies, manual, rounds, send
 
 
 def left_alone(version: str) -> Simulation:

@@ -1,4 +1,4 @@
-"""The log files of a simulated cluster look like those of a real one and tell the same facts as its events."""
+"""The log files of a simulated cluster look like those of a real one and give the same facts as its events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import SETTINGS, STORIES, play
+from clusters import SCRIPTS, SETTINGS, play
 
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.parsing.parser import SourceParser
@@ -55,26 +55,26 @@ def recorded() -> frozenset[str]:
     return frozenset(map(shape, found))
 
 
-def printed(folder: Path, story: str, level: int = FULL, **options: Any) -> dict[str, list[str]]:
+def printed(folder: Path, script: str, level: int = FULL, **options: Any) -> dict[str, list[str]]:
     """The lines of each file."""
     logs = KafkaLogs(SETTINGS, folder, level, **options)
-    play(STORIES[story], [logs])
+    play(SCRIPTS[script], [logs])
     logs.close()
     return {str(path.relative_to(folder)): path.read_text().splitlines() for path in sorted(folder.rglob("*.log"))}
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_every_line_has_the_shape_of_one_that_a_real_broker_wrote(story, tmp_path) -> None:
-    lines = [line for lines in printed(tmp_path, story, numbered=False).values() for line in lines]
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_line_has_the_shape_of_one_that_a_real_broker_wrote(script, tmp_path) -> None:
+    lines = [line for lines in printed(tmp_path, script, numbered=False).values() for line in lines]
     known = [line for line in lines if not any(words in line for words in (*INVENTED, *UNSEEN))]
     strange = {shape(line): line for line in known if shape(line) not in recorded()}
     assert list(strange.values())[:3] == []
     assert len(known) > 0.9 * len(lines)
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_every_line_is_understood_by_the_ingest(story, tmp_path) -> None:
-    for name, lines in printed(tmp_path, story).items():
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_line_is_understood_by_the_ingest(script, tmp_path) -> None:
+    for name, lines in printed(tmp_path, script).items():
         parser = SourceParser("c", name)
         parser.feed("".join(f"{line}\n" for line in lines).encode(), last=True)
         ignored = {logger for logger in parser.report.ignored if not logger.endswith(ROLES)}
@@ -109,8 +109,8 @@ def test_a_lean_log_has_no_line_per_fetch_and_an_info_log_nothing_below_info(tmp
 def test_the_lag_is_in_server_properties_and_min_isr_in_the_controllers_log(tmp_path) -> None:
     controller = printed(tmp_path, "freeze")["broker-3000/controller.log"]
     events = read_logs([tmp_path], "c")
-    told = {(r["topic"], r["min_isr"], r["lag_max_ms"]) for r in events.to_pylist() if r["event_type"] == "config"}
-    assert told == {("orders", 2, None), (None, None, 4_000)}
+    reported = {(r["topic"], r["min_isr"], r["lag_max_ms"]) for r in events.to_pylist() if r["event_type"] == "config"}
+    assert reported == {("orders", 2, None), (None, None, 4_000)}
     assert sum("min.insync.replicas" in line for line in controller) == 1
 
 
@@ -142,13 +142,15 @@ def facts_of(events: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("level", [FULL, LEAN, INFO])
-@pytest.mark.parametrize("story", STORIES)
-def test_logs_that_are_ingested_tell_the_same_facts_as_the_events(story, level, tmp_path) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_ingested_logs_give_the_same_facts_as_the_events(script, level, tmp_path) -> None:
     telemetry, logs = Telemetry(SETTINGS, level), KafkaLogs(SETTINGS, tmp_path, level)
-    simulation = play(STORIES[story], [telemetry, logs])
+    simulation = play(SCRIPTS[script], [telemetry, logs])
     logs.close()
     read = read_logs([tmp_path], SETTINGS.cluster)
-    until = datetime.fromtimestamp(simulation.agenda.now / 1_000_000 - 1, UTC)  # a log says nothing after its last line
-    told, from_logs = facts_of(telemetry.close(), until), facts_of(read, until)
-    assert told == from_logs
-    assert len(told["isr_changes"]) > 0
+    until = datetime.fromtimestamp(
+        simulation.event_queue.now / 1_000_000 - 1, UTC
+    )  # a log says nothing after its last line
+    reported, from_logs = facts_of(telemetry.close(), until), facts_of(read, until)
+    assert reported == from_logs
+    assert len(reported["isr_changes"]) > 0

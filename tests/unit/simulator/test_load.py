@@ -132,7 +132,7 @@ def test_a_topic_created_later_is_loaded_from_then_on():
     simulation = Simulation(Settings(topics=()))
     simulation.start()
     Driver(simulation, [parse("steady:100")], 20, seed=1)
-    simulation.agenda.after(10 * SECOND, simulation.create_topic, Topic("late"))
+    simulation.event_queue.after(10 * SECOND, simulation.create_topic, Topic("late"))
     simulation.run(25)
     assert sizes(simulation)["late", 0] == pytest.approx(1000, rel=0.1)
 

@@ -74,7 +74,7 @@ def test_retention_keeps_the_epoch_that_reaches_over_the_new_start() -> None:
     assert (log.start, log.runs, log.epochs) == (12, [Run(12, 15, 2, 2)], [(2, 12)])
 
 
-def test_starting_anew_leaves_nothing() -> None:
+def test_starting_again_leaves_nothing() -> None:
     log = two_epochs()
     log.restart(40)
     assert (log.start, log.leo, log.runs, log.epochs) == (40, 40, [], [])

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from generators.brokerlogs.ingest import read_logs
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
@@ -24,12 +24,12 @@ TWO = Settings(topics=TOPICS, log_dirs=2, session_timeout_ms=6_000, version=VERS
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
-        self.all.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self.all.append(event)
 
-    def states(self, detail: str) -> list[Happening]:
+    def states(self, detail: str) -> list[SimulationEvent]:
         return [h for h in self.all if h.kind == "broker_state" and h.detail == detail and h.source == "controller"]
 
 
@@ -37,7 +37,7 @@ def load(simulation: Simulation) -> None:
     for topic in simulation.settings.topics:
         for partition in range(topic.partitions):
             simulation.produce(topic.name, partition, 2, acks=1)
-    simulation.agenda.after(100 * MS, load, simulation)
+    simulation.event_queue.after(100 * MS, load, simulation)
 
 
 def begun(settings: Settings, *observers: Any) -> Simulation:
@@ -80,9 +80,9 @@ def test_the_controller_names_the_directory_as_the_cause() -> None:
     simulation = begun(TWO, happened, truth)
     simulation.lose_log_dir(1)
     simulation.run(2)
-    told = happened.states("log_dir_offline")
+    reported = happened.states("log_dir_offline")
     changes = truth.close()["truth_isr"].to_pylist()
-    assert [h.replica for h in told] == [1]
+    assert [h.replica for h in reported] == [1]
     assert {row["cause"] for row in changes} == {"log_dir_offline"}
     assert len(changes) >= 1
 
@@ -135,16 +135,16 @@ def test_it_comes_back_within_its_session_or_after_it() -> None:
 
 
 @pytest.mark.parametrize("second_file", [False, True])
-def test_the_row_names_the_broker_and_in_a_stock_file_the_broker_tells_it_itself(second_file) -> None:
+def test_the_row_names_the_broker_and_in_a_stock_file_it_is_the_brokers_own(second_file) -> None:
     telemetry = Telemetry(TWO, 2, second_file=second_file)
     simulation = begun(TWO, telemetry)
     simulation.lose_log_dir(1)
     simulation.run(2)
     rows = [r for r in telemetry.close().to_pylist() if r["detail"] == "log_dir_offline"]
-    told = [(r["source_id"], r["event_type"], r["replica_id"], r["partition"]) for r in rows]
+    reported = [(r["source_id"], r["event_type"], r["replica_id"], r["partition"]) for r in rows]
     controller = ("broker-3000/controller.log", "broker_state", 1, -1)
     broker = ("broker-1/server.log", "broker_state", 1, -1)
-    assert sorted(told) == sorted([controller, *([broker] if second_file else [])])
+    assert sorted(reported) == sorted([controller, *([broker] if second_file else [])])
 
 
 def test_the_lines_are_those_of_a_controller_and_of_a_replica_manager(tmp_path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from random_runs import again, clocks_right, run_of, seeds
-from told import Told, told
+from simulated_runs import SimulatedRun, simulated
 
 from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from pipelines.replication import Facts, Reconstructor, Rules, replay
@@ -25,9 +25,9 @@ SHIFTED = (*OFFSETS, "reported_hw", "hw_before", "hw_after", "start_offset", "lo
 
 
 @cache
-def clean(seed: int) -> tuple[Told, Facts]:
+def clean(seed: int) -> tuple[SimulatedRun, Facts]:
     """A run whose clocks are right, and its facts: sources are as late as their clocks are slow, otherwise."""
-    one = told(clocks_right(run_of(seed)))
+    one = simulated(clocks_right(run_of(seed)))
     return one, replay(one.events, one.rules)
 
 
@@ -61,7 +61,7 @@ def test_cutting_into_batches(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cutting_into_batches_with_clocks_apart(seed):
     """By up to 8 s, within the grace; facts with clocks apart are other ones, but those whatever the cut."""
-    one = told(again(clocks_right(run_of(seed)), clock_skew_ms=4_000))
+    one = simulated(again(clocks_right(run_of(seed)), clock_skew_ms=4_000))
     random, rows = Random(seed), len(one.events)
     cuts = [0, *sorted(random.sample(range(rows), 10)), rows]
     pieces = [one.events.slice(start, end - start) for start, end in pairwise(cuts)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from told import wrong
+from simulated_runs import wrong
 
 from pipelines.settings import Simulate
 

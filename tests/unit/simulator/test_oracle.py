@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from heard import Heard
+from informed_leaders import InformedLeaders
 from oracle import findings, shown, within
 from random_runs import again, begin, command, seeds
 from real_runs import EVENTS, real_run_of
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
     events: dict[int, pa.Table]
     rules: Rules
     truth: dict[str, pa.Table]
-    unheard: set[tuple[Any, ...]] | None
+    uninformed: set[tuple[Any, ...]] | None
 
 
 @lru_cache(maxsize=2)
@@ -51,12 +51,12 @@ def seen(seed: int) -> Seen:
 
 def _seen(run: Simulate) -> Seen:
     planned = plan(run)
-    told = {level: Telemetry(planned.settings, level, second_file=planned.second_file) for level in LEVELS}
-    truth, heard = Truth(planned.settings), Heard()
-    begin(planned, [*told.values(), truth, heard]).run(planned.seconds)
-    events = {level: telemetry.close() for level, telemetry in told.items()}
-    unheard = heard.apart() if clocks_are_right(run) else None
-    return Seen(run, events, rules_of(planned.settings), truth.close(), unheard)
+    reported = {level: Telemetry(planned.settings, level, second_file=planned.second_file) for level in LEVELS}
+    truth, informed = Truth(planned.settings), InformedLeaders()
+    begin(planned, [*reported.values(), truth, informed]).run(planned.seconds)
+    events = {level: telemetry.close() for level, telemetry in reported.items()}
+    uninformed = informed.apart() if clocks_are_right(run) else None
+    return Seen(run, events, rules_of(planned.settings), truth.close(), uninformed)
 
 
 def clocks_are_right(run: Simulate) -> bool:
@@ -75,7 +75,7 @@ def judged(seed: int, level: int, lost: float) -> str:
             facts = replay(events, one.rules)
     except Exception as error:
         return f"{head}: {type(error).__name__}: {error}\n{command(one.run)}"
-    found = findings(facts, one.truth, one.unheard, events if lost else None)
+    found = findings(facts, one.truth, one.uninformed, events if lost else None)
     return "\n".join([head, *shown(found), command(one.run)]) if found else ""
 
 
@@ -89,7 +89,7 @@ MENDED = (
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("seed", [*seeds(50), *MENDED])
-def test_nothing_false_is_told_and_no_loss_is_passed_over(seed, level):
+def test_nothing_false_is_reported_and_no_loss_is_passed_over(seed, level):
     if wrong := judged(seed, level, 0.0):
         pytest.fail(wrong, pytrace=False)
 

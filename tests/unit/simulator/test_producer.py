@@ -7,8 +7,8 @@ from itertools import count, pairwise
 import pytest
 
 from generators.simulator.clients.producer import Producer, ProducerSettings
-from generators.simulator.cluster.agenda import Agenda
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.event_queue import EventQueue
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import ReplicaLog
 from generators.simulator.cluster.producer_state import Duplicate, ProducerStates, Rejected
 from generators.simulator.cluster.settings import MS, Settings
@@ -18,14 +18,14 @@ IDEMPOTENT = ProducerSettings()
 
 
 class Leader:
-    """One broker that leads everything and takes a ms for each request; `fates` says what becomes of each in turn.
+    """One broker that leads everything and takes a ms for each request; `fates` has the outcome of each in turn.
 
     `request lost`, `answer lost`: before or after it was stored; an error's name: refused with it; else all is well.
     """
 
     def __init__(self, *fates):
         self.settings = Settings()
-        self.agenda = Agenda(0)
+        self.event_queue = EventQueue(0)
         self.logs = {}
         self.requests = []
         self.fates = list(fates)
@@ -35,8 +35,8 @@ class Leader:
 
     def produce(self, topic, partition, count=1, acks=1, batch=None, done=None):
         fate = self.fates.pop(0) if self.fates else ""
-        self.requests.append((self.agenda.now // MS, batch))
-        self.agenda.after(MS, self._handle, fate, partition, count, batch, done or (lambda answer: None))
+        self.requests.append((self.event_queue.now // MS, batch))
+        self.event_queue.after(MS, self._handle, fate, partition, count, batch, done or (lambda answer: None))
 
     def _handle(self, fate, partition, count, batch, done):
         if fate == "request lost":
@@ -64,7 +64,7 @@ def sending(settings, *fates, values="abc"):
     leader = Leader(*fates)
     producer = Producer(leader, "orders", count(1000), settings)
     sent = [producer.send(0, value) for value in values]
-    leader.agenda.drain()
+    leader.event_queue.drain()
     return leader, producer, sent
 
 
@@ -129,7 +129,7 @@ def test_partitions_do_not_wait_for_each_other():
     producer = Producer(leader, "orders", count(1000))
     producer.send(0, "a")
     producer.send(1, "b")
-    leader.agenda.run(2 * MS)
+    leader.event_queue.run(2 * MS)
     assert (leader.stored(0), leader.stored(1)) == ([], ["b"])
 
 
@@ -155,7 +155,7 @@ def test_a_first_batch_that_is_overtaken_never_gets_in():
     leader, producer, sent = sending(IDEMPOTENT, "request lost")
     assert leader.stored() == ["b", "c"]
     assert sent[0].answer == Produced("OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert leader.agenda.now // MS == pytest.approx(IDEMPOTENT.delivery_timeout_ms, abs=1000)
+    assert leader.event_queue.now // MS == pytest.approx(IDEMPOTENT.delivery_timeout_ms, abs=1000)
     assert producer.epoch == 1
 
 
@@ -193,7 +193,7 @@ def test_idempotence_does_not_reach_over_a_restart():
     producer.send(0, "a")
     producer.restart()
     producer.send(0, "a")
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == ["a", "a"]
 
 
@@ -202,11 +202,11 @@ def test_a_restarted_producer_has_forgotten_what_it_was_to_send():
     producer = Producer(leader, "orders", count(1000))
     sent = producer.send(0, "a")
     producer.restart()
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert (leader.stored(), sent.answer, len(leader.requests)) == ([], None, 1)
 
 
-def test_after_a_failed_batch_numbers_begin_anew_in_the_next_epoch():
+def test_after_a_failed_batch_numbers_begin_again_in_the_next_epoch():
     """Without that the leader would refuse all that follows as out of order."""
     leader, _, sent = sending(IDEMPOTENT, "", "MESSAGE_TOO_LARGE", values="abcd")
     assert leader.stored() == ["a", "c", "d"]
@@ -214,25 +214,25 @@ def test_after_a_failed_batch_numbers_begin_anew_in_the_next_epoch():
     assert [r.batch[:3] for r in leader.log().runs] == [(1000, 0, 0), (1000, 1, 0), (1000, 1, 1)]
 
 
-def test_a_leader_that_lost_records_is_told_a_new_epoch():
+def test_a_leader_that_lost_records_gets_a_new_epoch():
     """After an unclean election it expects a number that the producer has long passed."""
     leader, producer, _ = sending(IDEMPOTENT)
     leader.log().truncate(1)
     producer.send(0, "d")
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == ["a", "d"]
     assert leader.log().runs[-1].batch[:3] == (1000, 1, 0)
 
 
-def test_in_a_cluster_moved_by_a_script_it_retries_when_told():
+def test_in_a_cluster_moved_by_a_script_it_retries_on_request():
     leader = Leader("request lost")
     leader.settings = Settings(automatic=False)
     producer = Producer(leader, "orders", count(1000))
     producer.send(0, "a")
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == []
     producer.retry()
-    leader.agenda.drain()
+    leader.event_queue.drain()
     assert leader.stored() == ["a"]
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from random_runs import command, seeds
-from told import complaints, told
+from simulated_runs import complaints, simulated
 
 from generators.simulator.telemetry.faults import restart_sources
 from pipelines.alerting.alerts import alert_states
@@ -43,7 +43,7 @@ def judged(events: pa.Table, rules: Rules) -> tuple[Facts, list[str]]:
 def evidence(events: pa.Table, facts: Facts, health: pa.Table) -> Evidence:
     """What the alert rules would read of the lake."""
     kind = events["event_type"]
-    told = events.filter(pc.equal(kind, "progress")).group_by(["cluster", "source_id", "broker_id"])
+    simulated = events.filter(pc.equal(kind, "progress")).group_by(["cluster", "source_id", "broker_id"])
     present = events.group_by(["cluster"]).aggregate([("ts", "max")])
     tables = {
         "regressions": facts.hw_regressions,
@@ -54,7 +54,7 @@ def evidence(events: pa.Table, facts: Facts, health: pa.Table) -> Evidence:
         "health": health,
         "leaderships": events.filter(pc.is_in(kind, pa.array(["leader", "follower", "election"]))),
         "broker_states": events.filter(pc.equal(kind, "broker_state")),
-        "told": told.aggregate([("ts", "max")]).rename_columns(SCHEMAS["told"].names),
+        "told": simulated.aggregate([("ts", "max")]).rename_columns(SCHEMAS["told"].names),
         "clock": present.rename_columns(SCHEMAS["clock"].names),
     }
     return Evidence.of(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
@@ -87,7 +87,7 @@ CALM = {
 @pytest.mark.parametrize("what", CALM)
 def test_a_healthy_cluster_is_quiet(what, seed):
     run = Simulate(**{"topics": "orders:2x3:min-isr=2", "load": LOAD, "duration": 100, "seed": seed} | CALM[what])
-    events, rules, truth = told(run)
+    events, rules, truth = simulated(run)
     assert len(truth["truth_hw"]) > 100
     facts, alarms = judged(events, rules)
     assert len(facts.partition_hw) > 100
@@ -95,23 +95,23 @@ def test_a_healthy_cluster_is_quiet(what, seed):
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_a_log_rotated_under_a_reader_that_starts_anew_is_quiet(seed):
-    """A writer comes back with a greater epoch and numbers from 0: said (`reset`), but nobody is woken."""
-    events, rules, _ = told(Simulate(topics="orders:2x3", load=LOAD, duration=60, seed=seed))
+def test_a_log_rotated_under_a_reader_that_starts_again_is_quiet(seed):
+    """A writer comes back with a greater epoch and numbers from 0: recorded (`reset`), but no alert."""
+    events, rules, _ = simulated(Simulate(topics="orders:2x3", load=LOAD, duration=60, seed=seed))
     struck = restart_sources(events, 2 / len(events), seed)
     facts, alarms = judged(struck.events, rules)
     assert alarms == []
     assert [row for row in complaints(facts) if not row.startswith("a reset")] == []
 
 
-def test_what_is_wrong_is_heard():
+def test_what_is_wrong_is_reported():
     """The same judge wakes somebody for a real loss, an outage and a replica that stays behind."""
     faults = ["5s power-off 1 for 3s", "60s kill 2", "60s kill 3", "120s kill 1", "30s throttle 3 to 0"]
     run = Simulate(
         topics="orders:2x3:min-isr=2", load=LOAD, duration=200, fault=faults, version="3.9", session_timeout_ms=20_000,
         lag_max_ms=10_000,
     )  # fmt: skip
-    events, rules, truth = told(run)
+    events, rules, truth = simulated(run)
     assert "committed_loss" in truth["truth_regressions"]["class"].to_pylist()
     alarms = " ".join(judged(events, rules)[1])
     for rule in ("loss of", "committed_loss", "under_min_isr", "offline", "out_of_sync"):

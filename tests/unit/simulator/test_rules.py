@@ -19,14 +19,14 @@ def test_the_high_watermark_is_the_shortest_replica_and_never_falls(
 
 
 @pytest.mark.parametrize(
-    ("told", "log_start", "leo", "hw"),
+    ("leader_hw", "log_start", "leo", "hw"),
     [(3, 0, 5, 3), (9, 0, 5, 5), (1, 2, 5, 2)],
-    ids=["as told", "no more than it has", "no less than its log start"],
+    ids=["the leader's", "no more than it has", "no less than its log start"],
 )
 def test_a_follower_takes_the_leaders_high_watermark_within_its_own_log(
-    told: int, log_start: int, leo: int, hw: int
+    leader_hw: int, log_start: int, leo: int, hw: int
 ) -> None:
-    assert rules.follower_high_watermark(told, log_start, leo) == hw
+    assert rules.follower_high_watermark(leader_hw, log_start, leo) == hw
 
 
 @pytest.mark.parametrize(

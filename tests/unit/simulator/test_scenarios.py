@@ -6,7 +6,7 @@ import pytest
 
 from generators.simulator.scenarios import SCENARIOS, play
 from generators.simulator.scenarios.explain import COLUMNS, lines
-from generators.simulator.scenarios.stage import KEY
+from generators.simulator.scenarios.fixtures import KEY
 
 
 @pytest.fixture(scope="module")
@@ -171,26 +171,26 @@ def test_the_outcomes_of_an_older_and_todays_rule_stand_side_by_side(played):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_tells_the_same_story_every_time(name, played):
+def test_a_scenario_is_the_same_every_time(name, played):
     again = play(SCENARIOS[name])
     assert list(lines(again.acts, again.result)) == list(lines(played(name).acts, played(name).result))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_story_fits_its_columns_and_ends_with_a_result(name, played):
-    told = list(lines(played(name).acts, played(name).result))
-    assert max(map(len, told)) <= COLUMNS
-    assert " ".join(told).rstrip().endswith(played(name).result[-30:])
+def test_a_script_fits_its_columns_and_ends_with_a_result(name, played):
+    text = list(lines(played(name).acts, played(name).result))
+    assert max(map(len, text)) <= COLUMNS
+    assert " ".join(text).rstrip().endswith(played(name).result[-30:])
 
 
 def test_the_outcomes_stand_side_by_side_in_the_end(played):
-    told = "\n".join(lines(played("cutting-at-the-hw").acts, played("cutting-at-the-hw").result, steps=False))
-    assert re.search(r"Divergence, cutting at the HW \(Kafka 0.10\) +The same script with leader epochs", told)
-    assert re.search(r"broker 1 follows .* ab \| +broker 1 follows .* ac \|\n", told)
-    assert "broker 2 fetches" not in told
+    text = "\n".join(lines(played("cutting-at-the-hw").acts, played("cutting-at-the-hw").result, steps=False))
+    assert re.search(r"Divergence, cutting at the HW \(Kafka 0.10\) +The same script with leader epochs", text)
+    assert re.search(r"broker 1 follows .* ab \| +broker 1 follows .* ac \|\n", text)
+    assert "broker 2 fetches" not in text
 
 
 def test_every_step_shows_leo_and_hw_of_every_replica(played):
-    told = "\n".join(lines(played("two-rounds").acts, played("two-rounds").result))
-    assert "broker 1 leads    LEO   1  HW   1" in told
-    assert told.count("broker 2 follows  LEO") == 3
+    text = "\n".join(lines(played("two-rounds").acts, played("two-rounds").result))
+    assert "broker 1 leads    LEO   1  HW   1" in text
+    assert text.count("broker 2 follows  LEO") == 3

@@ -4,7 +4,7 @@ import pytest
 
 from generators.simulator.clients.consumer import Consumer
 from generators.simulator.scenarios import SCENARIOS, play
-from generators.simulator.scenarios.stage import KEY
+from generators.simulator.scenarios.fixtures import KEY
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_acks_and_min_isr_in_one_sentence(played):
 
 
 def test_an_offset_is_found_by_segment_then_index_then_scan(played):
-    notes = [line.split() for line in played("segment-lookup").acts[0].steps[1].notes]
+    notes = [line.split() for line in played("segment-lookup").acts[0].steps[1].annotations]
     assert notes[3] == ["87", "00000000000000000050.log", "79", "->", "2000", "70", "80", "3000"]
     assert [row[-1] for row in notes[1:]] == ["0", "2000", "3000", "2000"]
 
@@ -98,7 +98,7 @@ def test_the_files_end_where_the_broker_goes_on(played):
     """The same crash by the broker's rules and by those of its files."""
     for act, end in enumerate((130, 100, 130)):
         restarted = played("recovery-point").acts[act].steps[1]
-        segment = next(line for line in restarted.notes if line.startswith("00000000000000000100.log"))
+        segment = next(line for line in restarted.annotations if line.startswith("00000000000000000100.log"))
         assert restarted.partitions[KEY].replicas[1].leo == end
         assert segment.split()[1] == ("100..129" if end == 130 else "none")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import SETTINGS, STORIES, play
+from clusters import SCRIPTS, SETTINGS, play
 from test_kafka_logs import recorded, shape
 
 from generators.brokerlogs.ingest import read_logs
@@ -19,9 +19,9 @@ STATES = (*SAME, "leader_id", "leader_epoch", "partition_epoch", "topic_id")
 Row = dict[str, Any]
 
 
-def rows(story: str, level: int = 3) -> list[Row]:
+def rows(script: str, level: int = 3) -> list[Row]:
     telemetry = Telemetry(SETTINGS, level, second_file=True)
-    play(STORIES[story], [telemetry])
+    play(SCRIPTS[script], [telemetry])
     found: list[Row] = telemetry.close().to_pylist()
     return found
 
@@ -32,15 +32,15 @@ def of(found: list[Row], file: str, kinds: tuple[str, ...], columns: Sequence[st
 
 
 @pytest.mark.parametrize("level", [3, 2, 0])
-@pytest.mark.parametrize("story", STORIES)
-def test_every_term_is_told_a_second_time_in_state_change_log(story, level) -> None:
-    found = rows(story, level)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_term_is_a_second_time_in_state_change_log(script, level) -> None:
+    found = rows(script, level)
     first, second = (of(found, file, ("leader", "follower"), STATES) for file in ("replication", "state-change"))
     assert first == second != []
 
 
 @pytest.mark.parametrize("level", [3, 2, 0])
-def test_isr_changes_are_told_a_second_time_by_the_logger_that_printed_them(level) -> None:
+def test_isr_changes_are_a_second_time_in_the_file_of_the_logger_that_printed_them(level) -> None:
     found = rows("freeze", level)
     first = of(found, "replication", ("isr",), SAME)
     second = [of(found, file, ("isr",), SAME) for file in ("server", "state-change")]
@@ -50,17 +50,19 @@ def test_isr_changes_are_told_a_second_time_by_the_logger_that_printed_them(leve
 
 def test_a_shrink_is_proposed_in_server_log_and_the_offsets_beside_it_come_from_one_file() -> None:
     """`hwmark ingest logs` reads HWs and LEOs of a broker from one of its files: see scanning/chosen_files.py."""
-    told = [kind for kind, *_ in of(rows("freeze"), "server", ("isr_proposed", "append", "replica_leo", "hw"), SAME)]
-    assert set(told) == {"isr_proposed"}
+    reported = [
+        kind for kind, *_ in of(rows("freeze"), "server", ("isr_proposed", "append", "replica_leo", "hw"), SAME)
+    ]
+    assert set(reported) == {"isr_proposed"}
 
 
 def test_server_log_alone_knows_neither_topic_ids_nor_leader_epochs() -> None:
-    told = [r for r in rows("roll") if "server.log" in r["source_id"] and r["topic"]]
-    assert told != []
-    assert {(r["topic_id"], r["leader_epoch"], r["level"]) for r in told} == {(None, None, 0)}
+    reported = [r for r in rows("roll") if "server.log" in r["source_id"] and r["topic"]]
+    assert reported != []
+    assert {(r["topic_id"], r["leader_epoch"], r["level"]) for r in reported} == {(None, None, 0)}
 
 
-def test_each_file_is_a_source_with_numbers_of_its_own_and_tells_its_progress() -> None:
+def test_each_file_is_a_source_with_numbers_and_progress_of_its_own() -> None:
     found = rows("roll")
     for broker in (1, 2, 3):
         for file in ("replication", "state-change", "server"):
@@ -71,15 +73,15 @@ def test_each_file_is_a_source_with_numbers_of_its_own_and_tells_its_progress() 
 
 def test_without_it_nothing_changes() -> None:
     telemetry = Telemetry(SETTINGS)
-    play(STORIES["roll"], [telemetry])
-    told = telemetry.close().to_pylist()
+    play(SCRIPTS["roll"], [telemetry])
+    reported = telemetry.close().to_pylist()
     first = [r for r in rows("roll") if "state-change" not in r["source_id"] and "server" not in r["source_id"]]
-    assert told == first
+    assert reported == first
 
 
-def printed(folder: Path, story: str) -> dict[str, list[str]]:
+def printed(folder: Path, script: str) -> dict[str, list[str]]:
     logs = KafkaLogs(SETTINGS, folder, second_file=True)
-    play(STORIES[story], [logs])
+    play(SCRIPTS[script], [logs])
     logs.close()
     return {path.name: path.read_text().splitlines() for path in sorted(folder.glob("broker-1/*.log"))}
 
@@ -98,14 +100,14 @@ def test_the_stock_files_have_kafkas_own_pattern_and_the_lines_of_the_other_file
         assert shape(f"1|t|{level}|{logger[:-1]}|{text}") in recorded()
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_what_the_ingest_reads_of_the_stock_files_is_what_the_events_tell(story, tmp_path) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_ingest_reads_from_the_stock_files_what_the_events_have(script, tmp_path) -> None:
     """But for cuts: without threads a reader takes the two lines of one cut for two."""
     telemetry, logs = Telemetry(SETTINGS, second_file=True), KafkaLogs(SETTINGS, tmp_path, second_file=True)
-    play(STORIES[story], [telemetry, logs])
+    play(SCRIPTS[script], [telemetry, logs])
     logs.close()
     columns = [column for column in SAME if column != "replica_id"]  # a `leader` line says it, a happening need not
-    read, told = (
+    read, reported = (
         {
             (file, *row)
             for file in ("state-change", "server")
@@ -113,4 +115,4 @@ def test_what_the_ingest_reads_of_the_stock_files_is_what_the_events_tell(story,
         }
         for table in (read_logs([tmp_path], SETTINGS.cluster), telemetry.close())
     )
-    assert read == told
+    assert read == reported

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from generators.simulator.cluster.happening import REPLICATION, Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 
@@ -20,26 +20,26 @@ SLOW = Settings(
 
 
 class Changes:
-    """What the leader says of its ISR."""
+    """The leader's events on its ISR."""
 
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, h: Happening) -> None:
+    def observe(self, h: SimulationEvent) -> None:
         if h.source == REPLICATION and h.broker == 1 and h.kind in ("isr", "isr_proposed", "isr_rejected"):
             self.all.append(h)
 
-    def told(self) -> list[tuple[str, tuple[int, ...] | None, str | None]]:
+    def reported(self) -> list[tuple[str, tuple[int, ...] | None, str | None]]:
         return [(h.kind, h.isr, h.detail) for h in self.all]
 
 
 def load(simulation: Simulation) -> None:
     simulation.produce("orders", 0, 5, acks=1)
-    simulation.agenda.after(50 * MS, load, simulation)
+    simulation.event_queue.after(50 * MS, load, simulation)
 
 
 def overtaken(settings: Settings, *observers: object) -> Simulation:
-    """The leader asks to drop 3, which the controller fences before it hears; then 2 falls behind too."""
+    """The leader asks to drop 3, which the controller fences before it gets the request; then 2 falls behind too."""
     simulation = Simulation(settings, observers)  # type: ignore[arg-type]
     simulation.start()
     load(simulation)
@@ -54,7 +54,7 @@ def overtaken(settings: Settings, *observers: object) -> Simulation:
 def test_while_the_first_is_outstanding_the_second_is_dropped_and_then_asked_for_again() -> None:
     changes = Changes()
     overtaken(SLOW, changes)
-    proposed, fenced, second, refused, *later = changes.told()
+    proposed, fenced, second, refused, *later = changes.reported()
     assert proposed == ("isr_proposed", (1, 2), "shrink")
     assert fenced == ("isr", (1, 2), "metadata")
     assert second == ("isr_proposed", (1,), "shrink")

@@ -20,14 +20,14 @@ from pipelines.replication import replay
 from tests.streaming.shell import same_rows
 
 
-def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
-    """Events, told a second at a time, and the truth."""
+def reported(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
+    """Events, drained every second, and the truth."""
     settings = planned.settings
     telemetry, truth = Telemetry(settings, fetch_every_ms=settings.lag_max_ms // 3), Truth(settings)
 
     def rested(fetch):
         telemetry.observe(fetch)
-        truth.heard(fetch.broker, fetch.ts)
+        truth.seen_alive(fetch.broker, fetch.ts)
 
     simulation = Simulation(settings, [telemetry, truth], rest=rested if resting else None)
     telemetry.follow(simulation)
@@ -38,7 +38,7 @@ def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
     parts = []
     for _ in range(int(planned.seconds)):
         simulation.run(1)
-        simulation.tell_of_rest()
+        simulation.emit_resting()
         parts.append(telemetry.drain())
     return pa.concat_tables([*parts, telemetry.close()]), truth.close()
 
@@ -47,7 +47,7 @@ def told(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:
 def test_truth_and_facts_are_those_of_fetches_one_by_one(seed):
     run = run_of(seed, versions=RECENT)
     planned = plan(run)
-    (events, truth), (resting, same_truth) = told(planned, False), told(planned, True)
+    (events, truth), (resting, same_truth) = reported(planned, False), reported(planned, True)
     assert same_truth == truth, command(run)
     rules = rules_of(planned.settings)
     expected, facts = replay(events, rules), replay(resting, rules)
@@ -56,7 +56,7 @@ def test_truth_and_facts_are_those_of_fetches_one_by_one(seed):
 
 
 def quiet(seconds: float, *faults: str) -> tuple[Simulation, list]:
-    """A cluster that takes one record and is left alone but for faults; and what is told of fetches at rest."""
+    """A cluster that takes one record and has no load afterwards, only faults; and its rows for fetches at rest."""
     rested: list = []
     settings = Settings(topics=(Topic("orders", 4),))
     simulation = Simulation(settings, rest=rested.append)
@@ -74,15 +74,15 @@ def test_a_fetch_of_partitions_at_rest_names_none_of_them():
     assert not any(asked)
 
 
-def test_the_fetch_counted_last_is_told_before_the_append_that_ends_the_rest():
+def test_the_last_fetch_is_emitted_before_the_append_that_ends_the_rest():
     simulation, rested = quiet(5)
-    before = simulation.agenda.now
+    before = simulation.event_queue.now
     assert rested == []
     simulation.produce("orders", 0, 1)
     simulation.run(0.1)
     assert sorted(f.replica for f in rested) == [2, 3]
     assert all(before - 500_000 <= f.at < before and f.leo == f.leader_leo == 5 for f in rested)
-    followers = simulation.replica("orders", 0, 1).leading.followers.values()
+    followers = simulation.replica("orders", 0, 1).leader_partition.followers.values()
     assert {f.leo for f in followers} == {6}
 
 
@@ -90,7 +90,7 @@ def test_a_follower_that_freezes_at_rest_is_out_of_sync_from_its_last_fetch_on()
     simulation, _ = quiet(5, "5s freeze 2")
     simulation.produce("orders", 0, 1)
     simulation.run(1)
-    frozen, well = (simulation.replica("orders", 0, 1).leading.followers[b] for b in (2, 3))
+    frozen, well = (simulation.replica("orders", 0, 1).leader_partition.followers[b] for b in (2, 3))
     assert 900 < simulation.brokers[1].clock.ms - frozen.caught_up < 1_600
     assert well.caught_up - frozen.caught_up > 400
 
@@ -101,4 +101,4 @@ def test_by_messages_nobody_rests_for_that_rule_looks_at_every_fetch():
     simulation.start()
     simulation.produce("orders", 0, 5)
     simulation.run(3)
-    simulation.tell_of_rest()
+    simulation.emit_resting()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
@@ -16,12 +16,12 @@ from generators.simulator.telemetry.rows import Telemetry
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
-        self.all.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self.all.append(event)
 
-    def of(self, *kinds: str, **values: Any) -> list[Happening]:
+    def of(self, *kinds: str, **values: Any) -> list[SimulationEvent]:
         return [h for h in self.all if h.kind in kinds and all(getattr(h, k) == v for k, v in values.items())]
 
 
@@ -62,7 +62,7 @@ def test_a_lowered_min_isr_takes_effect_at_the_next_attempt_and_not_by_itself() 
     assert rise.at == happened.of("append")[-1].at
 
 
-def test_a_follower_that_fetches_anew_makes_it_take_effect_too() -> None:
+def test_a_follower_that_fetches_again_makes_it_take_effect_too() -> None:
     simulation = under_min_isr()
     simulation.configure("orders", min_isr=1)
     simulation.run(1)
@@ -87,15 +87,17 @@ def test_a_raised_min_isr_freezes_the_hw_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("level", [2, 0])
-def test_below_level_3_the_controller_alone_tells_of_it_before_the_leader_goes_by_it(level) -> None:
+def test_below_level_3_only_the_controller_has_it_before_the_leader_applies_it(level) -> None:
     telemetry = Telemetry(Settings(topics=(Topic("orders", 1, 3, min_isr=2),)), level)
     simulation = under_min_isr(telemetry)
     simulation.configure("orders", min_isr=1)
     simulation.produce("orders", 0, 1, acks=1)
     simulation.run(1)
     rows = telemetry.close().to_pylist()
-    told = [(r["source_id"], r["topic"], r["min_isr"]) for r in rows if r["event_type"] == "config" and r["min_isr"]]
-    assert told == [("broker-3000/controller.log", "orders", 2), ("broker-3000/controller.log", "orders", 1)]
+    reported = [
+        (r["source_id"], r["topic"], r["min_isr"]) for r in rows if r["event_type"] == "config" and r["min_isr"]
+    ]
+    assert reported == [("broker-3000/controller.log", "orders", 2), ("broker-3000/controller.log", "orders", 1)]
 
 
 def test_the_line_of_a_changed_min_isr_stands_before_those_of_the_hw_that_it_frees(tmp_path) -> None:

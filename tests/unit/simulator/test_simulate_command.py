@@ -1,4 +1,4 @@
-"""`hwmark simulate`: what it writes, what it says, and how it refuses."""
+"""`hwmark simulate`: what it writes and prints, and its errors."""
 
 import hashlib
 import json
@@ -51,16 +51,16 @@ def digest(folder):
 
 
 def test_a_cluster_is_in_the_lake_under_its_name_and_its_truth_beside_it():
-    told = said(*SHORT, "--lake", "lake", "--cluster", "mine", "--truth", "truth")
+    text = said(*SHORT, "--lake", "lake", "--cluster", "mine", "--truth", "truth")
     events = read_events("lake")
     assert set(events["cluster"].to_pylist()) == {"mine"}
     assert {"append", "fetch", "hw", "leader", "progress"} <= set(events["event_type"].to_pylist())
     truth = {name: DeltaTable(f"truth/{name}").to_pyarrow_table() for name in TRUTH}
-    assert told.startswith("mine: 3 brokers, 2 partitions, 5 s of Kafka 4.1 from seed 1\n")
-    assert f"{len(events):,} events of 4 sources" in told
-    assert f"{pc.sum(pc.equal(truth['truth_hw']['kind'], 'advance')).as_py():,} HW changes" in told
-    assert "no faults" in told
-    assert "nothing that was committed is lost" in told
+    assert text.startswith("mine: 3 brokers, 2 partitions, 5 s of Kafka 4.1 from seed 1\n")
+    assert f"{len(events):,} events of 4 sources" in text
+    assert f"{pc.sum(pc.equal(truth['truth_hw']['kind'], 'advance')).as_py():,} HW changes" in text
+    assert "no faults" in text
+    assert "nothing that was committed is lost" in text
 
 
 def test_the_same_seed_and_settings_give_the_same_bytes():
@@ -71,7 +71,7 @@ def test_the_same_seed_and_settings_give_the_same_bytes():
     assert [digest(f"one-truth/{name}") for name in TRUTH] == [digest(f"two-truth/{name}") for name in TRUTH]
 
 
-def test_a_cluster_of_that_name_is_not_told_twice():
+def test_a_cluster_of_that_name_is_not_written_twice():
     said(*SHORT, "--lake", "lake")
     before = len(read_events("lake"))
     again = simulate(*SHORT, "--lake", "lake", "--seed", "2")
@@ -81,31 +81,31 @@ def test_a_cluster_of_that_name_is_not_told_twice():
     assert len(read_events("lake")) > before
 
 
-def test_what_was_lost_is_said_with_its_range():
-    told = said(
+def test_what_was_lost_is_reported_with_its_range():
+    text = said(
         "--lake", "lake", "--topics", "clicks:1x2:unclean", "--brokers", "2", "--duration", "60s",
         "--load", "steady:50", "--fault", "5s kill 2 for 35s", "--fault", "25s kill 1", "--fault", "26s freeze 1",
     )  # fmt: skip
-    assert "2 faults: 5s kill 2 for 35s; 25s kill 1" in told
-    assert "nothing to do for 26s freeze 1 (broker 1 is down then)" in told
-    assert "clicks-0: offsets " in told
-    assert "are gone, unclean loss as epoch" in told
-    assert "acknowledged records are gone" in told
+    assert "2 faults: 5s kill 2 for 35s; 25s kill 1" in text
+    assert "nothing to do for 26s freeze 1 (broker 1 is down then)" in text
+    assert "clicks-0: offsets " in text
+    assert "are gone, unclean loss as epoch" in text
+    assert "acknowledged records are gone" in text
 
 
 def test_faults_come_from_a_file_too_and_by_chance():
     Path("faults.toml").write_text(
         '[[fault]]\nat = "1s"\ndo = "freeze"\nbroker = 3\nfor = "1s"\n[rates]\nthrottle = 30'
     )
-    told = said(*SHORT, "--lake", "lake", "--faults", "faults.toml")
-    assert "1s freeze 3 for 1s" in told
-    assert "throttle" in told
+    text = said(*SHORT, "--lake", "lake", "--faults", "faults.toml")
+    assert "1s freeze 3 for 1s" in text
+    assert "throttle" in text
 
 
 def test_settings_come_from_a_toml_file_and_flags_go_over_them():
     Path("my.toml").write_text('[simulate]\ncluster = "filed"\nduration = "3s"\nload = ["steady:5"]\npartitions = 4')
-    told = said("--config", "my.toml", "--lake", "lake", "--partitions", "1")
-    assert told.startswith("filed: 3 brokers, 1 partition, 3 s")
+    text = said("--config", "my.toml", "--lake", "lake", "--partitions", "1")
+    assert text.startswith("filed: 3 brokers, 1 partition, 3 s")
 
 
 def test_the_level_is_that_of_its_sources():
@@ -117,15 +117,15 @@ def test_the_level_is_that_of_its_sources():
 
 def test_telemetry_can_be_spoilt_on_its_way():
     clean = said(*SHORT, "--lake", "clean")
-    told = said(*SHORT, "--lake", "lake", "--spoil", "loss=0.01", "--spoil", "duplicates=0.05")
-    found = re.search(r"([\d,]+) events of 4 sources \(duplicate ([\d,]+), lose ([\d,]+)\)", told)
+    text = said(*SHORT, "--lake", "lake", "--spoil", "loss=0.01", "--spoil", "duplicates=0.05")
+    found = re.search(r"([\d,]+) events of 4 sources \(duplicate ([\d,]+), lose ([\d,]+)\)", text)
     events, repeated, lost = (int(number.replace(",", "")) for number in found.groups())
     assert len(read_events("clean")) + repeated - lost == events == len(read_events("lake"))
     assert min(repeated, lost) > 0
-    assert clean.splitlines()[2:] == told.splitlines()[2:]
+    assert clean.splitlines()[2:] == text.splitlines()[2:]
 
 
-def test_fetches_that_change_nothing_can_be_told_rarely_and_the_truth_stays_the_same():
+def test_fetches_that_change_nothing_can_have_few_rows_and_the_truth_stays_the_same():
     words = ("--duration", "20s", "--partitions", "9", "--load", "steady:5", "--fault", "9s kill 1 for 5s")
     for lake, every in (("all", "0"), ("few", "5000")):
         said(*words, "--lake", lake, "--fetch-every-ms", every, "--truth", f"{lake}-truth")
@@ -189,13 +189,13 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(words, says):
     assert not Path("lake/bronze").exists()
 
 
-def test_a_scenario_says_its_result_and_explained_its_steps():
+def test_a_scenario_prints_its_result_and_explained_its_steps():
     short = said("--scenario", "two-rounds")
     assert "Result: after the first fetch the record is on both and the HW is still 0" in short
     assert "1. The leader takes one record" not in short
-    told = said("--scenario", "two-rounds", "--explain")
-    assert "1. The leader takes one record" in told
-    assert "broker 2 follows  LEO   1  HW   1" in told
+    text = said("--scenario", "two-rounds", "--explain")
+    assert "1. The leader takes one record" in text
+    assert "broker 2 follows  LEO   1  HW   1" in text
     assert not Path("lake").exists()
 
 
@@ -208,12 +208,12 @@ def test_a_scenario_goes_to_a_lake_that_is_named_each_act_as_a_cluster():
     ]
 
 
-def test_a_cluster_can_tell_of_itself_in_kafkas_log_files():
-    told = said(*SHORT, "--format", "kafka-logs", "--out", "logs")
+def test_a_cluster_can_write_kafkas_log_files():
+    text = said(*SHORT, "--format", "kafka-logs", "--out", "logs")
     files = sorted(Path("logs").glob("*/*.log"))
     assert [file.parent.name for file in files] == ["broker-1", "broker-2", "broker-3", "broker-3000"]
     lines = sum(len(file.read_text().splitlines()) for file in files)
-    assert f"{lines:,} lines in 4 log files below logs" in told
+    assert f"{lines:,} lines in 4 log files below logs" in text
     assert not Path("lake").exists()
     done = CliRunner().invoke(app, ["ingest", "logs", "logs", "--cluster", "read", "--lake", "lake"])
     assert done.exit_code == 0
@@ -234,10 +234,10 @@ def test_a_scenario_can_be_read_from_log_files_too():
 
 
 def test_many_partitions_are_a_fleet():
-    told = said("--fleet", *SHORT, "--lake", "lake", "--fault", "2s kill 1 for 1s")
+    text = said("--fleet", *SHORT, "--lake", "lake", "--fault", "2s kill 1 for 1s")
     events = read_events("lake")
-    assert f"{len(events):,} events of 4 sources" in told
-    assert "1 fault: 2s kill 1 for 1s" in told
+    assert f"{len(events):,} events of 4 sources" in text
+    assert "1 fault: 2s kill 1 for 1s" in text
     assert {"append", "fetch", "hw", "leader", "broker_state"} <= set(events["event_type"].to_pylist())
     assert simulate("--fleet", *SHORT, "--lake", "lake").exit_code == 2
 
@@ -246,7 +246,7 @@ def test_many_partitions_are_a_fleet():
     ("key", "value"),
     [("controllers", "3"), ("second_file", "true"), ("thread_stalls", "0.1"), ("thread_overtakes", "0.1")],
 )
-def test_what_a_fleet_does_not_have_is_said(key, value, monkeypatch):
+def test_what_a_fleet_does_not_have_is_reported(key, value, monkeypatch):
     monkeypatch.setenv(f"HWMARK_SIMULATE__{key.upper()}", value)
     refused = simulate("--fleet", *SHORT, "--lake", "lake")
     assert refused.exit_code == 2
@@ -263,29 +263,29 @@ def test_a_cluster_that_does_what_real_ones_did_can_be_had_by_settings(monkeypat
     for key, value in REAL.items():
         monkeypatch.setenv(f"HWMARK_SIMULATE__{key}", value)
     faults = ("3s freeze-controller for 9s", "5s lose-log-dir 3 for 5s", "6s kill-between-lines 2 for 5s")
-    told = said("--lake", "lake", "--duration", "20s", *(word for fault in faults for word in ("--fault", fault)))
+    text = said("--lake", "lake", "--duration", "20s", *(word for fault in faults for word in ("--fault", fault)))
     events = read_events("lake")
     sources = set(events["source_id"].to_pylist())
     assert {"broker-1/controller.log", "broker-2/state-change.log", "broker-3/server.log"} <= sources
     assert set(events["committed"].to_pylist()) == {True, False, None}
     assert "log_dir_offline" in events["detail"].to_pylist()
-    assert "3 faults" in told
+    assert "3 faults" in text
 
 
 def test_of_a_fleet_the_truth_is_every_rare_event_and_its_hws_now_and_then():
-    told = said(
+    text = said(
         "--fleet", *SHORT, "--lake", "lake", "--fault", "2s stop 1 for 1s", "--duration", "12s", "--truth", "truth"
     )
-    assert "The truth is in truth: truth_hw" in told
+    assert "The truth is in truth: truth_hw" in text
     assert DeltaTable("truth/truth_isr").to_pyarrow_table().num_rows > 0
     looked = DeltaTable("truth/truth_hw").to_pyarrow_table()
     assert set(looked["kind"].to_pylist()) == {"advance", "term_start"}
 
 
 def test_everything_there_is_can_be_listed():
-    told = said("--list")
-    assert [name for name in SCENARIOS if f"  {name} " not in told] == []
-    assert "AT freeze BROKER [for LENGTH]" in told
+    text = said("--list")
+    assert [name for name in SCENARIOS if f"  {name} " not in text] == []
+    assert "AT freeze BROKER [for LENGTH]" in text
     assert [s.system for s in SCENARIOS.values()] == sorted(s.system for s in SCENARIOS.values())
     assert {s.system for s in SCENARIOS.values()} == set(range(1, 21))
 

@@ -1,4 +1,4 @@
-"""Telemetry goes wrong in the ways that were asked for, in those only, and the record says where."""
+"""Telemetry is damaged in the ways that were requested, in those only, and the record has where."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from happenings import happening
+from simulation_events import event
 
 from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.telemetry import faults
@@ -24,7 +24,7 @@ KEY = ("source_id", "source_epoch", "source_seq")
 def events() -> pa.Table:
     telemetry = Telemetry(Settings())
     for k in range(400):
-        telemetry.observe(happening(10 * k, "append", 1 + k % 2, leader_leo=k, partition=k % 3))
+        telemetry.observe(event(10 * k, "append", 1 + k % 2, leader_leo=k, partition=k % 3))
     return telemetry.drain()
 
 

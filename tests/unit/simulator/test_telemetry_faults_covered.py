@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from random_runs import command, run_of, seeds
-from told import Told, told
+from simulated_runs import SimulatedRun, simulated
 
 from generators.simulator.telemetry.faults import (
     arrivals,
@@ -45,8 +45,8 @@ def run(seed: int) -> Simulate:
 
 
 @cache
-def clean(seed: int) -> tuple[Told, Facts]:
-    one = told(run(seed))
+def clean(seed: int) -> tuple[SimulatedRun, Facts]:
+    one = simulated(run(seed))
     return one, replay(one.events, one.rules)
 
 
@@ -109,7 +109,7 @@ def test_a_loss_makes_facts_differ_and_is_reported():
     assert reports > 0
 
 
-def test_a_limit_what_a_source_told_last_can_be_lost_unseen():
+def test_a_limit_the_last_rows_of_a_source_can_be_lost_unseen():
     """A hole is seen by the number after it; after the last row of a source there is none."""
     one, expected = clean(1)
     last = last_rows(one.events)
@@ -135,8 +135,8 @@ def differing(facts: Facts, expected: Facts) -> Iterator[dict[str, Any]]:
             yield from ({"table": name, **row} for row in getattr(one, name).to_pylist() if str(row) not in other)
 
 
-def covered(row: dict[str, Any], facts: Facts, one: Told) -> bool:
-    """A report about the row's partition, or about a source that tells of it, no later than the grace after the row."""
+def covered(row: dict[str, Any], facts: Facts, one: SimulatedRun) -> bool:
+    """A report about the row's partition, or about a source with rows of it, no later than the grace after the row."""
     place, until = (row["topic"], row["partition"]), row["ts"] + timedelta(milliseconds=one.rules.reorder_grace_ms)
     telling = {source for source, places in sources_of(one).items() if place in places} | {CONTROLLER}
 
@@ -148,8 +148,8 @@ def covered(row: dict[str, Any], facts: Facts, one: Told) -> bool:
     return any(map(covers, [*facts.telemetry_gaps.to_pylist(), *facts.quarantine.to_pylist()]))
 
 
-def sources_of(one: Told) -> dict[str, set[tuple[str, int]]]:
-    """The partitions that each source tells of."""
+def sources_of(one: SimulatedRun) -> dict[str, set[tuple[str, int]]]:
+    """The partitions of each source."""
     found = defaultdict(set)
     places = one.events.group_by(["source_id", "topic", "partition"]).aggregate([])
     for row in places.to_pylist():

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
@@ -27,15 +27,15 @@ Row = dict[str, Any]
 
 class Happened:
     def __init__(self) -> None:
-        self.all: list[Happening] = []
+        self.all: list[SimulationEvent] = []
 
-    def observe(self, happening: Happening) -> None:
-        self.all.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self.all.append(event)
 
 
 def load(simulation: Simulation) -> None:
     simulation.produce("orders", 0, 3, acks=1)
-    simulation.agenda.after(20 * MS, load, simulation)
+    simulation.event_queue.after(20 * MS, load, simulation)
 
 
 def begun(settings: Settings, *observers: Any) -> Simulation:
@@ -113,7 +113,7 @@ def test_lines_of_the_hw_may_come_out_of_order_and_still_form_a_chain() -> None:
 
 
 @pytest.mark.parametrize("level", [3, 2])
-def test_rows_come_in_the_order_of_their_lines_and_progress_is_never_told_too_early(level) -> None:
+def test_rows_come_in_the_order_of_their_lines_and_progress_is_never_too_early(level) -> None:
     telemetry = Telemetry(OVERTAKING, level)
     simulation = begun(OVERTAKING, telemetry)
     pieces = []
@@ -121,8 +121,8 @@ def test_rows_come_in_the_order_of_their_lines_and_progress_is_never_told_too_ea
         simulation.run(0.25)
         pieces.append(telemetry.drain())
     events = pa.concat_tables([*pieces, telemetry.close()])
-    told = [r["ts"] for r in events.to_pylist() if r["source_id"] == "broker-1/replication.log"]
-    assert told == sorted(told)
+    reported = [r["ts"] for r in events.to_pylist() if r["source_id"] == "broker-1/replication.log"]
+    assert reported == sorted(reported)
 
 
 def test_under_the_lock_of_its_partition_a_thread_prints_the_hw_before_an_isr_change(tmp_path) -> None:
@@ -208,5 +208,5 @@ def test_what_such_threads_print_is_what_the_cluster_did(tmp_path) -> None:
     telemetry, truth = Telemetry(settings), Truth(settings)
     begun(settings, telemetry, truth).run(10)
     true = [(r["leader_id"], r["hw"]) for r in truth.close()["truth_hw"].to_pylist() if r["kind"] == "advance"]
-    told = [(r["broker_id"], r["hw"]) for r in rows(telemetry.close(), "hw")]
-    assert sorted(told) == sorted(t for t in true if t[0] == 1)
+    reported = [(r["broker_id"], r["hw"]) for r in rows(telemetry.close(), "hw")]
+    assert sorted(reported) == sorted(t for t in true if t[0] == 1)

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from clusters import SETTINGS, STORIES, play
+from clusters import SCRIPTS, SETTINGS, play
 
-from generators.simulator.clients.promises import lost
-from generators.simulator.cluster.happening import Happening
+from generators.simulator.clients.acknowledged_records import lost
 from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.settings import MS, START, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.levels import INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
@@ -28,14 +28,14 @@ from schemas.declaration import differences as schema_differences
 BY_HAND = Settings(topics=(Topic("orders", 1, 3),), automatic=False)
 
 
-def truth_of(story: Callable[[Simulation], Any], settings: Settings = BY_HAND) -> dict[str, pa.Table]:
+def truth_of(script: Callable[[Simulation], Any], settings: Settings = BY_HAND) -> dict[str, pa.Table]:
     """The truth after a script; nothing happens by itself."""
     truth = Truth(settings)
     simulation = Simulation(settings, [truth])
     truth.follow(simulation)
     simulation.start()
     simulation.settle()
-    story(simulation)
+    script(simulation)
     return truth.close()
 
 
@@ -50,7 +50,7 @@ def write_and_replicate(s: Simulation, count: int, rounds: int = 2) -> None:
         s.fetch(3)
 
 
-def test_every_hw_of_the_leader_is_told_from_its_first() -> None:
+def test_every_hw_of_the_leader_has_a_row_from_its_first() -> None:
     truth = truth_of(lambda s: [write_and_replicate(s, 2), write_and_replicate(s, 1)])
     assert said(truth["truth_hw"], "kind", "hw", "leader_leo", "leader_id", "leader_epoch", "isr") == [
         ("term_start", 0, 0, 1, 0, [1, 2, 3]),
@@ -88,10 +88,10 @@ def test_an_election_outside_the_isr_loses_what_the_new_leader_does_not_hold() -
     ]
 
 
-def test_what_is_lost_is_told_by_record_not_by_offset() -> None:
+def test_losses_are_counted_by_record_not_by_offset() -> None:
     """The new leader writes over the lost offsets; they are lost all the same, and only once."""
 
-    def story(s: Simulation) -> None:
+    def script(s: Simulation) -> None:
         unclean(s)
         s.produce("orders", 0, 9)
         s.restart(1)
@@ -99,7 +99,7 @@ def test_what_is_lost_is_told_by_record_not_by_offset() -> None:
         s.fetch(1)
         s.fetch(1)
 
-    truth = truth_of(story, OLD)
+    truth = truth_of(script, OLD)
     assert said(truth["truth_regressions"], "class", "lost_from", "lost_to") == [("unclean_loss", 2, 5)]
     assert said(truth["truth_records"], "acknowledged", "lost", "lost_from", "lost_to", "leo") == [
         (14, 3, [2], [5], 11)
@@ -107,39 +107,39 @@ def test_what_is_lost_is_told_by_record_not_by_offset() -> None:
 
 
 def test_a_leader_that_lost_its_disk_and_leads_on_has_lost_what_was_committed() -> None:
-    def story(s: Simulation) -> None:
+    def script(s: Simulation) -> None:
         write_and_replicate(s, 4)
         s.power_off(1)
         s.restart(1)
         s.settle()
 
-    falls = truth_of(story, OLD)["truth_regressions"]
+    falls = truth_of(script, OLD)["truth_regressions"]
     assert said(falls, "class", "leader_epoch", "hw_before", "hw_after", "lost_from", "lost_to") == [
         ("committed_loss", 0, 4, 0, 0, 4)
     ]
 
 
 def test_a_new_leader_one_round_behind_has_only_a_stale_hw() -> None:
-    def story(s: Simulation) -> None:
+    def script(s: Simulation) -> None:
         write_and_replicate(s, 3)  # broker 3 fetched last, and its answer alone brought the HW that it made
         s.kill(1)
         s.expire(1)
         s.settle()
 
-    truth = truth_of(story)
+    truth = truth_of(script)
     assert said(truth["truth_regressions"], "class", "hw_before", "lost_from") == [("stale_leader_hw", 3, None)]
     assert said(truth["truth_records"], "acknowledged", "lost") == [(3, 0)]
 
 
 def test_an_isr_change_has_the_cause_that_made_the_controller_change_it() -> None:
-    def story(s: Simulation) -> None:
+    def script(s: Simulation) -> None:
         write_and_replicate(s, 1)
         s.expire(3)
         s.settle()
         s.stop(2)
         s.settle()
 
-    changes = truth_of(story)["truth_isr"]
+    changes = truth_of(script)["truth_isr"]
     assert said(changes, "isr_before", "isr_after", "cause") == [
         ([1, 2, 3], [1, 2], "controller_fenced"),
         ([1, 2], [1], "controlled_shutdown"),
@@ -148,7 +148,7 @@ def test_an_isr_change_has_the_cause_that_made_the_controller_change_it() -> Non
 
 def test_a_frozen_follower_is_out_of_sync_from_the_lag_after_it_was_last_caught_up_until_it_is_again() -> None:
     truth = Truth(SETTINGS)
-    play(STORIES["freeze"], [truth])
+    play(SCRIPTS["freeze"], [truth])
     stretches = truth.close()["truth_out_of_sync"]
     of_three = stretches.filter(pc.equal(stretches["replica_id"], 3))
     assert len(of_three) > 0
@@ -158,19 +158,19 @@ def test_a_frozen_follower_is_out_of_sync_from_the_lag_after_it_was_last_caught_
         assert row["to_ts"] > row["from_ts"]
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_the_facts_of_the_telemetry_are_the_truth(story) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_facts_of_the_telemetry_are_the_truth(script) -> None:
     telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
-    play(STORIES[story], [telemetry, truth])
+    play(SCRIPTS[script], [telemetry, truth])
     tables = truth.close()
     assert differences(replay(telemetry.close(), rules_of(SETTINGS)), tables) == []
     assert len(tables["truth_hw"]) > 100
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_lean_telemetry_tells_every_hw_isr_change_and_loss_and_out_of_sync_late_but_never_early(story) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_lean_telemetry_has_every_hw_isr_change_and_loss_and_out_of_sync_late_but_never_early(script) -> None:
     telemetry, truth = Telemetry(SETTINGS, LEAN), Truth(SETTINGS)
-    play(STORIES[story], [telemetry, truth])
+    play(SCRIPTS[script], [telemetry, truth])
     facts, tables = replay(telemetry.close(), rules_of(SETTINGS)), truth.close()
     assert [line for line in differences(facts, tables) if not line.startswith("replica ")] == []
     true = tables["truth_out_of_sync"].to_pylist()
@@ -179,19 +179,19 @@ def test_lean_telemetry_tells_every_hw_isr_change_and_loss_and_out_of_sync_late_
         assert (row["ts"] - max(began)).total_seconds() * 1000 <= SETTINGS.lag_max_ms
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_stock_logs_tell_every_isr_change_and_of_each_loss_no_more_than_is_lost(story) -> None:
-    """But for changes to and from the empty ISR of a partition that nobody leads: no broker is there to tell them."""
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_stock_logs_have_every_isr_change_and_of_each_loss_no_more_than_is_lost(script) -> None:
+    """Except changes to and from the empty ISR of a partition that nobody leads: no broker is there to print them."""
     telemetry, truth = Telemetry(SETTINGS, INFO), Truth(SETTINGS)
-    play(STORIES[story], [telemetry, truth])
+    play(SCRIPTS[script], [telemetry, truth])
     facts, tables = replay(telemetry.close(), rules_of(SETTINGS)), truth.close()
     found = differences(facts, tables)
     assert [
         line for line in found if line.startswith("ISR ") and "-> []" not in line and "true is [] ->" not in line
     ] == []
-    told, true = (losses(table) for table in (facts.hw_regressions, tables["truth_regressions"]))
-    assert told.keys() == true.keys()
-    for term, (start, end) in told.items():
+    reported, true = (losses(table) for table in (facts.hw_regressions, tables["truth_regressions"]))
+    assert reported.keys() == true.keys()
+    for term, (start, end) in reported.items():
         assert true[term][0] <= start < end <= true[term][1]
 
 
@@ -208,7 +208,7 @@ def losses(falls: pa.Table) -> dict[tuple[Any, ...], tuple[int, int]]:
 
 
 def test_followers_of_a_deleted_topic_only_seem_to_be_out_of_sync() -> None:
-    """A limit of all telemetry there is: no broker says that a topic is gone."""
+    """A limit of all telemetry: no broker prints that a topic is deleted."""
 
     def delete(s: Simulation) -> None:
         s.freeze(3)
@@ -226,21 +226,21 @@ def test_followers_of_a_deleted_topic_only_seem_to_be_out_of_sync() -> None:
     assert differences(facts, tables) == []
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_fetches_that_are_thinned_out_change_no_fact(story) -> None:
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_fetches_that_are_thinned_out_change_no_fact(script) -> None:
     full, thin = Telemetry(SETTINGS), Telemetry(SETTINGS, fetch_every_ms=1_500)
-    play(STORIES[story], [full, thin], pause_ms=(1_000, 6_000))
+    play(SCRIPTS[script], [full, thin], pause_ms=(1_000, 6_000))
     many, few = full.close(), thin.close()
-    told, thinned = replay(many, rules_of(SETTINGS)).tables(), replay(few, rules_of(SETTINGS)).tables()
+    reported, thin_fetches = replay(many, rules_of(SETTINGS)).tables(), replay(few, rules_of(SETTINGS)).tables()
     fetches, left = (sum(kind == "fetch" for kind in t["event_type"].to_pylist()) for t in (many, few))
     assert left < 0.8 * fetches
-    assert [name for name in told if name != "minute_stats" and not told[name].equals(thinned[name])] == []
+    assert [name for name in reported if name != "minute_stats" and not reported[name].equals(thin_fetches[name])] == []
 
 
 def test_the_same_seed_gives_the_same_truth_and_events_to_the_byte() -> None:
     def once() -> list[pa.Table]:
         telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
-        play(STORIES["elect_outside"], [telemetry, truth])
+        play(SCRIPTS["elect_outside"], [telemetry, truth])
         return [telemetry.close(), *truth.close().values()]
 
     assert all(a.equals(b) for a, b in zip(once(), once(), strict=True))
@@ -248,8 +248,8 @@ def test_the_same_seed_gives_the_same_truth_and_events_to_the_byte() -> None:
 
 def test_truth_changes_nothing_of_what_it_sees() -> None:
     alone, watched = Telemetry(SETTINGS), Telemetry(SETTINGS)
-    play(STORIES["roll"], [alone])
-    play(STORIES["roll"], [Truth(SETTINGS), watched])
+    play(SCRIPTS["roll"], [alone])
+    play(SCRIPTS["roll"], [Truth(SETTINGS), watched])
     assert alone.close().equals(watched.close())
 
 
@@ -283,7 +283,7 @@ def changed(tables: dict[str, pa.Table], table: str, **columns: Any) -> dict[str
 )
 def test_every_kind_of_difference_is_found(table, columns, words) -> None:
     telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
-    play(STORIES["elect_outside"], [telemetry, truth])
+    play(SCRIPTS["elect_outside"], [telemetry, truth])
     tables, facts = truth.close(), replay(telemetry.close(), rules_of(SETTINGS))
     if table == "truth_regressions":
         ordered = tables[table].sort_by("lost_from")
@@ -297,9 +297,9 @@ def test_every_kind_of_difference_is_found(table, columns, words) -> None:
     [({}, 0), ({"proof": "proven"}, 1), ({"class": "committed_loss"}, 1), ({"hw_after": 3}, 1)],
     ids=["only feared", "proven", "of another class", "the leader told its start"],
 )
-def test_an_unclean_election_whose_leader_told_no_start_is_only_feared(columns, found) -> None:
+def test_an_unclean_election_whose_leader_reported_no_start_is_only_feared(columns, found) -> None:
     telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)
-    play(STORIES["elect_outside"], [telemetry, truth])
+    play(SCRIPTS["elect_outside"], [telemetry, truth])
     tables = replay(telemetry.close(), rules_of(SETTINGS)).tables()
     falls = tables["hw_regressions"]
     feared = {"class": "unclean_loss", "proof": "unproven", "hw_after": None, "lost_from": None, "lost_to": None}
@@ -324,7 +324,7 @@ def test_truth_needs_a_simulation_to_look_at() -> None:
 
 def test_a_source_is_silent_while_its_broker_is_down_or_frozen_and_goes_on_with_its_numbers() -> None:
     telemetry = Telemetry(SETTINGS)
-    play(STORIES["kill_and_return"], [telemetry])
+    play(SCRIPTS["kill_and_return"], [telemetry])
     events = telemetry.close()
     mine = events.filter(pc.equal(events["source_id"], "broker-1/replication.log"))
     seconds = (mine["ts"].cast(pa.int64()).to_numpy() - START) / (1000 * MS)
@@ -333,9 +333,9 @@ def test_a_source_is_silent_while_its_broker_is_down_or_frozen_and_goes_on_with_
     assert set(mine["source_epoch"].to_pylist()) == {0}
 
 
-def test_who_runs_tells_progress_every_second_and_at_the_end() -> None:
+def test_running_nodes_have_progress_every_second_and_at_the_end() -> None:
     telemetry = Telemetry(SETTINGS)
-    play(STORIES["freeze"], [telemetry])
+    play(SCRIPTS["freeze"], [telemetry])
     events = telemetry.close()
     for source in ("broker-2/replication.log", "broker-3000/controller.log"):
         mine = events.filter(pc.equal(events["source_id"], source))
@@ -345,9 +345,10 @@ def test_who_runs_tells_progress_every_second_and_at_the_end() -> None:
 
 
 def test_a_leader_that_begins_after_it_was_deposed_has_lost_nothing() -> None:
-    """Broker 2 is frozen when it is elected and when broker 3 is; it hears of both at once, with nothing in its log."""
+    """Broker 2 is frozen when it is elected and when broker 3 is; it learns of both at once, with nothing in its
+    log."""
 
-    def story(s: Simulation) -> None:
+    def script(s: Simulation) -> None:
         s.freeze(2)
         s.produce("orders", 0, 2)
         s.fetch(3)
@@ -358,7 +359,7 @@ def test_a_leader_that_begins_after_it_was_deposed_has_lost_nothing() -> None:
         s.thaw(2)
         s.settle()
 
-    truth = truth_of(story)
+    truth = truth_of(script)
     assert ("term_start", 2, 1) in said(truth["truth_hw"], "kind", "leader_id", "leader_epoch")
     assert ("advance", 3, 2) in said(truth["truth_hw"], "kind", "leader_id", "hw")
     assert "committed_loss" not in truth["truth_regressions"]["class"].to_pylist()
@@ -370,9 +371,9 @@ def test_a_member_of_the_isr_without_a_log_that_begins_at_its_leaders_start_cuts
     falls, committed = Falls(), ReplicaLog(4)
     committed.extend([Run(4, 6, 0, 0)])
     falls.committed.advance(committed, 6)
-    happening = Happening(0, 0, 1, "replication", "truncate", leo=4)
-    falls.cut(happening, after, before, in_sync=True)
+    event = SimulationEvent(0, 0, 1, "replication", "truncate", leo=4)
+    falls.cut(event, after, before, in_sync=True)
     assert list(falls.found()) == []
     before.extend([Run(0, 5, 0, 0)])
-    falls.cut(happening, after, before, in_sync=True)
+    falls.cut(event, after, before, in_sync=True)
     assert [fall.cls for fall in falls.found()] == ["hw_moved_back"]

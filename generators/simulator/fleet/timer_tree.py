@@ -1,4 +1,4 @@
-"""What is due next, as a tree of the smaller of two: the root says what and when; a change costs its depth."""
+"""The next timer, as a tree of minima: the root has its time and leaf; a change costs its depth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from generators.simulator.fleet.compiled import I64, kernel
 
 @kernel
 def put(tree: I64, begin: int, half: int, leaf: int, time: int) -> None:
-    """`leaf` is due at `time`. Of what is due at one time the smaller leaf comes first."""
+    """Set the timer of `leaf` to `time`. Of equal times the smaller leaf comes first."""
     at = half + leaf
     tree[begin + at] = (time << LEAVES) | leaf
     at >>= 1
@@ -19,6 +19,6 @@ def put(tree: I64, begin: int, half: int, leaf: int, time: int) -> None:
 
 @kernel
 def build(tree: I64, begin: int, half: int) -> None:
-    """All above the leaves."""
+    """Compute all nodes above the leaves."""
     for at in range(half - 1, 0, -1):
         tree[begin + at] = min(tree[begin + 2 * at], tree[begin + 2 * at + 1])

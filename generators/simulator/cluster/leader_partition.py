@@ -1,4 +1,4 @@
-"""What a broker does for a partition that it leads: append, answer fetches, move the HW, ask for ISR changes."""
+"""What a broker does for a partition that it leads: append, answer fetches, move the HW, request ISR changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REVERTED = ("OPERATION_NOT_ATTEMPTED", "INELIGIBLE_REPLICA")
 PENDING = (
     "UNKNOWN_TOPIC_ID", "FENCED_LEADER_EPOCH", "INVALID_UPDATE_VERSION", "INVALID_REQUEST", "NEW_LEADER_ELECTED",
 )  # fmt: skip
-"""Refusals after which the leader waits for new metadata (Partition.handleAlterPartitionError)."""
+"""Errors after which the leader waits for new metadata (Partition.handleAlterPartitionError)."""
 
 
 class Produced(NamedTuple):
@@ -32,7 +32,7 @@ class Produced(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The answer to a fetch of one partition. `diverging`: (epoch, its end) where the logs part."""
+    """The answer to a fetch of one partition. `diverging`: (epoch, its end) where the logs diverge."""
 
     error: str | None = None
     runs: tuple[Run, ...] = ()
@@ -51,13 +51,13 @@ class Asked(NamedTuple):
     last_epoch: int | None
 
     def still(self, replica: Replica) -> bool:
-        """Whether a replica is of the topic and the leader epoch that this is about."""
+        """Whether a replica is of the same topic id and leader epoch."""
         return (replica.topic_id, replica.leader_epoch) == (self.topic_id, self.leader_epoch)
 
 
 @dataclass(eq=False)
 class Proposal:
-    """An ISR that a leader asks the controller for (AlterPartition)."""
+    """An ISR that a leader requests from the controller (AlterPartition)."""
 
     topic_id: str
     isr: tuple[int, ...]
@@ -65,22 +65,24 @@ class Proposal:
     leader_epoch: int
     partition_epoch: int
     members: tuple[tuple[int, int | None], ...]
-    """The ISR with the broker epochs the leader knows."""
+    """The ISR with the broker epochs that the leader knows."""
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """A producer with acks=all, until the HW has reached `target`."""
+    """A produce request with acks=all, until the HW has reached `target`."""
 
     target: int
     first: int
     answer: Callable[[Produced], None]
 
 
-class Leading:
+class LeaderPartition:
     """One term of one leader. `isr` is the committed ISR; `proposal` is in flight to the controller."""
 
-    def __init__(self, broker: Broker, replica: Replica, registration: Registration, before: Leading | None) -> None:
+    def __init__(
+        self, broker: Broker, replica: Replica, registration: Registration, before: LeaderPartition | None
+    ) -> None:
         self.broker = broker
         self.replica = replica
         self.log = replica.log
@@ -96,8 +98,8 @@ class Leading:
         for follower in self._followers_of(registration, before):
             self.followers[follower.id] = follower
 
-    def _followers_of(self, registration: Registration, before: Leading | None) -> list[Follower]:
-        """Followers as a new epoch resets them (Replica.resetReplicaState)."""
+    def _followers_of(self, registration: Registration, before: LeaderPartition | None) -> list[Follower]:
+        """The followers' states at the start of a new epoch (Replica.resetReplicaState)."""
         now = self.broker.clock.ms
         made = []
         for id in self._others(registration):
@@ -120,43 +122,44 @@ class Leading:
         self.min_isr = registration.min_isr
         self.recovering = registration.recovering
 
-    def starts(self) -> None:
-        """Tells of the new term; alone in a sufficient ISR its HW jumps to the LEO at once (rule 1.6)."""
-        self._tell(
+    def begin(self) -> None:
+        """Emit the start of the term; a leader alone in a sufficient ISR advances its HW to the LEO at once."""
+        self._emit(
             "leader", leo=self.log.leo, leader_leo=self.log.leo, hw=self.replica.hw, min_isr=self.min_isr,
             lag_max_ms=self.broker.settings.lag_max_ms, unclean=self.recovering,
         )  # fmt: skip
         self.attempt()
 
     def registered(self, registration: Registration) -> None:
-        """Metadata of the same leader epoch: the ISR is committed, and whatever was asked for is settled (rule 3.6)."""
+        """Metadata of the same leader epoch: its ISR is committed, and a proposal in flight is settled by it
+        (Partition.makeLeader)."""
         self._register(registration)
         self.proposal = None
         self.followers = {id: self.followers.get(id) or Follower(id) for id in self._others(registration)}
-        self._tell("isr", detail="metadata", hw=self.replica.hw)
+        self._emit("isr", detail="metadata", hw=self.replica.hw)
         self.attempt()
 
     # the high watermark
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The committed ISR and whoever is about to join it (PendingExpandIsr.isr)."""
+        """The committed ISR and the replica about to join it (PendingExpandIsr.isr)."""
         if self.proposal is not None and self.proposal.detail == "expand":
             return self.proposal.isr
         return self.isr
 
     def attempt(self, late_us: int = 0) -> None:
-        """Moves the HW if the rules let it (Partition.maybeIncrementLeaderHW); printed `late_us` later."""
+        """Advance the HW if the rules allow it (Partition.maybeIncrementLeaderHW); it is printed `late_us` later."""
         before = self.replica.hw
         hw = self.raised(before, self.broker.admits)
         if hw > before:
             self.wake()
             self.replica.hw = hw
-            self._tell("hw", replica=self.broker.id, hw=hw, hw_before=before, late_us=late_us)
+            self._emit("hw", replica=self.broker.id, hw=hw, hw_before=before, late_us=late_us)
             self._answer_waiting()
 
     def raised(self, hw: int, admits: Callable[[Follower], bool]) -> int:
-        """What becomes of an HW if these followers may join."""
+        """The HW that follows from `hw` if `admits` decides which followers may join."""
         if not rules.may_advance(len(self.isr), self.min_isr, len(self.replicas), self.broker.version.strict_min_isr):
             return hw
         return rules.high_watermark(hw, self.log.leo, self._shortest(admits))
@@ -182,7 +185,8 @@ class Leading:
     # appends
 
     def append(self, count: int, acks: int, batch: Batch | None, answer: Callable[[Produced], None]) -> None:
-        """A producer's records (ReplicaManager.appendRecords); `answer` comes now, or when the HW has passed them."""
+        """A producer's records (ReplicaManager.appendRecords); `answer` is called now, or when the HW has passed
+        them."""
         if acks == -1 and len(self.isr) < rules.effective_min_isr(self.min_isr, len(self.replicas)):
             answer(Produced("NOT_ENOUGH_REPLICAS"))
             return
@@ -200,13 +204,13 @@ class Leading:
         first, last = self.log.append(count, self.epoch, self.term, batch)
         if batch is not None:
             self.producers.appended(batch, first, count)
-        self._tell("append", leader_leo=self.log.leo)
+        self._emit("append", leader_leo=self.log.leo)
         self.attempt()
         self.broker.grown(self.replica.key, self.followers)
         return first, last
 
     def _acknowledge(self, first: int, last: int, acks: int, answer: Callable[[Produced], None]) -> None:
-        """At once, or with acks=all when every replica that counts has it."""
+        """Answer at once, or with acks=all when every replica that counts has the records."""
         if acks != -1:
             answer(Produced(None, first, last))
         else:
@@ -214,26 +218,28 @@ class Leading:
             self._answer_waiting()
 
     def _answer_waiting(self) -> None:
-        """DelayedProduce: done when the HW is there, with an error if the ISR has become too small meanwhile."""
-        ready = [w for w in self._waiting if w.target <= self.replica.hw]
+        """DelayedProduce: complete when the HW is reached, with an error if the ISR has become too small meanwhile."""
+        ready = [waiting_producer for waiting_producer in self._waiting if waiting_producer.target <= self.replica.hw]
         if not ready:
             return
-        self._waiting = [w for w in self._waiting if w.target > self.replica.hw]
+        self._waiting = [
+            waiting_producer for waiting_producer in self._waiting if waiting_producer.target > self.replica.hw
+        ]
         enough = rules.effective_min_isr(self.min_isr, len(self.replicas)) <= len(self.maximal_isr)
         error = None if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
         for waiting in ready:
             waiting.answer(Produced(error, waiting.first, waiting.target - 1))
 
     def resign(self) -> None:
-        """No longer the leader: who waits is told so."""
+        """No longer the leader: answer waiting producers with an error."""
         waiting, self._waiting = self._waiting, []
-        for w in waiting:
-            w.answer(Produced("NOT_LEADER_OR_FOLLOWER"))
+        for waiting_producer in waiting:
+            waiting_producer.answer(Produced("NOT_LEADER_OR_FOLLOWER"))
 
     # fetches
 
     def fetch(self, id: int, broker_epoch: int | None, asked: Asked, most: int, pause: Pause = NONE) -> Fetched:
-        """A follower's fetch: what it gets is read before the fetch itself counts (rule 2.6)."""
+        """A follower's fetch: the records are read before the fetch itself counts (ReplicaManager.readFromLog)."""
         follower = self.followers.get(id)
         if asked.topic_id != self.replica.topic_id:
             return Fetched("INCONSISTENT_TOPIC_ID")
@@ -249,7 +255,7 @@ class Leading:
         return answer
 
     def read(self, asked: Asked, most: int) -> Fetched:
-        """What a fetch is answered with (Partition.readRecords); counts for nothing."""
+        """The answer to a fetch (Partition.readRecords); changes no state."""
         log = self.log
         beyond = Fetched("OFFSET_OUT_OF_RANGE", hw=self.replica.hw, log_start=log.start, leo=log.leo)
         if asked.last_epoch is not None:
@@ -264,27 +270,28 @@ class Leading:
         return Fetched(runs=runs, hw=self.replica.hw, log_start=log.start, leo=log.leo)
 
     def _count(self, follower: Follower, offset: int, broker_epoch: int | None, pause: Pause) -> None:
-        """The fetch counts (Partition.updateFollowerFetchState): LEO, then the ISR, then the HW."""
+        """Update LEO, then ISR, then HW by a fetch (Partition.updateFollowerFetchState)."""
         changed = follower.fetches(offset, self.log.leo, self.broker.clock.ms, broker_epoch)
         self._maybe_expand(follower)
-        if changed and self.broker.dies_printing:
-            self._die_printing()
-        self._tell(
+        if changed and self.broker.dies_between_lines:
+            self._die_between_lines()
+        self._emit(
             "fetch", replica=follower.id, leo=offset, leader_leo=self.log.leo, broker_epoch=broker_epoch,
             late_us=pause.late, stall_us=pause.stall,
         )  # fmt: skip
         if changed:
             self.attempt(pause.late)
 
-    def _die_printing(self) -> None:
-        """The HW's line is the last one, if this fetch raises it: that of the fetch would have come after it."""
+    def _die_between_lines(self) -> None:
+        """End the process after the HW's line, if this fetch raises the HW: the line of the fetch is never printed."""
         before = self.replica.hw
         if self.raised(before, self.broker.admits) > before:
             self.attempt()
             raise Killed
 
     def has_all(self, id: int, copy: Replica) -> bool:
-        """Whether a follower has the same log and HW, is known to, and is in the ISR: fetches change nothing then."""
+        """Whether a follower has the same log and HW, is known to have them, and is in the ISR: its fetches change
+        nothing."""
         follower, mine = self.followers.get(id), self.replica
         if follower is None or id not in self.isr or copy.topic_id != mine.topic_id:
             return False
@@ -292,7 +299,7 @@ class Leading:
         return same and copy.hw == mine.hw and copy.log.start == self.log.start
 
     def wake(self) -> None:
-        """Something is about to change here: followers at rest are not any more."""
+        """Something is about to change here: no follower rests any longer."""
         cluster = self.broker.cluster
         if cluster.rest is not None:
             for id in self.followers:
@@ -300,15 +307,15 @@ class Leading:
                 if fetcher is not None:
                     fetcher.session.wake(self.replica.key)
 
-    def tell_of_rest(self, follower: Follower, at: int, ts: int) -> None:
-        """Of a fetch that changed nothing, afterwards."""
+    def emit_resting(self, follower: Follower, at: int, ts: int) -> None:
+        """Emit a fetch that changed nothing, afterwards, with the time (us) and clock (us) it had."""
         cluster = self.broker.cluster
         if cluster.rest is not None:
             leo, epoch = follower.leo, follower.broker_epoch
-            told = self.broker.happening(
+            fetch_event = self.broker.event(
                 "fetch", self.replica, isr=self.isr, replica=follower.id, leo=leo, leader_leo=leo, broker_epoch=epoch
             )
-            cluster.rest(told._replace(at=at, ts=ts))
+            cluster.rest(fetch_event._replace(at=at, ts=ts))
 
     # the ISR
 
@@ -319,7 +326,8 @@ class Leading:
             self._propose((*self.isr, follower.id), "expand")
 
     def check_lag(self) -> None:
-        """Asks to drop whoever is out of sync; nothing while a change is in flight (rule 3.1)."""
+        """Request an ISR without the replicas that are out of sync; nothing while a change is in flight
+        (Partition.maybeShrinkIsr)."""
         if self.proposal is not None:
             return
         now = self.broker.clock.ms
@@ -331,21 +339,22 @@ class Leading:
         members = tuple((i, self._known_epoch(i)) for i in isr)
         replica = self.replica
         self.proposal = Proposal(replica.topic_id, isr, detail, self.epoch, replica.partition_epoch, members)
-        self._tell("isr_proposed", isr=isr, detail=detail)
+        self._emit("isr_proposed", isr=isr, detail=detail)
         self._submit(self.proposal)
 
     def _submit(self, proposal: Proposal, retry: bool = False) -> None:
-        """Asks the controller; refused on the way (OPERATION_NOT_ATTEMPTED) it is tried again at the next check."""
+        """Send a proposal; where it is refused before sending (OPERATION_NOT_ATTEMPTED), it is tried again at the next
+        check."""
         if not self.broker.propose(self, proposal, retry):
             self.proposal = None
-            self._tell("isr_rejected")
+            self._emit("isr_rejected")
 
     def _known_epoch(self, id: int) -> int | None:
         return self.broker.epoch if id == self.broker.id else self.followers[id].broker_epoch
 
     def answered(self, proposal: Proposal, error: str | None, registration: Registration | None) -> None:
         """The controller's answer (Partition.handleAlterPartitionUpdate, handleAlterPartitionError)."""
-        if self.proposal is not proposal or self.replica.leading is not self:
+        if self.proposal is not proposal or self.replica.leader_partition is not self:
             return
         if error is None and registration is not None:
             newer = registration.partition_epoch >= self.replica.partition_epoch
@@ -353,13 +362,13 @@ class Leading:
                 self.wake()
                 self._register(registration)
                 self.proposal = None
-                self._tell("isr", detail="alter_partition")
+                self._emit("isr", detail="alter_partition")
                 self.attempt()
         elif error in REVERTED:
             self.proposal = None
-            self._tell("isr_rejected")
+            self._emit("isr_rejected")
         elif error not in PENDING:
             self._submit(proposal, retry=True)
 
-    def _tell(self, kind: str, **more: object) -> None:
-        self.broker.tell(kind, self.replica, **{"isr": self.isr, **more})
+    def _emit(self, kind: str, **more: object) -> None:
+        self.broker.emit(kind, self.replica, **{"isr": self.isr, **more})

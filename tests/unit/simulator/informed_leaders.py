@@ -1,8 +1,8 @@
-"""The HWs as they would be, had every leader heard within a millisecond what the controller records of brokers.
+"""The HWs if every leader knew within a millisecond what the controller registers of brokers.
 
-That is all that telemetry can show: when a leader hears that a broker is fenced, or let in, is told by nobody, and
-until then its HW may wait for another set of replicas than the controller's record makes it wait for. What is recorded
-in the millisecond in which a leader looks, the finest that telemetry tells, it has not heard of.
+Telemetry can show no more: no row has the time at which a leader learns that a broker is fenced or unfenced, and until
+then its HW may wait for other replicas than the registration requires. What is registered in the millisecond of an
+attempt, the resolution of telemetry, the leader does not know yet.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from generators.simulator.cluster.happening import Happening
-from generators.simulator.cluster.leading import Leading
+from generators.simulator.cluster.leader_partition import LeaderPartition
 from generators.simulator.cluster.replica import Follower
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.telemetry.attempts import reports, tries
 from schemas import truth_hw
 
@@ -25,22 +25,22 @@ MILLISECOND_US = 1000
 
 @dataclass
 class _Term:
-    """A stretch of leading, with the HW that it would have and the LEO of each follower at the last look."""
+    """One term, with the HW that it would have and the LEO of each follower at the last attempt."""
 
-    leading: Leading
+    leader_partition: LeaderPartition
     hw: int
     leos: dict[int, int] = field(default_factory=dict)
 
-    def looks(self, h: Happening) -> bool:
-        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO (rule 1.2).
+    def attempts(self, h: SimulationEvent) -> bool:
+        """Whether the leader tries to raise its HW: after a fetch only if it changed the follower's LEO.
 
-        An HW that it tells of without anything before it came by a fetch that was never told.
+        An HW without an event before it came from a fetch without a row.
         """
-        before, self.leos = self.leos, {f.id: f.leo for f in self.leading.followers.values()}
+        before, self.leos = self.leos, {f.id: f.leo for f in self.leader_partition.followers.values()}
         return h.kind != "fetch" or before.get(h.replica or 0) != self.leos.get(h.replica or 0)
 
 
-class Heard:
+class InformedLeaders:
     """Observes a simulation; `table` is of the schema of `truth_hw`."""
 
     def __init__(self) -> None:
@@ -56,30 +56,30 @@ class Heard:
     def follow(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
-    def observe(self, h: Happening) -> None:
+    def observe(self, h: SimulationEvent) -> None:
         self._look(h.at // MILLISECOND_US)
-        leading = self._leading(h)
-        if leading is None:
+        leader_partition = self._leader_partition(h)
+        if leader_partition is None:
             return
         key = h.broker, h.topic, h.partition
         if reports(h):
-            self._true.append(self._step(h, leading, "advance", h.hw or 0))
+            self._true.append(self._step(h, leader_partition, "advance", h.hw or 0))
         elif h.kind == "leader":
-            self._terms[key] = _Term(leading, h.hw or 0)
+            self._terms[key] = _Term(leader_partition, h.hw or 0)
             for rows in (self._rows, self._true):
-                rows.append(self._step(h, leading, "term_start", h.hw or 0))
-        if (term := self._terms[key]).looks(h) or not tries(h):
-            anyone = leading.broker.version.admits_ineligible
-            hw = leading.raised(term.hw, lambda follower: anyone or self._serves(follower))
+                rows.append(self._step(h, leader_partition, "term_start", h.hw or 0))
+        if (term := self._terms[key]).attempts(h) or not tries(h):
+            anyone = leader_partition.broker.version.admits_ineligible
+            hw = leader_partition.raised(term.hw, lambda follower: anyone or self._serves(follower))
             if hw > term.hw:
                 term.hw = hw
-                self._rows.append(self._step(h, leading, "advance", hw))
+                self._rows.append(self._step(h, leader_partition, "advance", hw))
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self._rows, schema=truth_hw.ARROW)
 
     def apart(self) -> set[tuple[Any, ...]]:
-        """(topic, partition, leader, its epoch, HW) of the true HWs that would have been others."""
+        """(topic, partition, leader, its epoch, HW) of the true HWs that would have been different."""
         there = {(row["term"], row["ts"], row["hw"]) for row in self._rows}
         return {
             (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["hw"])
@@ -87,11 +87,11 @@ class Heard:
             if (row["term"], row["ts"], row["hw"]) not in there
         }
 
-    def _leading(self, h: Happening) -> Leading | None:
+    def _leader_partition(self, h: SimulationEvent) -> LeaderPartition | None:
         if not (tries(h) or reports(h)) or h.topic is None:
             return None
         replica = self._simulation.brokers[h.broker].replicas.get((h.topic, h.partition))
-        return None if replica is None else replica.leading
+        return None if replica is None else replica.leader_partition
 
     def _serves(self, follower: Follower) -> bool:
         """Whether the controller had it for serving before this millisecond, and as the incarnation that fetches."""
@@ -109,10 +109,20 @@ class Heard:
                     self._before[id] = now, known
                 self._recorded[id] = recorded
 
-    def _step(self, h: Happening, leading: Leading, kind: str, hw: int) -> Step:
+    def _step(self, h: SimulationEvent, leader_partition: LeaderPartition, kind: str, hw: int) -> Step:
         settings = self._simulation.settings
         return {
-            "cluster": settings.cluster, "topic": h.topic, "topic_id": h.topic_id, "partition": h.partition,
-            "at": h.at, "ts": h.ts, "leader_id": h.broker, "leader_epoch": h.leader_epoch, "term": leading.term,
-            "kind": kind, "hw": hw, "leader_leo": leading.log.leo, "isr": leading.isr,
-        }  # fmt: skip
+            "cluster": settings.cluster,
+            "topic": h.topic,
+            "topic_id": h.topic_id,
+            "partition": h.partition,
+            "at": h.at,
+            "ts": h.ts,
+            "leader_id": h.broker,
+            "leader_epoch": h.leader_epoch,
+            "term": leader_partition.term,
+            "kind": kind,
+            "hw": hw,
+            "leader_leo": leader_partition.log.leo,
+            "isr": leader_partition.isr,
+        }

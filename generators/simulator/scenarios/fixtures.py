@@ -1,14 +1,14 @@
-"""What the scripts share: clusters of one partition, records with a value, and words for what came out."""
+"""Shared by the scripts: clusters of one partition, records with a value, words for outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
-from generators.simulator.scenarios.story import Position, Step
+from generators.simulator.scenarios.narrative import Position, Step
 
 TOPIC, PARTITION = KEY = "orders", 0
 
@@ -21,7 +21,7 @@ def manual(brokers: int, unclean: bool = False, **settings: object) -> Settings:
 
 
 def send(cluster: Simulation, *values: str) -> None:
-    """Records of one value each, with acks=1; a producer that is told of an error asks who leads, and tries again."""
+    """Send records of one value each, with acks=1; after an error the producer looks up the leader, and retries."""
     for value in values:
         _send(cluster, Batch(values=(value,)), tries=2)
 
@@ -35,21 +35,21 @@ def _send(cluster: Simulation, batch: Batch, tries: int) -> None:
 
 
 def rounds(cluster: Simulation, number: int, *followers: int) -> None:
-    """So many fetches of each of them in turn."""
+    """So many fetches of each follower in turn."""
     for _ in range(number):
         for follower in followers:
             cluster.fetch(follower)
 
 
 def dies(cluster: Simulation, broker: int) -> None:
-    """It is killed, and the controller has noticed."""
+    """Kill a broker; the controller has noticed."""
     cluster.kill(broker)
     cluster.expire(broker)
     cluster.settle()
 
 
 def returns(cluster: Simulation, broker: int) -> None:
-    """It starts again, and knows whom to follow."""
+    """Start a broker again; it knows whom to follow."""
     cluster.restart(broker)
     cluster.settle()
 
@@ -60,7 +60,7 @@ def at(step: Step, broker: int) -> Position:
 
 
 def leader(step: Step) -> int:
-    """Who led after a step. Raises ValueError where nobody did."""
+    """The leader after a step. Raises ValueError where nobody led."""
     led = step.partitions[KEY].leader
     if led is None:
         raise ValueError(f"nobody leads after {step.text!r}")

@@ -1,4 +1,4 @@
-"""What producers were told is written, held against the log of whoever led last."""
+"""Acknowledged records compared with the log of the last leader."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
 
 
-def promises(simulation: Simulation, topic: str, topic_id: str, partition: int) -> dict[str, Any] | None:
-    """Acknowledged and lost records of one partition; None once it is deleted."""
+def acknowledged_records(simulation: Simulation, topic: str, topic_id: str, partition: int) -> dict[str, Any] | None:
+    """Columns of truth_records for one partition; None once it is deleted."""
     registration = simulation.controller.partitions.get((topic, partition))
     if registration is None or registration.topic_id != topic_id:
         return None
@@ -32,7 +32,7 @@ def promises(simulation: Simulation, topic: str, topic_id: str, partition: int) 
 
 
 def lost(acknowledged: list[Run], log: ReplicaLog) -> list[tuple[int, int]]:
-    """Ranges (half-open, joined, by offset) of acknowledged records that a log does not hold and did not delete."""
+    """Ranges (half-open, joined, by offset) of acknowledged records that a log does not have and did not delete."""
     gone: list[tuple[int, int]] = []
     for run in sorted(acknowledged, key=lambda run: (run.start, run.term)):
         for start, end in _missing(run, log):
@@ -44,7 +44,7 @@ def lost(acknowledged: list[Run], log: ReplicaLog) -> list[tuple[int, int]]:
 
 
 def _missing(run: Run, log: ReplicaLog) -> list[tuple[int, int]]:
-    """The parts of a run whose records are not there, named by offset and term."""
+    """The parts of a run whose records, identified by offset and term, are missing."""
     parts, at = [], max(run.start, log.start)
     for other in [r for r in log.runs if r.term == run.term and r.end > at and r.start < run.end]:
         if other.start > at:
@@ -54,7 +54,7 @@ def _missing(run: Run, log: ReplicaLog) -> list[tuple[int, int]]:
 
 
 def last_leader(simulation: Simulation, known: Registration) -> Replica | None:
-    """The replica on the registered leader; where nobody leads, the one that knows the latest leader epoch."""
+    """The replica on the registered leader; where nobody leads, the one with the latest leader epoch."""
     found = [
         (broker.id == known.leader and known.leader != NOBODY, replica.log.last_epoch or 0, replica.log.leo, -broker.id)
         for broker in simulation.brokers.values()

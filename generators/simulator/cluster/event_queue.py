@@ -1,4 +1,4 @@
-"""Simulated time: what is to happen when, and the brokers' wrong clocks."""
+"""Simulated time: which action runs when, and the brokers' wrong clocks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from generators.simulator.cluster.settings import MS, Clock
 
 
-class Agenda:
-    """A heap of (time, number, action): what is due at one moment runs in the order of its planning."""
+class EventQueue:
+    """A heap of (time in us, number, action): actions of one time run in the order in which they were planned."""
 
     def __init__(self, start: int) -> None:
         self.now = start
@@ -25,33 +25,33 @@ class Agenda:
         self.at(self.now + delay, action, *arguments)
 
     def step(self) -> None:
-        """The next action, at its time."""
+        """Run the next action, at its time."""
         self.now, _, action, arguments = heappop(self._planned)
         action(*arguments)
 
     @property
     def next(self) -> int | None:
-        """When the next action is due."""
+        """Time of the next action, None where there is none."""
         return self._planned[0][0] if self._planned else None
 
     def run(self, until: int) -> None:
-        """Everything due up to and at `until`."""
+        """Run everything planned up to and at `until`."""
         while self._planned and self._planned[0][0] <= until:
             self.step()
         self.now = max(self.now, until)
 
     def drain(self) -> None:
-        """Everything, until nothing is planned any more: for clusters where nothing happens by itself."""
+        """Run everything until nothing is planned: for clusters in which nothing happens by itself."""
         while self._planned:
             self.step()
 
 
 class BrokerClock:
-    """What a broker's clock shows: wrong by a skew, a drift and the jumps it has made."""
+    """The clock of a broker: wrong by a skew, a drift and the jumps it has made."""
 
-    def __init__(self, agenda: Agenda, clock: Clock) -> None:
-        self._agenda = agenda
-        self._start = agenda.now
+    def __init__(self, event_queue: EventQueue, clock: Clock) -> None:
+        self._event_queue = event_queue
+        self._start = event_queue.now
         self._skew = clock.skew_us
         self._drift = clock.drift_ppm
 
@@ -60,8 +60,8 @@ class BrokerClock:
 
     @property
     def us(self) -> int:
-        passed = self._agenda.now - self._start
-        return self._agenda.now + self._skew + int(passed * self._drift / 1e6)
+        passed = self._event_queue.now - self._start
+        return self._event_queue.now + self._skew + int(passed * self._drift / 1e6)
 
     @property
     def ms(self) -> int:

@@ -9,14 +9,16 @@ import pytest
 from generators.brokerlogs.discovery.log_series import discover
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.rounds import Round, done, step
-from generators.brokerlogs.tailing.tailer import Tail
+from generators.brokerlogs.tailing.tailer import Tailer
 from tests.unit.ingest.plain_parser import PlainParser, lines
 
 START = 1_700_000_000_000
 
 
-def _tails(folder: Path, chunk: int) -> list[Tail]:
-    return [Tail(source, partial(PlainParser, source.source_id), chunk=chunk) for source in discover([folder]).sources]
+def _tailers(folder: Path, chunk: int) -> list[Tailer]:
+    return [
+        Tailer(source, partial(PlainParser, source.source_id), chunk=chunk) for source in discover([folder]).sources
+    ]
 
 
 def _cluster(folder: Path) -> None:
@@ -35,12 +37,12 @@ def _cluster(folder: Path) -> None:
 @pytest.mark.parametrize("chunk", [100, 5000, 1 << 20])
 def test_no_step_runs_ahead_of_a_source_still_to_come(tmp_path: Path, chunk: int) -> None:
     _cluster(tmp_path)
-    tails, given, latest = _tails(tmp_path, chunk), 0, 0
-    while not done(tails):
-        going = Round()
-        step(tails, going)
-        if going.rows:
-            stamps = times(going.table())
+    tailers, given, latest = _tailers(tmp_path, chunk), 0, 0
+    while not done(tailers):
+        current = Round()
+        step(tailers, current)
+        if current.rows:
+            stamps = times(current.table())
             assert stamps.min() >= latest - 2_000_000, "a row came after later ones of another source"
             latest, given = max(latest, int(stamps.max())), given + len(stamps)
     assert given > 6656
@@ -49,10 +51,10 @@ def test_no_step_runs_ahead_of_a_source_still_to_come(tmp_path: Path, chunk: int
 @pytest.mark.parametrize("chunk", [100, 1 << 20])
 def test_rows_of_a_source_keep_their_order(tmp_path: Path, chunk: int) -> None:
     _cluster(tmp_path)
-    tails, going = _tails(tmp_path, chunk), Round()
-    while not done(tails):
-        step(tails, going)
-    table = going.table()
+    tailers, current = _tailers(tmp_path, chunk), Round()
+    while not done(tailers):
+        step(tailers, current)
+    table = current.table()
     for name in ("busy", "quiet", "short", "displaced"):
         mine = table.filter(np.array(table["source_id"].to_pylist()) == f"{name}/rep.log")
         assert mine["source_seq"].to_pylist() == list(range(mine.num_rows))
@@ -65,14 +67,14 @@ def test_rows_of_a_source_keep_their_order(tmp_path: Path, chunk: int) -> None:
 def test_a_tail_goes_on_from_its_state_right_behind_the_rows_given_out(tmp_path: Path, seed: int) -> None:
     (tmp_path / "rep.log").write_bytes(lines(*range(2000), step=37))
     (source,) = discover([tmp_path]).sources
-    random, tail, state, leos = np.random.default_rng(seed), None, {}, []
-    while tail is None or not (tail.finished and tail.drained):
-        tail = Tail(source, PlainParser, state=state, chunk=int(random.integers(50, 9000)))
+    random, tailer, state, leos = np.random.default_rng(seed), None, {}, []
+    while tailer is None or not (tailer.finished and tailer.drained):
+        tailer = Tailer(source, PlainParser, state=state, chunk=int(random.integers(50, 9000)))
         for _ in range(random.integers(1, 4)):
-            if tail.drained and not tail.finished:
-                tail.pull()
+            if tailer.drained and not tailer.finished:
+                tailer.pull()
             horizon = (START + int(random.integers(0, 80_000))) * 1000 if random.random() < 0.8 else 1 << 62
-            for table in tail.take(horizon):
+            for table in tailer.take(horizon):
                 leos.extend(leo for leo in table["leader_leo"].to_pylist() if leo is not None)
-            state = tail.as_json()
+            state = tailer.as_json()
     assert leos == list(range(2000))

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from generators.simulator.cluster.happening import Happening
 from generators.simulator.cluster.log import ReplicaLog
 from generators.simulator.cluster.registration import NOBODY, Registration
 from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 
 Watch = Callable[[Simulation], None]
-"""Called with each cluster before it starts: adds whoever else is to observe it."""
+"""Called with each cluster before it starts, to add observers."""
 
 
 class Position(NamedTuple):
@@ -38,12 +38,12 @@ class View(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What was done, what happened by it, what the script notes about it, and how it left the partitions."""
+    """What was done, the events that followed, annotations of the script, and the partitions afterwards."""
 
     text: str
     partitions: dict[tuple[str, int], View]
-    happened: list[Happening]
-    notes: list[str]
+    happened: list[SimulationEvent]
+    annotations: list[str]
 
 
 @dataclass
@@ -55,18 +55,18 @@ class Act:
     steps: list[Step] = field(default_factory=list)
 
 
-class Story:
-    """Given to a script: it makes the clusters, and is told after each step what was done."""
+class Narrative:
+    """Passed to a script: makes its clusters, and records its steps."""
 
     def __init__(self, name: str, watch: Watch = lambda simulation: None) -> None:
         self.name = name
         self.acts: list[Act] = []
         self._watch = watch
-        self._happened: list[Happening] = []
-        self._notes: list[str] = []
+        self._happened: list[SimulationEvent] = []
+        self._annotations: list[str] = []
 
     def cluster(self, settings: Settings, title: str = "") -> Simulation:
-        """A started cluster; from now on the story is about it. What happens at its start is not told."""
+        """A started cluster, which following steps are about. The events of its start are dropped."""
         name = f"{self.name}-{len(self.acts) + 1}" if self.acts else self.name
         settings = replace(settings, cluster=name)
         simulation = Simulation(settings, [self])
@@ -78,24 +78,24 @@ class Story:
         self._happened.clear()
         return simulation
 
-    def observe(self, happening: Happening) -> None:
-        self._happened.append(happening)
+    def observe(self, event: SimulationEvent) -> None:
+        self._happened.append(event)
 
     def after(self, text: str) -> Step:
-        """A step is done, with all that follows from it. A second goes by before the next one."""
+        """Record a step and its consequences. A second passes before the next one."""
         act = self.acts[-1]
         if not act.simulation.settings.automatic:
             act.simulation.settle()
-        step = Step(text, partitions(act.simulation), self._happened[:], self._notes[:])
+        step = Step(text, partitions(act.simulation), self._happened[:], self._annotations[:])
         act.steps.append(step)
         self._happened.clear()
-        self._notes.clear()
+        self._annotations.clear()
         act.simulation.run(1)
         return step
 
-    def note(self, *lines: str) -> None:
-        """Lines to stand under the step that is being done."""
-        self._notes.extend(lines)
+    def annotate(self, *lines: str) -> None:
+        """Add lines below the current step."""
+        self._annotations.extend(lines)
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """The same, in aligned columns; numbers to the right."""
@@ -103,7 +103,7 @@ class Story:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
             padded = (c.rjust(w) if c[:1].isdecimal() else c.ljust(w) for c, w in zip(row, widths, strict=True))
-            self.note("  ".join(padded).rstrip())
+            self.annotate("  ".join(padded).rstrip())
 
 
 _NO_REPLICA = Replica("", 0, "")
@@ -123,7 +123,7 @@ def _view(simulation: Simulation, known: Registration) -> View:
 def _position(simulation: Simulation, known: Registration, broker: int) -> Position:
     host = simulation.brokers[broker]
     replica = host.replicas.get(known.key, _NO_REPLICA)
-    state = "leads" if replica.leading else "waits" if replica.leader in (None, NOBODY) else "follows"
+    state = "leads" if replica.leader_partition else "waits" if replica.leader in (None, NOBODY) else "follows"
     state = "down" if not host.running else "frozen" if host.frozen else state
     return Position(replica.log.leo, replica.hw, replica.log.start, state, _records(replica.log))
 

@@ -1,4 +1,4 @@
-"""A run as its telemetry tells it, beside what is true of it."""
+"""The telemetry of a run, and its truth."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from heard import Heard
+from informed_leaders import InformedLeaders
 from random_runs import begin
 
-from generators.simulator.cluster.happening import Observer
+from generators.simulator.cluster.simulation_event import Observer
 from generators.simulator.telemetry.rows import FULL, Telemetry
 from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.tables import Truth
@@ -18,7 +18,7 @@ from pipelines.replication import Facts, Rules, replay
 from pipelines.settings import Simulate
 
 
-class Told(NamedTuple):
+class SimulatedRun(NamedTuple):
     """Events of a run, the rules to read them by, and the tables of truth."""
 
     events: pa.Table
@@ -26,44 +26,45 @@ class Told(NamedTuple):
     truth: dict[str, pa.Table]
 
 
-def told(run: Simulate, level: int = FULL, others: Iterable[Observer] = ()) -> Told:
-    """What a run tells; `others` look on."""
+def simulated(run: Simulate, level: int = FULL, others: Iterable[Observer] = ()) -> SimulatedRun:
+    """The telemetry and truth of a run; `others` observe it, too."""
     planned = plan(run)
     telemetry = Telemetry(planned.settings, level, second_file=planned.second_file)
     truth = Truth(planned.settings)
     begin(planned, [telemetry, truth, *others]).run(planned.seconds)
-    return Told(telemetry.close(), rules_of(planned.settings), truth.close())
+    return SimulatedRun(telemetry.close(), rules_of(planned.settings), truth.close())
 
 
 def wrong(run: Simulate) -> list[str]:
     """Everything in which `replay` of the whole telemetry of a run is not the truth, one sentence each."""
-    events, rules, truth = told(run)
+    events, rules, truth = simulated(run)
     facts = replay(events, rules)
     return [*differences(facts, truth), *complaints(facts)]
 
 
-def amiss(run: Simulate) -> list[str]:
-    """As `wrong`, but for one limit: HWs are those of leaders that hear at once what the controller records of brokers.
+def wrong_beyond_limit(run: Simulate) -> list[str]:
+    """As `wrong`, except for one limit: HWs are compared with those of leaders that know at once what the controller
+    registers of brokers.
 
-    See test_a_limit_when_a_leader_learns_of_a_broker_is_not_told. Of the reports only those may disagree that tell an
-    HW which came about because its leader had not heard yet.
+    See test_a_limit_when_a_leader_learns_of_a_broker_is_not_in_the_telemetry. Only reports of an HW that came about
+    because its leader did not know yet may disagree.
     """
-    heard = Heard()
-    events, rules, truth = told(run, others=[heard])
+    informed = InformedLeaders()
+    events, rules, truth = simulated(run, others=[informed])
     facts = replay(events, rules)
-    return [*differences(facts, truth | {"truth_hw": heard.table()}), *complaints(facts, heard.apart())]
+    return [*differences(facts, truth | {"truth_hw": informed.table()}), *complaints(facts, informed.apart())]
 
 
-def complaints(facts: Facts, unheard: Collection[tuple[Any, ...]] = ()) -> list[str]:
-    """What a reconstruction says is amiss with its telemetry; of a simulator that tells all there is nothing.
+def complaints(facts: Facts, uninformed: Collection[tuple[Any, ...]] = ()) -> list[str]:
+    """What a reconstruction finds wrong with its telemetry; nothing, where a simulator emits everything.
 
-    Reports of `unheard`, (topic, partition, leader, epoch, HW), may disagree.
+    Reports in `uninformed`, (topic, partition, leader, epoch, HW), may disagree.
     """
     found = [f"a {row['kind']} of {row['source_id']} is reported" for row in facts.telemetry_gaps.to_pylist()]
     found += [f"a row is in quarantine for {row['reasons']}" for row in facts.quarantine.to_pylist()]
     for row in facts.partition_hw.to_pylist():
-        told_of = (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["reported_hw"])
-        if row["agreement"] == "disagree" and told_of not in unheard:
+        report = (row["topic"], row["partition"], row["leader_id"], row["leader_epoch"], row["reported_hw"])
+        if row["agreement"] == "disagree" and report not in uninformed:
             place = f"{row['topic']}-{row['partition']}"
             found.append(f"report {row['reported_hw']} of {place} at {row['ts']} disagrees with {row['hw']}")
     return found

@@ -1,4 +1,4 @@
-"""Every partition that a fleet has, had or will have, and what of it can be changed while it runs."""
+"""Every partition that a fleet has, had or will have, and those of their properties that change while it runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from generators.simulator.fleet.compiled import I32, I64
 from generators.simulator.fleet.partitions import NOBODY
 
 
-class Roster:
+class PartitionCatalog:
     """Partitions numbered over topics by name: one that is deleted and created again keeps its numbers.
 
-    A partition that is not there (yet, or any more) has no replicas.
+    A partition that does not exist (yet, or any more) has no replicas.
     """
 
     def __init__(self, settings: Settings, faults: Sequence[Fault] = ()) -> None:
@@ -30,11 +30,11 @@ class Roster:
         self.topics: list[str] = list(sizes)
         counts = np.array(list(sizes.values()), dtype=np.int64)
         self.topic: I32 = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
-        """The position of a partition's topic."""
+        """Position of a partition's topic."""
         self.first: I64 = np.cumsum(counts) - counts
-        """The number of a topic's partition 0."""
+        """Number of a topic's partition 0."""
         self.partition: I32 = (np.arange(len(self.topic)) - self.first[self.topic]).astype(np.int32)
-        most = max([*map(_width, topics), *(len(f.words["to"]) for f in faults if f.do == "reassign")])
+        most = max([*map(_width, topics), *(len(f.options["to"]) for f in faults if f.do == "reassign")])
         self.replicas: I32 = np.full((len(self.topic), most), NOBODY, dtype=np.int32)
         """In the order of assignment, padded with NOBODY."""
         self.min_isr: I32 = np.ones(len(self.topic), dtype=np.int32)
@@ -44,12 +44,12 @@ class Roster:
             self.create(topic, placement.topic_id(topic.name, number))
 
     @property
-    def there(self) -> I64:
-        """The numbers of the partitions that there are."""
+    def existing(self) -> I64:
+        """Numbers of the existing partitions."""
         return np.flatnonzero(self.replicas[:, 0] != NOBODY)
 
     def create(self, topic: Topic, topic_id: str) -> I64:
-        """The controller has created a topic, with all its partitions; their numbers."""
+        """The controller has created a topic; returns the numbers of its partitions."""
         position = self.topics.index(topic.name)
         self.topic_ids[position] = topic_id
         numbers: I64 = self.first[position] + np.arange(topic.partitions)
@@ -65,14 +65,14 @@ class Roster:
     def number(self, topic: str, partition: int) -> int:
         return int(self.first[self.topics.index(topic)]) + partition
 
-    def place(self, number: int) -> tuple[str, int]:
+    def topic_partition(self, number: int) -> tuple[str, int]:
         return self.topics[self.topic[number]], int(self.partition[number])
 
     def assigned(self, number: int) -> tuple[int, ...]:
         return tuple(r for r in self.replicas[number].tolist() if r != NOBODY)
 
     def follow(self, number: int, known: Registration) -> None:
-        """What single steps have made of it."""
+        """Update a partition by its registration after single steps."""
         self._assign(number, known.replicas)
         self.min_isr[number], self.unclean[number] = known.min_isr, known.unclean
 

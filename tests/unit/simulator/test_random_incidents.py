@@ -1,6 +1,6 @@
-"""Kafka's promises, at every happening, in a cluster to which hypothesis does one thing after the other.
+"""Kafka's guarantees, at every event, in a cluster to which hypothesis does one thing after the other.
 
-HWMARK_SEEDS=5000 pytest tests/unit/simulator/test_incident_promises.py tries as many.
+HWMARK_SEEDS=5000 pytest tests/unit/simulator/test_random_incidents.py tries as many.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from generators.simulator.faults.spans import topic
 from pipelines.commands.simulate.plan import plan
 
 
-class Promises(Incident):
+class Acknowledgements(Incident):
     """As `Incident`, and with what its clocks, topics and versions can suffer besides."""
 
     @rule(broker=st.integers(1, 4), seconds=st.sampled_from([-40, -5, 5, 40]))
@@ -47,5 +47,5 @@ class Promises(Incident):
         keeps_every_promise(run)
 
 
-Promises.TestCase.settings = Incident.TestCase.settings
-TestPromises = Promises.TestCase
+Acknowledgements.TestCase.settings = Incident.TestCase.settings
+TestPromises = Acknowledgements.TestCase

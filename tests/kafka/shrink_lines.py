@@ -1,4 +1,4 @@
-"""What a leader prints of a shrink: an independent check of the last-caught-up times that are computed."""
+"""The lines of a leader's shrink: an independent check of the computed last-caught-up times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from generators.brokerlogs.events.source_state import split
+from generators.brokerlogs.events.source_state import split_partition_name
 
 SHRINKS = pa.schema(
     [
@@ -32,12 +32,12 @@ _LINE = re.compile(
 _REPLICA = re.compile(rb"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: (-?\d+)\)")
 
 
-def shrink_witnesses(data: bytes) -> pa.Table:
+def out_of_sync_replicas(data: bytes) -> pa.Table:
     """Every out-of-sync replica of every `Shrinking ISR` line, in the schema SHRINKS; stock times are read as UTC."""
     rows = [
         (_micros(m), int(m[4]), *place, int(r[1]), int(r[2]), int(r[3]) * 1000, int(m[5]), int(m[6]))
         for m in _LINE.finditer(data)
-        if (place := split(m[3].decode("utf-8", "replace")))
+        if (place := split_partition_name(m[3].decode("utf-8", "replace")))
         for r in _REPLICA.finditer(m[7])
     ]
     return pa.Table.from_pylist([dict(zip(SHRINKS.names, row, strict=True)) for row in rows], schema=SHRINKS)

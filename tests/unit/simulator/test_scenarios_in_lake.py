@@ -1,4 +1,4 @@
-"""All scenarios, of several versions of Kafka, told into one lake: every act is reconstructed as it was."""
+"""All scenarios, of several versions of Kafka, written into one lake: every act is reconstructed as it was."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,7 @@ from pipelines.replication import Facts, Rules, replay
 
 
 @pytest.fixture(scope="module")
-def told():
+def reported():
     """(facts of the lake, truth by cluster)"""
     watched: list[tuple[str, Telemetry, Truth]] = []
 
@@ -30,8 +30,8 @@ def told():
     return replay(events, Rules()), {cluster: truth.close() for cluster, _, truth in watched}
 
 
-def test_every_act_is_reconstructed_by_the_rules_of_its_version(told):
-    facts, truths = told
+def test_every_act_is_reconstructed_by_the_rules_of_its_version(reported):
+    facts, truths = reported
     assert len(truths) >= 36
     found = {}
     for cluster, truth in truths.items():

@@ -1,4 +1,4 @@
-"""Telemetry of a stretch of time on its way out: rows of the kernel and those of single steps, in one numbering."""
+"""Output of a stretch of time: rows of the kernels and those of single steps, in one numbering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from generators.simulator.fleet.columns import SCHEMA, Block, Names, table
 from generators.simulator.fleet.compiled import I64
-from generators.simulator.fleet.telling import Rows
+from generators.simulator.fleet.event_rows import Rows
 from schemas import replication_events
 
 NO_ROWS = replication_events.ARROW.empty_table()
@@ -20,7 +20,7 @@ NO_ROWS = replication_events.ARROW.empty_table()
 
 @dataclass(frozen=True)
 class Part:
-    """Rows in arrays that are used again once it is `done`. `complete`: nothing before its end is told any more."""
+    """Rows in arrays that are reused once it is `done`. `complete`: no rows before its end will follow."""
 
     rows: Rows
     count: int
@@ -42,7 +42,7 @@ class Part:
             yield self.others.cast(SCHEMA)
 
     def copied(self) -> pa.Table:
-        """All rows as bronze, to be kept."""
+        """A copy of all rows as bronze; the part is done."""
         made = pa.concat_tables([NO_ROWS, *(t.cast(replication_events.ARROW) for t in self.tables())])
         copy = made.take(pa.array(np.arange(len(made))))
         self.done()
@@ -63,8 +63,8 @@ _KINDS: dict[str, Any] = dict.fromkeys(Rows._fields, np.int64) | {
 }
 
 
-class Filling:
-    """The part being filled. There are `count` sets of arrays: whoever fills waits until one is given back."""
+class OutputBuffers:
+    """The part being filled. There are `count` sets of arrays: filling waits until one is given back."""
 
     def __init__(self, count: int, most: int) -> None:
         self._free: Queue[Rows] = Queue()
@@ -79,7 +79,7 @@ class Filling:
         self._others: list[pa.Table] = []
 
     def add(self, broker: int, last: int, source_seq: I64) -> None:
-        """Rows up to `last`, which the kernel has written."""
+        """Add the rows up to `last`, which the kernels have written."""
         self._blocks.append(Block(broker, self.filled, last, source_seq))
         self.filled = last
 
@@ -87,7 +87,7 @@ class Filling:
         self._others.append(rows)
 
     def part(self, names: Names, complete: bool) -> Part:
-        """What has been filled; goes on with other arrays."""
+        """The part filled so far; continues with other arrays."""
         others = pa.concat_tables([NO_ROWS, *self._others])
         made = Part(self.rows, self.filled, self._blocks, names, others, complete, self._free.put)
         self._begin()

@@ -1,7 +1,7 @@
 """Random numbers by count: draw `number` of a key is always the same, whoever draws it and when.
 
-So a history depends neither on the order in which partitions are looked at nor on how time is cut into windows.
-Only whole numbers and the four basic operations are used, which every machine computes alike.
+So a run depends neither on the order in which partitions are processed nor on how time is cut into windows. Only whole
+numbers and the four basic operations are used, which every machine computes alike.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def exponential(key: int, number: int) -> float:
 
 
 @kernel
-def logarithm(x: float) -> float:
+def logarithm(value: float) -> float:
     """ln(x), by the series of the inverse hyperbolic tangent: libraries differ in the last bit, this does not."""
-    part, exponent = math.frexp(x)
+    part, exponent = math.frexp(value)
     if part < 0.7071067811865476:
         part *= 2.0
         exponent -= 1

@@ -1,4 +1,4 @@
-"""Producers' requests: to whom a client believes leads, answered once, or not in time."""
+"""Producers' requests: sent to the believed leader, answered once, or not in time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 from generators.simulator.cluster.broker import Broker
-from generators.simulator.cluster.leading import Produced
+from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch, Run
 from generators.simulator.cluster.registration import NOBODY
 from generators.simulator.cluster.settings import SECOND
@@ -19,7 +19,7 @@ REQUEST_TIMEOUT = 30 * SECOND
 
 
 class Request:
-    """One produce request of one client; `done` hears of it once."""
+    """One produce request of one client; `done` is called once with its answer."""
 
     def __init__(self, clients: Clients, key: Key, acks: int, done: Callable[[Produced], None] | None) -> None:
         self.clients = clients
@@ -41,7 +41,7 @@ class Request:
             broker.produce(self.key, count, self.acks, batch, lambda produced: self.answered(broker, produced))
 
     def answered(self, broker: Broker, produced: Produced) -> None:
-        """The leader answers; what it acknowledges is what its log holds now. An error of acks=0 has no answer."""
+        """The leader answers; acknowledged are the records of its log now. An error of acks=0 has no answer."""
         if produced.error is not None and self.acks == 0:
             self.clients.close(broker.id)
             return
@@ -56,7 +56,7 @@ class Request:
         self.clients.send(broker.id, False, self.received, *self._coming)
 
     def hurry(self) -> None:
-        """An answer on its way arrives now."""
+        """Deliver an answer on its way now."""
         if self._coming is not None:
             self.received(*self._coming)
 
@@ -74,34 +74,35 @@ class Request:
 
 
 class Clients:
-    """All producers together: whom they believe to lead, what is outstanding, and what was `acknowledged`."""
+    """All producers together: the leaders they believe in, open requests, and what was `acknowledged`."""
 
     def __init__(self, cluster: Simulation) -> None:
         self.cluster = cluster
         self.acknowledged: dict[Key, list[Run]] = {}
         self._leader: dict[Key, int] = {}
         self._due: dict[tuple[int, bool], int] = {}
-        """When the last message to, or from, a broker arrives: a connection keeps their order."""
+        """By broker and direction the arrival of the last message: a connection keeps their order."""
         self._open: dict[int, dict[Request, None]] = {}
 
     def forget(self, key: Key) -> None:
-        """Ask anew who leads."""
+        """Look up the leader again at the next request."""
         self._leader.pop(key, None)
 
     def ended(self, request: Request, leader: int) -> None:
         self._open.get(leader, {}).pop(request, None)
 
     def disconnected(self, leader: int) -> None:
-        """That broker's process is gone, and with it every answer; who leads is asked anew."""
+        """That broker's process is gone, and with it every answer; its leaders are looked up again."""
         self._leader = {key: believed for key, believed in self._leader.items() if believed != leader}
         for request in self._open.pop(leader, {}):
             self.cluster.network.send(request.received, leader, Produced("NETWORK_EXCEPTION"), [])
 
     def close(self, leader: int) -> None:
-        """A broker closes a connection: with acks=0 it cannot tell an error otherwise (KafkaApis.handleProduceRequest).
+        """A broker closes a connection: with acks=0 it cannot answer an error otherwise
+        (KafkaApis.handleProduceRequest).
 
-        What was sent on it, and not read yet, is lost; the producer learns that the connection is closed, not why, and
-        asks anew who leads.
+        Requests sent on it and not read yet are lost; the producer sees that the connection is closed, not why, and
+        looks up the leader again.
         """
         gone = [r for r in self._open.get(leader, {}) if r.acks == 0 and r.unread]
         for request in gone:
@@ -113,16 +114,16 @@ class Clients:
             request.received(leader, Produced("NETWORK_EXCEPTION"), [])
 
     def hurry(self, keys: Set[Key]) -> None:
-        """Answers about these partitions that are on their way arrive now."""
+        """Deliver answers on their way about these partitions now."""
         for request in [r for requests in self._open.values() for r in requests if r.key in keys]:
             request.hurry()
 
     def send(self, broker: int, outward: bool, action: Callable[..., Any], *arguments: Any) -> None:
-        """A message on the connection with a broker: none overtakes another."""
+        """Send a message on the connection with a broker: none overtakes another."""
         cluster = self.cluster
-        due = cluster.agenda.now + cluster.network.between(cluster.settings.network_us)
+        due = cluster.event_queue.now + cluster.network.between(cluster.settings.network_us)
         due = self._due[broker, outward] = max(due, self._due.get((broker, outward), 0))
-        cluster.agenda.at(due, action, *arguments)
+        cluster.event_queue.at(due, action, *arguments)
 
     def produce(
         self, key: Key, count: int, acks: int, batch: Batch | None, done: Callable[[Produced], None] | None
@@ -136,7 +137,7 @@ class Clients:
         self._open.setdefault(leader, {})[request] = None
         self.send(leader, True, broker.run, broker.process, request.arrived, broker, count, batch)
         if self.cluster.settings.automatic:
-            self.cluster.agenda.after(REQUEST_TIMEOUT, request.received, leader, Produced("REQUEST_TIMED_OUT"), [])
+            self.cluster.event_queue.after(REQUEST_TIMEOUT, request.received, leader, Produced("REQUEST_TIMED_OUT"), [])
 
     def _registered(self, key: Key) -> int:
         known = self.cluster.controller.partitions.get(key)

@@ -11,9 +11,9 @@ import pytest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import PARTITION, T0, advanced, leader, line, partition, recorded, skipped
-from tests.unit.ingest.comparing import numbers_without_holes, told
+from tests.unit.ingest.comparing import numbers_without_holes, reported
 
-ONE_VOICE = ("append", "fetch", "hw", "replica_leo")
+FROM_ONE_FILE = ("append", "fetch", "hw", "replica_leo")
 SHRINK = partition(
     "Shrinking ISR from 1,2,3 to 1,2. Leader: (highWatermark: {}, endOffset: {}). Out of sync replicas: "
     "(brokerId: 3, endOffset: {}, lastCaughtUpTimeMs: 1795224366014)."
@@ -54,26 +54,26 @@ def cluster(folder: Path, **files: str) -> Path:
     return folder
 
 
-def voices(events: pa.Table) -> Counter:
+def counts_by_file(events: pa.Table) -> Counter:
     rows = events.to_pylist()
     return Counter(
-        (row["source_id"].partition("/")[2], row["event_type"]) for row in rows if row["event_type"] in ONE_VOICE
+        (row["source_id"].partition("/")[2], row["event_type"]) for row in rows if row["event_type"] in FROM_ONE_FILE
     )
 
 
 LEAN = [leader(), skipped({2: 4, 3: 4, 1: 5}, ms=10), advanced(0, 4, ms=20), shrink(30), advanced(4, 6, ms=40)]
 
 
-def test_a_shrink_that_the_server_log_repeats_tells_its_offsets_once(tmp_path: Path) -> None:
+def test_offsets_of_a_shrink_that_the_server_log_repeats_count_once(tmp_path: Path) -> None:
     logs = cluster(tmp_path, replication=numbered(*LEAN), server=stock(LEAN[0], LEAN[3]))
     alone = cluster(tmp_path / "alone", replication=numbered(*LEAN))
-    assert voices(read_logs([logs / "broker-1"], "c")) == voices(read_logs([alone], "c"))
-    kinds = Counter(row["event_type"] for row in told(read_logs([logs / "broker-1"], "c")))
+    assert counts_by_file(read_logs([logs / "broker-1"], "c")) == counts_by_file(read_logs([alone], "c"))
+    kinds = Counter(row["event_type"] for row in reported(read_logs([logs / "broker-1"], "c")))
     assert (kinds["leader"], kinds["isr_proposed"]) == (2, 2), "what is one happening in two files stays two rows"
 
 
-def test_alone_the_server_log_tells_them(tmp_path: Path) -> None:
-    found = voices(read_logs([cluster(tmp_path, server=stock(LEAN[0], LEAN[3]))], "c"))
+def test_without_other_files_they_come_from_the_server_log(tmp_path: Path) -> None:
+    found = counts_by_file(read_logs([cluster(tmp_path, server=stock(LEAN[0], LEAN[3]))], "c"))
     assert found == {("server.log", "append"): 1, ("server.log", "replica_leo"): 1, ("server.log", "hw"): 1}
 
 
@@ -94,18 +94,18 @@ def test_alone_the_server_log_tells_them(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_file_that_speaks(tmp_path: Path, files: dict[str, str], speaks: str) -> None:
-    found = voices(read_logs([cluster(tmp_path, **files)], "c"))
+def test_the_file_that_is_read(tmp_path: Path, files: dict[str, str], speaks: str) -> None:
+    found = counts_by_file(read_logs([cluster(tmp_path, **files)], "c"))
     of = {name for name, _ in found}
     assert speaks + ".log" in of
     assert sum(count for (name, kind), count in found.items() if kind == "hw" and name != speaks + ".log") <= 1
 
 
-def test_before_the_better_file_has_shown_such_a_line_the_other_one_tells_them(tmp_path: Path) -> None:
+def test_before_the_better_file_has_such_a_line_they_come_from_the_other_one(tmp_path: Path) -> None:
     """Logging was switched on in between."""
     early, late = shrink(30), [advanced(0, 4, ms=60_000), shrink(60_010), advanced(4, 6, ms=60_020)]
     logs = cluster(tmp_path, server=stock(leader(), early, late[1]), replication=numbered(*late))
-    rows = [row for row in told(read_logs([logs], "c")) if row["event_type"] in ONE_VOICE]
+    rows = [row for row in reported(read_logs([logs], "c")) if row["event_type"] in FROM_ONE_FILE]
     of_server = [row["ts"].timestamp() * 1000 - T0 for row in rows if row["source_id"].endswith("server.log")]
     assert of_server == [30, 30, 30]
 
@@ -113,7 +113,7 @@ def test_before_the_better_file_has_shown_such_a_line_the_other_one_tells_them(t
 def test_files_of_other_folders_are_other_brokers(tmp_path: Path) -> None:
     cluster(tmp_path / "a", replication=numbered(*LEAN))
     cluster(tmp_path / "b", server=stock(LEAN[0], LEAN[3]))
-    found = voices(read_logs([tmp_path / "a" / "broker-1", tmp_path / "b" / "broker-1"], "c"))
+    found = counts_by_file(read_logs([tmp_path / "a" / "broker-1", tmp_path / "b" / "broker-1"], "c"))
     assert found["server.log", "append"] == 1
 
 
@@ -124,7 +124,7 @@ def test_followers_and_leaders_may_have_files_of_their_own(tmp_path: Path) -> No
     )
     fetcher = line(received, "kafka.server.ReplicaFetcherThread", ms=5)
     logs = cluster(tmp_path, fetcher=fetcher, replication=numbered(*LEAN))
-    assert voices(read_logs([logs], "c"))["fetcher.log", "hw"] == 1
+    assert counts_by_file(read_logs([logs], "c"))["fetcher.log", "hw"] == 1
 
 
 @pytest.mark.parametrize("chunk", [300, 1 << 20])
@@ -134,7 +134,7 @@ def test_pieces_and_restarts_change_nothing(tmp_path: Path, chunk: int, monkeypa
     shrinks = [shrink(100 * n + 50, hw=n) for n in range(0, 60, 7)]
     both = sorted(lean + shrinks, key=lambda one: int(one[:13]))
     whole = cluster(tmp_path / "whole", server=stock(*shrinks), replication=numbered(*both))
-    expected = voices(read_logs([whole], "c"))
+    expected = counts_by_file(read_logs([whole], "c"))
     assert not any(name == "server.log" for name, _ in expected)
     lake, parts = str(tmp_path / "lake"), tmp_path / "parts"
     for upto in (20, 41, 70):
@@ -142,11 +142,11 @@ def test_pieces_and_restarts_change_nothing(tmp_path: Path, chunk: int, monkeypa
         cluster(parts, server=stock(*(one for one in shrinks if one in some)), replication=numbered(*some))
         ingest_logs([parts], cluster="c", lake=lake)
     events = read_events(lake)
-    assert voices(events) == expected
+    assert counts_by_file(events) == expected
     assert numbers_without_holes(events)
 
 
-def test_the_summary_says_from_which_file_they_are_read(tmp_path: Path) -> None:
+def test_the_summary_names_the_file_they_are_read_from(tmp_path: Path) -> None:
     logs = cluster(tmp_path / "logs", replication=numbered(*LEAN), server=stock(LEAN[0], LEAN[3]))
     summary = ingest_logs([logs], cluster="c", lake=str(tmp_path / "lake"))
     assert "broker-1/server.log: HWs, fetches and appends are read from broker-1/replication.log" in str(summary)
@@ -154,11 +154,11 @@ def test_the_summary_says_from_which_file_they_are_read(tmp_path: Path) -> None:
 
 def test_a_recorded_cluster_with_stock_files_beside_ours(tmp_path: Path) -> None:
     events = read_logs([RECORDINGS / "lean_live"], "c")
-    assert {name for name, _ in voices(events)} == {"replication.log"}
+    assert {name for name, _ in counts_by_file(events)} == {"replication.log"}
     for broker in (1, 2, 3):
         folder = tmp_path / f"b{broker}"
         folder.mkdir()
         packed = RECORDINGS / "lean_live" / f"b{broker}" / "replication.log.gz"
         (folder / "replication.log").write_bytes(gzip.decompress(packed.read_bytes()))
     mine = events.filter(pc.match_substring(events["source_id"], "replication.log"))
-    assert voices(read_logs([tmp_path], "c")) == voices(mine)
+    assert counts_by_file(read_logs([tmp_path], "c")) == counts_by_file(mine)
