@@ -13,7 +13,6 @@ from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, E
 from pipelines.alerting.rules import AlertRules
 from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import interval
-from pipelines.streaming.source.closings import SOURCE as DRAIN
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import bronze_of
 from schemas import (
@@ -25,6 +24,7 @@ from schemas import (
     replication_events,
     telemetry_gaps,
 )
+from schemas.replication_events import DRAIN
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, after, query, text
-from pipelines.streaming.source.closings import SOURCE as DRAIN
 from pipelines.streaming.source.closings import closings
 from pipelines.verdict.records import Source
 from schemas import replication_events
+from schemas.replication_events import DRAIN
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

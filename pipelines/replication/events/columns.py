@@ -10,11 +10,8 @@ import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, frozen
 from schemas import replication_events
+from schemas.event_types import EVENT_TYPES
 
-EVENT_TYPES = (
-    "leader", "follower", "election", "append", "fetch", "hw", "isr_proposed", "isr", "isr_rejected",
-    "truncate", "broker_state", "config", "replica_leo", "progress", "lost",
-)  # fmt: skip
 CODE = {name: code for code, name in enumerate(EVENT_TYPES)}
 VOID = -1
 """A row that fills its number and tells nothing: it was quarantined."""
@@ -49,11 +46,7 @@ class Columns(NamedTuple):
 
 _WIDE = ("ts", "leo", "hw")
 _NARROW = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "min_isr", "lag_max_ms", "level")
-LATER = tuple(
-    replication_events.ARROW.field(name)
-    for name in ("repeats", "hw_before", "controller_epoch", "committed", "ts_error_ms")
-)
-"""Columns that events written by earlier versions lack."""
+LATER = tuple(replication_events.ARROW.field(column.name) for column in replication_events.LATER)
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who told of an ISR: the controller (it moves no high watermark by itself), a broker that saw it in metadata."""
 _WHOM = pa.array(["controller", "metadata"])

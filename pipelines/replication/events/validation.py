@@ -17,32 +17,7 @@ from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.types import I32, I64
 from pipelines.replication.events.row_slices import Bits, Piece, pieces
 from schemas import replication_events
-
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "leader": ("leader_epoch", "leo", "hw", "isr"),
-    "follower": ("leo", "hw"),
-    "election": ("leader_id", "leader_epoch"),
-    "append": ("leader_leo",),
-    "fetch": ("replica_id", "leo"),
-    "hw": ("replica_id", "hw"),
-    "isr_proposed": ("isr",),
-    "isr": ("isr",),
-    "isr_rejected": (),
-    "truncate": ("replica_id", "leo"),
-    "broker_state": ("replica_id",),
-    "config": (),
-    "replica_leo": ("replica_id", "leo"),
-    "progress": (),
-    "lost": (),
-}
-"""Event types, and the columns that each cannot do without."""
-
-DETAILS = {
-    "broker_state": ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered", "log_dir_offline"),
-    "isr": ("alter_partition", "metadata", "controller"),
-    "isr_proposed": ("shrink", "expand"),
-}
-"""The words that `detail` may hold, where they carry meaning."""
+from schemas.event_types import DETAILS, REQUIRED
 
 TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """What Kafka takes for a topic's name (org.apache.kafka.common.internals.Topic), except `.` and `..`."""

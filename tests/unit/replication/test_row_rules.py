@@ -8,9 +8,10 @@ import pytest
 
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sources_of_rows import Written
-from pipelines.replication.events.validation import DETAILS, REQUIRED, ROW_RULES, split
+from pipelines.replication.events.validation import ROW_RULES, split
 from pipelines.replication.telemetry.sources import covered
 from schemas import replication_events
+from schemas.event_types import DETAILS, REQUIRED
 
 WHERE = {
     "cluster": "c",
