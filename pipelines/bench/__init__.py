@@ -34,7 +34,7 @@ def main(
 ) -> None:
     """Prints each part as it is measured; with `readme` it goes there too, with those before it.
 
-    Raises Disagreement where engines tell different things, UsageError where the README has no place for a report.
+    Raises Disagreement where engines answer differently, UsageError where the README has no place for a report.
     """
     if readme:
         require_markers(README)

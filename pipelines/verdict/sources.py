@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DOWN = ("controlled_shutdown", "fenced", "unregistered")
 
-# A controller that restarts tells old broker states again with new times: the earliest time of one counts, and of two
+# A controller that restarts repeats old broker states with new times: the earliest time of one counts, and of two
 # incarnations of a broker the later.
 _REPORTS = """
 SELECT cluster, event_type, source_id, broker_id, NULL AS replica_id, NULL AS broker_epoch, detail, min(ts) AS first,
