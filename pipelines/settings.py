@@ -45,9 +45,9 @@ def _seconds(value: object) -> object:
 
 def duration(flag: str, words: str) -> float:
     """Seconds of `10s`, `2m`, `0`. Raises UsageError naming the flag."""
-    told = _seconds(words)
+    parsed = _seconds(words)
     try:
-        value = float(told)  # type: ignore[arg-type]
+        value = float(parsed)  # type: ignore[arg-type]
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):

@@ -1,6 +1,27 @@
 """`bronze/replication_events`: one thing that one broker, or the controller, saw happen; append-only."""
 
 from schemas.declaration import Column, Table
+from schemas.event_types import EVENT_TYPES
+
+DRAIN = "hwmark/drain"
+"""The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
+
+LATER = (
+    Column(
+        "repeats",
+        "int",
+        "fetches between the fetch of replica_id before and this one that said what this one says, in the same minute, and have no row; null: none",
+    ),
+    Column("hw_before", "bigint", "of `hw`: the value before, as the broker printed it"),
+    Column("controller_epoch", "int", "of rows of a controller: the epoch of the active controller, where known"),
+    Column(
+        "committed",
+        "boolean",
+        "of rows of a controller: whether the quorum had committed it when it was printed; null: not known",
+    ),
+    Column("ts_error_ms", "double", "how far ts may be off either way; of samples half the round trip"),
+)
+"""Columns that events written by earlier versions lack; a new one goes to the end of these, and may be null."""
 
 TABLE = Table(
     "bronze/replication_events",
@@ -26,7 +47,7 @@ TABLE = Table(
         Column(
             "event_type",
             "string",
-            "leader, follower, election, append, fetch, hw, isr_proposed, isr, isr_rejected, truncate, broker_state, config, replica_leo, progress or lost",
+            f"{', '.join(EVENT_TYPES[:-1])} or {EVENT_TYPES[-1]}",
             null=False,
         ),
         Column("topic", "string", "topic name; null for broker-wide events"),
@@ -53,19 +74,7 @@ TABLE = Table(
             null=False,
         ),
         Column("detail", "string", "meaning depends on event_type"),
-        Column(
-            "repeats",
-            "int",
-            "fetches between the fetch of replica_id before and this one that said what this one says, in the same minute, and have no row; null: none",
-        ),
-        Column("hw_before", "bigint", "of `hw`: the value before, as the broker printed it"),
-        Column("controller_epoch", "int", "of rows of a controller: the epoch of the active controller, where known"),
-        Column(
-            "committed",
-            "boolean",
-            "of rows of a controller: whether the quorum had committed it when it was printed; null: not known",
-        ),
-        Column("ts_error_ms", "double", "how far ts may be off either way; of samples half the round trip"),
+        *LATER,
     ),
 )
 ARROW = TABLE.arrow()

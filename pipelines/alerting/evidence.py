@@ -1,4 +1,4 @@
-"""What the alert rules look at: narrow Arrow tables, and the words for their columns."""
+"""What the alert rules look at: narrow Arrow tables, and their schemas."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HEALTH = _columns(
 )
 LEADERSHIPS = _columns(replication_events.ARROW, (*PLACE, "ts", "leader_id", "leader_epoch"))
 BROKER_STATES = _columns(replication_events.ARROW, ("cluster", "ts", "replica_id", "broker_epoch", "detail"))
-TOLD = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
-                  ("told", pa.timestamp("us", tz="UTC"))])  # fmt: skip
-"""Up to when each source has told everything."""
+REPORTED = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
+                      ("reported_to", pa.timestamp("us", tz="UTC"))])  # fmt: skip
+"""Up to when each source has reported everything."""
 CLOSED = pa.schema([("cluster", pa.string()), ("closed", pa.timestamp("us", tz="UTC"))])
 """When a drain closed a cluster, each time."""
 CLOCK = pa.schema([("cluster", pa.string()), ("clock", pa.timestamp("us", tz="UTC"))])
@@ -45,8 +45,8 @@ after how long it is behind."""
 
 SCHEMAS = {
     "regressions": REGRESSIONS, "min_isr": MIN_ISR, "disagreements": DISAGREEMENTS, "sync": SYNC, "gaps": GAPS,
-    "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "told": TOLD, "closed": CLOSED,
-    "clock": CLOCK, "backlog": BACKLOG,
+    "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "reported": REPORTED,
+    "closed": CLOSED, "clock": CLOCK, "backlog": BACKLOG,
 }  # fmt: skip
 
 
@@ -62,7 +62,7 @@ class Evidence:
     health: pa.Table
     leaderships: pa.Table
     broker_states: pa.Table
-    told: pa.Table
+    reported: pa.Table
     closed: pa.Table
     clock: pa.Table
     backlog: pa.Table

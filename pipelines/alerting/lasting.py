@@ -1,4 +1,4 @@
-"""States that must last before they are told: offline, under min ISR, out of sync."""
+"""States that must last before they are reported: offline, under min ISR, out of sync."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipelines.verdict.records import State
 from pipelines.verdict.words import brokers, listed
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
-# not, and a spell lasts from a wrong mark to the next right one. Nothing tells that a topic was deleted: a
-# spell also ends with the first word of a new topic of that name, or when nothing was told of the partition
+# not, and a spell lasts from a wrong mark to the next right one. No log says that a topic was deleted: a
+# spell also ends with the first event of a new topic of that name, or when nothing was reported of the partition
 # for too long.
 _SPELLS = """
 , instants AS (
@@ -24,13 +24,13 @@ _SPELLS = """
   SELECT * FROM instants QUALIFY wrong IS DISTINCT FROM lag(wrong) OVER (PARTITION BY who ORDER BY ts)
 ), spells AS (
   SELECT *, lead(ts) OVER (PARTITION BY who ORDER BY ts) AS turned FROM turns
-), first_told AS (
+), first_reported AS (
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
   SELECT h.cluster, h.topic, h.partition, h.topic_id, coalesce(f.ts, h.last_event_ts) AS replaced,
     CASE WHEN $forget > 0 AND h.last_event_ts + $forget < clock THEN h.last_event_ts + $forget END AS forgotten
   FROM health AS h LEFT JOIN clock USING (cluster)
-  LEFT JOIN first_told AS f USING (cluster, topic, topic_id, partition)
+  LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
 ), ended AS (
   SELECT spells.*, clock, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
@@ -50,8 +50,8 @@ _SAME = (
     "AND p.partition = h.partition"
 )
 
-# A leader epoch is one change of leader, whoever told it and however often; epochs give the order. Who is
-# missing is the ISR that stayed behind, else who led last. The present state speaks where nothing else does.
+# A leader epoch is one change of leader, whoever reported it and however often; epochs give the order. Who is
+# missing is the ISR that stayed behind, else who led last. The present state counts where there is nothing else.
 _NO_LEADER = f"""
 WITH epochs AS (
   SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
-from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, SCHEMAS, TOLD, Evidence
+from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, REPORTED, SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules
 from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import interval
-from pipelines.streaming.source.closings import SOURCE as DRAIN
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import bronze_of
 from schemas import (
@@ -25,6 +24,7 @@ from schemas import (
     replication_events,
     telemetry_gaps,
 )
+from schemas.replication_events import DRAIN
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -55,7 +55,7 @@ def evidence(
     def events(name: str, keep: Expression) -> pa.Table:
         return lake.read(replication_events.TABLE, SCHEMAS[name], bronze & keep)
 
-    told, closed = sources(lake, bronze)
+    reported, closed = sources(lake, bronze)
     return Evidence(
         regressions=facts("regressions", hw_regressions.TABLE),
         min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
@@ -65,7 +65,7 @@ def evidence(
         health=health,
         leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
         broker_states=events("broker_states", _one_of("event_type", "broker_state")),
-        told=told,
+        reported=reported,
         closed=closed,
         clock=clock,
         backlog=backlog(lake, clock, rules.of(JOB_BEHIND), interval_s),
@@ -84,18 +84,20 @@ def backlog(lake: Lake, clock: pa.Table, settings: JobBehindSettings, interval_s
 
 
 def sources(lake: Lake, keep: Expression | None = None) -> tuple[pa.Table, pa.Table]:
-    """TOLD and CLOSED, from the `progress` rows of bronze: every source has one for each second of its time."""
+    """REPORTED and CLOSED, from the `progress` rows of bronze: every source has one for each second of its time."""
     import pyarrow.compute as pc
 
     progress = _one_of("event_type", "progress")
     rows = lake.read(replication_events.TABLE, _PROGRESS, progress if keep is None else keep & progress)
     is_drain = pc.equal(rows["source_id"], DRAIN)
-    told = rows.filter(pc.invert(is_drain)).group_by(["cluster", "source_id", "broker_id"]).aggregate([("ts", "max")])
+    reported = (
+        rows.filter(pc.invert(is_drain)).group_by(["cluster", "source_id", "broker_id"]).aggregate([("ts", "max")])
+    )
     closing = pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))
     beside = pa.Table.from_pylist(closings(lake), _PROGRESS).select(["cluster", "ts"])
     closed = pa.concat_tables([rows.filter(closing).select(["cluster", "ts"]), beside])
     closed = closed.group_by(["cluster"]).aggregate([("ts", "max")])
-    return told.rename_columns(TOLD.names).cast(TOLD), closed.rename_columns(CLOSED.names).cast(CLOSED)
+    return reported.rename_columns(REPORTED.names).cast(REPORTED), closed.rename_columns(CLOSED.names).cast(CLOSED)
 
 
 _MINUTE = pa.schema([cluster_minute.ARROW.field("cluster"), cluster_minute.ARROW.field("minute")])

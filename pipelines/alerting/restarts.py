@@ -1,4 +1,4 @@
-"""Controlled restarts: when a broker that was stopped on purpose may be missing without a word."""
+"""Controlled restarts: when a broker that was stopped on purpose may be missing without an alert."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Quiet(NamedTuple):
 
 Restarts = Mapping[tuple[str, int], tuple[Quiet, ...]]
 
-# A controller that restarts tells old states again with new times: the earliest time of one counts.
+# A controller that restarts repeats old states with new times: the earliest time of one counts.
 _RESTARTS = """
 WITH states AS (
   SELECT cluster, replica_id AS broker, detail, min(ts) AS ts FROM broker_states
@@ -60,7 +60,7 @@ def _both(left: tuple[Quiet, ...], right: tuple[Quiet, ...]) -> tuple[Quiet, ...
 
 
 def firing_time(first: int, lasting: int, quiet: Iterable[Quiet]) -> int:
-    """When a state that began at `first` and must last for `lasting` microseconds may be told.
+    """When a state that began at `first` and must last for `lasting` microseconds may be reported.
 
     A broker that came back gets the whole duration anew to catch up; one that did not, gets the limit.
     """

@@ -15,10 +15,10 @@ from pipelines.verdict.records import Source
 
 # A cluster that a drain has closed after the source's last report is history, not a silent source.
 _SOURCES = """
-SELECT t.cluster, t.source_id, t.broker_id, t.told, $now - t.told AS silent,
-  coalesce(max(c.closed) >= t.told, false) AS closed
-FROM told AS t LEFT JOIN closed AS c USING (cluster)
-GROUP BY t.cluster, t.source_id, t.broker_id, t.told ORDER BY t.cluster, t.source_id
+SELECT t.cluster, t.source_id, t.broker_id, t.reported_to, $now - t.reported_to AS silent,
+  coalesce(max(c.closed) >= t.reported_to, false) AS closed
+FROM reported AS t LEFT JOIN closed AS c USING (cluster)
+GROUP BY t.cluster, t.source_id, t.broker_id, t.reported_to ORDER BY t.cluster, t.source_id
 """
 
 
@@ -30,7 +30,7 @@ class StaleSettings(RuleSettings):
 
 
 def sources(ask: Ask, now: int) -> list[dict[str, Any]]:
-    """cluster, source_id, broker_id, told, silent (microseconds at `now`) and closed, of every source."""
+    """cluster, source_id, broker_id, reported_to, silent (microseconds at `now`) and closed, of every source."""
     return ask(_SOURCES, now=now)
 
 
@@ -41,7 +41,7 @@ def _silent(name: str, settings: StaleSettings, evaluation: Evaluation) -> Itera
         quiet = quiet_for(evaluation.restarts, row["cluster"], [row["broker_id"]])
         if row["closed"] or row["silent"] <= limit or any(s.start <= now < s.end for s in quiet):
             continue
-        cluster, last = row["cluster"], row["told"]
+        cluster, last = row["cluster"], row["reported_to"]
         yield Condition(name, cluster, "silent", cluster, row["source_id"], last, last + limit, last, now, True, row)
 
 

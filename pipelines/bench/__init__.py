@@ -34,7 +34,7 @@ def main(
 ) -> None:
     """Prints each part as it is measured; with `readme` it goes into REPORT too, with those before it.
 
-    Raises Disagreement where engines tell different things, UsageError where REPORT has no place for it.
+    Raises Disagreement where engines answer differently, UsageError where REPORT has no place for it.
     """
     if readme:
         require_markers(REPORT)

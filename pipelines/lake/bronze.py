@@ -62,7 +62,7 @@ def append_round(
     versions: Mapping[str, int],
     storage_options: StorageOptions | None = None,
 ) -> None:
-    """Append `events` in one commit that also says which version each writer has reached.
+    """Append `events` in one commit that also records which version each writer has reached.
 
     Delta records the versions and does not refuse old ones: callers compare with `committed` first.
     """

@@ -23,7 +23,7 @@ CONFIGURATION = {"delta.enableDeletionVectors": "false", "delta.dataSkippingNumI
 
 @dataclass(frozen=True)
 class Written:
-    """A finished file of the table `kind`: its path below the table's folder, and what Delta's log says of it."""
+    """A finished file of the table `kind`: its path below the table's folder, and what Delta's log records of it."""
 
     kind: str
     path: str
@@ -50,7 +50,7 @@ class DataFile:
         self._writer.write_table(table, rows_of_a_group)
 
     def close(self) -> Written:
-        """Ends the file and says what it is."""
+        """Ends the file and describes it."""
         self._writer.close()
         self._stream.close()
         size = self._folder.get_file_info(self.path).size
@@ -100,8 +100,8 @@ def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
         if ranges and _comparable(schema.field(name).type):
             least[name] = _json(min(s.min for s in ranges))
             largest[name] = _json(max(s.max for s in ranges), up=True)
-    told = {"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls}
-    return json.dumps(told)
+    bounds = {"minValues": least, "maxValues": largest, "nullCount": nulls}
+    return json.dumps({"numRecords": metadata.num_rows, **bounds})
 
 
 def _comparable(kind: pa.DataType) -> bool:

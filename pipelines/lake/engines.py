@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 OURS = "delta-rs"
-"""What deltalake says in its commits, which Polars and others write through, too."""
+"""How deltalake, through which Polars and others write, too, names itself in its commits."""
 MARK = "hwmark"
 """The key in commitInfo of commits that hwmark makes in upkeep, whoever writes the table."""
 UPKEEP = ("OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK")
@@ -25,7 +25,7 @@ class OtherEngineError(RuntimeError):
 def other_engine(table: DeltaTable) -> str | None:
     """The engine that added rows to a table on a local disk last, where that is not ours; None on an object store.
 
-    There commits are put with conditions, which all engines heed. On a disk delta-rs makes a version's file where
+    There every engine commits by a conditional put. On a disk delta-rs makes a version's file where
     there is none, while Spark asks first and then renames: each guards against itself only.
     """
     if local_path(table.table_uri) is None:

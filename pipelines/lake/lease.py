@@ -68,7 +68,7 @@ class LeaseLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Signature:
-    """What the lease object says of its holder; times in UTC."""
+    """What the lease object records of its holder; times in UTC."""
 
     token: str
     host: str
@@ -118,7 +118,7 @@ class Lease:
 
     @property
     def token(self) -> str:
-        """Tells this lease from those before and after it."""
+        """Distinguishes this lease from those before and after it."""
         return self._mine.token
 
     def acquire(self) -> None:
@@ -154,7 +154,7 @@ class Lease:
             self._put(self._mine.until(RELEASED), self._tag)
 
     def _put(self, next: Signature, tag: str | None) -> str | None:
-        """Writes where the object still has `tag`, or is not there for None; else says who was faster."""
+        """Writes where the object still has `tag`, or is not there for None; else returns who was faster."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 

@@ -110,7 +110,7 @@ def _sign(descriptor: int) -> None:
 
 
 def _doubt(pid: int, signed: datetime) -> str | None:
-    """Why the process with this number cannot be the one that signed; None where it can, or nothing tells."""
+    """Why the process with this number cannot be the one that signed; None where it can, or that is not known."""
     boot = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
     if boot is None or not Path("/proc/self/stat").exists():
         return None

@@ -41,7 +41,7 @@ def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, st
     """What came after version `after` (None: everything); None where nothing did.
 
     Optimizing adds files and no data, so it is left out; where a commit takes data away (an overwrite, a
-    rebuild) what it took is not new any more. Where the log or a file is gone, the whole table is new.
+    rebuild) what it took is no longer new. Where the log or a file is gone, the whole table is new.
     """
     version = table.version()
     if after == version:
@@ -49,7 +49,7 @@ def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, st
     added = _added(table, after, version, storage_options) if after is not None and after < version else None
     if added is None:
         files = file_system(table.table_uri, storage_options)
-        return _change(0, version, sum(_rows(files, *told) for told in _present(table)), None)
+        return _change(0, version, sum(_rows(files, *file) for file in _present(table)), None)
     return _change((after or 0) + 1, version, sum(added.values()), tuple(added))
 
 

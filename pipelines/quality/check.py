@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pipelines.alerting.conditions import asking, microseconds
 from pipelines.alerting.evidence import Evidence
 from pipelines.alerting.reading import sources
-from pipelines.alerting.silence import sources as told_by_source
+from pipelines.alerting.silence import sources as silences_of
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
@@ -78,14 +78,16 @@ class _Run:
         return (_result(suite, change, outcome) for outcome in outcomes)
 
     def _missing(self, suite: Suite) -> Iterator[Result]:
-        told = "no such table" + ("" if suite.may_be_missing else f": run `hwmark run --lake {self.lake.root}` first")
+        observed = "no such table" + (
+            "" if suite.may_be_missing else f": run `hwmark run --lake {self.lake.root}` first"
+        )
         for expected in suite.expectations:
-            yield Result(suite.name, expected.name, suite.table.path, None, None, suite.may_be_missing, told)
+            yield Result(suite.name, expected.name, suite.table.path, None, None, suite.may_be_missing, observed)
 
     def _nothing_new(self, suite: Suite, version: int) -> Iterator[Result]:
         for expected in suite.expectations:
-            told = f"nothing new, still version {version}"
-            yield Result(suite.name, expected.name, suite.table.path, None, version, True, told)
+            observed = f"nothing new, still version {version}"
+            yield Result(suite.name, expected.name, suite.table.path, None, version, True, observed)
 
     def _change(self, suite: Suite, table: DeltaTable) -> Change | None:
         """A silent source is one that adds nothing: sources are judged whether there is something new or not."""
@@ -114,9 +116,9 @@ class _Run:
 
     @cached_property
     def silent(self) -> pa.Table:
-        told, closed = sources(self.lake)
-        with asking(Evidence.of(told=told, closed=closed).in_microseconds()) as ask:
-            return frames.silences(told_by_source(ask, microseconds(self.now)))
+        reported, closed = sources(self.lake)
+        with asking(Evidence.of(reported=reported, closed=closed).in_microseconds()) as ask:
+            return frames.silences(silences_of(ask, microseconds(self.now)))
 
     @cached_property
     def spark(self) -> SparkSession:

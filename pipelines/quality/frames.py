@@ -158,7 +158,7 @@ def quarantine_share(new: New) -> DataFrame:
 
 
 def sources(new: New) -> DataFrame:
-    """One row a source: told, and silent_s, null where its cluster was closed after that."""
+    """One row a source: reported_to, and silent_s, null where its cluster was closed after that."""
     return new.spark.createDataFrame(new.silent)
 
 
@@ -166,16 +166,16 @@ def silences(rows: Iterable[Mapping[str, object]]) -> pa.Table:
     """Sources (`alerting.silence.sources`) as the table that `sources` judges."""
     import pyarrow as pa
 
-    schema = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("told", pa.string()),
+    schema = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("reported_to", pa.string()),
                         ("silent_s", pa.float64())])  # fmt: skip
     return pa.Table.from_pylist([_silence(row) for row in rows], schema=schema)
 
 
 def _silence(row: Mapping[str, object]) -> dict[str, object]:
-    told, silent = int(str(row["told"])), int(str(row["silent"]))
+    reported_to, silent = int(str(row["reported_to"])), int(str(row["silent"]))
     return {
         "cluster": row["cluster"],
         "source_id": row["source_id"],
-        "told": datetime.fromtimestamp(told / 1e6, UTC).isoformat(),
+        "reported_to": datetime.fromtimestamp(reported_to / 1e6, UTC).isoformat(),
         "silent_s": None if row["closed"] else silent / 1e6,
     }

@@ -69,7 +69,7 @@ def suites(limits: Limits) -> tuple[Suite, ...]:
             may_be_missing=True,
         ),
         Suite(
-            "sources", replication_events.TABLE, frames.sources, ("cluster", "source_id", "told"),
+            "sources", replication_events.TABLE, frames.sources, ("cluster", "source_id", "reported_to"),
             (Expectation("sources_fresh", "silent_s", most=limits.stale_after_s),),
             counted="source",
         ),

@@ -43,7 +43,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class InFlight:
-    """A micro-batch that takes long: what Spark says of it, and how many tasks of the stage it is at are done.
+    """A micro-batch that takes long: Spark's message, and how many tasks of the stage it is at are done.
 
     `events` of bronze, where its source counts them; `seconds` since it began.
     """
@@ -76,7 +76,7 @@ def follow(
     on_slow: Callable[[InFlight], None] | None = None,
     slow_s: float = 30.0,
 ) -> RunSummary:
-    """Tells of each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
+    """Reports each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
 
     `on_slow` gets one that takes longer than `slow_s` seconds, and again each time it took as long. Raises RunFailed,
     LeaseLost when the role is no longer `held`, and py4j's errors where the JVM has ended.
@@ -104,7 +104,7 @@ def follow(
         if asked and (batches or not running.status["isTriggerActive"]):
             running.stop()
             return replace(summary, seconds=time.monotonic() - started, stopped=True)
-        # A failure is told below, by its cause.
+        # A failure is raised below, by its cause.
         with suppress(StreamingQueryException):
             running.awaitTermination(POLL_S)  # type: ignore[arg-type]  # it takes fractions
     if (failure := running.exception()) is not None:
@@ -131,13 +131,13 @@ def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight |
 
 
 def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
-    """What Spark tells of the batches that ended after batch `seen`; in between it tells that it is idle."""
+    """Spark's progress of the batches that ended after batch `seen`; in between it reports that it is idle."""
     # pyspark's own properties fetch every field over the gateway, and we ask five times a second.
     last = running._jsq.lastProgress()
     if last is None or last.batchId() <= seen:
         return []
-    told = [json.loads(progress.json()) for progress in running._jsq.recentProgress()]
-    return [p for p in told if p["batchId"] > seen and "addBatch" in p["durationMs"]]
+    reported = [json.loads(progress.json()) for progress in running._jsq.recentProgress()]
+    return [p for p in reported if p["batchId"] > seen and "addBatch" in p["durationMs"]]
 
 
 def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:

@@ -1,4 +1,4 @@
-"""What Hadoop's file systems are told of an object store, from what `deltalake` is told of it."""
+"""Hadoop's settings for an object store, from the options that `deltalake` takes."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSy
 def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
     """Spark settings of `fs.s3a` for the options of an S3 store; what else it needs stands in `[run.spark_conf]`."""
     given = {name.lower().removeprefix("aws_"): value for name, value in storage_options.items()}
-    told = {_S3A[name]: value for name, value in given.items() if name in _S3A}
-    if "endpoint" in told:  # a store of one's own, whose buckets seldom have host names
-        told["path.style.access"] = str(given.get("virtual_hosted_style_request", "false").lower() != "true").lower()
+    s3a = {_S3A[name]: value for name, value in given.items() if name in _S3A}
+    if "endpoint" in s3a:  # a store of one's own, whose buckets seldom have host names
+        s3a["path.style.access"] = str(given.get("virtual_hosted_style_request", "false").lower() != "true").lower()
     if given.get("allow_http", "").lower() in ("true", "1"):
-        told["connection.ssl.enabled"] = "false"
-    if "session.token" in told:
-        told["aws.credentials.provider"] = _TEMPORARY
-    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
+        s3a["connection.ssl.enabled"] = "false"
+    if "session.token" in s3a:
+        s3a["aws.credentials.provider"] = _TEMPORARY
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
 def secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of Spark's settings for Hadoop whose names say that nobody else may see them."""
+    """Those of Spark's settings for Hadoop that are secrets by their names."""
     return {name: value for name, value in settings.items() if _SECRET.match(name)}
 
 
-def tell(context: SparkContext, settings: Mapping[str, str]) -> None:
+def configure(context: SparkContext, settings: Mapping[str, str]) -> None:
     """Has Hadoop know `settings` (`spark.hadoop...`) from here on.
 
-    What is told before, while the JVM starts, stands in its command line, which every user of the host can read.
+    What is set before, while the JVM starts, stands in its command line, which every user of the host can read.
     """
-    told = context._jsc.hadoopConfiguration()
+    hadoop = context._jsc.hadoopConfiguration()
     for name, value in settings.items():
-        told.set(name.removeprefix("spark.hadoop."), value)
+        hadoop.set(name.removeprefix("spark.hadoop."), value)
 
 
 def local_checkpoints(root: str) -> dict[str, str]:

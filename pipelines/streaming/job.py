@@ -85,9 +85,7 @@ def run(
     10 s else. A session that is already running is used and left running. Raises RoleHeld, LeaseLost, StateMismatch,
     UnsuitableSpark, RunFailed, UsageError.
     """
-    from py4j.protocol import Py4JNetworkError
-
-    from pipelines.streaming.session import PASSES_BLOBS, session
+    from pipelines.streaming.session import session
 
     if skip_files and source != "arrow":
         raise UsageError('--skip-file is for source = "arrow"; with source = "delta" it would not leave the file out')
@@ -101,11 +99,7 @@ def run(
     ):
         _ready(place)
         if (known := recorded(place)) is not None and not rebuild:
-            for restored in resume(place, known.query_id):
-                log.warning("%s", restored)
-            require_readable(place, known.query_id)
-            if follow_move(place, known.query_id):
-                log.warning("the lake was moved to %s: its state is read there", place.root)
+            _recover(place, known.query_id)
         create_tables(place)
         query = open_query(place, rules, buckets, shuffle_partitions, source, rebuild=rebuild)
         every = interval or INTERVAL_S
@@ -120,12 +114,7 @@ def run(
             master=master,
             shuffle_partitions=shuffle_partitions,
             jars_dir=jars_dir,
-            conf={
-                **(PASSES_BLOBS if source == "arrow" else {}),
-                **hadoop.settings(place.storage_options),
-                **hadoop.local_checkpoints(place.root),
-                **(spark_conf or {}),
-            },
+            conf=_spark_conf(place, source) | dict(spark_conf or {}),
             log_file=log_file,
         )
         stop_later(spark)
@@ -133,20 +122,55 @@ def run(
         health_every = gold_interval_s if gold_interval_s is not None else 10.0 if continuous else 0.0
         packed = packed_bronze(spark, place, query, max_bytes_per_trigger, max_rows_per_trigger)
         facts = reconstruct(packed, rules, query, health_every, place)
-        for attempt in range(STARTS):
-            running = start(facts, place, query, every if continuous else None, held.token)
-            try:
-                return follow(running, place, on_batch, stopping, held, on_slow, SLOW * every)
-            except LeaseLost:
-                running.stop()
-                raise
-            except (Py4JNetworkError, ConnectionError) as lost:
-                raise RunFailed("Spark's JVM has ended, and what it was at is done by the next run") from lost
-            except RunFailed as failed:
-                if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
-                    raise RunFailed(explained(str(failed), place, query.query_id)) from failed
-                log.warning("%s The machine is busy: starting again", failed)
-        raise AssertionError("the last attempt returns or raises")
+        return _follow_to_end(
+            lambda: start(facts, place, query, every if continuous else None, held.token),
+            lambda running: follow(running, place, on_batch, stopping, held, on_slow, SLOW * every),
+            lambda message: explained(message, place, query.query_id),
+        )
+
+
+def _follow_to_end(
+    begin: Callable[[], StreamingQuery],
+    follow_one: Callable[[StreamingQuery], RunSummary],
+    explain: Callable[[str], str],
+) -> RunSummary:
+    """Starts the query and follows it, anew where Spark gave the planner of the source no time to start."""
+    from py4j.protocol import Py4JNetworkError
+
+    for attempt in range(STARTS):
+        running = begin()
+        try:
+            return follow_one(running)
+        except LeaseLost:
+            running.stop()
+            raise
+        except (Py4JNetworkError, ConnectionError) as lost:
+            raise RunFailed("Spark's JVM has ended, and what it was at is done by the next run") from lost
+        except RunFailed as failed:
+            if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
+                raise RunFailed(explain(str(failed))) from failed
+            log.warning("%s The machine is busy: starting again", failed)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _recover(lake: Lake, query_id: str) -> None:
+    """Has checkpoint, manifests and tables of a query belong together after a kill, or a move of the lake.
+
+    Raises StateMismatch where they cannot.
+    """
+    for restored in resume(lake, query_id):
+        log.warning("%s", restored)
+    require_readable(lake, query_id)
+    if follow_move(lake, query_id):
+        log.warning("the lake was moved to %s: its state is read there", lake.root)
+
+
+def _spark_conf(lake: Lake, source: str) -> dict[str, str]:
+    """Spark's settings for this lake and this way of reading bronze."""
+    from pipelines.streaming.session import PASSES_BLOBS
+
+    jvm = PASSES_BLOBS if source == "arrow" else {}
+    return {**jvm, **hadoop.settings(lake.storage_options), **hadoop.local_checkpoints(lake.root)}
 
 
 def _ready(lake: Lake) -> None:

@@ -21,7 +21,7 @@ _of_process: tuple[int, Path] | None = None
 
 
 def folder(conf: Mapping[str, str]) -> Path:
-    """That of this process, where Spark is told to keep such files, else where temporary files are kept.
+    """That of this process, where Spark keeps such files by its settings, else where temporary files are kept.
 
     A first call makes it, and removes those of drivers on this host that have ended together with all they had started.
     """
@@ -47,7 +47,7 @@ def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _local_dirs(conf: Mapping[str, str]) -> list[str]:
-    """Where Spark is told to keep its files, by the environment or by a setting."""
+    """Where Spark keeps its files, by the environment or by a setting."""
     return [path for path in (os.environ.get(_LOCAL_DIRS) or conf.get(_LOCAL_DIR, "")).split(",") if path]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.streaming import hadoop, jars, scratch
-from pipelines.streaming.signals import deaf_children
+from pipelines.streaming.signals import children_without_signals
 from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def session(
     from pyspark.sql import SparkSession
 
     refuse_connect()
-    # Whoever started the context, spark-submit above all, has said where it runs and with which jars.
+    # Whoever started the context, spark-submit above all, has decided where it runs and with which jars.
     first = SparkContext._active_spark_context is None
     started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
     builder = SparkSession.builder.appName("hwmark")
@@ -95,11 +95,11 @@ def session(
         if name not in secrets:
             builder = builder.config(name, value)
     starting: dict[str, str] = {}
-    with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext(), deaf_children():
+    with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext(), children_without_signals():
         if first:
             zygote.start(starting, kept)
         spark = builder.getOrCreate()
-    hadoop.tell(spark.sparkContext, secrets)
+    hadoop.configure(spark.sparkContext, secrets)
     if first:
         spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
@@ -113,11 +113,11 @@ def _no_traces_of_closed_connections() -> None:
     """A JVM that is killed leaves pyspark and py4j with connections cut off, whose traces they would print."""
     from pyspark import accumulators
 
-    def told(*_: object) -> None:
+    def log_cut_off(*_: object) -> None:
         log.debug("a connection of Spark's JVM was cut off", exc_info=True)
 
     for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = told  # type: ignore[method-assign,assignment]
+        server.handle_error = log_cut_off  # type: ignore[method-assign,assignment]
     logging.getLogger().addFilter(_not_of_py4j)  # which calls `logging.exception` itself
 
 
@@ -156,8 +156,8 @@ def require_java() -> None:
     advice = f"install a JDK {LEAST_JAVA} or later (for example `apt install openjdk-17-jre-headless`) or set JAVA_HOME"
     if not java or not Path(java).exists():
         raise UnsuitableSpark(f"no Java {f'in JAVA_HOME={home}' if home else 'on PATH'}: {advice}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-    found = re.search(r'version "(\d+)', told)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    found = re.search(r'version "(\d+)', printed)
     if not found or int(found[1]) < LEAST_JAVA:
         raise UnsuitableSpark(f"{java} is Java {found[1] if found else 'of unknown version'}: {advice}")
 
@@ -195,7 +195,7 @@ def cache_dir(name: str) -> Path:
 
 @cache
 def default_log_file() -> Path:
-    """Where the JVMs of this process print, unless told otherwise; the files of KEPT_LOGS processes are kept."""
+    """Where the JVMs of this process print by default; the files of KEPT_LOGS processes are kept."""
     folder = cache_dir("logs")
     for old in sorted(folder.glob("spark-*.log"), key=lambda path: path.stat().st_mtime)[: 1 - KEPT_LOGS]:
         old.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C ask the driver to end after the batch in flight; what it has started hears neither."""
+"""SIGTERM and Ctrl-C ask the driver to end after the batch in flight; what it has started ignores both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
+def children_without_signals() -> Iterator[None]:
     """Processes that are forked inside ignore these signals, also after they became another program, as Spark's JVM.
 
     A signal to the whole process group, as a terminal sends it, would end the JVM in the middle of a batch.

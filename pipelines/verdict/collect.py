@@ -19,7 +19,7 @@ from pipelines.verdict.standing import Quiet, standing
 from schemas import partition_health, telemetry_gaps
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
-OTHERS_SPEAK = timedelta(seconds=10)
+CLOCKS_DIFFER = timedelta(seconds=10)
 """What others say of a partition sooner after its leader's last word may come of clocks that differ."""
 _HEALTH = View(partition_health.TABLE, "last_event_ts", "")
 _GAPS = View(telemetry_gaps.TABLE, "ts", "")
@@ -63,9 +63,9 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     known, bronze = presents(lake), bronze_of(lake)
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
-    told, begun = reports(lake, known, limits.look_back_s), beginnings(lake)
-    records = [_seen(name, begun.get(name), known.get(name), bronze, told[name]) for name in sorted(names)]
-    quiet = tuple(q for record in records for q in _quiet(record, told[record.cluster], limits, now))
+    reported, begun = reports(lake, known, limits.look_back_s), beginnings(lake)
+    records = [_seen(name, begun.get(name), known.get(name), bronze, reported[name]) for name in sorted(names)]
+    quiet = tuple(q for record in records for q in _quiet(record, reported[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))
     asked = tuple(record for record in _filled(lake, wanted, records, quiet) if _concerned(record))
     return Survey(lake, wanted, asked, quiet)
@@ -76,7 +76,9 @@ def _concerned(record: ClusterRecord) -> bool:
     return bool(not record.scope or record.partitions or record.falls or record.backlog)
 
 
-def _seen(name: str, begun: datetime | None, present: datetime | None, bronze: Bronze, told: Reports) -> ClusterRecord:
+def _seen(
+    name: str, begun: datetime | None, present: datetime | None, bronze: Bronze, reports: Reports
+) -> ClusterRecord:
     unread = bronze.backlog(name)
     return ClusterRecord(
         name,
@@ -84,13 +86,13 @@ def _seen(name: str, begun: datetime | None, present: datetime | None, bronze: B
         judged_from=begun,
         judged_to=present,
         backlog=Backlog(unread.events, unread.oldest) if unread else None,
-        closed=told.closed,
-        sources=tuple(told.sources),
+        closed=reports.closed,
+        sources=tuple(reports.sources),
     )
 
 
-def _quiet(record: ClusterRecord, told: Reports, limits: Limits, now: datetime) -> Iterator[Quiet]:
-    """The brokers of which nothing is heard: their sources are silent, or they went down and nobody followed."""
+def _quiet(record: ClusterRecord, reports: Reports, limits: Limits, now: datetime) -> Iterator[Quiet]:
+    """The brokers of which nothing is reported: their sources are silent, or they went down and nobody followed."""
     if judged.ended(record):
         return
     silent = judged.silent(record, limits, now)
@@ -100,10 +102,10 @@ def _quiet(record: ClusterRecord, told: Reports, limits: Limits, now: datetime) 
     last: dict[int, datetime] = {}
     for source in record.sources:
         last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
-    heard = {source.broker_id for source in record.sources if source not in silent}
-    gone = {broker: ts for broker, ts in last.items() if broker not in heard} | told.down
+    reporting = {source.broker_id for source in record.sources if source not in silent}
+    gone = {broker: ts for broker, ts in last.items() if broker not in reporting} | reports.down
     for broker, ts in sorted(gone.items()):
-        yield Quiet(record.cluster, broker, ts + OTHERS_SPEAK)
+        yield Quiet(record.cluster, broker, ts + CLOCKS_DIFFER)
 
 
 def _filled(

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, after, query, text
-from pipelines.streaming.source.closings import SOURCE as DRAIN
 from pipelines.streaming.source.closings import closings
 from pipelines.verdict.records import Source
 from schemas import replication_events
+from schemas.replication_events import DRAIN
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 DOWN = ("controlled_shutdown", "fenced", "unregistered")
 
-# A controller that restarts tells old broker states again with new times: the earliest time of one counts, and of two
+# A controller that restarts repeats old broker states with new times: the earliest time of one counts, and of two
 # incarnations of a broker the later.
 _REPORTS = """
 SELECT cluster, event_type, source_id, broker_id, NULL AS replica_id, NULL AS broker_epoch, detail, min(ts) AS first,

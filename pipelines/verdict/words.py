@@ -47,11 +47,11 @@ def span(time: timedelta) -> str:
 
 def level(number: int | None) -> str:
     """`level 2 (lean TRACE)`."""
-    return "an unknown level" if number is None else f"level {number} ({LEVELS.get(number, 'unheard of')})"
+    return "an unknown level" if number is None else f"level {number} ({LEVELS.get(number, 'not known')})"
 
 
 def levels(partitions: Mapping[int | None, int]) -> str:
-    """The levels at which partitions are judged, the least telling first."""
+    """The levels at which partitions are judged, the lowest first."""
     found = sorted(partitions, key=lambda n: -1 if n is None else n)
     if not found:
         return level(None)

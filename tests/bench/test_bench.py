@@ -64,8 +64,8 @@ def test_an_engine_that_tells_another_hw_is_named(other, named):
         require_same({"one": ONE, "other": other})
 
 
-def test_engines_that_tell_nothing_do_not_agree():
-    with pytest.raises(Disagreement, match="one tells no high watermark"):
+def test_engines_that_give_nothing_do_not_agree():
+    with pytest.raises(Disagreement, match="one gives no high watermark"):
         require_same({"one": ONE.slice(1), "other": ONE.slice(1)})
 
 

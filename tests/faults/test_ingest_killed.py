@@ -55,7 +55,7 @@ POINTS = {
     "before the write-ahead": ("write", True),
     "between write-ahead and commit": ("append_round", True),
     "between commit and clean-up": ("append_round", False),
-    "after the clean-up": ("settle", False),
+    "after the clean-up": ("mark_committed", False),
 }
 
 

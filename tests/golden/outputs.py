@@ -518,7 +518,7 @@ def _named() -> Iterator[Output]:
         files = sorted(str(file.relative_to(lake)) for file in Path(lake).rglob("*") if file.is_file())
         yield "names/roles", _json([tables.ROLE, *roles, files])
         writers = [new_writer(lake, "c"), Checkpoints(lake, "c").app_id("broker-1/replication.log")]
-        yield "names/app ids", _json([*writers, DRAIN, closings.SOURCE, skipped.SOURCE, skipped.SKIPPED])
+        yield "names/app ids", _json([*writers, DRAIN, replication_events.DRAIN, skipped.SOURCE, skipped.SKIPPED])
     yield "names/formats", _json([sink.FORMAT, bronze_source.FORMAT])
     kinds = [packing.EVENTS, packing.COVERAGE, packing.FILES, fact_files.WRITTEN]
     yield "names/kinds", _json([*kinds, *tables.KINDS, tables.HEALTH, *tables.MINUTES])

@@ -154,18 +154,20 @@ def test_only_what_is_for_it_makes_an_expectation_fail(judged_bad):
 def test_what_is_no_fault_passes(good, spark):
     """A new or resumed term that starts lower, two leaders' clocks, a verdict taken back, a gap that is none."""
     other = {"leader_epoch": 5, "leader_id": 2}
-    good.put(partition_hw, hw(5, 40, "term_start"), hw(6, 50), hw(3.5, 60, "term_start", **other), hw(5.5, 70, **other))
+    put(
+        good, partition_hw, hw(5, 40, "term_start"), hw(6, 50), hw(3.5, 60, "term_start", **other), hw(5.5, 70, **other)
+    )
     verdict = fall("committed_loss", regression_id="x")
-    good.put(hw_regressions, verdict, fall("stale_leader_hw", "info", "x", revision=2))
-    good.put(telemetry_gaps, gap("late"))
-    good.put(replication_events, event(2))
-    good.put(quarantine, bad(7))
-    assert failed(check(good.path, now=at(2), spark=spark, quarantine_share=1.0)) == []
+    put(good, hw_regressions, verdict, fall("stale_leader_hw", "info", "x", revision=2))
+    put(good, telemetry_gaps, gap("late"))
+    put(good, replication_events, event(2))
+    put(good, quarantine, bad(7))
+    assert failed(check(good, now=at(2), spark=spark, quarantine_share=1.0)) == []
 
 
 def test_a_table_with_nothing_new_passes_and_says_so(good, spark):
     """Sources alone are judged by the wall clock though nothing is new: that is what they are judged for."""
-    summary = check(good.path, now=at(301), spark=spark, stale_after_s=300)
+    summary = check(good, now=at(301), spark=spark, stale_after_s=300)
     assert {r.observed for r in summary.results if r.suite != "sources"} == {"nothing new, still version 0"}
     (result,) = summary.failed
     assert (result.expectation, result.observed) == ("sources_fresh", "1 of 1 source")
@@ -173,13 +175,13 @@ def test_a_table_with_nothing_new_passes_and_says_so(good, spark):
 
 
 def test_a_rebuilt_table_is_judged_anew(good, spark):
-    good.put(telemetry_gaps, gap("gap"), mode="overwrite")
-    assert failed(check(good.path, now=at(2), spark=spark)) == ["no_gaps"]
+    put(good, telemetry_gaps, gap("gap"), mode="overwrite")
+    assert failed(check(good, now=at(2), spark=spark)) == ["no_gaps"]
 
 
 def test_a_closed_cluster_is_fresh_for_ever(good, spark):
-    good.put(replication_events, event(0, source_id="hwmark/drain", detail="closed"))
-    assert failed(check(good.path, now=at(86_400), spark=spark)) == []
+    put(good, replication_events, event(0, source_id="hwmark/drain", detail="closed"))
+    assert failed(check(good, now=at(86_400), spark=spark)) == []
 
 
 def test_a_missing_table_is_said_and_quarantine_may_be_missing(lake):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.lake.lake import Lake
-from pipelines.streaming.sinks.fact_files import WRITTEN, FactFiles, Told
+from pipelines.streaming.sinks.fact_files import WRITTEN, FactFiles, TaskOutput
 from pipelines.streaming.tables import HEALTH, create_tables
 from tests.streaming.test_sink import HEALTHY, HW, MINUTE, contents, writer, written
 
@@ -39,7 +39,7 @@ FACTS = {"partition_hw": HW, "minute_stats": MINUTE, HEALTH: HEALTHY}
 
 def test_what_was_written_is_told_in_full(lake):
     told = by_hand(lake, **FACTS)
-    assert Told.of(told.json()) == told
+    assert TaskOutput.of(told.json()) == told
     assert sorted(file.kind for file in told.files) == sorted(FACTS)
     assert (told.health, set(told.touched)) == (1, {"main"})
 

@@ -8,12 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas import replication_events
-
-NUMBERED_LATER = ("source_epoch", "source_seq", "seq", "repeats")
-"""Columns that the ingest fills in after parsing: numbers of rows, and how many rows were coalesced."""
-NOT_LOGGED = ("ts_error_ms",)
-EVENTS = pa.schema([field for field in replication_events.ARROW if field.name not in (*NUMBERED_LATER, *NOT_LOGGED)])
-"""The columns of the bronze schema that are read from log lines."""
+from schemas.event_types import EVENT_TYPES
 
 UNKNOWN = -(1 << 31)
 """Null of every 32-bit and 64-bit field of a row; -1 has a meaning of its own in Kafka."""
@@ -21,22 +16,7 @@ UNKNOWN = -(1 << 31)
 UNREADABLE = -1
 """In place of a number of lost lines: an unreadable line in a log without line numbers."""
 
-TYPES = (
-    "leader",
-    "follower",
-    "election",
-    "append",
-    "fetch",
-    "hw",
-    "isr_proposed",
-    "isr",
-    "isr_rejected",
-    "truncate",
-    "broker_state",
-    "config",
-    "replica_leo",
-    "lost",
-)
+TYPES = tuple(name for name in EVENT_TYPES if name != "progress")
 APPEND, FETCH, HW, REPLICA_LEO, LOST = (TYPES.index(t) for t in ("append", "fetch", "hw", "replica_leo", "lost"))
 
 _INT32 = (
@@ -63,6 +43,10 @@ ROW = np.dtype(
     align=True,
 )
 """One event, `ts` in ms; the fields of `_INDEX` are indices into the lists that go with the rows, -1 for none."""
+
+_OF_A_SOURCE = ("cluster", "source_id", "event_type", "topic", "partition")
+EVENTS = pa.schema([field for field in replication_events.ARROW if field.name in (*_OF_A_SOURCE, *(ROW.names or ()))])
+"""The columns of the bronze schema that log lines have."""
 
 
 BLANK = tuple(UNKNOWN if name in (*_INT32, *_INT64) else -1 for name in ROW.fields or ())

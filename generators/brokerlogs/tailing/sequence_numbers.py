@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from generators.brokerlogs.events.event_rows import NOT_LOGGED
 from schemas import replication_events
 
 
@@ -32,17 +31,15 @@ class Numbering:
     def number(self, rows: pa.Table) -> pa.Table:
         """Rows of this source in its order (bronze without numbers), as rows of bronze."""
         count = rows.num_rows
-        numbers = {
+        columns = {name: rows[name] for name in rows.column_names} | {
             "source_epoch": pa.repeat(pa.scalar(self.epoch, pa.int32()), count),
             "source_seq": pa.array(np.arange(self.following, self.following + count)),
             "seq": pa.array(self._partition_numbers(rows)),
         }
-        for name in ("repeats", *NOT_LOGGED):
-            if name not in rows.column_names:
-                numbers[name] = pa.nulls(count, replication_events.ARROW.field(name).type)
         self.following += count
-        columns = [numbers[name] if name in numbers else rows[name] for name in replication_events.ARROW.names]
-        return pa.table(columns, schema=replication_events.ARROW)
+        schema = replication_events.ARROW
+        filled = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+        return pa.table(filled, schema=schema)
 
     def _partition_numbers(self, rows: pa.Table) -> np.ndarray:
         topics = pc.dictionary_encode(rows["topic"].combine_chunks(), null_encoding="encode")

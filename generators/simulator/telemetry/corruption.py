@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.events.row_rules import DETAILS, REQUIRED, ROW_RULES
+from pipelines.replication.events.row_rules import ROW_RULES
+from schemas.event_types import DETAILS, REQUIRED
 
 Row = dict[str, Any]
 

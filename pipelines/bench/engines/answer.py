@@ -19,7 +19,7 @@ QUESTIONS = {"HWs": ANSWER, "ISR changes": ISR_CHANGES, "stretches out of sync":
 
 
 class Disagreement(RuntimeError):
-    """Two engines tell different things of the same events."""
+    """Two engines answer differently for the same events."""
 
 
 def of_facts(facts: Facts, resolution_us: int) -> dict[str, pa.Table]:
@@ -43,7 +43,7 @@ def answer(partition_hw: pa.Table, resolution_us: int = 1_000_000) -> pa.Table:
 
 
 def _changes(isr_changes: pa.Table) -> pa.Table:
-    """Of each change its first revision: those after it tell another cause."""
+    """Of each change its first revision: those after it have another cause."""
     rows = isr_changes.filter(pc.equal(isr_changes["revision"], pc.min(isr_changes["revision"])))
     return ordered(rows.append_column("us", rows["ts"].cast(pa.int64())), ISR_CHANGES)
 
@@ -77,16 +77,16 @@ def require_same(answers: Mapping[str, pa.Table], what: str = "HWs") -> None:
     """Raises Disagreement naming the first engines and row that differ."""
     (first, expected), *others = answers.items()
     if what == "HWs" and not len(expected):
-        raise Disagreement(f"{first} tells no high watermark at all")
-    for name, told in others:
-        if not told.equals(expected):
-            raise Disagreement(f"{first} and {name} disagree: {_difference(expected, told)}")
+        raise Disagreement(f"{first} gives no high watermark at all")
+    for name, answer in others:
+        if not answer.equals(expected):
+            raise Disagreement(f"{first} and {name} disagree: {_difference(expected, answer)}")
 
 
-def require_all_same(told: Mapping[str, Mapping[str, pa.Table]]) -> None:
+def require_all_same(given: Mapping[str, Mapping[str, pa.Table]]) -> None:
     """Raises Disagreement where the engines' answers (by engine, then by question) differ in any of the questions."""
     for question in QUESTIONS:
-        require_same({engine: answers[question] for engine, answers in told.items()}, question)
+        require_same({engine: answers[question] for engine, answers in given.items()}, question)
 
 
 def _difference(one: pa.Table, other: pa.Table) -> str:

@@ -49,10 +49,10 @@ class Engine(Protocol):
         """What is counted."""
 
     def answer(self) -> pa.Table:
-        """The HWs that the last run told."""
+        """The HWs that the last run gave."""
 
     def answers(self) -> dict[str, pa.Table]:
-        """All that the last run told, by question."""
+        """All that the last run gave, by question."""
 
     def written(self) -> int:
         """Bytes of rows that the last run wrote, 0 where it kept them in memory."""

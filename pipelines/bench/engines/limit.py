@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pipelines.bench.engines.answer import ISR_CHANGES, OUT_OF_SYNC, ordered
 from pipelines.bench.engines.engine import ASKED, Asked, parquet_files
-from pipelines.bench.engines.limit_loop import KINDS, Told, loop
+from pipelines.bench.engines.limit_loop import KINDS, LoopState, loop
 from pipelines.bench.engines.turns import turns
 from pipelines.bench.workloads.workload import RULES
 from pipelines.replication.compiled.types import I64
@@ -35,15 +35,15 @@ class Limit:
         self._topics = {}
 
     def run(self) -> None:
-        self._told = told = Told(self._partitions, self._asked.resolution_us, RULES.lag_max_ms * 1000)
+        self._state = state = LoopState(self._partitions, self._asked.resolution_us, RULES.lag_max_ms * 1000)
         for path in self._files:
             for rare, others, before in turns(path, COLUMNS):
                 self._read(rare, others, before)
-        told.end()
+        state.end()
 
     def _read(self, rare: pa.Table, others: pa.RecordBatch, before: I64) -> None:
-        """Both in the order in which they were told: `before` says ahead of which other each of `rare` comes."""
-        room = self._told.grown(len(rare) + len(others))
+        """Both in the order in which they were reported: `before` says ahead of which other each of `rare` comes."""
+        room = self._state.grown(len(rare) + len(others))
         columns = self._columns(others)
         aside = self._columns(rare.unify_dictionaries().combine_chunks().to_batches()[0]) if len(rare) else columns
         starts = np.flatnonzero(np.diff(before, prepend=-1))
@@ -79,12 +79,12 @@ class Limit:
         return self.answers()["HWs"]
 
     def answers(self) -> dict[str, pa.Table]:
-        told = self._told
+        state = self._state
         return {
-            "HWs": ordered(self._named(told.hws, ["us", "hw"])),
+            "HWs": ordered(self._named(state.hws, ["us", "hw"])),
             "ISR changes": ordered(self._changes(), ISR_CHANGES),
             "stretches out of sync": ordered(
-                self._named(told.stretches, ["replica_id", "since", "until"]), OUT_OF_SYNC
+                self._named(state.stretches, ["replica_id", "since", "until"]), OUT_OF_SYNC
             ),
         }
 
@@ -103,8 +103,8 @@ class Limit:
         return pa.table(columns | {n: rows[:, k + 1] for k, n in enumerate(names)})
 
     def _changes(self) -> pa.Table:
-        """The loop tells an ISR as bits over the partition's replicas."""
-        rows, replicas = self._told.changes, self._told.replicas
+        """The loop gives an ISR as bits over the partition's replicas."""
+        rows, replicas = self._state.changes, self._state.replicas
         lists = {
             name: [[int(replicas[p, k]) for k in range(3) if mask >> k & 1] for p, mask in rows[:, [0, column]]]
             for name, column in (("isr_before", 2), ("isr_after", 3))

@@ -12,12 +12,12 @@ from pipelines.replication.compiled.types import I64
 
 KINDS = {"leader": 0, "append": 1, "fetch": 2, "isr": 3}
 _LEADER, _APPEND, _FETCH, _ISR = range(4)
-HW, TOLD_HW, BIN, LEADER_LEO, IN_SYNC = range(5)
+HW, EMITTED_HW, BIN, LEADER_LEO, IN_SYNC = range(5)
 LEO, LEADER_BEFORE, US_BEFORE, CAUGHT_UP, SINCE = range(5)
 
 
-class Told:
-    """State per partition and per replica, and the rows told: HWs (partition, us, hw), changes, stretches."""
+class LoopState:
+    """State per partition and per replica, and the rows given: HWs (partition, us, hw), changes, stretches."""
 
     def __init__(self, partitions: int, resolution_us: int, lag_us: int) -> None:
         self._limits = np.array([max(1, resolution_us), lag_us])
@@ -29,7 +29,7 @@ class Told:
         self._rows = [np.zeros((1 << 16, width), dtype=np.int64) for width in (3, 4, 4)]
 
     def grown(self, events: int) -> tuple[Any, ...]:
-        """State and room for what so many events can tell, as `loop` takes them."""
+        """State and room for what so many events can give, as `loop` takes them."""
         for k, rows in enumerate(self._rows):
             if len(rows) - self._counts[k] < events:
                 self._rows[k] = np.concatenate(
@@ -38,7 +38,7 @@ class Told:
         return self.replicas, self._partitions, self._followers, self._limits, self._counts, *self._rows
 
     def end(self) -> None:
-        """Tells the HWs of the stretches that no event ended."""
+        """Emits the HWs of the stretches that no event ended."""
         self.grown(len(self._partitions))
         _flush(self._partitions, self._limits[0], self._counts, self._rows[0])
 
@@ -93,7 +93,7 @@ def loop(
                 hw = F[p, n, LEO]
         stretch = ts[i] // limits[0]
         if stretch != P[p, BIN]:
-            _tell(p, P, limits[0], counts, hws)
+            _emit(p, P, limits[0], counts, hws)
             P[p, BIN] = stretch
         if hw > P[p, HW]:
             P[p, HW] = hw
@@ -119,15 +119,15 @@ def _fetched(
 
 
 @hot
-def _tell(p: int, P: Records, resolution_us: int, counts: I64, hws: Records) -> None:
-    if P[p, HW] > P[p, TOLD_HW]:
+def _emit(p: int, P: Records, resolution_us: int, counts: I64, hws: Records) -> None:
+    if P[p, HW] > P[p, EMITTED_HW]:
         n = counts[0]
         hws[n, 0], hws[n, 1], hws[n, 2] = p, P[p, BIN] * resolution_us, P[p, HW]
         counts[0] += 1
-        P[p, TOLD_HW] = P[p, HW]
+        P[p, EMITTED_HW] = P[p, HW]
 
 
 @compiled
 def _flush(P: Records, resolution_us: int, counts: I64, hws: Records) -> None:
     for p in range(len(P)):
-        _tell(p, P, resolution_us, counts, hws)
+        _emit(p, P, resolution_us, counts, hws)

@@ -38,14 +38,14 @@ def _known(events: pl.LazyFrame) -> pl.DataFrame:
     kind, isr = pl.col("event_type"), pl.col("isr")
     replicas = [pl.col("replicas").list.get(k) for k in (1, 2)]
     led = events.filter(kind == "leader").select(*PARTITION, replicas="isr")
-    told = events.join(led, on=PARTITION).select(
+    reported = events.join(led, on=PARTITION).select(
         *PARTITION, "seq", "us", "event_type", "replica_id", "leo",
         leader=pl.when(kind == "append").then("leader_leo").when(kind == "leader").then("leo"),
         **{f"leo_{k}": pl.when(pl.col("replica_id") == replicas[k]).then("leo") for k in (0, 1)},
         **{f"in_{k}": pl.when(kind.is_in(["leader", "isr"])).then(isr.list.contains(replicas[k])) for k in (0, 1)},
     )  # fmt: skip
     carried = ["leader", "leo_0", "leo_1", "in_0", "in_1"]
-    filled = told.sort(*PARTITION, "seq").with_columns(pl.col(carried).forward_fill().over(PARTITION))
+    filled = reported.sort(*PARTITION, "seq").with_columns(pl.col(carried).forward_fill().over(PARTITION))
     counted = [pl.when(f"in_{k}").then(pl.col(f"leo_{k}").fill_null(0)) for k in (0, 1)]
     return filled.select(
         *PARTITION, "us", "event_type", "replica_id", "leo",
@@ -65,8 +65,8 @@ def _high_watermarks(known: pl.DataFrame, resolution_us: int) -> pl.DataFrame:
 def _isr_changes(events: pl.LazyFrame) -> pl.DataFrame:
     import polars as pl
 
-    told = events.filter(pl.col("event_type").is_in(["leader", "isr"])).sort(*PARTITION, "seq")
-    beside = told.select(
+    reported = events.filter(pl.col("event_type").is_in(["leader", "isr"])).sort(*PARTITION, "seq")
+    beside = reported.select(
         *PARTITION, us=pl.col("ts").dt.epoch("us"), isr_after="isr", isr_before=pl.col("isr").shift(1).over(PARTITION)
     )
     return beside.filter(pl.col("isr_before").is_not_null() & (pl.col("isr_before") != pl.col("isr_after"))).collect()

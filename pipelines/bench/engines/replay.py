@@ -29,14 +29,14 @@ class Replay:
         self._events, self._asked = read_events(lake, dictionaries=NAMED), asked
 
     def prepare(self) -> None:
-        self._told = Facts.of()
+        self._facts = Facts.of()
 
     def run(self) -> None:
         from pipelines.replication import replay
 
         self._kernel_s = 0.0
         with patch("pipelines.replication.batch.run_terms.run_lanes", self._timed):
-            self._told = replay(self._events, replace(RULES, hw_resolution_ms=self._asked.resolution_ms))
+            self._facts = replay(self._events, replace(RULES, hw_resolution_ms=self._asked.resolution_ms))
 
     def _timed(self, *given: Any) -> Any:
         """The state machine over all partitions: `replay` without what reads and writes Arrow."""
@@ -49,7 +49,7 @@ class Replay:
         return self.answers()["HWs"]
 
     def answers(self) -> dict[str, pa.Table]:
-        return of_facts(self._told, self._asked.resolution_us)
+        return of_facts(self._facts, self._asked.resolution_us)
 
     def written(self) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""Rows of bronze in the order in which they were told, for an engine that reads each once.
+"""Rows of bronze in the order in which they were reported, for an engine that reads each once.
 
 In a large commit rows that fill what others leave empty have a row group of their own, ahead of the others: see
 `pipelines.lake.row_groups`. Each source numbers its rows.
@@ -38,7 +38,7 @@ def turns(path: str, columns: Sequence[str]) -> Iterator[tuple[pa.Table, pa.Reco
 
 
 def _before(waiting: pa.Table, batch: pa.RecordBatch) -> I64:
-    """By waiting row: the first of the batch that its source told after it; the batch's length where there is none."""
+    """By waiting row: the first of the batch that its source reported later; the batch's length where there is none."""
     before = np.full(len(waiting), len(batch), dtype=np.int64)
     names, codes = batch["source_id"].dictionary.to_pylist(), batch["source_id"].indices.to_numpy()
     numbers = batch["source_seq"].to_numpy()

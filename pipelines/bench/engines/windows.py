@@ -46,7 +46,7 @@ def known(sql: Dialect) -> str:
     leader, follower, other = sql.last("leader"), sql.last("follower"), sql.last("other")
     return f"""
 WITH led AS (SELECT topic, partition, isr AS replicas FROM events WHERE event_type = 'leader'),
-told AS (
+reported AS (
     SELECT events.topic, events.partition, seq, {sql.microseconds}(ts) AS us, event_type, replica_id, leo,
         CASE event_type WHEN 'append' THEN leader_leo WHEN 'leader' THEN leo END AS leader,
         CASE WHEN replica_id = replicas[{sql.first + 1}] THEN leo END AS follower,
@@ -61,7 +61,7 @@ SELECT topic, partition, seq, us, event_type, replica_id, leo, {leader} AS leade
         CASE WHEN {sql.last("has_follower")} THEN coalesce({follower}, 0) END,
         CASE WHEN {sql.last("has_other")} THEN coalesce({other}, 0) END
     ) AS hw
-FROM told
+FROM reported
 WINDOW so_far AS (PARTITION BY topic, partition ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 """
 
@@ -79,12 +79,13 @@ SELECT topic, partition, us, hw FROM beside WHERE hw > coalesce(before, 0)
 def isr_changes(sql: Dialect) -> str:
     """Of `events`: every committed ISR with the one before it."""
     return f"""
-WITH told AS (
+WITH reported AS (
     SELECT topic, partition, seq, {sql.microseconds}(ts) AS us, isr AS isr_after,
         lag(isr) OVER (PARTITION BY topic, partition ORDER BY seq) AS isr_before
     FROM events WHERE event_type IN ('leader', 'isr')
 )
-SELECT topic, partition, us, isr_before, isr_after FROM told WHERE isr_before IS NOT NULL AND isr_before <> isr_after
+SELECT topic, partition, us, isr_before, isr_after FROM reported
+WHERE isr_before IS NOT NULL AND isr_before <> isr_after
 """
 
 

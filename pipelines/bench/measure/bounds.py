@@ -75,12 +75,12 @@ def measured(case: Case) -> dict[str, str]:
         for version, events in enumerate(case.events()):
             append_events(folder, events, app_id="bounds", version=version)
             count += len(events)
-        told = {f"HWMARK_RUN__{name.upper()}": value for name, value in case.settings.items()}
-        told["HWMARK_RUN__JARS_DIR"] = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""
+        variables = {f"HWMARK_RUN__{name.upper()}": value for name, value in case.settings.items()}
+        variables["HWMARK_RUN__JARS_DIR"] = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""
         words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", folder, "--once"]
         began = time.perf_counter()
         with (
-            subprocess.Popen(words, env=os.environ | told, stdout=subprocess.DEVNULL) as job,
+            subprocess.Popen(words, env=os.environ | variables, stdout=subprocess.DEVNULL) as job,
             watching(job.pid) as peak,
         ):
             status = job.wait()

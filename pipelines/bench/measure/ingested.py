@@ -1,4 +1,4 @@
-"""From log line to gold row, per telemetry level: the same simulated cluster, as its brokers' logs would tell it."""
+"""From log line to gold row, per telemetry level: the same simulated cluster, as its brokers' logs would show it."""
 
 from __future__ import annotations
 
@@ -114,15 +114,15 @@ def _read(logs: Path, lake: Path, coalesce_ms: int) -> Read:
         return cpu_seconds(os.getpid()) or 0.0
 
     began, started = time.perf_counter(), cpu()
-    told = ingest_logs([logs], cluster="bench", lake=str(lake), options=ReadOptions(coalesce_ms=coalesce_ms))
+    result = ingest_logs([logs], cluster="bench", lake=str(lake), options=ReadOptions(coalesce_ms=coalesce_ms))
     ingested = cpu()
     run(str(lake), Rules(), drain=True, shuffle_partitions=os.cpu_count() or 1, on_batch=lambda batch: None)
     seconds, ended = time.perf_counter() - began, cpu()
     tables = Lake(str(lake), {})
     return Read(
-        lines=told.line_count,
+        lines=result.line_count,
         log_bytes=size_of(logs),
-        events=told.events,
+        events=result.events,
         facts=sum(tables.rows(kind).count_rows() for kind in KINDS),
         seconds=seconds,
         ingest_cpu=ingested - started,
@@ -139,20 +139,20 @@ def column_bytes(folder: Path) -> int:
     return sum(group.column(c).total_compressed_size for group in groups for c in range(group.num_columns))
 
 
-def _row(level: str, told: Read, planned: Plan) -> dict[str, str]:
+def _row(level: str, result: Read, planned: Plan) -> dict[str, str]:
     days = len(planned.settings.brokers) * planned.seconds / DAY_S
     return {
         "level": level,
-        "lines": f"{told.lines:,}",
-        "log": f"{told.log_bytes / 1e6:.1f} MB",
-        "events": f"{told.events:,}",
-        "facts": f"{told.facts:,}",
-        "lines/s": f"{told.lines / told.seconds:,.0f}",
-        "ingest CPU s": f"{told.ingest_cpu:.1f}",
-        "run CPU s": f"{told.run_cpu:.1f}",
-        "CPU s a million lines": f"{(told.ingest_cpu + told.run_cpu) / max(told.lines, 1) * 1e6:.1f}",
-        "bronze": f"{told.bronze_bytes / 1e6:.2f} MB",
-        "silver": f"{told.silver_bytes / 1e6:.2f} MB",
-        "log a broker and day": f"{told.log_bytes / days / 1e6:,.0f} MB",
-        "stored a broker and day": f"{(told.bronze_bytes + told.silver_bytes) / days / 1e6:,.0f} MB",
+        "lines": f"{result.lines:,}",
+        "log": f"{result.log_bytes / 1e6:.1f} MB",
+        "events": f"{result.events:,}",
+        "facts": f"{result.facts:,}",
+        "lines/s": f"{result.lines / result.seconds:,.0f}",
+        "ingest CPU s": f"{result.ingest_cpu:.1f}",
+        "run CPU s": f"{result.run_cpu:.1f}",
+        "CPU s a million lines": f"{(result.ingest_cpu + result.run_cpu) / max(result.lines, 1) * 1e6:.1f}",
+        "bronze": f"{result.bronze_bytes / 1e6:.2f} MB",
+        "silver": f"{result.silver_bytes / 1e6:.2f} MB",
+        "log a broker and day": f"{result.log_bytes / days / 1e6:,.0f} MB",
+        "stored a broker and day": f"{(result.bronze_bytes + result.silver_bytes) / days / 1e6:,.0f} MB",
     }

@@ -87,7 +87,7 @@ def _beside_each_other(stream: Stream, seconds: float, say: Say) -> Run:
             pids.append(process.pid or 0)
         theirs.close()
         say(f"{stream.rate:,} events/s of {stream.partitions:,} partitions; {WARM_BATCHES} batches to warm the job")
-        batches = _ended(ours, PATIENCE_S, lambda told: len(told) >= WARM_BATCHES)
+        batches = _ended(ours, PATIENCE_S, lambda finished: len(finished) >= WARM_BATCHES)
         warm, before = time.time() - stream.begins, [cpu_seconds(pid) for pid in pids]
         say(f"warm after {warm:.0f} s, counting for {seconds:.0f} s")
         with watching(pids[0]) as peak:
@@ -96,7 +96,7 @@ def _beside_each_other(stream: Stream, seconds: float, say: Say) -> Run:
         stop_source.set()
         source.join()
         say("what is left of it")
-        batches += _ended(ours, PATIENCE_S, lambda told: bool(told) and told[-1].behind == 0)
+        batches += _ended(ours, PATIENCE_S, lambda finished: bool(finished) and finished[-1].behind == 0)
     finally:
         for stop in (stop_job, stop_source):
             stop.set()
@@ -108,15 +108,15 @@ def _beside_each_other(stream: Stream, seconds: float, say: Say) -> Run:
 
 def _ended(pipe: Connection, seconds: float, enough: Callable[[list[Ended]], bool] | None = None) -> list[Ended]:
     """The batches that end in so many seconds, or until they are enough. Raises RuntimeError where the job ended."""
-    told: list[Ended] = []
+    finished: list[Ended] = []
     until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and not (enough and enough(told)):
+    while (left := until - time.monotonic()) > 0 and not (enough and enough(finished)):
         try:
             if pipe.poll(left):
-                told.append(Ended(*pipe.recv()))
+                finished.append(Ended(*pipe.recv()))
         except EOFError:
             raise RuntimeError("the job of the live benchmark ended by itself") from None
-    return told
+    return finished
 
 
 def _job(stream: Stream, stop: Event, pipe: Connection) -> None:
@@ -176,7 +176,7 @@ def _latency(name: str, events: np.ndarray, seconds: np.ndarray) -> dict[str, st
 def _kept_up(batches: Sequence[Ended]) -> str:
     """How the backlog went: in the first third of the batches and in the last."""
     if len(batches) < 3:
-        return f"{len(batches)} batches: too few to tell whether a backlog grows"
+        return f"{len(batches)} batches: too few to see whether a backlog grows"
     third = len(batches) // 3
     first, last = (median(b.behind for b in part) for part in (batches[:third], batches[-third:]))
     took = median(b.seconds for b in batches)
@@ -189,7 +189,7 @@ def _kept_up(batches: Sequence[Ended]) -> str:
 
 def _used(run: Run) -> str:
     if run.job_cpu is None or run.source_cpu is None:
-        return "CPU seconds are not told by this system"
+        return "this system does not report CPU seconds"
     peak = f", at most {run.job_peak_bytes / 1e9:.1f} GB" if run.job_peak_bytes else ""
     job = f"CPU seconds a second: the job {run.job_cpu:.2f}{peak}"
     return f"{job}; the cluster that appends, beside it, {run.source_cpu:.2f}"

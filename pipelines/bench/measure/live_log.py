@@ -37,9 +37,9 @@ def commits(table: Path) -> Iterator[Commit]:
     """The versions of a table that added files, in order; the time is that of the log's file."""
     folder = file_system(str(table))
     for file in sorted((table / "_delta_log").glob("*.json")):
-        told = actions(folder, int(file.stem))
-        files = tuple(a["add"]["path"] for a in told if "add" in a)
-        writers = {a["txn"]["appId"]: int(a["txn"]["version"]) for a in told if "txn" in a}
+        commit = actions(folder, int(file.stem))
+        files = tuple(a["add"]["path"] for a in commit if "add" in a)
+        writers = {a["txn"]["appId"]: int(a["txn"]["version"]) for a in commit if "txn" in a}
         if files:
             yield Commit(int(file.stem), file.stat().st_mtime, files, writers)
 
@@ -48,7 +48,7 @@ def commits(table: Path) -> Iterator[Commit]:
 class Arrivals:
     """Per commit of bronze and partition looked at: events, seconds until gold had them, and whether they waited.
 
-    They waited where a batch had read them and its gold did not have them yet: for what another source had to tell.
+    They waited where a batch had read them and its gold did not have them yet: for what another source had to report.
     """
 
     events: np.ndarray
@@ -110,11 +110,11 @@ def _reached(commit: Commit, appended: pa.Table, states: list[Any]) -> tuple[np.
     """(events, seconds or infinity, whether they waited) of each partition of a commit."""
     keys, last = _keys(appended), appended["ts_max"].cast(pa.int64()).to_pylist()
     seconds, waited = np.full(len(keys), np.inf), np.zeros(len(keys), dtype=np.int8)
-    for at, upto, told in states:
+    for at, upto, known in states:
         if upto < commit.version:
             continue
         for k in np.flatnonzero(~np.isfinite(seconds)):
-            if told.get(keys[k], -1) >= last[k]:
+            if known.get(keys[k], -1) >= last[k]:
                 seconds[k] = at - commit.at
             else:
                 waited[k] = 1

@@ -24,7 +24,7 @@ SAMPLE_S = 0.25
 
 @dataclass(frozen=True)
 class Measured:
-    """One round of one engine; None where the system does not tell."""
+    """One round of one engine; None where the system does not report it."""
 
     seconds: float
     cpu_seconds: float | None
@@ -69,13 +69,13 @@ class Runner:
 
     def _hear(self) -> Any:
         try:
-            failure, told = self._pipe.recv()
+            failure, measured = self._pipe.recv()
         except EOFError:
             raise RuntimeError(f"{self._name}: its process ended by itself") from None
         if failure:
             self._process.join()
             raise RuntimeError(f"{self._name}: {failure}")
-        return told
+        return measured
 
 
 def _serve(engine: type[Engine], lake: str, folder: str, asked: Asked, pipe: Connection) -> None:
@@ -98,7 +98,7 @@ def _serve(engine: type[Engine], lake: str, folder: str, asked: Asked, pipe: Con
 
 @contextmanager
 def watching(pid: int) -> Iterator[Callable[[], int | None]]:
-    """Samples the memory of a process and its descendants; what is yielded tells the peak so far."""
+    """Samples the memory of a process and its descendants; what is yielded returns the peak so far."""
     done, peak = threading.Event(), [memory_bytes(pid)]
 
     def watch() -> None:

@@ -75,12 +75,12 @@ def _run_in_a_new_process(lake: str) -> Started:
     process.start()
     theirs.close()
     try:
-        told: Started = ours.recv()
+        started: Started = ours.recv()
     except EOFError:
         raise RuntimeError("the run that was to be restarted ended by itself") from None
     finally:
         process.join()
-    return told
+    return started
 
 
 def _run(lake: str, begun: float, pipe: Connection) -> None:
@@ -117,15 +117,15 @@ def state_bytes(spark: SparkSession, checkpoint: Path) -> tuple[int, int]:
     return total - buffered, buffered
 
 
-def _row(partitions: int, told: Started) -> dict[str, str]:
+def _row(partitions: int, started: Started) -> dict[str, str]:
     return {
         "partitions": f"{partitions:,}",
-        "restart": f"{told.seconds:.1f} s",
-        "of it the batch": f"{told.batch_seconds:.1f} s",
-        "events in it": f"{told.events:,}",
-        "CPU s": f"{told.cpu_seconds:.1f}",
-        "state": f"{told.state_bytes / 1e6:.1f} MB",
-        "a partition": f"{told.state_bytes / partitions:.0f} B",
-        "buffers": f"{told.buffered_bytes / 1e6:.1f} MB",
-        "checkpoint on disk": f"{told.checkpoint_bytes / 1e6:.1f} MB",
+        "restart": f"{started.seconds:.1f} s",
+        "of it the batch": f"{started.batch_seconds:.1f} s",
+        "events in it": f"{started.events:,}",
+        "CPU s": f"{started.cpu_seconds:.1f}",
+        "state": f"{started.state_bytes / 1e6:.1f} MB",
+        "a partition": f"{started.state_bytes / partitions:.0f} B",
+        "buffers": f"{started.buffered_bytes / 1e6:.1f} MB",
+        "checkpoint on disk": f"{started.checkpoint_bytes / 1e6:.1f} MB",
     }

@@ -13,7 +13,7 @@ from pipelines.commands.show.tables import as_table
 
 COLUMNS = ["engine", "seconds", "spread", "events/s", "ratio", "CPU s", "events/CPU s", "peak memory", "written"]
 BESIDE = "DuckDB window"
-"""Whose speed the others are told as a multiple of, where it ran."""
+"""Whose speed the others are given as a multiple of, where it ran."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Comparison:
         return self.load.events / median(m.seconds for m in self.of(name))
 
     @property
-    def told(self) -> dict[str, int]:
-        """How many rows of each question all of them told."""
+    def fact_counts(self) -> dict[str, int]:
+        """How many rows of each question all of them gave."""
         return {question: len(rows) for question, rows in self.rounds[-1][-1].answers.items()}
 
 
@@ -47,7 +47,7 @@ def summary(c: Comparison) -> str:
 
 
 def parts(c: Comparison) -> list[str]:
-    """A line for each part of an engine's seconds that it told apart: medians."""
+    """A line for each part of an engine's seconds that it measured apart: medians."""
     return [
         f"of {engine.NAME}, {part}: {(seconds := median(m.parts[part] for m in c.of(engine.NAME))):.2f} s, "
         f"{c.load.events / seconds:,.0f} events/s"
@@ -57,7 +57,7 @@ def parts(c: Comparison) -> list[str]:
 
 
 def head(c: Comparison) -> str:
-    facts = sum(c.told.values())
+    facts = sum(c.fact_counts.values())
     density = f"a row of the answer per {c.load.events / facts:,.1f} events" if facts else "no answer"
     return (
         f"{c.load.events:,} events of {c.load.partitions:,} partitions in {c.load.seconds} s of their time; "
@@ -73,8 +73,8 @@ def resolution(asked: Asked) -> str:
 
 
 def agreed(c: Comparison) -> str:
-    told = ", ".join(f"{count:,} {question}" for question, count in c.told.items())
-    return f"All agree on {told}: compared row by row in every round, before any time was printed."
+    counted = ", ".join(f"{count:,} {question}" for question, count in c.fact_counts.items())
+    return f"All agree on {counted}: compared row by row in every round, before any time was printed."
 
 
 def rows(c: Comparison) -> list[dict[str, str | None]]:

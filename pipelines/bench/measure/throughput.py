@@ -56,18 +56,18 @@ def engines(
 
 def sizes(events: int, rounds: int, say: Say, partitions: Sequence[int]) -> Section:
     """The same events a partition and second, of ever more partitions."""
-    told, points, speeds = [], [], {}
+    texts, points, speeds = [], [], {}
     for count in partitions:
         with made(events, count, DENSE, say) as load:
             compared = compare(load, rounds, say, engines=SIZED)
-        told.append(f"{head(compared)}\n\n{as_table(rows(compared), COLUMNS)}")
+        texts.append(f"{head(compared)}\n\n{as_table(rows(compared), COLUMNS)}")
         points += [Point(GROWTH, e.NAME, count / 1000, compared.speed(e.NAME) / 1e6) for e in SIZED]
         speeds[count] = compared.speed(SparkJob.NAME)
     first, last = partitions[0], partitions[-1]
-    told.append(
+    texts.append(
         f"The Spark job at {last:,} partitions has {speeds[last] / speeds[first]:.2f} of its speed at {first:,}."
     )
-    return Section("By number of partitions", "\n\n".join(told), points)
+    return Section("By number of partitions", "\n\n".join(texts), points)
 
 
 def scaling(events: int, rounds: int, say: Say) -> Section:

@@ -30,7 +30,7 @@ def rounds(
 ) -> Iterator[pa.Table]:
     """Tables of events, `step` seconds each: every partition appends `appends` times a second, both followers fetch.
 
-    Leaders spread over `brokers`; each broker is one source, which tells its progress at the end of each second
+    Leaders spread over `brokers`; each broker is one source, which reports its progress at the end of each second
     and, so that all of it can be final, one second after the last. The first table begins with a `leader` event per
     partition. 3 x `appends` events per partition and second; a share `stalled` of the partitions has a follower that
     falls out of sync and comes back, once in every `stalls.EPOCH_S` seconds that end before the load does.

@@ -11,17 +11,17 @@ import pyarrow.compute as pc
 from schemas import replication_events
 
 Rows = dict[str, np.ndarray]
-"""Columns of some rows: ts, broker, partition and kind, and of the rest (see _UNTOLD) those that are told."""
+"""Columns of some rows: ts, broker, partition and kind, and of the rest (see _ABSENT) those that are present."""
 
 REPLICAS = 3
 PARTITIONS_OF_A_TOPIC = 1000
 LEADER, APPEND, FETCH, PROGRESS, PROPOSED, ISR = range(6)
 _TYPES = pa.array(["leader", "append", "fetch", "progress", "isr_proposed", "isr"])
 NONE, FULL, SHRUNK = range(3)
-"""Which ISR a row tells: all replicas, or those without the first follower."""
+"""Which ISR a row has: all replicas, or those without the first follower."""
 SHRINK, EXPAND, ALTERED = range(3)
 _DETAILS = pa.array(["shrink", "expand", "alter_partition"])
-_UNTOLD = {"replica": -1, "leo": -1, "leader_leo": -1, "isr": NONE, "detail": -1, "partition_epoch": -1}
+_ABSENT = {"replica": -1, "leo": -1, "leader_leo": -1, "isr": NONE, "detail": -1, "partition_epoch": -1}
 
 
 class Numbers:
@@ -29,20 +29,20 @@ class Numbers:
 
     def __init__(self, partitions: int, brokers: int) -> None:
         self.partitions, self.brokers = partitions, brokers
-        self._told = np.zeros(brokers, dtype=np.int64)
+        self._following = np.zeros(brokers, dtype=np.int64)
         self._seq = np.zeros(partitions + brokers, dtype=np.int64)
 
     def of(self, broker: np.ndarray, partition: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(source_seq, seq) of the next rows."""
         series = np.where(partition < 0, self.partitions + broker, partition)
-        return _numbered(broker, self._told), _numbered(series, self._seq)
+        return _numbered(broker, self._following), _numbered(series, self._seq)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """All rows in the order in which their brokers tell them."""
+    """All rows in the order in which their brokers report them."""
     columns = {
-        name: np.concatenate([p[name] if name in p else np.full(len(p["ts"]), _UNTOLD[name]) for p in parts])
-        for name in ("ts", "broker", "partition", "kind", *_UNTOLD)
+        name: np.concatenate([p[name] if name in p else np.full(len(p["ts"]), _ABSENT[name]) for p in parts])
+        for name in ("ts", "broker", "partition", "kind", *_ABSENT)
     }
     order = np.lexsort((columns["ts"], columns["broker"]))
     return {name: column[order] for name, column in columns.items()}
@@ -67,12 +67,12 @@ def table(c: Rows, numbers: Numbers) -> pa.Table:
         "topic": _words(np.where(wide, -1, c["partition"] // PARTITIONS_OF_A_TOPIC), topics),
         "partition": np.where(wide, -1, c["partition"] % PARTITIONS_OF_A_TOPIC),
         "leader_id": pa.array(c["broker"], mask=wide),
-        "leader_epoch": _told(np.where(starts, 0, -1)),
-        "partition_epoch": _told(np.where(starts, 0, c["partition_epoch"])),
-        "replica_id": _told(c["replica"]),
-        "leo": _told(c["leo"]),
+        "leader_epoch": _nullable(np.where(starts, 0, -1)),
+        "partition_epoch": _nullable(np.where(starts, 0, c["partition_epoch"])),
+        "replica_id": _nullable(c["replica"]),
+        "leo": _nullable(c["leo"]),
         "leader_leo": pa.array(c["leader_leo"], mask=c["kind"] != APPEND),
-        "hw": _told(np.where(starts, 0, -1)),
+        "hw": _nullable(np.where(starts, 0, -1)),
         "isr": _members(isr, c["broker"], brokers),
         "replicas": _members(np.where(starts, FULL, NONE), c["broker"], brokers),
         "level": np.full(count, 3, dtype=np.int32),
@@ -101,7 +101,7 @@ def _words(codes: np.ndarray, vocabulary: Sequence[str] | pa.Array) -> pa.Array:
     ).cast(pa.string())
 
 
-def _told(values: np.ndarray) -> pa.Array:
+def _nullable(values: np.ndarray) -> pa.Array:
     """Numbers, null below 0."""
     return pa.array(values, mask=values < 0)
 

@@ -75,8 +75,8 @@ class Stalls:
         return [*fetches, proposed, self._committed(of, at[of] + 20_000, FULL)]
 
     def _committed(self, of: np.ndarray, ts: np.ndarray, isr: int) -> Rows:
-        told = {"isr": np.full(len(of), isr), "detail": np.full(len(of), ALTERED), "partition_epoch": self._epoch[of]}
-        return self._about(of, ts, ISR) | told
+        values = {"isr": np.full(len(of), isr), "detail": np.full(len(of), ALTERED), "partition_epoch": self._epoch[of]}
+        return self._about(of, ts, ISR) | values
 
     def _about(self, of: np.ndarray, ts: np.ndarray, kind: int) -> Rows:
         return {"ts": ts, "broker": self._leader[of], "partition": of, "kind": np.full(len(of), kind)}

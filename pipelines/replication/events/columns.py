@@ -10,11 +10,8 @@ import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, read_only
 from schemas import replication_events
+from schemas.event_types import EVENT_TYPES
 
-EVENT_TYPES = (
-    "leader", "follower", "election", "append", "fetch", "hw", "isr_proposed", "isr", "isr_rejected",
-    "truncate", "broker_state", "config", "replica_leo", "progress", "lost",
-)  # fmt: skip
 CODE = {name: code for code, name in enumerate(EVENT_TYPES)}
 VOID = -1
 """The type of a row that takes up its sequence number and has no other effect: it is in quarantine."""
@@ -49,11 +46,7 @@ class Columns(NamedTuple):
 
 _INT64_COLUMNS = ("ts", "leo", "hw")
 _INT32_COLUMNS = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "min_isr", "lag_max_ms", "level")
-ADDED_COLUMNS = tuple(
-    replication_events.ARROW.field(name)
-    for name in ("repeats", "hw_before", "controller_epoch", "committed", "ts_error_ms")
-)
-"""Columns that events written by earlier versions lack."""
+ADDED_COLUMNS = tuple(replication_events.ARROW.field(column.name) for column in replication_events.LATER)
 BY_CONTROLLER, BY_METADATA = 1, 2
 """Who reports an ISR other than in an AlterPartition response: the controller, which moves no high watermark by itself,
 or a broker that applied the metadata."""

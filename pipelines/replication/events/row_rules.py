@@ -18,32 +18,7 @@ import pyarrow.compute as pc
 from pipelines.replication.compiled.types import I32
 from pipelines.replication.events.checked_slice import CheckedSlice, Mask, packed_bits
 from schemas import replication_events
-
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "leader": ("leader_epoch", "leo", "hw", "isr"),
-    "follower": ("leo", "hw"),
-    "election": ("leader_id", "leader_epoch"),
-    "append": ("leader_leo",),
-    "fetch": ("replica_id", "leo"),
-    "hw": ("replica_id", "hw"),
-    "isr_proposed": ("isr",),
-    "isr": ("isr",),
-    "isr_rejected": (),
-    "truncate": ("replica_id", "leo"),
-    "broker_state": ("replica_id",),
-    "config": (),
-    "replica_leo": ("replica_id", "leo"),
-    "progress": (),
-    "lost": (),
-}
-"""Event types, and the columns that must not be null in each."""
-
-DETAILS = {
-    "broker_state": ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered", "log_dir_offline"),
-    "isr": ("alter_partition", "metadata", "controller"),
-    "isr_proposed": ("shrink", "expand"),
-}
-"""The values of `detail`, for the event types where it carries meaning."""
+from schemas.event_types import DETAILS, REQUIRED
 
 TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """Kafka's legal topic names (org.apache.kafka.common.internals.Topic), except that `.` and `..` are not legal."""

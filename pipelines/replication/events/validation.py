@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.events.checked_slice import CheckedSlice
-from pipelines.replication.events.row_rules import DETAILS, REQUIRED, ROW_RULES, RowRule
+from pipelines.replication.events.row_rules import ROW_RULES, RowRule
 from pipelines.replication.events.row_slices import RowSlice, row_slices
+from schemas.event_types import DETAILS, REQUIRED
 
 LONGEST_VALUE = 300
 """The most characters of a bad value that a reason shows."""

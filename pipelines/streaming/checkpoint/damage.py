@@ -1,4 +1,4 @@
-"""Files of the checkpoint that cannot be read, by name and with the way out: Spark's own words tell neither."""
+"""Files of the checkpoint that cannot be read, by name and with the way out: Spark's own messages have neither."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def require_readable(lake: Lake, query_id: str) -> None:
     for path in ("metadata", *(f"{name}/{number}" for name, number in newest if number >= 0)):
         try:
             with lake.files().open_input_stream(f"{folder}/{path}") as stream:
-                told = stream.read().decode()
+                content = stream.read().decode()
         except FileNotFoundError:
             continue
-        if not _is_record(told, versioned=path != "metadata"):
+        if not _is_record(content, versioned=path != "metadata"):
             said = f"{lake.root}/{folder}/{path} is damaged"
             if path.startswith("commits"):
                 raise StateMismatch(f"{said}: remove it, and batch {path.partition('/')[2]} is played again")
             raise StateMismatch(f"{said}: {WAY_OUT}")
 
 
-def _is_record(told: str, versioned: bool) -> bool:
+def _is_record(content: str, versioned: bool) -> bool:
     """Whether it is JSON line by line, behind a version where Spark writes one."""
-    version, *lines = told.splitlines() or [""]
+    version, *lines = content.splitlines() or [""]
     if not versioned:
         lines = [version, *lines]
     elif not re.fullmatch(r"v\d+", version) or not lines:

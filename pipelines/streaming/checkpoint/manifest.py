@@ -25,7 +25,7 @@ class Manifest:
     """One batch of one query: what it reads of bronze, and what each table gets of it.
 
     `bronze`: id of bronze's table; `start`, `end`: offsets of bronze; `plan`: the checkpoint's `offsets/N` as it
-    stands; `touched`: first minute per cluster that changes, microseconds; `health`: whether every bucket told it.
+    stands; `touched`: first minute per cluster that changes, microseconds; `health`: whether every bucket reported it.
     """
 
     batch_id: int
@@ -56,7 +56,7 @@ class Manifests:
         self._folder = f"{offsets.FOLDER}/{query_id}/batches"
 
     def planned(self, batch_id: int) -> Manifest:
-        """What the checkpoint says that a batch reads. Raises StateMismatch where it says nothing."""
+        """What a batch reads by the checkpoint. Raises StateMismatch where that is lost."""
         try:
             plan = offsets.plan(self._files, self._query_id, batch_id)
             before = offsets.plan(self._files, self._query_id, batch_id - 1) if batch_id else None
@@ -163,7 +163,7 @@ def resume(lake: Lake, query_id: str) -> list[str]:
 
 
 def _wrong(lake: Lake, query_id: str, manifest: Manifest) -> str:
-    """What is wrong with a batch's plan in the checkpoint; empty where it tells of what the batch reads."""
+    """What is wrong with a batch's plan in the checkpoint; empty where it is as it should be."""
     try:
         offsets.offset(offsets.plan(lake.files(), query_id, manifest.batch_id))
         return ""

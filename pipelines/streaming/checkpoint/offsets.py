@@ -113,8 +113,8 @@ def _plan(files: FileSystem, folder: str, batch_id: int) -> str:
 
 def _planned(files: FileSystem, folder: str, batch_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a batch was planned with: Spark's metadata, and the offset of bronze up to which it reads."""
-    told = _plan(files, folder, batch_id)
-    return json.loads(told.splitlines()[1]), offset(told)
+    content = _plan(files, folder, batch_id)
+    return json.loads(content.splitlines()[1]), offset(content)
 
 
 def _last(files: FileSystem, folder: str, none: int | None = None) -> int:

@@ -14,18 +14,18 @@ from pipelines.streaming.tables import HEALTH
 
 ROW_GROUP = 1 << 18
 WRITTEN = "written"
-"""Among the kinds of facts: what a task tells the sink of files that it has written itself."""
+"""Among the kinds of facts: what a task hands to the sink about files that it has written itself."""
 
 
 @dataclass
-class Told:
-    """What one task wrote: its files, first touched minute per cluster (microseconds), buckets that told health."""
+class TaskOutput:
+    """What one task wrote: its files, first touched minute per cluster (microseconds), buckets that reported health."""
 
     files: list[Written] = field(default_factory=list)
     touched: dict[str, int] = field(default_factory=dict)
     health: int = 0
 
-    def add(self, more: Told) -> None:
+    def add(self, more: TaskOutput) -> None:
         """Takes in what was written besides."""
         self.files += more.files
         self.touched = gold.earliest((self.touched, more.touched))
@@ -35,9 +35,9 @@ class Told:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def of(cls, told: bytes) -> Told:
+    def of(cls, content: bytes) -> TaskOutput:
         """The inverse of `json`."""
-        fields = json.loads(told)
+        fields = json.loads(content)
         return cls([Written(**file) for file in fields["files"]], fields["touched"], fields["health"])
 
 
@@ -46,7 +46,7 @@ class FactFiles:
 
     def __init__(self, lake: Lake, row_group: int = ROW_GROUP) -> None:
         self._lake, self._row_group = lake, row_group
-        self._told = Told()
+        self._output = TaskOutput()
         self._outputs: dict[str, _Output] = {}
 
     def __enter__(self) -> FactFiles:
@@ -60,18 +60,18 @@ class FactFiles:
     def add(self, kind: str, table: pa.Table) -> None:
         """Rows of one kind from one bucket."""
         if kind == HEALTH:
-            self._told.health += 1
+            self._output.health += 1
         elif kind == "minute_stats":
-            gold.touch(self._told.touched, table)
+            gold.touch(self._output.touched, table)
         if len(table):
             if kind not in self._outputs:
                 self._outputs[kind] = _Output(self._lake, kind, self._row_group)
             self._outputs[kind].add(table)
 
-    def close(self) -> Told:
-        """Ends the files and says what they are."""
-        self._told.files = [output.close() for output in self._outputs.values()]
-        return self._told
+    def close(self) -> TaskOutput:
+        """Ends the files and describes them."""
+        self._output.files = [output.close() for output in self._outputs.values()]
+        return self._output
 
 
 class _Output(DataFile):

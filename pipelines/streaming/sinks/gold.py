@@ -81,13 +81,13 @@ def minutes(partials: pa.Table, kind: str, before: Mapping[Who, Mapping[str, int
     for minute, present in _grid(counts, gauges):
         for name in present:
             held = gauges.setdefault(name, dict.fromkeys(GAUGES, 0))
-            told = counts.get((name, minute), {})
+            sums = counts.get((name, minute), {})
             for gauge, change in GAUGES.items():
-                held[gauge] += told.get(change, 0)
+                held[gauge] += sums.get(change, 0)
             rows.append(
                 dict(zip(who, name, strict=True))
                 | {"minute": minute, **held}
-                | _tallies(told)
+                | _tallies(sums)
                 | _percentiles(latencies.get((name, minute)), lags.get((name, minute)))
             )
     return pa.Table.from_pylist(rows, declared(kind).arrow())
@@ -146,12 +146,12 @@ def _key(row: Mapping[str, Any], who: Sequence[str]) -> tuple[Who, datetime]:
     return tuple(row[name] for name in who), row["minute"]
 
 
-def _tallies(told: Mapping[str, int]) -> dict[str, Any]:
+def _tallies(sums: Mapping[str, int]) -> dict[str, Any]:
     by_word = {
-        column: {name.removeprefix(prefix): n for name, n in sorted(told.items()) if name.startswith(prefix)}
+        column: {name.removeprefix(prefix): n for name, n in sorted(sums.items()) if name.startswith(prefix)}
         for column, prefix in TALLIES.items()
     }
-    return by_word | {name: told.get(name, 0) for name in ("events", "late", "gaps")}
+    return by_word | {name: sums.get(name, 0) for name in ("events", "late", "gaps")}
 
 
 def _percentiles(latency: I64 | None, lag: I64 | None) -> dict[str, float | None]:

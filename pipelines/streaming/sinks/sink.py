@@ -15,7 +15,7 @@ from pipelines.lake.roles import verify_role
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from pipelines.streaming.sinks import gold
-from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, Told
+from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, TaskOutput
 from pipelines.streaming.source.blobs import decode
 from pipelines.streaming.source.bronze_log import BronzeLog, versions_of
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, commit
@@ -24,13 +24,13 @@ FORMAT = "hwmark"
 
 
 @dataclass
-class TaskFiles(WriterCommitMessage, Told):
+class TaskFiles(WriterCommitMessage, TaskOutput):
     """What one task of the sink hands to the commit."""
 
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """All that the sink knows: it runs in workers of its own and is told by options only."""
+    """All that the sink knows: it runs in workers of its own, which get options only."""
 
     lake: str
     query_id: str
@@ -64,15 +64,15 @@ class LakeWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
         """One Parquet file per kind that has rows; files that a task wrote before are handed on."""
-        told = TaskFiles()
+        output = TaskFiles()
         with FactFiles(self.lake, ROW_GROUP) as files:
             for kind, blob in _rows(iterator):
                 if kind == WRITTEN:
-                    told.add(Told.of(blob.to_pybytes()))
+                    output.add(TaskOutput.of(blob.to_pybytes()))
                 else:
                     files.add(kind, decode(blob))
-            told.add(files.close())
-        return told
+            output.add(files.close())
+        return output
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """One commit per table that has something new; a table that has the batch already stays as it is.

@@ -17,7 +17,7 @@ from pipelines.streaming.source.suitable import UnreadableFileError
 from schemas import replication_events
 
 LEGACY_TIMES = "INT96"
-"""How Spark writes times unless told otherwise: in UTC, without saying so."""
+"""How Spark writes times by default: in UTC, without a time zone."""
 
 
 def read(log: BronzeLog, part: Part, groups: Sequence[int] | None = None) -> Iterator[pa.Table]:
@@ -34,8 +34,10 @@ def read(log: BronzeLog, part: Part, groups: Sequence[int] | None = None) -> Ite
         legacy = any(column.physical_type == LEGACY_TIMES for column in _columns(parquet))
         try:
             for group in range(parquet.metadata.num_row_groups) if groups is None else groups:
-                told = _told(parquet.metadata.row_group(group))
-                for batch in parquet.iter_batches(ROWS_PER_BLOB, row_groups=[group], columns=told, use_threads=False):
+                present = _filled_columns(parquet.metadata.row_group(group))
+                for batch in parquet.iter_batches(
+                    ROWS_PER_BLOB, row_groups=[group], columns=present, use_threads=False
+                ):
                     events = conform(pa.Table.from_batches([batch]), path, legacy)
                     yield _with(events, wanted) if wanted else events
         except (OSError, pa.ArrowException) as error:
@@ -73,7 +75,7 @@ def _with(events: pa.Table, values: Mapping[str, str | None]) -> pa.Table:
     return pa.table({name: present[name] for name in replication_events.ARROW.names if name in present})
 
 
-def _told(group: pq.RowGroupMetaData) -> list[str]:
+def _filled_columns(group: pq.RowGroupMetaData) -> list[str]:
     """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed."""
     empty = set()
     for index in range(group.num_columns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 # Spark starts a process that plans for every query: what only reading needs is imported where it reads.
 FORMAT = "hwmark-bronze"
 PACKED_SQL = "key int, kind string, blob binary"
-EVER = 1 << 62
 READ_BY_ALL = 4
 """Up to so many tasks each reads all of a batch and keeps its own rows: decoding is cheaper than passing rows on."""
 
@@ -103,7 +103,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         last = self.log.latest() if self._target is None else self._target
         if isinstance(limit, ReadAllAvailable):
-            return self.log.advance(Offset(**start), last, EVER, EVER).json()
+            return self.log.advance(Offset(**start), last, sys.maxsize, sys.maxsize).json()
         return self.log.advance(Offset(**start), last, self.settings.max_bytes, self.settings.max_rows).json()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:

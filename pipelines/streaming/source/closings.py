@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.lake.lake import Lake
+from pipelines.streaming.checkpoint.offsets import FOLDER
 
-SOURCE = "hwmark/drain"
-"""The source whose `closed` rows say that a cluster's telemetry is complete."""
-OURS = "_run/"
+OURS = f"{FOLDER}/"
 """Where the job keeps files of its own, below the lake."""
 
 

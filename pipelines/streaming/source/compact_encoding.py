@@ -164,11 +164,11 @@ def _filled(parts: Sequence[_Part], name: str, kind: np.dtype[Any]) -> tuple[Num
     count = parts[-1].place.stop
     values, valid = np.empty(count, kind), None
     for part in parts:
-        told = part.fill(name, values)
-        if told is not True:
+        known = part.fill(name, values)
+        if known is not True:
             if valid is None:
                 valid = np.ones(count, np.bool_)
-            valid[part.place] = told
+            valid[part.place] = known
     return values, valid
 
 

@@ -13,8 +13,8 @@ from schemas import replication_events
 def conform(events: pa.Table, path: str, legacy_times: bool = False) -> pa.Table:
     """The same rows in the types of `declared`; columns that are not there stay away.
 
-    `path`: the file they are from, for the error. `legacy_times`: times are Spark's INT96, which are in UTC and do not
-    say so. Raises UnreadableFileError where a value would change.
+    `path`: the file they are from, for the error. `legacy_times`: times are Spark's INT96, which are in UTC without a
+    time zone. Raises UnreadableFileError where a value would change.
     """
     for at, field in enumerate(events.schema):
         kind = declared(replication_events.ARROW.field(field.name))
@@ -64,10 +64,10 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def constant(name: str, told: str | None, rows: int) -> pa.ChunkedArray:
-    """A column that the table is partitioned by, which no file holds; `told` is its value in Delta's log."""
+def constant(name: str, value_in_log: str | None, rows: int) -> pa.ChunkedArray:
+    """A column that the table is partitioned by, which no file holds; `value_in_log` is its value in Delta's log."""
     kind = declared(replication_events.ARROW.field(name))
-    value = pa.scalar(told or None, pa.string())
+    value = pa.scalar(value_in_log or None, pa.string())
     if pa.types.is_dictionary(kind):
         column = pa.repeat(value, rows).dictionary_encode()
     else:

@@ -1,4 +1,4 @@
-"""The closing row: makes final what every source of a cluster has told so far."""
+"""The closing row: makes final what every source of a cluster has reported so far."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import pyarrow.compute as pc
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.engines import other_engine
 from pipelines.lake.lake import Lake
-from pipelines.streaming.source.closings import SOURCE, closing_path, closings, count_closings
+from pipelines.streaming.source.closings import closing_path, closings, count_closings
 from schemas import replication_events
+from schemas.replication_events import DRAIN
 
 
 def close_sources(lake: Lake) -> int:
-    """Appends one closing `progress` row per cluster to bronze, at the largest time told; returns how many.
+    """Appends one closing `progress` row per cluster to bronze, at the largest time reported; returns how many.
 
     Where another engine writes bronze the rows go into a file of the job's own, which it reads last.
     """
-    told = read_events(lake.root, columns=["cluster", "source_id", "ts"], storage_options=lake.storage_options)
-    if not len(told):
+    events = read_events(lake.root, columns=["cluster", "source_id", "ts"], storage_options=lake.storage_options)
+    if not len(events):
         return 0
-    told = told.append_column("closing", pc.cast(pc.equal(told["source_id"], SOURCE), pa.int64()))
-    clusters = told.group_by("cluster").aggregate([("ts", "max"), ("closing", "sum")]).sort_by("cluster")
+    events = events.append_column("closing", pc.cast(pc.equal(events["source_id"], DRAIN), pa.int64()))
+    clusters = events.group_by("cluster").aggregate([("ts", "max"), ("closing", "sum")]).sort_by("cluster")
     beside = closings(lake)
     before = [row["cluster"] for row in beside]
     rows = [
@@ -33,7 +34,7 @@ def close_sources(lake: Lake) -> int:
     closing = pa.Table.from_pylist(rows, replication_events.ARROW)
     if other_engine(lake.open(replication_events.TABLE)) is None:
         version = sum(row["source_seq"] for row in rows)
-        append_events(lake.root, closing, app_id=SOURCE, version=version, storage_options=lake.storage_options)
+        append_events(lake.root, closing, app_id=DRAIN, version=version, storage_options=lake.storage_options)
     else:
         import pyarrow.parquet as pq
 
@@ -45,10 +46,10 @@ def close_sources(lake: Lake) -> int:
 
 
 def closing_row(cluster: str, ts: object, number: int) -> dict[str, Any]:
-    """The row that tells the reconstruction to make final what it was told until `ts`."""
+    """The row by which the reconstruction makes final what was reported until `ts`."""
     return {
         "cluster": cluster,
-        "source_id": SOURCE,
+        "source_id": DRAIN,
         "source_epoch": 0,
         "source_seq": number,
         "seq": number,

@@ -22,7 +22,7 @@ ROWS = 1 << 17
 
 
 def refer(files: Sequence[Part], keys: Sequence[int]) -> pa.RecordBatch:
-    """Rows of PACKED that tell every bucket in which files of bronze its events are."""
+    """Rows of PACKED that name to every bucket the files of bronze its events are in."""
     blob = json.dumps(list(files)).encode()
     return pa.RecordBatch.from_pylist([{"key": key, "kind": FILES, "blob": blob} for key in keys], PACKED)
 

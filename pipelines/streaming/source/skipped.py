@@ -1,4 +1,4 @@
-"""Going on without a data file of bronze that cannot be read: it is taken out by name, and bronze tells of the gap."""
+"""Going on without a data file of bronze that cannot be read: it is taken out by name, and bronze records the gap."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def skipped(lake: Lake) -> list[str]:
 
 
 def skip_file(lake: Lake, path: str) -> str:
-    """Takes a file out of bronze, keeps it below the lake, and appends a `lost` row per broker; says what it did.
+    """Takes a file out of bronze, keeps it below the lake, and appends a `lost` row per broker.
 
-    Raises UsageError where bronze has no such file. What was done in part is done to the end by the next call.
+    Returns what it did, in words. Raises UsageError where bronze has no such file. What was done in part is done to the
+    end by the next call.
     """
     log = BronzeLog(lake.create(replication_events.TABLE).table_uri.rstrip("/"), lake.storage_options)
     last = log.latest()

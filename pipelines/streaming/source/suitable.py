@@ -74,7 +74,7 @@ def _declared_in_delta(name: str) -> str:
     return _delta_type(Field.from_arrow(replication_events.ARROW.field(name)).type.to_json())
 
 
-def _delta_type(told: str) -> str:
+def _delta_type(json_type: str) -> str:
     """`"long"` as long, arrays as array<long>; of other nested types the kind."""
 
     def words(kind: Any) -> str:
@@ -82,4 +82,4 @@ def _delta_type(told: str) -> str:
             return kind
         return f"array<{words(kind['elementType'])}>" if kind["type"] == "array" else str(kind["type"])
 
-    return words(json.loads(told))
+    return words(json.loads(json_type))

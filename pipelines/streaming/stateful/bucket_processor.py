@@ -65,8 +65,8 @@ class BucketProcessor(StatefulProcessor):
             out[HEALTH] = reconstructor.health()
             health_at = at
         self._state.update((reconstructor.snapshot(), health_at))
-        told = self._handed_on(out)
-        yield pd.DataFrame({"kind": list(told), "blob": list(told.values())})
+        handed_on = self._handed_on(out)
+        yield pd.DataFrame({"kind": list(handed_on), "blob": list(handed_on.values())})
 
     def close(self) -> None:
         pass
@@ -144,5 +144,5 @@ def _batch_id() -> int:
     context = TaskContext.get()
     number = context.getLocalProperty("streaming.sql.batchId") if context else None
     if number is None:
-        raise RuntimeError("Spark did not tell the worker which micro-batch it works on")
+        raise RuntimeError("Spark has not set the number of the micro-batch that this worker works on")
     return int(number)

@@ -31,7 +31,7 @@ def main(worker: str) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     prefer_installed()
     for name in (worker, *NEEDED):
-        # A worker that lacks something says so itself, where Spark hears it.
+        # A worker that lacks something raises it itself, where Spark reads it.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     # Workers collect garbage after every task: what was imported is not to be looked at each time, nor copied.

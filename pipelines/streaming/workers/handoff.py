@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ADDRESS = "HWMARK_ZYGOTE"
-"""The variable that tells where the zygote of this driver listens."""
+"""The variable with the address at which the zygote of this driver listens."""
 DAEMONS = ("pyspark.daemon", "pipelines.streaming.workers.daemon")
 """They fork workers themselves, and end when their stdin does."""
 PLANNERS = (
@@ -56,6 +56,6 @@ def request(words: Sequence[str], environment: Mapping[str, str]) -> bytes:
 
 def requested(asked: bytes) -> tuple[list[str], dict[str, str]]:
     """The inverse of `request`."""
-    count, *told = os.fsdecode(asked).split("\0")
-    words, variables = told[: int(count)], told[int(count) :]
+    count, *sent = os.fsdecode(asked).split("\0")
+    words, variables = sent[: int(count)], sent[int(count) :]
     return words, dict(variable.split("=", 1) for variable in variables)

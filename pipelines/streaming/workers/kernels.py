@@ -24,7 +24,7 @@ def _events() -> pa.Table:
 
     from schemas import replication_events
 
-    told = [
+    events = [
         {"event_type": "leader", "leader_id": 1, "leader_epoch": 0, "leo": 0, "hw": 0, "isr": [1, 2]},
         {"event_type": "append", "leader_leo": 1},
         {"event_type": "fetch", "replica_id": 2, "leo": 1, "leader_leo": 1},
@@ -32,5 +32,5 @@ def _events() -> pa.Table:
     ]
     place = {"cluster": "none", "source_id": "none", "source_epoch": 0, "broker_id": 1, "level": 3}
     place |= {"topic": "none", "partition": 0}
-    rows = [place | row | {"source_seq": n, "seq": n, "ts": 1000 * n} for n, row in enumerate(told)]
+    rows = [place | row | {"source_seq": n, "seq": n, "ts": 1000 * n} for n, row in enumerate(events)]
     return pa.Table.from_pylist(rows, replication_events.ARROW)

@@ -46,7 +46,7 @@ _address = ""
 
 
 def start(environment: MutableMapping[str, str], kept: Path | None = None) -> None:
-    """Has one running for this process, and says in `environment`, that of Spark's Python processes, where.
+    """Has one running for this process, and names its address in `environment`, that of Spark's Python processes.
 
     `kept`: a folder (see `scratch`) that it removes at its end.
     """
@@ -66,7 +66,7 @@ def main(address: str, kept: str | None = None) -> None:
     try:
         prefer_installed()
         for name in NEEDED:
-            # A process that lacks something says so itself, where Spark hears it.
+            # A process that lacks something raises it itself, where Spark reads it.
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
         kernels.load()

@@ -1,4 +1,4 @@
-"""Rows for the alert rules, told in seconds after NOON."""
+"""Rows for the alert rules, times in seconds after NOON."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +9,7 @@ from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-_TIMES = ("ts", "last_event_ts", "told", "closed", "clock", "oldest")
+_TIMES = ("ts", "last_event_ts", "reported_to", "closed", "clock", "oldest")
 _PARTITION = {"topic": "orders", "topic_id": "T" * 22, "partition": 0}
 
 

@@ -141,8 +141,10 @@ def test_gaps_of_one_incident_are_one_alert():
 
 
 def test_stale_source_by_the_wall_clock():
-    told = [{"source_id": f"broker-1/{log}.log", "broker_id": 1, "told": 0} for log in ("controller", "replication")]
-    found = evidence(0, told=told)
+    told = [
+        {"source_id": f"broker-1/{log}.log", "broker_id": 1, "reported_to": 0} for log in ("controller", "replication")
+    ]
+    found = evidence(0, reported=told)
     assert states(found, now=300) == []
     (alert,) = alerts(found, now=301)
     assert (alert.rule, alert.subject, alert.first_ts) == ("stale_source", "c", at(0))
@@ -155,9 +157,9 @@ def test_stale_source_by_the_wall_clock():
 
 def test_the_silent_sources_of_a_cluster_are_one_alert():
     """13 sources of a cluster that nobody drained gave 13 warnings."""
-    sources = [{"source_id": f"broker-{n}/server.log", "broker_id": n, "told": n} for n in range(1, 14)]
+    sources = [{"source_id": f"broker-{n}/server.log", "broker_id": n, "reported_to": n} for n in range(1, 14)]
     found = evidence(
-        0, told=[*sources, {"cluster": "d", "source_id": "broker-1/server.log", "broker_id": 1, "told": 0}]
+        0, reported=[*sources, {"cluster": "d", "source_id": "broker-1/server.log", "broker_id": 1, "reported_to": 0}]
     )
     told = {alert.labels["cluster"]: alert for alert in alerts(found, now=900)}
     assert len(alerts(found, now=900)) == len(told) == 2
@@ -166,8 +168,8 @@ def test_the_silent_sources_of_a_cluster_are_one_alert():
 
 def test_a_closed_cluster_has_no_stale_source_until_it_tells_again():
     told = {"source_id": "broker-1/replication.log", "broker_id": 1}
-    assert states(evidence(0, told=[told | {"told": 0}], closed=[{"closed": 0}]), now=900) == []
-    assert len(states(evidence(0, told=[told | {"told": 1}], closed=[{"closed": 0}]), now=900)) == 1
+    assert states(evidence(0, reported=[told | {"reported_to": 0}], closed=[{"closed": 0}]), now=900) == []
+    assert len(states(evidence(0, reported=[told | {"reported_to": 1}], closed=[{"closed": 0}]), now=900)) == 1
 
 
 def test_a_disabled_rule_is_silent():

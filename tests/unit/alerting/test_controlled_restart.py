@@ -66,8 +66,8 @@ def test_a_loss_is_told_during_a_controlled_restart():
 
 
 def test_source_of_a_broker_in_controlled_restart_is_not_stale():
-    source = {"source_id": "broker-3/replication.log", "broker_id": 3, "told": 1}
-    found = evidence(1, told=[source], broker_states=[SHUTDOWN])
+    source = {"source_id": "broker-3/replication.log", "broker_id": 3, "reported_to": 1}
+    found = evidence(1, reported=[source], broker_states=[SHUTDOWN])
     assert states(found, now=899) == []
     assert [s[0] for s in states(found, now=900)] == ["stale_source"]
     assert AlertRules().controlled_restart.limit_s == 900

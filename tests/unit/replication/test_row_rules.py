@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from pipelines.replication.events.columns import with_dictionaries
-from pipelines.replication.events.row_rules import DETAILS, REQUIRED, ROW_RULES
+from pipelines.replication.events.row_rules import ROW_RULES
 from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.events.validation import split
 from pipelines.replication.telemetry.coverage import coverage_of_rows
 from schemas import replication_events
+from schemas.event_types import DETAILS, REQUIRED
 
 WHERE = {
     "cluster": "c",

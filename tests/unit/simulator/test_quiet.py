@@ -5,7 +5,6 @@ HWMARK_SEEDS=300 pytest tests/unit/simulator/test_quiet.py tries as many seeds o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -17,15 +16,11 @@ from simulated_runs import complaints, simulated
 from generators.simulator.telemetry.faults import restart_sources
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.evidence import SCHEMAS, Evidence
-from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.rules import parse
 from pipelines.replication import Facts, Reconstructor, Rules
 from pipelines.settings import Simulate
 
-PROMPT = AlertRules(
-    offline=replace(AlertRules().offline, for_s=30),
-    under_min_isr=replace(AlertRules().under_min_isr, for_s=30),
-    out_of_sync=replace(AlertRules().out_of_sync, for_s=60),
-)
+PROMPT = parse({"offline": {"for_s": 30}, "under_min_isr": {"for_s": 30}, "out_of_sync": {"for_s": 60}})
 """The rules as shipped, but for durations that suit a run of two minutes."""
 
 
@@ -54,7 +49,7 @@ def evidence(events: pa.Table, facts: Facts, health: pa.Table) -> Evidence:
         "health": health,
         "leaderships": events.filter(pc.is_in(kind, pa.array(["leader", "follower", "election"]))),
         "broker_states": events.filter(pc.equal(kind, "broker_state")),
-        "told": simulated.aggregate([("ts", "max")]).rename_columns(SCHEMAS["told"].names),
+        "reported": simulated.aggregate([("ts", "max")]).rename_columns(SCHEMAS["reported"].names),
         "clock": present.rename_columns(SCHEMAS["clock"].names),
     }
     return Evidence.of(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
