@@ -16,6 +16,13 @@ from pipelines.replication.term.constants import (
     bucket_of,
     place_of,
 )
+from pipelines.replication.term.kafka_rules import (
+    high_watermark,
+    is_caught_up,
+    maximal_isr,
+    may_advance,
+    waits_for_replica,
+)
 from pipelines.replication.term.layout import ADVANCE, IDLE, OPEN, RACE, REPORT, TERM_START
 from pipelines.replication.term.metadata_lookup import eligible
 
@@ -83,15 +90,17 @@ def note_gap(L: Records, lane: int, before: int) -> None:
 @hot
 def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, slot: int, now: int) -> bool:
     """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
-    if not seldom(((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 == 0):
-        return True
+    if not seldom((maximal_isr(L[lane, LANE.isr], L[lane, LANE.joining]) >> slot) & 1 == 0):
+        return waits_for_replica(True, False, False)
     at = place_of(width, lane, slot)
     if R[at, SLOT.leo] < 0 or S.joiners == 0:
         return False
     if R[at, SLOT.caught_up] == NULL:
         return False
-    caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
-    return bool(caught_up and eligible(L, R, T, S, lane, at, now))
+    caught_up = is_caught_up(
+        R[at, SLOT.leo], L[lane, LANE.leader_leo], R[at, SLOT.caught_up], now, L[lane, LANE.lag_max]
+    )
+    return waits_for_replica(False, caught_up, caught_up and eligible(L, R, T, S, lane, at, now))
 
 
 @hot
@@ -126,10 +135,10 @@ def try_advance(
         or L[lane, LANE.hw] == NULL
     ):
         return o
-    if seldom(L[lane, LANE.held] != 0) or (S.strict == 1 and L[lane, LANE.frozen] == 1):
+    if seldom(L[lane, LANE.held] != 0) or not may_advance(L[lane, LANE.frozen] == 1, S.strict == 1):
         return o
     low, holding = lowest(L, R, T, S, width, lane, now)
-    if low <= L[lane, LANE.hw]:
+    if high_watermark(L[lane, LANE.hw], L[lane, LANE.leader_leo], low) == L[lane, LANE.hw]:
         return o
     L[lane, LANE.hw] = low
     hw_rose(L, lane, now, stat, A)

@@ -27,6 +27,7 @@ from pipelines.replication.term.constants import (
     lean,
 )
 from pipelines.replication.term.high_watermark import last_open, lowest, note_gap, put_hw, try_advance
+from pipelines.replication.term.kafka_rules import maximal_isr
 from pipelines.replication.term.layout import (
     ADVANCE,
     DISAGREE,
@@ -87,7 +88,7 @@ def on_report(
         L[lane, LANE.agreed] = max(L[lane, LANE.agreed], hw)
         return o, y
     mine = 1 << max(slot_of(L, R, width, lane, L[lane, LANE.broker]), 0)
-    alone = (L[lane, LANE.isr] | L[lane, LANE.joining]) == mine
+    alone = maximal_isr(L[lane, LANE.isr], L[lane, LANE.joining]) == mine
     awaited = last_open(O, o, first, ADVANCE, NULL, now, S.race) if alone else -1
     passed_over = awaited >= 0 and lean(L, lane) and before != NULL and before < O[awaited, ROW.hw] < hw
     if awaited >= 0 and not passed_over:  # this is the report of that value, and says another
@@ -131,7 +132,7 @@ def _held_by_guess(
         at = lane * width + k
         if R[at, SLOT.id] == L[lane, LANE.broker] or R[at, SLOT.leo] >= hw:
             continue
-        if ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> k) & 1:
+        if (maximal_isr(L[lane, LANE.isr], L[lane, LANE.joining]) >> k) & 1:
             return False
         known = state_of(L, T, lane, R[at, SLOT.id], now)
         unheard = unheard or (known >= 0 and T.brokers[known, BROKER.ts] > now - L[lane, LANE.ahead] - 2 * S.race)

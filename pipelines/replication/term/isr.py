@@ -21,6 +21,7 @@ from pipelines.replication.term.constants import (
     popcount,
 )
 from pipelines.replication.term.high_watermark import put_hw, try_advance
+from pipelines.replication.term.kafka_rules import is_under_min_isr
 from pipelines.replication.term.layout import FREEZE, NEVER, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.term.metadata_lookup import compare_clocks, recorded_at, settle_config, state_of
 from pipelines.replication.term.replica_slots import mask_of
@@ -31,8 +32,8 @@ from pipelines.replication.term.replica_sync import put_sync, renew_deadline, un
 def weigh_isr(L: Records, R: Records, S: Settings, width: int, lane: int, O: Records, o: int, now: int) -> int:
     """Under min ISR: the committed ISR is smaller than min(min.insync.replicas, replicas) (rule 1.3)."""
     size = popcount(L[lane, LANE.isr])
-    effective = min(L[lane, LANE.min_isr], max(L[lane, LANE.assigned_count], 1))
-    under = 1 if L[lane, LANE.isr_known] == 1 and size < effective else 0
+    replicas = max(L[lane, LANE.assigned_count], 1)
+    under = 1 if L[lane, LANE.isr_known] == 1 and is_under_min_isr(size, L[lane, LANE.min_isr], replicas) else 0
     if under == L[lane, LANE.frozen]:
         return o
     L[lane, LANE.frozen] = under

@@ -65,6 +65,7 @@ from pipelines.replication.term.hw_reports import (
     tells_own_hw,
 )
 from pipelines.replication.term.isr import on_isr, shrinks_below_assigned, weigh_isr
+from pipelines.replication.term.kafka_rules import fetch_may_advance
 from pipelines.replication.term.layout import IDLE, LEADING, NEVER, OPEN
 from pipelines.replication.term.leadership import begin_midflight, begins_whole, end_term, start_term
 from pipelines.replication.term.metadata_lookup import (
@@ -99,7 +100,7 @@ def on_leo(
     y = leo_grew(L, R, width, lane, max(leader_leo, leo), now, S, Y, y)
     L[lane, LANE.told_leo] = max(L[lane, LANE.told_leo], max(leader_leo, leo))
     R[at, SLOT.told] = leo
-    changed = false_witness or leo != R[at, SLOT.leo]
+    changed = false_witness or fetch_may_advance(R[at, SLOT.leo], leo)
     L[lane, LANE.held] &= ~(1 << slot)
     if leader_leo != NULL:
         L[lane, LANE.held] &= ~(1 << slot_of(L, R, width, lane, L[lane, LANE.broker]))

@@ -28,6 +28,7 @@ from pipelines.replication.term.constants import (
     Timeline,
     lean,
 )
+from pipelines.replication.term.kafka_rules import is_isr_eligible
 
 
 @kernel
@@ -66,7 +67,7 @@ def eligible(L: Records, R: Records, T: Timeline, S: Settings, lane: int, at: in
     if T.brokers[known, BROKER.serving] == 0 or T.brokers[known, BROKER.ts] <= R[at, SLOT.barred]:
         return False
     if T.brokers[known, BROKER.epoch] != NULL and R[at, SLOT.epoch] >= 0:
-        return bool(T.brokers[known, BROKER.epoch] == R[at, SLOT.epoch])
+        return is_isr_eligible(True, T.brokers[known, BROKER.epoch], R[at, SLOT.epoch])
     started = T.brokers[known, BROKER.started]
     return bool(started == NULL or lean(L, lane) or R[at, SLOT.last_fetch] >= started + L[lane, LANE.ahead])
 

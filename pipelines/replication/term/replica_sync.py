@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import MS, NULL
+from pipelines.replication.compiled.types import NULL
 from pipelines.replication.term.constants import LANE, SLOT, SYNC, Settings, lean, place_of
+from pipelines.replication.term.kafka_rules import (
+    caught_up_at_term_start,
+    follower_high_watermark,
+    is_within,
+    is_within_lag,
+    lag_expires,
+    last_caught_up,
+)
 from pipelines.replication.term.layout import (
     BEHIND,
     IN_SYNC,
@@ -68,7 +76,7 @@ def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Setting
     if seldom(R[at, SLOT.caught_up] == NULL):
         return since if R[at, SLOT.leo] >= 0 and not lean(L, lane) else NEVER
     patience = L[lane, LANE.lag_max] // 2 if R[at, SLOT.sync] == IN_SYNC else L[lane, LANE.lag_max]
-    return int(max(R[at, SLOT.caught_up] + patience + MS, since))
+    return int(max(lag_expires(R[at, SLOT.caught_up], patience), since))
 
 
 @hot
@@ -79,7 +87,7 @@ def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: S
         for k in range(L[lane, LANE.slots]):
             at = place_of(width, lane, k)
             if R[at, SLOT.due] == due:
-                late = due - R[at, SLOT.caught_up] > L[lane, LANE.lag_max]
+                late = not is_within_lag(R[at, SLOT.caught_up], due, L[lane, LANE.lag_max])
                 y = put_sync(L, R, Y, y, lane, at, k, due, OUT_OF_SYNC if late else LAGGING)
                 R[at, SLOT.due] = threshold(L, R, lane, at, due, S)
         renew_deadline(L, R, width, lane)
@@ -96,7 +104,7 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
         behind = (
             L[lane, LANE.leader_leo] != NULL
             and R[at, SLOT.leo] >= 0
-            and L[lane, LANE.leader_leo] - R[at, SLOT.leo] > S.max_messages
+            and not is_within(R[at, SLOT.leo], L[lane, LANE.leader_leo], S.max_messages)
         )
         state = OUT_OF_SYNC if behind else IN_SYNC
         return y if state == R[at, SLOT.sync] else put_sync(L, R, Y, y, lane, at, slot, now, state)
@@ -105,11 +113,10 @@ def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S:
         if seldom(R[at, SLOT.sync] != IN_SYNC):
             y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
     elif R[at, SLOT.caught_up] != NULL:
-        waited = now - R[at, SLOT.caught_up]
-        if waited <= L[lane, LANE.lag_max] // 2:
+        if is_within_lag(R[at, SLOT.caught_up], now, L[lane, LANE.lag_max] // 2):
             if seldom(R[at, SLOT.sync] != IN_SYNC):
                 y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
-        elif waited <= L[lane, LANE.lag_max] and R[at, SLOT.sync] == OUT_OF_SYNC:
+        elif is_within_lag(R[at, SLOT.caught_up], now, L[lane, LANE.lag_max]) and R[at, SLOT.sync] == OUT_OF_SYNC:
             y = put_sync(L, R, Y, y, lane, at, slot, now, LAGGING)
         R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
     if R[at, SLOT.due] < L[lane, LANE.deadline]:
@@ -155,10 +162,9 @@ def fetched(
     """Last caught up, after a fetch at `leo` with the leader's log ending at `leader_leo` (rule 2.2)."""
     at = place_of(width, lane, slot)
     if leader_leo != NULL:
-        if leo >= leader_leo:
-            R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], now)
-        elif leo >= R[at, SLOT.last_fetch_leader_leo] and R[at, SLOT.last_fetch] > 0:
-            R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], R[at, SLOT.last_fetch])
+        R[at, SLOT.caught_up] = last_caught_up(
+            R[at, SLOT.caught_up], leo, leader_leo, R[at, SLOT.last_fetch_leader_leo], R[at, SLOT.last_fetch], now
+        )
         R[at, SLOT.last_fetch_leader_leo] = max(leader_leo, R[at, SLOT.last_fetch_leader_leo])
     R[at, SLOT.last_fetch] = now
     return judge(L, R, width, lane, slot, now, S, Y, y)
@@ -206,7 +212,7 @@ def reset_replicas(
             R[at, SLOT.last_fetch] = now if in_isr else 0
         else:
             forget(R, at)
-        R[at, SLOT.caught_up] = now if in_isr and told else NULL
+        R[at, SLOT.caught_up] = caught_up_at_term_start(in_isr != 0, now, NULL) if told else NULL
         R[at, SLOT.due] = NEVER
         if R[at, SLOT.id] == L[lane, LANE.broker]:
             R[at, SLOT.leo] = L[lane, LANE.leader_leo]
@@ -229,7 +235,7 @@ def reset_replicas(
 @kernel
 def follow_hw(L: Records, R: Records, lane: int, at: int, slot: int, now: int, Y: Records, y: int) -> int:
     """The follower's HW once it took in the last answer: min(HW in it, own LEO) (rule 1.5); it may fall."""
-    hw = min(R[at, SLOT.answered], R[at, SLOT.leo])
+    hw = follower_high_watermark(R[at, SLOT.answered], NULL, R[at, SLOT.leo])  # leaders print no log start of it
     if R[at, SLOT.answered] != NULL and hw != R[at, SLOT.hw]:
         sync = R[at, SLOT.sync]
         y = put_sync(L, R, Y, y, lane, at, slot, now, REPLICA_HW)

@@ -7,6 +7,7 @@ from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import NULL
 from pipelines.replication.term.constants import LANE, ROW, SLOT, TAKEN_BACK, Marks, Settings, Stats
 from pipelines.replication.term.high_watermark import hw_rose, put_hw
+from pipelines.replication.term.kafka_rules import maximal_isr
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, ONLY_WITNESS, OPEN, REPORT, TERM_START
 from pipelines.replication.term.replica_sync import fetched, judge, leo_grew
 
@@ -39,7 +40,7 @@ def contradicted(L: Records, lane: int, slot: int, leo: int, now: int, S: Settin
     """Whether a LEO lies below a level-2 report that told of every LEO of the maximal ISR, and no race explains it."""
     if L[lane, LANE.witness] == NULL or leo >= L[lane, LANE.witness] or leo < 0:
         return False
-    member = ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1
+    member = (maximal_isr(L[lane, LANE.isr], L[lane, LANE.joining]) >> slot) & 1
     return bool(member and now - L[lane, LANE.witness_ts] > S.race)
 
 
@@ -121,7 +122,7 @@ def raise_to(L: Records, R: Records, width: int, lane: int, hw: int, now: int, S
     for k in range(L[lane, LANE.slots]):
         at = lane * width + k
         if (
-            ((L[lane, LANE.isr] | L[lane, LANE.joining]) >> k) & 1
+            (maximal_isr(L[lane, LANE.isr], L[lane, LANE.joining]) >> k) & 1
             and R[at, SLOT.id] != L[lane, LANE.broker]
             and R[at, SLOT.leo] < hw
         ):
