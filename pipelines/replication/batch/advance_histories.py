@@ -13,7 +13,7 @@ from pipelines.replication.batch.hw_timeline import HwCourse
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import Outcome, behind_holes, not_read
 from pipelines.replication.compiled.progress import NoProgress
-from pipelines.replication.compiled.types import I64, NULL, NULL32
+from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
 from pipelines.replication.metadata.brokers_and_configs import State as BrokerState
 from pipelines.replication.partition.events import Note, TermSeen
 from pipelines.replication.partition.history import PartitionHistory
@@ -21,7 +21,7 @@ from pipelines.replication.partition.registration import Present
 from pipelines.replication.partition.terms import Term
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import OrderKey, State
-from pipelines.replication.term.layout import IDLE, NEVER
+from pipelines.replication.term.layout import IDLE
 
 
 class Standing(NamedTuple):

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from pipelines.replication.batch.copied_lines import list_hash
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.compiled.records import Arrays, Records, Shape
+from pipelines.replication.compiled.records import Arrays, RecordLayout, Records
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import BY_CONTROLLER, CODE
+from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import APART, ASKED, HEARD, RECORDED
 
 KEPT_GRACES = 6
 """What one tells comes no later than two graces after what the other tells of it."""
@@ -161,7 +161,7 @@ def _rows(arrays: Arrays) -> Records:
     return rows
 
 
-def _arrays(of: Shape, rows: Records) -> Arrays:
+def _arrays(of: RecordLayout, rows: Records) -> Arrays:
     made = Arrays(of)
     made.grow(len(rows))
     made.data[: len(rows)] = rows

@@ -20,9 +20,9 @@ from pipelines.replication.events.columns import CODE, narrow, rows_of, wide
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, Note, note_of, told
 from pipelines.replication.state.state import STARTING, OrderKey, State
-from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, FORETOLD, NOT_CUT_OFF, NOT_FORETOLD, TAKEN_BACK
+from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
 
-_FORETOLD = (FORETOLD, NOT_FORETOLD)
+_FORETOLD = (PREDICTED, NOT_PREDICTED)
 _FIRST = {"leader", "follower", "isr", "config"}
 _STARTS = [CODE["leader"], CODE["follower"]]
 _QUEUED = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
@@ -59,13 +59,13 @@ def take_notes(state: State, batch: Batch, outcome: Outcome) -> None:
     after: list[tuple[int, dict[str, Any]]] = []
     after += [(int(r), {"before": int(b)}) for r, b in zip(*_falls(state, batch, outcome), strict=True)]
     after += [(int(r), {"detail": "reports_back", "before": int(b)}) for r, b in zip(*outcome.backs, strict=True)]
-    after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(TAKEN_BACK)]
+    after += [(int(r), {"event_type": "hw", "detail": "taken_back"}) for r in outcome.marked(RETRACTED)]
     after += [(int(r), {"event_type": "hw", "detail": "not_cut_off"}) for r in outcome.marked(NOT_CUT_OFF)]
     found = np.array([r for r, _ in (*ahead, *after)], dtype=np.int64)
     alone = _alone(state, batch, of_rare, found)
     _keep_starts(state, batch, of_rare[alone])
     others = of_rare[~alone]
-    foretold = {int(r): {"foretold": mark == FORETOLD} for mark in _FORETOLD for r in outcome.marked(mark)}
+    foretold = {int(r): {"foretold": mark == PREDICTED} for mark in _FORETOLD for r in outcome.marked(mark)}
     cuts = _cuts(state, batch, outcome, of_rare[~alone])
     queued = [(int(r), foretold.get(int(r)) or cuts.get(int(r), {})) for r in batch.rare[others]]
     said = [*ahead, *queued, *after]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pipelines.replication.batch.sequencing import Accepted, accept, clocks_of
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
-from pipelines.replication.compiled.records import Arrays, Records, lines, shape
+from pipelines.replication.compiled.records import Arrays, Records, lines, record_layout
 from pipelines.replication.compiled.types import I8, I32, I64, frozen
 from pipelines.replication.events.columns import CODE, RARE, VOID, Columns, columns, plain, rows_of, wide
 from pipelines.replication.events.packed_rows import SERIAL, Fields, Packing, pack, sort_segments, tally
@@ -28,7 +28,7 @@ _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_propo
 """Event types that only a leading broker tells of itself."""
 HW = CODE["hw"]
 MINUTE_US = 60_000_000
-MINUTES = shape(since=1 << 62, broker=0, number=0)
+MINUTES = record_layout(since=1 << 62, broker=0, number=0)
 """By source the minute of its last row, in microseconds, the broker in it, and the statistics row of both."""
 MINUTE = MINUTES.at
 

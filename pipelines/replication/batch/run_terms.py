@@ -10,31 +10,30 @@ import numpy as np
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted, read_on
 from pipelines.replication.compiled.decorators import compiled
-from pipelines.replication.compiled.records import Arrays, Records, records
-from pipelines.replication.compiled.types import I8, I32, I64
+from pipelines.replication.compiled.records import Arrays, Record, Records, as_records, records
+from pipelines.replication.compiled.types import I8, I32, I64, NEVER
 from pipelines.replication.events.columns import CODE
-from pipelines.replication.events.packed_rows import PACKED, flag
+from pipelines.replication.events.packed_rows import LINE, PACKED, flag
 from pipelines.replication.facts.partition_hw import BLOCK, HwRows
+from pipelines.replication.metadata.layout import BROKERS, CONFIGS, VERSIONS_TOLD, Timeline
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
+from pipelines.replication.term.bundles import Assigned, Run, Stats
 from pipelines.replication.term.constants import (
     CONSUMED,
+    DROPPED,
     ENDED_FULL,
-    HOLDS,
     HW_FULL,
-    JOBS,
     KEEP_FULL,
     MOVED_BACK,
     OF_FOLLOWER,
-    RULES,
     SLOTS_FULL,
     STAT,
     SYNC_FULL,
     Marks,
-    Stats,
 )
-from pipelines.replication.term.layout import HW_ROWS, NEVER, SYNC_ROWS, TERMS
-from pipelines.replication.term.machine import run_lanes
+from pipelines.replication.term.layout import CLUSTER_RULES, CURSOR, GAPS, HW_ROWS, JOBS, SETTINGS, SYNC_ROWS, TERMS
+from pipelines.replication.term.machine import run_terms
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 
@@ -60,7 +59,7 @@ class Outcome:
     left: I64
     """Rows on partitions that were not read."""
     follower_hws: tuple[I64, I64, I64]
-    """Rows that tell the HWs of brokers as followers, these HWs, and in which leader epochs."""
+    """Rows with HWs of brokers as followers, these HWs, and their leader epochs."""
     backs: tuple[I64, I64]
     """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
@@ -77,22 +76,22 @@ class Outcome:
 
 def rules_of(state: State, rules: Rules) -> Records:
     """The rules of each cluster as the kernel reads them."""
-    told = records(RULES, len(state.clusters.all))
+    rows = records(CLUSTER_RULES, len(state.clusters.all))
     for k, (cluster,) in enumerate(state.clusters.all):
         own, fixed = rules.of(str(cluster))
         row = {
-            "race": own.race_window_ms * 1000,
+            "race_window": own.race_window_ms * 1000,
             "lag_max": own.lag_max_ms * 1000,
             "min_isr": own.min_isr,
-            "max_messages": -1 if own.lag_max_messages is None else own.lag_max_messages,
-            "resolution": own.hw_resolution_ms * 1000,
+            "lag_max_messages": -1 if own.lag_max_messages is None else own.lag_max_messages,
+            "hw_resolution": own.hw_resolution_ms * 1000,
             "replica_hw": int(own.replica_hw),
-            "grace": own.reorder_grace_ms * 1000,
+            "reorder_grace": own.reorder_grace_ms * 1000,
             "bits": own.bits,
             "fixed": fixed,
         }
-        told[k] = [row[name] for name in RULES.names]
-    return told
+        rows[k] = [row[name] for name in CLUSTER_RULES.names]
+    return rows
 
 
 def stats_of(batch: Batch) -> Stats:
@@ -110,7 +109,7 @@ def stats_of(batch: Batch) -> Stats:
 def lane_rows(state: State, accepted: Accepted) -> tuple[I32, I64, I64, int]:
     """Lanes that have rows, and where their lines stand: (lanes, starts, ends, lines in use).
 
-    A lane told by one source reads that source's lines as they stand; those of several are merged in canonical order
+    A lane with rows of one source reads them as they stand; those of several are merged in canonical order
     into the room behind all others.
     """
     lane = state.series["lane"][accepted.series]
@@ -143,20 +142,20 @@ def _merged(state: State, accepted: Accepted, series: I64) -> Records:
     return merged
 
 
-def holds_of(state: State, lanes: I32) -> tuple[I64, Records]:
-    """(bounds, HOLDS): when telemetry went missing of the broker of each of these lanes."""
+def gaps_of(state: State, lanes: I32) -> tuple[I64, Records]:
+    """(bounds, GAPS): when telemetry went missing of the broker of each of these lanes."""
     if not state.holds:
-        return np.zeros(len(lanes) + 1, dtype=np.int64), records(HOLDS, 0)
+        return np.zeros(len(lanes) + 1, dtype=np.int64), records(GAPS, 0)
     brokers = list(zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True))
     lists = [[(ts, int(ts in state.unread.get(key, ()))) for ts in state.holds.get(key, ())] for key in brokers]
     bounds = np.cumsum([0, *(len(h) for h in lists)], dtype=np.int64)
-    return bounds, np.array([hold for h in lists for hold in h], dtype=np.int64).reshape(-1, len(HOLDS.defaults))
+    return bounds, np.array([hold for h in lists for hold in h], dtype=np.int64).reshape(-1, len(GAPS.defaults))
 
 
 def run(
     state: State, rules: Rules, batch: Batch, bounds: Bounds, final: bool
 ) -> Outcome:  # fmt: skip
-    """Reads what may be read; `final` makes everything told so far final."""
+    """Reads what may be read; `final` makes everything reported so far final."""
     a = batch.accepted
     if not a.whole or a.copied.any():
         flag(a.lines[: a.bounds[-1]], a.dropped | a.copied, a.gap_before)
@@ -164,15 +163,15 @@ def run(
     lines = a.lines[:used]
     lanes, start, end = _idle_too(state, bounds, lanes, start, end)
     home = _homes(state, batch, lanes, start, end)
-    holds_from, hold_times = holds_of(state, lanes)
+    gaps_from, gap_times = gaps_of(state, lanes)
     told = np.minimum(np.where(home < 0, -1, bounds.told[home]), _first_unread(state, batch)[lanes])
     jobs = np.stack([
         lanes, start, end, told, bounds.everybody[lanes], bounds.heard[lanes],
-        np.where(home < 0, 1 << 62, bounds.ceiling[home]), holds_from[:-1], holds_from[1:],
+        np.where(home < 0, 1 << 62, bounds.ceiling[home]), gaps_from[:-1], gaps_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
     stats, marks = stats_of(batch), np.zeros(used, dtype=np.uint8)
-    hw, sync, ended = _run_all(state, rules, batch, jobs, hold_times, lines, stats, marks)
+    hw, sync, ended = _run_all(state, rules, batch, jobs, gap_times, lines, stats, marks)
     consumed = (batch.series >= 0).view(np.int8)
     whole = a.all_read and np.count_nonzero(marks) == (end - start).sum()
     if not whole:
@@ -196,10 +195,10 @@ def run(
 
 
 @compiled
-def _consume(P: Records, marks: Marks, consumed: I8) -> None:
+def _consume(packed: Records, marks: Marks, consumed: I8) -> None:
     for j in range(len(marks)):
         if marks[j] & CONSUMED:
-            consumed[P[j, PACKED.row]] = 1
+            consumed[packed[j, PACKED.row]] = 1
 
 
 def _kinds(lines: Records) -> I64:
@@ -208,7 +207,7 @@ def _kinds(lines: Records) -> I64:
 
 
 def _first_unread(state: State, batch: Batch) -> I64:
-    """Per lane the time of its first row behind a hole: what comes then is not known, however far others have told."""
+    """Per lane the time of its first row behind a hole: what comes then is not known, whatever others reported."""
     first = np.full(state.lanes.count, NEVER, dtype=np.int64)
     series, ts = behind_holes(batch)
     lane = state.series["lane"][series]
@@ -248,7 +247,7 @@ def _read_unled(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
 
 
 def _idle_too(state: State, bounds: Bounds, lanes: I32, start: I64, end: I64) -> tuple[I32, I64, I64]:
-    """Adds the lanes without rows that have something to say: carried rows, a deadline passed, a hold."""
+    """Adds the lanes without rows that have rows to write: carried ones, a deadline passed, a gap."""
     home = state.lanes["home"]
     told = np.where(home < 0, -1, bounds.told[home]) if len(bounds.told) else np.full(len(home), -1)
     wanted = (state.lanes["carried"] > 0) | (state.lanes["deadline"] < told)
@@ -272,17 +271,17 @@ def _homes(state: State, batch: Batch, lanes: I32, start: I64, end: I64) -> I32:
 
 
 @compiled
-def _last_counting(P: Records, start: I64, last: I64) -> I64:
+def _last_counting(packed: Records, start: I64, last: I64) -> I64:
     """The last line of each lane that is no repeat and no copy, start - 1 where there is none."""
     found = last.copy()
     for k in range(len(found)):
-        while found[k] >= start[k] and P[found[k], PACKED.what] & 0x100:
+        while found[k] >= start[k] and packed[found[k], PACKED.what] & DROPPED:
             found[k] -= 1
     return found
 
 
 def _run_all(
-    state: State, rules: Rules, batch: Batch, jobs: Records, holds: Records, packed: Records, stats: Stats, marks: Marks
+    state: State, rules: Rules, batch: Batch, jobs: Records, gaps: Records, packed: Records, stats: Stats, marks: Marks
 ) -> tuple[HwRows, dict[str, Any], dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
     longest = int(np.max(jobs[:, JOBS.at.end] - jobs[:, JOBS.at.start], initial=0))
@@ -292,52 +291,69 @@ def _run_all(
     of_one = 3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8
     scratch.grow(of_one)
     hw.grow(max(BLOCK, of_one))
-    told = HwRows(state)
+    made = HwRows(state)
     keep.grow(carried + 3 * longest + 1024)
     sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs))
     ended.grow(longest + 64)
-    leader_rows, assigned_from, assigned = _assigned(state, batch)
-    carry_from = state.carry_from()
-    recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded, state.apart))
-    timeline = state.timeline.arrays()._replace(recorded=recorded, apart=apart)
-    rules_told = rules_of(state, rules)
-    at = np.array([0, 0, 0, 0, 0, 0, -1, 0, 0], dtype=np.int64)  # see run_lanes
+    assigned, timeline, pending_starts = _assigned(state, batch), _timeline(state), state.carry_from()
+    cluster_rules = as_records(CLUSTER_RULES, rules_of(state, rules))
+    settings, cursor = as_records(SETTINGS, records(SETTINGS, 1)), as_records(CURSOR, records(CURSOR, 1))
     while True:
-        run_lanes(
-            jobs, holds, packed, leader_rows, assigned_from, assigned,
-            batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
-            timeline, rules_told, stats, marks,
-            state.carry.data, carry_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
+        run_terms(
+            Run(
+                jobs=as_records(JOBS, jobs), gaps=as_records(GAPS, gaps), rows=as_records(LINE, packed),
+                columns=batch.columns, assigned=assigned, lanes=state.lanes.records,
+                replicas=state.replicas.records.reshape(-1, state.replicas.width), timeline=timeline,
+                cluster_rules=cluster_rules,
+                settings=settings, stats=stats, marks=marks,
+                pending=state.carry.records, pending_starts=pending_starts, hw_rows=scratch.records,
+                final_rows=hw.records, kept_rows=keep.records, sync_rows=sync.records, ended_rows=ended.records,
+                cursor=cursor,
+            )
         )  # fmt: skip
-        if at[0] == len(jobs) or at[5] == HW_FULL:
-            told.take(hw.data[: at[1]])
-            at[1] = 0
-        if at[0] == len(jobs):
+        at = cursor[0]
+        if at["job"] == len(jobs) or at["full"] == HW_FULL:
+            made.take(hw.data[: at["final"]])
+            at["final"] = 0
+        if at["job"] == len(jobs):
             break
         _make_room(state, keep, sync, ended, at, longest)
-    keep.count = int(at[2])
+    keep.count = int(at["kept"])
     state.carry = _by_lane(state, keep)
-    return told, _first(sync, int(at[3])), _first(ended, int(at[4]))
+    return made, _first(sync, int(at["sync"])), _first(ended, int(at["ended"]))
 
 
-def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
+def _timeline(state: State) -> Timeline:
+    """What is known of brokers and configs, as records."""
+    known = state.timeline.arrays()
+    return Timeline(
+        brokers=as_records(BROKERS, known.brokers),
+        configs=as_records(CONFIGS, known.configs),
+        versions=as_records(VERSIONS_TOLD, known.versions),
+        recorded=state.recorded.records[: state.recorded.count],
+        apart=state.apart.records[: state.apart.count],
+    )
+
+
+def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: Record, longest: int) -> None:
     """Doubles what was full: an output, or the slots of every lane."""
-    if at[5] == SLOTS_FULL:
+    if at["full"] == SLOTS_FULL:
         if state.replicas.width >= 32:
             raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
         state.replicas.widen(state.replicas.width * 2)
         return
-    if at[5] == HW_FULL:
+    if at["full"] == HW_FULL:
         return
-    full, used = {KEEP_FULL: (keep, at[2]), SYNC_FULL: (sync, at[3]), ENDED_FULL: (ended, at[4])}[int(at[5])]
-    full.count = int(used)
+    outputs = {KEEP_FULL: (keep, "kept"), SYNC_FULL: (sync, "sync"), ENDED_FULL: (ended, "ended")}
+    full, used = outputs[int(at["full"])]
+    full.count = int(at[used])
     full.grow(2 * len(full.data) + 8 * longest)
 
 
 def _first(arrays: Arrays, count: int) -> dict[str, Any]:
-    columns = np.empty((len(arrays.shape.names), count), dtype=np.int64)
+    columns = np.empty((len(arrays.layout.names), count), dtype=np.int64)
     _transpose(arrays.data, columns)
-    return dict(zip(arrays.shape.names, columns, strict=True))
+    return dict(zip(arrays.layout.names, columns, strict=True))
 
 
 @compiled
@@ -356,9 +372,9 @@ def _by_lane(state: State, keep: Arrays) -> Arrays:
     return carry
 
 
-def _assigned(state: State, batch: Batch) -> tuple[I64, I64, I32]:
-    """(which rare rows are `leader` rows, bounds, replicas): who was assigned as of each, where told."""
+def _assigned(state: State, batch: Batch) -> Assigned:
+    """Who was assigned as of each `leader` row, where that is known."""
     c, leads = batch.columns, np.flatnonzero(batch.columns.kind == CODE["leader"])
     partition = state.series["partition"][batch.series[batch.rare[leads]]]
     bounds, replicas = state.assigned.as_of(partition, c.ts[leads])
-    return leads, bounds, replicas
+    return Assigned(leads, bounds, replicas)

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.compiled.decorators import compiled, hot, kernel
-from pipelines.replication.compiled.records import Arrays, Records, shape
+from pipelines.replication.compiled.records import Arrays, Records, record_layout
 from pipelines.replication.compiled.streaming_stores import write_line
 from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, frozen
 from pipelines.replication.events.columns import CODE, RARE
 from pipelines.replication.events.row_slices import Bits, Piece
 
-LINE = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
+LINE = record_layout(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
 PACKED = LINE.at
 """In the order in which `pack` writes them. `what` is repeats << 44 | statistics row << 16 | level << 10 | hole before
 << 9 | dropped << 8 | event type, `who` leader epoch << 32 | replica id, `row` the row of the micro-batch. `more` is the
@@ -26,7 +26,7 @@ HW of an `hw` row, whose `leo` is the leader id and whose `leader_leo` the HW be
 of a rare row its place among them."""
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
-SERIAL = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
+SERIAL = record_layout(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
 """What a micro-batch holds of a series: rows, least and largest number, largest time, and whether each number follows
 the one before, some are missing or told twice, or some come after larger ones."""
 OF = SERIAL.at
@@ -171,7 +171,7 @@ def pack(
         whose = (np.int64(of) << 32) | (np.int64(who) & 0xFFFFFFFF)
         if k != _HW:
             leader_leo = leader_leo if (F.leader_leo_told[byte] >> bit) & 1 else NULL
-        write_line(P, j, F.ts[i], F.seq[i], what, whose, offset, leader_leo, more, first + i)
+        write_line(P, j, (F.ts[i], F.seq[i], what, whose, offset, leader_leo, more, first + i))
     return rare, spoiled
 
 

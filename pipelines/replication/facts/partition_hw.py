@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.hash_index import Keys
-from pipelines.replication.compiled.records import Records, shape
+from pipelines.replication.compiled.records import Record, RecordArray, Records, as_records, record_layout
 from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
 from pipelines.replication.facts.columns import (
     Naming,
@@ -25,21 +25,19 @@ from pipelines.replication.facts.columns import (
 )
 from pipelines.replication.facts.tables import EMPTY, SCHEMAS, table
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
+from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, REPORT
 
 BLOCK = 1 << 15
 """Rows that are written out together."""
 MINUTE_US = 60_000_000
 WORDS = (*AGREEMENTS, *KINDS)
 _AGREEMENTS, _KINDS = Vocabulary.of(AGREEMENTS), Vocabulary.of(KINDS)
-ROW, LANE = HW_ROWS.at, LANES.at
-
-STRETCHES = shape(
+STRETCHES = record_layout(
     lane=-1, first=0, topic=-1, topic_id=-1, leader=NULL32, leader_epoch=NULL32, level=0, place=0, kind=0, agreement=0
 )  # fmt: skip
 """Rows side by side that have all this in common, from row `first` on; `place` is a minute of a broker as
-`intake.stat_place` reads it."""
-OF = STRETCHES.at
+`read.stat_place` reads it."""
+STRETCH = STRETCHES.at
 
 
 class Block(NamedTuple):
@@ -68,59 +66,80 @@ class Block(NamedTuple):
         return cls(*columns)
 
 
+class Lanes(NamedTuple):
+    """What the lanes of rows are, with room for one lane's replicas in order: their `slots` and `ids`."""
+
+    lanes: RecordArray
+    flat_lanes: Records
+    replicas: Records
+    width: int
+    partition_keys: I64
+    slots: I64
+    ids: I32
+
+    @classmethod
+    def of_state(cls, state: State) -> Lanes:
+        width = state.replicas.width
+        slots, ids = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int32)
+        lanes = state.lanes
+        return cls(lanes.records, lanes.data, state.replicas.data, width, state.partition_keys.keys, slots, ids)
+
+
 @kernel
-def _unfold(
-    rows: Records, L: Records, R: Records, width: int, keys: I64, slots: I64, ids: I32, B: Block, S: Records
-) -> tuple[int, bool, bool, bool]:
+def _unfold(rows: RecordArray, known: Lanes, block: Block, stretches: RecordArray) -> tuple[int, bool, bool, bool]:
     """Writes the columns of a block and its stretches; (stretches, whether an HW, a report, a leader's LEO is null)."""
-    s, replicas, until, partition, leader, epoch, level = -1, 0, NULL, 0, 0, 0, 0
+    s, replicas, until, partition = -1, 0, NULL, 0
     hw_null, reported_null, leo_null = False, False, False
     isr, holding, end = np.uint64(0), np.uint64(0), np.uint64(len(rows))
+    stretch = stretches[0]
     for k in range(end):
-        if s < 0 or not _continues(rows, k, S, s, until):
-            if s < 0 or rows[k, ROW.lane] != S[s, OF.lane]:
-                replicas = sort_slots(L, R, width, rows[k, ROW.lane], slots, ids)
+        row = rows[k]
+        if s < 0 or not _continues(row, stretch, until):
+            if s < 0 or row.lane != stretch.lane:
+                replicas = sort_slots(
+                    known.flat_lanes, known.replicas, known.width, row.lane, known.slots, known.ids
+                )  # fmt: skip
             s += 1
-            until = _begin(rows, k, L, S, s)
-            partition, leader = keys[L[rows[k, ROW.lane], LANE.partition]] & 0xFFFFFFFF, S[s, OF.leader]
-            epoch, level = S[s, OF.leader_epoch], S[s, OF.level]
-        hw, reported, leo = rows[k, ROW.hw], rows[k, ROW.reported], rows[k, ROW.leader_leo]
-        hw_null |= hw == NULL
-        reported_null |= reported == NULL
-        leo_null |= leo == NULL
-        B.ts[k], B.partition[k], B.leader[k] = rows[k, ROW.ts], partition, leader
-        B.leader_epoch[k], B.level[k] = epoch, level
-        B.hw[k], B.reported[k], B.leader_leo[k], B.frozen[k] = hw, reported, leo, rows[k, ROW.frozen] != 0
-        B.isr_ends[k], B.holding_ends[k] = isr, holding
-        isr = write_list(rows[k, ROW.isr], slots, ids, replicas, B.isr, isr)
-        holding = write_list(rows[k, ROW.holding], slots, ids, replicas, B.holding, holding)
-    B.isr_ends[end], B.holding_ends[end] = isr, holding
+            stretch, lane = stretches[s], known.lanes[row.lane]
+            until = _begin(stretch, int(np.int64(k)), row, lane)
+            partition = known.partition_keys[lane.partition] & 0xFFFFFFFF
+        hw_null |= row.hw == NULL
+        reported_null |= row.reported == NULL
+        leo_null |= row.leader_leo == NULL
+        block.ts[k], block.partition[k], block.leader[k] = row.ts, partition, stretch.leader
+        block.leader_epoch[k], block.level[k] = stretch.leader_epoch, stretch.level
+        block.hw[k], block.reported[k], block.leader_leo[k] = row.hw, row.reported, row.leader_leo
+        block.frozen[k] = row.frozen != 0
+        block.isr_ends[k], block.holding_ends[k] = isr, holding
+        isr = write_list(row.isr, known.slots, known.ids, replicas, block.isr, isr)
+        holding = write_list(row.holding, known.slots, known.ids, replicas, block.holding, holding)
+    block.isr_ends[end], block.holding_ends[end] = isr, holding
     return s + 1, hw_null, reported_null, leo_null
 
 
 @hot
-def _continues(rows: Records, k: int, S: Records, s: int, until: int) -> bool:
+def _continues(row: Record, stretch: Record, until: int) -> bool:
     """Whether a row belongs to a stretch, whose minute ends at `until`."""
     return bool(
-        rows[k, ROW.lane] == S[s, OF.lane]
-        and rows[k, ROW.kind] == S[s, OF.kind]
-        and rows[k, ROW.agreement] == S[s, OF.agreement]
-        and until - MINUTE_US <= rows[k, ROW.ts] < until
-        and rows[k, ROW.leader_epoch] == S[s, OF.leader_epoch]
-        and rows[k, ROW.topic_id] == S[s, OF.topic_id]
-        and rows[k, ROW.level] == S[s, OF.level]
+        row.lane == stretch.lane
+        and row.kind == stretch.kind
+        and row.agreement == stretch.agreement
+        and until - MINUTE_US <= row.ts < until
+        and row.leader_epoch == stretch.leader_epoch
+        and row.topic_id == stretch.topic_id
+        and row.level == stretch.level
     )
 
 
 @hot
-def _begin(rows: Records, k: int, L: Records, S: Records, s: int) -> int:
+def _begin(stretch: Record, first: int, row: Record, lane: Record) -> int:
     """Begins a stretch with this row; the end of its minute."""
-    lane, minute = rows[k, ROW.lane], rows[k, ROW.ts] // MINUTE_US
-    S[s, OF.lane], S[s, OF.first], S[s, OF.topic] = lane, np.int64(k), L[lane, LANE.topic]
-    S[s, OF.topic_id], S[s, OF.leader_epoch] = rows[k, ROW.topic_id], rows[k, ROW.leader_epoch]
-    S[s, OF.leader], S[s, OF.level] = L[lane, LANE.broker], rows[k, ROW.level]
-    S[s, OF.kind], S[s, OF.agreement] = rows[k, ROW.kind], rows[k, ROW.agreement]
-    S[s, OF.place] = (minute << 36) | (L[lane, LANE.cluster] << 24) | ((L[lane, LANE.broker] + 1) & 0xFFFFFF)
+    minute = row.ts // MINUTE_US
+    stretch.lane, stretch.first, stretch.topic = row.lane, first, lane.topic
+    stretch.topic_id, stretch.leader_epoch = row.topic_id, row.leader_epoch
+    stretch.leader, stretch.level = lane.broker, row.level
+    stretch.kind, stretch.agreement = row.kind, row.agreement
+    stretch.place = (minute << 36) | (lane.cluster << 24) | ((lane.broker + 1) & 0xFFFFFF)
     return int((minute + 1) * MINUTE_US)
 
 
@@ -136,47 +155,49 @@ class HwRows:
         """Takes rows of the kernel over: what they stand in may be written again."""
         if not len(rows):
             return
-        lanes, replicas, keys = self._state.lanes.data, self._state.replicas, self._state.partition_keys.keys
-        width, stretches = replicas.width, np.empty((len(rows), len(OF)), dtype=np.int64)
-        slots, ids = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int32)
-        block = Block.blank(len(rows), width)
-        count, *nulls = _unfold(rows, lanes, replicas.data, width, keys, slots, ids, block, stretches)
+        known, stretches = Lanes.of_state(self._state), np.empty((len(rows), len(STRETCH)), dtype=np.int64)
+        block = Block.blank(len(rows), known.width)
+        count, *nulls = _unfold(as_records(HW_ROWS, rows), known, block, as_records(STRETCHES, stretches))
         common = np.ascontiguousarray(stretches[:count].T)
-        size = np.append(common[OF.first, 1:], len(rows)) - common[OF.first]
-        self._blocks.append((common[OF.lane], size, block))
+        size = np.append(common[STRETCH.first, 1:], len(rows)) - common[STRETCH.first]
+        self._blocks.append((common[STRETCH.lane], size, block))
         self._tables.append(self._table(common, size, block, *nulls))
         self._count(common, size)
 
     def _table(self, common: Records, size: I64, block: Block, hw: bool, reported: bool, leader_leo: bool) -> pa.Table:
         made = {
-            **self._naming.columns(common[OF.topic], common[OF.topic_id], size),
+            **self._naming.columns(common[STRETCH.topic], common[STRETCH.topic_id], size),
             "partition": pa.array(block.partition),
-            "leader_id": ints(block.leader, bool((common[OF.leader] == NULL32).any())),
+            "leader_id": ints(block.leader, bool((common[STRETCH.leader] == NULL32).any())),
             "ts": times(block.ts, False),
-            "leader_epoch": ints(block.leader_epoch, bool((common[OF.leader_epoch] == NULL32).any())),
-            "kind": words(common[OF.kind], _KINDS, size),
+            "leader_epoch": ints(block.leader_epoch, bool((common[STRETCH.leader_epoch] == NULL32).any())),
+            "kind": words(common[STRETCH.kind], _KINDS, size),
             "hw": bigints(block.hw, hw),
             "reported_hw": bigints(block.reported, reported),
             "leader_leo": bigints(block.leader_leo, leader_leo),
             "isr": lists(block.isr_ends, block.isr),
             "holding_replicas": lists(block.holding_ends, block.holding),
             "frozen": pa.array(block.frozen),
-            "agreement": words(common[OF.agreement], _AGREEMENTS, size),
+            "agreement": words(common[STRETCH.agreement], _AGREEMENTS, size),
             "level": pa.array(block.level),
         }
         return table(SCHEMAS["partition_hw"], made)
 
     def _count(self, common: Records, size: I64) -> None:
-        place, kind, agreement = self._places.number(common[OF.place]), common[OF.kind], common[OF.agreement]
-        told_as = (kind == ADVANCE) | ((agreement == DISAGREE) & (kind == REPORT))
-        word = np.where(told_as, agreement, len(AGREEMENTS) + kind)
+        place, kind, agreement = (
+            self._places.number(common[STRETCH.place]),
+            common[STRETCH.kind],
+            common[STRETCH.agreement],
+        )
+        has_agreement = (kind == ADVANCE) | ((agreement == DISAGREE) & (kind == REPORT))
+        word = np.where(has_agreement, agreement, len(AGREEMENTS) + kind)
         room = self._places.count * len(WORDS)
         counted = np.bincount(place * len(WORDS) + word, size, room).astype(np.int64).reshape(-1, len(WORDS))
         counted[: len(self._counts)] += self._counts
         self._counts = counted
 
     def counts(self) -> list[tuple[int, str, int]]:
-        """(place as `intake.stat_place` reads it, word, how many rows) for all that were taken."""
+        """(place as `read.stat_place` reads it, word, how many rows) for all that were taken."""
         keys = self._places.keys.tolist()
         return [(keys[p], WORDS[w], int(self._counts[p, w])) for p, w in zip(*np.nonzero(self._counts), strict=True)]
 

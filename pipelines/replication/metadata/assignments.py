@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.compiled.types import I32, I64
-from pipelines.replication.term.layout import NEVER
+from pipelines.replication.compiled.types import I32, I64, NEVER
 
 KEPT = 16
 Told = tuple[int, tuple[int, ...]]

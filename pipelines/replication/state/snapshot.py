@@ -14,25 +14,14 @@ from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.events.columns import whole
 from pipelines.replication.metadata import assignments, brokers_and_configs
+from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.partition.encoded import Packed
 from pipelines.replication.partition.events import Note, TermSeen
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.sources import Source, Sources
-from pipelines.replication.term.layout import (
-    APART,
-    ASKED,
-    HEARD,
-    HW_ROWS,
-    LANES,
-    LINES_READ,
-    PARTITIONS,
-    RECENT,
-    RECORDED,
-    REPLICAS,
-    SERIES,
-)
+from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 
 MAGIC, VERSION = b"hwmark-state", 7
 _ARRAYS = {

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled
-from pipelines.replication.compiled.records import Arrays, Records, shape
+from pipelines.replication.compiled.records import Arrays, Records, record_layout
 from pipelines.replication.compiled.types import I32, I64, frozen
 from pipelines.replication.events.sources_of_rows import Written
 
@@ -36,7 +36,7 @@ CLOCK_JUMP_US = 60_000_000
 
 ASKED = ("cluster", "source_id", "source_epoch", "source_seq", "ts")
 """What `coverage` asks of an event."""
-RUN = shape(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
+RUN = record_layout(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
 """A run of numbers of one source: `since` and `last` are the times of its first and its last row."""
 OF = RUN.at
 EVER = 1 << 62

@@ -154,7 +154,7 @@ def lag_expires(caught_up: int, lag_max: int) -> int:
 
 
 @hot
-def is_within(leo: int, leader_leo: int, lag_max_messages: int) -> bool:
+def is_within_messages(leo: int, leader_leo: int, lag_max_messages: int) -> bool:
     """In sync by messages: no more than `replica.lag.max.messages` behind.
 
     Partition.getOutOfSyncReplicas until 0.8.2. KAFKA-1546 removed it in 0.9: a single large batch put healthy followers

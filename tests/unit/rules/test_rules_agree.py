@@ -102,7 +102,7 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[st.SearchSt
     "lag_expires": (
         lambda caught_up, lag: kernel.lag_expires(caught_up * MS, lag * MS) // MS, simulated_expiry, (times, lags),
     ),
-    "is_within": (kernel.is_within, simulated.is_within, (offsets, offsets, counts)),
+    "is_within_messages": (kernel.is_within_messages, simulated.is_within, (offsets, offsets, counts)),
     "is_isr_eligible": (kernel.is_isr_eligible, simulated_eligible, (flags, epochs, epochs)),
 }  # fmt: skip
 """By rule of the kernel: it, its like in the simulator, and the arguments of both."""
@@ -112,7 +112,7 @@ ONLY_SIMULATED = {
     "diverges": "truncations are read from the followers' logs, not decided",
 }
 """Rules of the simulator that the kernel has no use for, and why."""
-TWINS = {"waits_for_replica": "counts"}
+TWINS = {"waits_for_replica": "counts", "is_within_messages": "is_within"}
 """Rules that have another name in the simulator."""
 
 
