@@ -60,24 +60,13 @@ from pipelines.lake.roles import hold
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign, owner
 from pipelines.replication.facts.tables import Facts
+from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.state.snapshot import Rest
 from pipelines.replication.telemetry.coverage import COVERAGE, coverage
 from pipelines.replication.telemetry.sources import DRAIN
-from pipelines.replication.term.layout import (
-    APART,
-    ASKED,
-    HEARD,
-    HW_ROWS,
-    LANES,
-    LINES_READ,
-    PARTITIONS,
-    RECENT,
-    RECORDED,
-    REPLICAS,
-    SERIES,
-)
+from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 from pipelines.settings import Simulate
 from pipelines.streaming import tables
 from pipelines.streaming.checkpoint import offsets as checkpoint

@@ -13,7 +13,7 @@ from pipelines.bench.workloads.workload import RULES
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Facts
 from pipelines.replication.events.columns import NAMED
-from pipelines.replication.term.machine import run_lanes
+from pipelines.replication.term.machine import run_terms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,13 @@ class Replay:
         from pipelines.replication import replay
 
         self._kernel_s = 0.0
-        with patch("pipelines.replication.batch.run_terms.run_lanes", self._timed):
+        with patch("pipelines.replication.batch.run_terms.run_kernel", self._timed):
             self._facts = replay(self._events, replace(RULES, hw_resolution_ms=self._asked.resolution_ms))
 
     def _timed(self, *given: Any) -> Any:
         """The state machine over all partitions: `replay` without what reads and writes Arrow."""
         began = perf_counter()
-        ended = run_lanes(*given)
+        ended = run_terms(*given)
         self._kernel_s += perf_counter() - began
         return ended
 

@@ -13,13 +13,12 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.progress import NoProgress
-from pipelines.replication.compiled.types import I64, NULL32
+from pipelines.replication.compiled.types import I64, NEVER, NULL32
 from pipelines.replication.partition.events import PartitionEvent
 from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.terms import Term
 from pipelines.replication.state.state import OrderKey, State
-from pipelines.replication.term.layout import NEVER
 
 Queue = list[tuple[OrderKey, PartitionEvent]]
 

@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from pipelines.replication.batch.copied_lines import list_hash
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.compiled.records import Arrays, Records, Shape
+from pipelines.replication.compiled.records import Arrays, RecordLayout, Records
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import BY_CONTROLLER, CODE
+from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import APART, ASKED, HEARD, RECORDED
 
 KEPT_GRACES = 6
 """Both reports of an epoch arrive within 2 × reorder_grace_ms; after so many graces one is no longer kept for a
@@ -178,7 +178,7 @@ def _rows(arrays: Arrays) -> Records:
     return rows
 
 
-def _arrays(layout: Shape, rows: Records) -> Arrays:
+def _arrays(layout: RecordLayout, rows: Records) -> Arrays:
     made = Arrays(layout)
     made.grow(len(rows))
     made.data[: len(rows)] = rows

@@ -12,16 +12,16 @@ from pipelines.replication.batch.sequencing import Accepted
 from pipelines.replication.batch.watermarks import FOREVER, Watermarks
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records, records
-from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.compiled.types import I32, I64, NEVER
 from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.state.state import State
-from pipelines.replication.term.constants import HOLDS
-from pipelines.replication.term.layout import NEVER
+from pipelines.replication.term.constants import DROPPED
+from pipelines.replication.term.layout import GAPS
 
 
 @dataclass(frozen=True)
 class LaneJobs:
-    """Rows of JOBS, and the rows of HOLDS and the packed rows that they refer to."""
+    """Rows of JOBS, and the rows of GAPS and the packed rows that they refer to."""
 
     jobs: Records
     gap_times: Records
@@ -125,15 +125,15 @@ def _last_counting(packed: Records, start: I64, last: I64) -> I64:
     """The last row of each lane that is no repeat and no copy, start - 1 where there is none."""
     found = last.copy()
     for k in range(len(found)):
-        while found[k] >= start[k] and packed[found[k], PACKED.what] & 0x100:
+        while found[k] >= start[k] and packed[found[k], PACKED.what] & DROPPED:
             found[k] -= 1
     return found
 
 
 def _gap_times(state: State, lanes: I32) -> tuple[I64, Records]:
-    """(bounds, rows of HOLDS): when telemetry of the broker of each of these lanes went missing."""
+    """(bounds, rows of GAPS): when telemetry of the broker of each of these lanes went missing."""
     if not state.gap_times:
-        return np.zeros(len(lanes) + 1, dtype=np.int64), records(HOLDS, 0)
+        return np.zeros(len(lanes) + 1, dtype=np.int64), records(GAPS, 0)
     brokers = list(zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True))
     by_lane = [
         [(ts, int(ts in state.misread_times.get(broker, ()))) for ts in state.gap_times.get(broker, ())]
@@ -141,7 +141,7 @@ def _gap_times(state: State, lanes: I32) -> tuple[I64, Records]:
     ]
     bounds = np.cumsum([0, *(len(times) for times in by_lane)], dtype=np.int64)
     rows: Any = [time for times in by_lane for time in times]
-    return bounds, np.array(rows, dtype=np.int64).reshape(-1, len(HOLDS.defaults))
+    return bounds, np.array(rows, dtype=np.int64).reshape(-1, len(GAPS.defaults))
 
 
 def behind_gaps(accepted: Accepted) -> tuple[I32, I64]:

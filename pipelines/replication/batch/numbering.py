@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
-from pipelines.replication.compiled.records import Arrays, Records, shape
+from pipelines.replication.compiled.records import Arrays, Records, record_layout
 from pipelines.replication.compiled.types import I8, I32, I64, read_only
 from pipelines.replication.events.columns import CODE, RARE, VOID, contiguous
 from pipelines.replication.events.packed_rows import SERIES_TALLY, tally
@@ -24,7 +24,7 @@ _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_propo
 """Event types that only the leader of a partition reports."""
 HW = CODE["hw"]
 MINUTE_US = 60_000_000
-SOURCE_MINUTES = shape(since=1 << 62, broker=0, number=0)
+SOURCE_MINUTES = record_layout(since=1 << 62, broker=0, number=0)
 """By source the minute of its last row, in microseconds, the broker in it, and the number of the two."""
 MINUTE = SOURCE_MINUTES.at
 

@@ -21,9 +21,9 @@ from pipelines.replication.events.columns import CODE, int32_column, int64_colum
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_event, rows_as_dicts
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
-from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, FORETOLD, NOT_CUT_OFF, NOT_FORETOLD, TAKEN_BACK
+from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
 
-_LAG_RULE_MARKS = (FORETOLD, NOT_FORETOLD)
+_LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 _FIRST = {"leader", "follower", "isr", "config"}
 """Event types that go first in the canonical order of one instant."""
 _STARTS = [CODE["leader"], CODE["follower"]]
@@ -64,7 +64,7 @@ def queue_partition_events(state: State, batch: Batch, results: TermResults) -> 
     only = _only_events(state, batch, rare, found)
     _keep_starts(state, batch, rare[only])
     others = rare[~only]
-    predicted = {int(r): {"predicted": mark == FORETOLD} for mark in _LAG_RULE_MARKS for r in results.marked(mark)}
+    predicted = {int(r): {"predicted": mark == PREDICTED} for mark in _LAG_RULE_MARKS for r in results.marked(mark)}
     truncations = _last_reported_hws(state, batch, results, others)
     in_order = [(int(r), predicted.get(int(r)) or truncations.get(int(r), {})) for r in batch.rare[others]]
     findings = [*before, *in_order, *after]
@@ -92,7 +92,7 @@ def _findings_after(state: State, batch: Batch, results: TermResults) -> Finding
     return [
         *((int(r), {"before": int(hw)}) for r, hw in falls),
         *((int(r), {"detail": "reports_back", "before": int(hw)}) for r, hw in moved_back),
-        *((int(r), {"event_type": "hw", "detail": "taken_back"}) for r in results.marked(TAKEN_BACK)),
+        *((int(r), {"event_type": "hw", "detail": "taken_back"}) for r in results.marked(RETRACTED)),
         *((int(r), {"event_type": "hw", "detail": "not_cut_off"}) for r in results.marked(NOT_CUT_OFF)),
     ]
 

@@ -12,30 +12,29 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import advance_series
 from pipelines.replication.batch.watermarks import Watermarks
 from pipelines.replication.compiled.decorators import compiled
-from pipelines.replication.compiled.records import Arrays, Records, records
-from pipelines.replication.compiled.types import I8, I32, I64
+from pipelines.replication.compiled.records import Arrays, Record, Records, as_records, records
+from pipelines.replication.compiled.types import I8, I64
 from pipelines.replication.events.columns import CODE
-from pipelines.replication.events.packed_rows import PACKED, flag
+from pipelines.replication.events.packed_rows import PACKED, PACKED_ROW, flag
 from pipelines.replication.facts.partition_hw import BLOCK, HwRows
+from pipelines.replication.metadata.layout import BROKERS, CONFIGS, VERSIONS_TOLD, Timeline
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
+from pipelines.replication.term.bundles import Assigned, Run, Stats
 from pipelines.replication.term.constants import (
     CONSUMED,
     ENDED_FULL,
     HW_FULL,
-    JOBS,
     KEEP_FULL,
     MOVED_BACK,
     OF_FOLLOWER,
-    RULES,
     SLOTS_FULL,
     STAT,
     SYNC_FULL,
     Marks,
-    Stats,
 )
-from pipelines.replication.term.layout import HW_ROWS, SYNC_ROWS, TERMS
-from pipelines.replication.term.machine import run_lanes
+from pipelines.replication.term.layout import CLUSTER_RULES, CURSOR, GAPS, HW_ROWS, JOBS, SETTINGS, SYNC_ROWS, TERMS
+from pipelines.replication.term.machine import run_terms as run_kernel
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 
@@ -99,21 +98,21 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
 
 def _kernel_rules(state: State, rules: Rules) -> Records:
     """The rules of each cluster as the kernel reads them."""
-    found = records(RULES, len(state.clusters.all))
+    found = records(CLUSTER_RULES, len(state.clusters.all))
     for k, (cluster,) in enumerate(state.clusters.all):
         own, fixed = rules.of(str(cluster))
         row = {
-            "race": own.race_window_ms * 1000,
+            "race_window": own.race_window_ms * 1000,
             "lag_max": own.lag_max_ms * 1000,
             "min_isr": own.min_isr,
-            "max_messages": -1 if own.lag_max_messages is None else own.lag_max_messages,
-            "resolution": own.hw_resolution_ms * 1000,
+            "lag_max_messages": -1 if own.lag_max_messages is None else own.lag_max_messages,
+            "hw_resolution": own.hw_resolution_ms * 1000,
             "replica_hw": int(own.replica_hw),
-            "grace": own.reorder_grace_ms * 1000,
+            "reorder_grace": own.reorder_grace_ms * 1000,
             "bits": own.bits,
             "fixed": fixed,
         }
-        found[k] = [row[name] for name in RULES.names]
+        found[k] = [row[name] for name in CLUSTER_RULES.names]
     return found
 
 
@@ -170,49 +169,67 @@ def _run_all(
     keep.grow(pending + 3 * longest + 1024)
     sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs.jobs))
     ended.grow(longest + 64)
-    leader_rows, assigned_from, assigned = _assignments_at_starts(state, batch)
-    pending_from = state.pending_from()
-    recorded, apart = (arrays.data[: arrays.count] for arrays in (state.recorded_epochs, state.clock_offsets))
-    timeline = state.timeline.arrays()._replace(recorded=recorded, apart=apart)
-    kernel_rules = _kernel_rules(state, rules)
-    at = np.array([0, 0, 0, 0, 0, 0, -1, 0, 0], dtype=np.int64)  # see run_lanes
+    assigned, timeline, pending_starts = _assignments_at_starts(state, batch), _timeline(state), state.pending_from()
+    cluster_rules = as_records(CLUSTER_RULES, _kernel_rules(state, rules))
+    settings, cursor = as_records(SETTINGS, records(SETTINGS, 1)), as_records(CURSOR, records(CURSOR, 1))
     while True:
-        run_lanes(
-            jobs.jobs, jobs.gap_times, jobs.rows, leader_rows, assigned_from, assigned,
-            batch.columns, state.lanes.data, state.replicas.data, state.replicas.width,
-            timeline, kernel_rules, stats, marks,
-            state.pending_rows.data, pending_from, scratch.data, hw.data, keep.data, sync.data, ended.data, at,
+        run_kernel(
+            Run(
+                jobs=as_records(JOBS, jobs.jobs), gaps=as_records(GAPS, jobs.gap_times),
+                rows=as_records(PACKED_ROW, jobs.rows),
+                columns=batch.columns, assigned=assigned, lanes=state.lanes.records,
+                replicas=state.replicas.records.reshape(-1, state.replicas.width), timeline=timeline,
+                cluster_rules=cluster_rules,
+                settings=settings, stats=stats, marks=marks,
+                pending=state.pending_rows.records, pending_starts=pending_starts, hw_rows=scratch.records,
+                final_rows=hw.records, kept_rows=keep.records, sync_rows=sync.records, ended_rows=ended.records,
+                cursor=cursor,
+            )
         )  # fmt: skip
-        if at[0] == len(jobs.jobs) or at[5] == HW_FULL:
-            final.add(hw.data[: at[1]])
-            at[1] = 0
-        if at[0] == len(jobs.jobs):
+        at = cursor[0]
+        if at["job"] == len(jobs.jobs) or at["full"] == HW_FULL:
+            final.add(hw.data[: at["final"]])
+            at["final"] = 0
+        if at["job"] == len(jobs.jobs):
             break
         _make_room(state, keep, sync, ended, at, longest)
-    keep.count = int(at[2])
+    keep.count = int(at["kept"])
     state.pending_rows = _by_lane(keep)
-    return final, _columns(sync, int(at[3])), _columns(ended, int(at[4]))
+    return final, _columns(sync, int(at["sync"])), _columns(ended, int(at["ended"]))
 
 
-def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: I64, longest: int) -> None:
+def _timeline(state: State) -> Timeline:
+    """What is known of brokers and configs, as records."""
+    known = state.timeline.arrays()
+    return Timeline(
+        brokers=as_records(BROKERS, known.brokers),
+        configs=as_records(CONFIGS, known.configs),
+        versions=as_records(VERSIONS_TOLD, known.versions),
+        recorded=state.recorded_epochs.records[: state.recorded_epochs.count],
+        apart=state.clock_offsets.records[: state.clock_offsets.count],
+    )
+
+
+def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: Record, longest: int) -> None:
     """Doubles what was full: an output, or the replica slots of every lane."""
-    if at[5] == SLOTS_FULL:
+    if at["full"] == SLOTS_FULL:
         if state.replicas.width >= 32:
             raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
         state.replicas.widen(state.replicas.width * 2)
         return
-    if at[5] == HW_FULL:
+    if at["full"] == HW_FULL:
         return
-    full, used = {KEEP_FULL: (keep, at[2]), SYNC_FULL: (sync, at[3]), ENDED_FULL: (ended, at[4])}[int(at[5])]
-    full.count = int(used)
+    outputs = {KEEP_FULL: (keep, "kept"), SYNC_FULL: (sync, "sync"), ENDED_FULL: (ended, "ended")}
+    full, used = outputs[int(at["full"])]
+    full.count = int(at[used])
     full.grow(2 * len(full.data) + 8 * longest)
 
 
 def _columns(arrays: Arrays, count: int) -> dict[str, Any]:
     """The first `count` rows by column."""
-    columns = np.empty((len(arrays.shape.names), count), dtype=np.int64)
+    columns = np.empty((len(arrays.layout.names), count), dtype=np.int64)
     _transpose(arrays.data, columns)
-    return dict(zip(arrays.shape.names, columns, strict=True))
+    return dict(zip(arrays.layout.names, columns, strict=True))
 
 
 @compiled
@@ -231,9 +248,9 @@ def _by_lane(keep: Arrays) -> Arrays:
     return pending
 
 
-def _assignments_at_starts(state: State, batch: Batch) -> tuple[I64, I64, I32]:
-    """(which rare rows are `leader` rows, bounds, replicas): the assignment as of each, where known."""
+def _assignments_at_starts(state: State, batch: Batch) -> Assigned:
+    """The assignment as of each `leader` row, where known."""
     c, leads = batch.columns, np.flatnonzero(batch.columns.kind == CODE["leader"])
     partition = state.series["partition"][batch.series[batch.rare[leads]]]
     bounds, replicas = state.assignments.as_of(partition, c.ts[leads])
-    return leads, bounds, replicas
+    return Assigned(leads, bounds, replicas)

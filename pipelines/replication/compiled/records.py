@@ -1,20 +1,32 @@
-"""Numbers in rows and named columns that kernels read and write: one flat int64 array per structure."""
+"""Records of numbers that kernels read and write: one flat int64 array per structure.
+
+A kernel has a view of the same bytes with fields by name (`as_records`): `lanes[n].hw` is a read at a constant offset.
+"""
 
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 Records: TypeAlias = npt.NDArray[np.int64]
-"""A row per lane, slot or output row; columns as a Shape names them."""
+"""A row per lane, slot or output row; columns as a RecordLayout names them."""
+RecordArray: TypeAlias = npt.NDArray[np.void]
+"""The same with a field per column."""
+Record: TypeAlias = Any
+"""One of these, by reference: what is written to it is written to the array."""
 
 
-class Shape(NamedTuple):
+class RecordLayout(NamedTuple):
     """Columns by name: `at.name` is the column's index, a constant to a kernel."""
 
     at: Any
@@ -25,16 +37,39 @@ class Shape(NamedTuple):
         return tuple(self.at._fields)
 
 
-def shape(**defaults: int) -> Shape:
+def record_layout(**defaults: int) -> RecordLayout:
     """Columns with the value that a new row has in each."""
     columns = namedtuple("columns", defaults)  # type: ignore[misc]
-    return Shape(columns(*range(len(defaults))), tuple(defaults.values()))
+    return RecordLayout(columns(*range(len(defaults))), tuple(defaults.values()))
 
 
-def records(of: Shape, count: int) -> Records:
+@cache
+def _fields(names: tuple[str, ...]) -> np.dtype[np.void]:
+    return np.dtype([(name, np.int64) for name in names], align=True)
+
+
+def as_records(layout: RecordLayout, rows: Records) -> RecordArray:
+    """The same rows as records, in the same memory; `rows` are contiguous."""
+    return rows.view(_fields(layout.names)).reshape(len(rows))
+
+
+def _copy_record(typing: Any, target: Any, source: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        size = context.get_constant(types.intp, signature.args[0].size)
+        cgutils.raw_memcpy(builder, values[0], values[1], size, 1, align=8)
+        return context.get_dummy_value()
+
+    return types.void(target, source), generate
+
+
+copy_record: Callable[[Record, Record], None] = intrinsic(_copy_record)
+"""copy_record(target, source): numba's own assignment of records copies byte by byte."""
+
+
+def records(layout: RecordLayout, count: int) -> Records:
     """`count` rows with their defaults."""
-    made = np.empty((count, len(of.defaults)), dtype=np.int64)
-    made[:] = of.defaults
+    made = np.empty((count, len(layout.defaults)), dtype=np.int64)
+    made[:] = layout.defaults
     return made
 
 
@@ -74,47 +109,54 @@ class Arrays:
     Kernels read and write `data`, which has room to spare; `blank=False` where they write whole rows.
     """
 
-    def __init__(self, of: Shape, width: int = 1, count: int = 0, blank: bool = True) -> None:
-        self.shape, self.width, self.count, self.blank = of, width, 0, blank
-        self.data = records(of, 0)
+    def __init__(self, layout: RecordLayout, width: int = 1, count: int = 0, blank: bool = True) -> None:
+        self.layout, self.width, self.count, self.blank = layout, width, 0, blank
+        self.data = records(layout, 0)
         self.grow(count)
 
     def grow(self, count: int) -> None:
         """Makes room for rows up to `count`, new ones with their defaults."""
         if count * self.width > len(self.data):
             room = max(64, count + count // 2) * self.width
-            grown = records(self.shape, room) if self.blank else np.empty((room, len(self.shape.defaults)), np.int64)
+            grown = records(self.layout, room) if self.blank else np.empty((room, len(self.layout.defaults)), np.int64)
             grown[: self.count * self.width] = self.data[: self.count * self.width]
             self.data = grown
         self.count = max(self.count, count)
 
     def widen(self, width: int) -> None:
         """Gives every row more entries, the new ones with their defaults."""
-        columns = len(self.shape.defaults)
-        wider = records(self.shape, self.count * width).reshape(self.count, width, columns)
+        columns = len(self.layout.defaults)
+        wider = records(self.layout, self.count * width).reshape(self.count, width, columns)
         wider[:, : self.width] = self.data[: self.count * self.width].reshape(self.count, self.width, columns)
         self.data, self.width = wider.reshape(-1, columns), width
 
+    @property
+    def records(self) -> RecordArray:
+        """All rows that there is room for, as records."""
+        return as_records(self.layout, self.data)
+
     def __getitem__(self, name: str) -> Any:
-        return self.data[: self.count * self.width, getattr(self.shape.at, name)]
+        return self.data[: self.count * self.width, getattr(self.layout.at, name)]
 
     def table(self) -> pa.Table:
         """All rows, a column per name; entries of wide rows lie side by side."""
-        return pa.table({name: np.ascontiguousarray(self[name]) for name in self.shape.names})
+        return pa.table({name: np.ascontiguousarray(self[name]) for name in self.layout.names})
 
     @classmethod
-    def from_table(cls, of: Shape, table: pa.Table, width: int = 1, later: frozenset[str] = frozenset()) -> Arrays:
-        """The rows that `table` gave. Those of `later` that it lacks get their defaults.
+    def from_table(
+        cls, layout: RecordLayout, table: pa.Table, width: int = 1, later: frozenset[str] = frozenset()
+    ) -> Arrays:
+        """The rows that `table` returned. Columns of `later` that it lacks get their defaults.
 
         Raises ValueError naming a column that is not known here, or that is missing.
         """
         present = set(table.column_names)
-        if unknown := sorted(present - set(of.names)):
+        if unknown := sorted(present - set(layout.names)):
             raise ValueError(f"column {unknown[0]} is not known to this version")
-        if missing := sorted(set(of.names) - present - later):
+        if missing := sorted(set(layout.names) - present - later):
             raise ValueError(f"column {missing[0]} is missing")
-        arrays = cls(of, width, table.num_rows // width)
-        for name in of.names:
+        arrays = cls(layout, width, table.num_rows // width)
+        for name in layout.names:
             if name in present:
                 arrays[name][:] = table[name].to_numpy()
         return arrays

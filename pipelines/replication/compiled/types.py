@@ -10,6 +10,8 @@ import numpy.typing as npt
 NULL = -(1 << 62)
 """Stands for null in 64-bit columns; no offset or time comes near it."""
 NULL32 = -(1 << 31)
+NEVER = 1 << 62
+"""A deadline that does not come."""
 MS = 1000
 """Microseconds."""
 

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.compiled.decorators import compiled, hot, kernel
-from pipelines.replication.compiled.records import Arrays, Records, shape
+from pipelines.replication.compiled.records import Arrays, Records, record_layout
 from pipelines.replication.compiled.streaming_stores import write_line
 from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, read_only
 from pipelines.replication.events.columns import CODE, RARE
 from pipelines.replication.events.row_slices import Bits, RowSlice
 
-PACKED_ROW = shape(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
+PACKED_ROW = record_layout(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
 PACKED = PACKED_ROW.at
 """In the order in which `pack` writes them.
 
@@ -29,7 +29,7 @@ leader id and `leader_leo` the HW before.
 """
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
-SERIES_TALLY = shape(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
+SERIES_TALLY = record_layout(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
 """What a micro-batch holds of a series: number of rows, smallest and largest sequence number, largest time, and the
 order: each number FOLLOWS the one before; some are missing or repeated (RISES); some come after larger ones (FALLS)."""
 TALLY = SERIES_TALLY.at
@@ -174,7 +174,7 @@ def pack(
         who = (np.int64(epoch) << 32) | (np.int64(replica) & 0xFFFFFFFF)
         if kind != _HW:
             leader_leo = leader_leo if (columns.leader_leo_valid[byte] >> bit) & 1 else NULL
-        write_line(packed, j, columns.ts[i], columns.seq[i], what, who, offset, leader_leo, more, first + i)
+        write_line(packed, j, (columns.ts[i], columns.seq[i], what, who, offset, leader_leo, more, first + i))
     return rare, spoiled
 
 

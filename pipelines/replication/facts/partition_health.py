@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import I64, NULL, NULL32
+from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
 from pipelines.replication.facts.columns import bigints, ints, members, times
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import IDLE, LANES, NEVER, OUT_OF_SYNC, REPLICAS
+from pipelines.replication.term.layout import IDLE, LANES, OUT_OF_SYNC, REPLICAS
 from schemas import partition_health
 
 LANE, SLOT = LANES.at, REPLICAS.at

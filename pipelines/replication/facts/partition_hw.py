@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.hash_index import Keys
-from pipelines.replication.compiled.records import Records, shape
+from pipelines.replication.compiled.records import Record, RecordArray, Records, as_records, record_layout
 from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
 from pipelines.replication.facts.columns import (
     LaneReplicas,
@@ -27,16 +27,14 @@ from pipelines.replication.facts.columns import (
 )
 from pipelines.replication.facts.tables import EMPTY, SCHEMAS, table
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, LANES, REPORT
+from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, REPORT
 
 BLOCK = 1 << 15
 """Rows that are written together."""
 MINUTE_US = 60_000_000
 WORDS = (*AGREEMENTS, *KINDS)
 _AGREEMENTS, _KINDS = Vocabulary.from_words(AGREEMENTS), Vocabulary.from_words(KINDS)
-ROW, LANE = HW_ROWS.at, LANES.at
-
-HW_RUNS = shape(
+HW_RUNS = record_layout(
     lane=-1, first=0, topic=-1, topic_id=-1, leader=NULL32, leader_epoch=NULL32, level=0, place=0, kind=0, agreement=0
 )  # fmt: skip
 """Consecutive rows, from `first` on, that have all these values in common; `place` is a minute of a broker, see
@@ -70,61 +68,78 @@ class Block(NamedTuple):
         return cls(*columns)
 
 
+class BlockSource(NamedTuple):
+    """What the rows of a block refer to, with room for the replicas of one lane in order: their `slots` and `ids`."""
+
+    lanes: RecordArray
+    replicas: LaneReplicas
+    partition_keys: I64
+    slots: I64
+    ids: I32
+
+    @classmethod
+    def from_state(cls, state: State) -> BlockSource:
+        """Views of the arrays in `state`."""
+        width = state.replicas.width
+        slots, ids = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int32)
+        return cls(state.lanes.records, lane_replicas(state), state.partition_keys.keys, slots, ids)
+
+
 @kernel
 def _fill_block(
-    rows: Records, known: LaneReplicas, partition_keys: I64, slots: I64, ids: I32, block: Block, runs: Records
+    rows: RecordArray, source: BlockSource, block: Block, runs: RecordArray
 ) -> tuple[int, bool, bool, bool]:
     """(number of runs, whether an HW, a report, a leader's LEO is null): writes the columns of a block and its runs."""
-    s, replicas, until, partition, leader, epoch, level = -1, 0, NULL, 0, 0, 0, 0
+    s, replicas, until, partition = -1, 0, NULL, 0
     hw_null, reported_null, leo_null = False, False, False
     isr, holding, end = np.uint64(0), np.uint64(0), np.uint64(len(rows))
+    run = runs[0]
     for k in range(end):
-        if s < 0 or not _continues(rows, k, runs, s, until):
-            if s < 0 or rows[k, ROW.lane] != runs[s, RUN.lane]:
-                replicas = sort_slots(known, rows[k, ROW.lane], slots, ids)
+        row = rows[k]
+        if s < 0 or not _continues(row, run, until):
+            if s < 0 or row.lane != run.lane:
+                replicas = sort_slots(source.replicas, row.lane, source.slots, source.ids)
             s += 1
-            until = _begin_run(rows, k, known.lanes, runs, s)
-            partition = partition_keys[known.lanes[rows[k, ROW.lane], LANE.partition]] & 0xFFFFFFFF
-            leader, epoch, level = runs[s, RUN.leader], runs[s, RUN.leader_epoch], runs[s, RUN.level]
-        hw, reported, leo = rows[k, ROW.hw], rows[k, ROW.reported], rows[k, ROW.leader_leo]
-        hw_null |= hw == NULL
-        reported_null |= reported == NULL
-        leo_null |= leo == NULL
-        block.ts[k], block.partition[k], block.leader[k] = rows[k, ROW.ts], partition, leader
-        block.leader_epoch[k], block.level[k] = epoch, level
-        block.hw[k], block.reported[k], block.leader_leo[k] = hw, reported, leo
-        block.frozen[k] = rows[k, ROW.frozen] != 0
+            run, lane = runs[s], source.lanes[row.lane]
+            until = _begin_run(run, int(np.int64(k)), row, lane)
+            partition = source.partition_keys[lane.partition] & 0xFFFFFFFF
+        hw_null |= row.hw == NULL
+        reported_null |= row.reported == NULL
+        leo_null |= row.leader_leo == NULL
+        block.ts[k], block.partition[k], block.leader[k] = row.ts, partition, run.leader
+        block.leader_epoch[k], block.level[k] = run.leader_epoch, run.level
+        block.hw[k], block.reported[k], block.leader_leo[k] = row.hw, row.reported, row.leader_leo
+        block.frozen[k] = row.frozen != 0
         block.isr_ends[k], block.holding_ends[k] = isr, holding
-        isr = write_list(rows[k, ROW.isr], slots, ids, replicas, block.isr, isr)
-        holding = write_list(rows[k, ROW.holding], slots, ids, replicas, block.holding, holding)
+        isr = write_list(row.isr, source.slots, source.ids, replicas, block.isr, isr)
+        holding = write_list(row.holding, source.slots, source.ids, replicas, block.holding, holding)
     block.isr_ends[end], block.holding_ends[end] = isr, holding
     return s + 1, hw_null, reported_null, leo_null
 
 
 @hot
-def _continues(rows: Records, row: int, runs: Records, run: int, until: int) -> bool:
+def _continues(row: Record, run: Record, until: int) -> bool:
     """Whether a row belongs to a run, whose minute ends at `until`."""
     return bool(
-        rows[row, ROW.lane] == runs[run, RUN.lane]
-        and rows[row, ROW.kind] == runs[run, RUN.kind]
-        and rows[row, ROW.agreement] == runs[run, RUN.agreement]
-        and until - MINUTE_US <= rows[row, ROW.ts] < until
-        and rows[row, ROW.leader_epoch] == runs[run, RUN.leader_epoch]
-        and rows[row, ROW.topic_id] == runs[run, RUN.topic_id]
-        and rows[row, ROW.level] == runs[run, RUN.level]
+        row.lane == run.lane
+        and row.kind == run.kind
+        and row.agreement == run.agreement
+        and until - MINUTE_US <= row.ts < until
+        and row.leader_epoch == run.leader_epoch
+        and row.topic_id == run.topic_id
+        and row.level == run.level
     )
 
 
 @hot
-def _begin_run(rows: Records, row: int, lanes: Records, runs: Records, run: int) -> int:
+def _begin_run(run: Record, first: int, row: Record, lane: Record) -> int:
     """Begins a run with a row; returns the end of its minute."""
-    lane, minute = rows[row, ROW.lane], rows[row, ROW.ts] // MINUTE_US
-    runs[run, RUN.lane], runs[run, RUN.first], runs[run, RUN.topic] = lane, np.int64(row), lanes[lane, LANE.topic]
-    runs[run, RUN.topic_id], runs[run, RUN.leader_epoch] = rows[row, ROW.topic_id], rows[row, ROW.leader_epoch]
-    runs[run, RUN.leader], runs[run, RUN.level] = lanes[lane, LANE.broker], rows[row, ROW.level]
-    runs[run, RUN.kind], runs[run, RUN.agreement] = rows[row, ROW.kind], rows[row, ROW.agreement]
-    broker = (lanes[lane, LANE.broker] + 1) & 0xFFFFFF
-    runs[run, RUN.place] = (minute << 36) | (lanes[lane, LANE.cluster] << 24) | broker
+    minute = row.ts // MINUTE_US
+    run.lane, run.first, run.topic = row.lane, first, lane.topic
+    run.topic_id, run.leader_epoch = row.topic_id, row.leader_epoch
+    run.leader, run.level = lane.broker, row.level
+    run.kind, run.agreement = row.kind, row.agreement
+    run.place = (minute << 36) | (lane.cluster << 24) | ((lane.broker + 1) & 0xFFFFFF)
     return int((minute + 1) * MINUTE_US)
 
 
@@ -140,10 +155,9 @@ class HwRows:
         """Adds rows of the kernel; it may overwrite them afterwards."""
         if not len(rows):
             return
-        known, runs = lane_replicas(self._state), np.empty((len(rows), len(RUN)), dtype=np.int64)
-        slots, ids = np.empty(known.width, dtype=np.int64), np.empty(known.width, dtype=np.int32)
-        block = Block.blank(len(rows), known.width)
-        count, *nulls = _fill_block(rows, known, self._state.partition_keys.keys, slots, ids, block, runs)
+        source, runs = BlockSource.from_state(self._state), np.empty((len(rows), len(RUN)), dtype=np.int64)
+        block = Block.blank(len(rows), source.replicas.width)
+        count, *nulls = _fill_block(as_records(HW_ROWS, rows), source, block, as_records(HW_RUNS, runs))
         columns = np.ascontiguousarray(runs[:count].T)
         sizes = np.append(columns[RUN.first, 1:], len(rows)) - columns[RUN.first]
         self._blocks.append((columns[RUN.lane], sizes, block))

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.replication.compiled.types import I32, I64
-from pipelines.replication.term.layout import NEVER
+from pipelines.replication.compiled.types import I32, I64, NEVER
 
 KEPT_CHANGES = 16
 """The most assignments kept of one partition."""

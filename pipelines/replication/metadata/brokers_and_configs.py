@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.replication.compiled.records import Records, Shape
+from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
-from pipelines.replication.term.constants import BROKERS, CONFIGS, VERSIONS_TOLD
-from pipelines.replication.term.constants import Timeline as KernelTimeline
-from pipelines.replication.term.layout import APART, RECORDED
+from pipelines.replication.metadata.layout import APART, BROKERS, CONFIGS, RECORDED, VERSIONS_TOLD
+from pipelines.replication.metadata.layout import Timeline as KernelTimeline
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
@@ -188,5 +187,5 @@ class _Replay:
         return self.counts[detail]
 
 
-def _records(layout: Shape, rows: Sequence[tuple[int, ...]]) -> Records:
+def _records(layout: RecordLayout, rows: Sequence[tuple[int, ...]]) -> Records:
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(layout.defaults))

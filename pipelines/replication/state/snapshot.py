@@ -13,29 +13,18 @@ from msgspec import Struct, ValidationError
 from msgspec.json import Decoder, Encoder
 
 from pipelines.replication.compiled.hash_index import Keys
-from pipelines.replication.compiled.records import Arrays, Shape
+from pipelines.replication.compiled.records import Arrays, RecordLayout
 from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata.assignments import Assignment, Assignments
 from pipelines.replication.metadata.brokers_and_configs import BrokerState, Config, Timeline, Version
+from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.sources import Source, Sources
-from pipelines.replication.term.layout import (
-    APART,
-    ASKED,
-    HEARD,
-    HW_ROWS,
-    LANES,
-    LINES_READ,
-    PARTITIONS,
-    RECENT,
-    RECORDED,
-    REPLICAS,
-    SERIES,
-)
+from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 
 MAGIC, VERSION = b"hwmark-state", 7
 
@@ -44,7 +33,7 @@ class _Stored(NamedTuple):
     """The attribute of State that a table holds."""
 
     attribute: str
-    layout: Shape
+    layout: RecordLayout
 
 
 _ARRAYS = {

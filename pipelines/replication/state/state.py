@@ -14,25 +14,13 @@ from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.metadata.assignments import Assignments
 from pipelines.replication.metadata.brokers_and_configs import Timeline
+from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
 from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.telemetry.sources import Sources
-from pipelines.replication.term.layout import (
-    APART,
-    ASKED,
-    HEARD,
-    HW_ROWS,
-    LANES,
-    LINES_READ,
-    PARTITIONS,
-    RECENT,
-    RECORDED,
-    REPLICAS,
-    SERIES,
-    SLOTS,
-)
+from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES, SLOTS
 from schemas import replication_events
 
 OrderKey = tuple[int, int, int, str, int, int]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled
-from pipelines.replication.compiled.records import Arrays, Records, shape
+from pipelines.replication.compiled.records import Arrays, Records, record_layout
 from pipelines.replication.compiled.types import I32, I64, read_only
 from pipelines.replication.events.sources_of_rows import SourcedRows
 
@@ -26,7 +26,7 @@ CLOCK_JUMP_US = 60_000_000
 
 KEY_COLUMNS = ("cluster", "source_id", "source_epoch", "source_seq", "ts")
 """The columns that coverage is made of."""
-RUN = shape(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
+RUN = record_layout(source=-1, seq_from=0, seq_to=0, since=0, last=0, told=0)
 """As COVERAGE has them; `source` is a number, `last` the time of the last row."""
 AT = RUN.at
 FOREVER = 1 << 62

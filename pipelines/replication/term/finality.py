@@ -1,80 +1,92 @@
-"""What waits: HWs after lost telemetry, and rows that a later report may still match."""
+"""What waits: the HW after lost telemetry, and rows that a later report may still match."""
 
 from __future__ import annotations
 
-from pipelines.replication.compiled.decorators import kernel, seldom
-from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import NULL
-from pipelines.replication.term.constants import HELD, LANE, LEFT, MATCHED, ROW, Settings, copy_row
-from pipelines.replication.term.hw_reports import judge_report
-from pipelines.replication.term.layout import ADVANCE, DISAGREE, IDLE, NEVER, OPEN, REPORT, UNREPORTED
+from pipelines.replication.compiled.decorators import hot, kernel, seldom
+from pipelines.replication.compiled.records import Record, RecordArray, copy_record
+from pipelines.replication.compiled.types import NEVER, NULL
+from pipelines.replication.term.bundles import Term, hw_row
+from pipelines.replication.term.constants import LEFT, MATCHED, unsigned
+from pipelines.replication.term.hw_reports import decide_report
+from pipelines.replication.term.layout import ADVANCE, DISAGREE, IDLE, OPEN, REPORT, UNREPORTED
 
 
 @kernel
-def hold(L: Records, lane: int, now: int) -> None:
-    """Telemetry is missing: every LEO of the maximal ISR has to be told again, and the ISR may be another one.
+def pause_after_gap(lane: Record, now: int) -> None:
+    """Telemetry is missing: every LEO of the maximal ISR has to be reported again, and the ISR may be another one.
 
     Nor does a later row refute a report of before: what is missing may be the start of a term, or of another topic of
     the same name.
     """
-    L[lane, LANE.missed] = now
-    L[lane, LANE.witness] = L[lane, LANE.agreed] = NULL
-    L[lane, LANE.low_reports] = 0
-    if L[lane, LANE.state] != IDLE:
-        L[lane, LANE.held] = L[lane, LANE.isr] | L[lane, LANE.joining]
-        L[lane, LANE.append_ts] = NULL
-        L[lane, LANE.isr_doubted] = 1
+    lane.missed = now
+    lane.witness = lane.agreed = NULL
+    lane.low_reports = 0
+    if lane.state != IDLE:
+        lane.held = lane.isr | lane.joining
+        lane.append_ts = NULL
+        lane.isr_doubted = 1
 
 
 @kernel
-def pass_holds(L: Records, lane: int, holds: Records, pending: int, end: int, now: int) -> int:
-    """Applies the holds that came up to `now`, each once; returns the first that is still to come."""
-    while pending < end and holds[pending, HELD.ts] <= now:
-        if holds[pending, HELD.ts] > L[lane, LANE.held_at]:
-            hold(L, lane, now)
-            L[lane, LANE.held_at] = holds[pending, HELD.ts]
-            if holds[pending, HELD.unread]:
-                L[lane, LANE.level] = 0  # nobody knows what this source still tells
-        pending += 1
-    return pending
+def pass_gaps(term: Term, gaps: RecordArray, end: int, now: int) -> None:
+    """Applies the gaps from `cursor.gap` to `end` that came up to `now`, each once."""
+    lane, cursor = term.lane, term.cursor
+    while cursor.gap < end and gaps[cursor.gap].ts <= now:
+        gap = gaps[cursor.gap]
+        if gap.ts > lane.held_at:
+            pause_after_gap(lane, now)
+            lane.held_at = gap.ts
+            if gap.unread:
+                lane.level = 0  # nobody knows what this source still logs
+        cursor.gap += 1
 
 
 @kernel
-def finish_rows(
-    L: Records, R: Records, width: int, lane: int, S: Settings, told: int, final: bool, O: Records, first: int, o: int,
-    F: Records, f: int, K: Records, k: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Splits a lane's rows into final ones (to F) and ones that a later report may still match (to K)."""
-    settled, at, since = told - S.race, first, NEVER
-    while at < o and (final or O[at, ROW.ts] <= settled):
-        if S.resolution > 0 and O[at, ROW.kind] == ADVANCE and O[at, ROW.agreement] != DISAGREE:
-            later = at + 1
-            while later < o and (O[later, ROW.kind] != ADVANCE or O[later, ROW.agreement] == MATCHED):
-                later += 1
-            if not since <= O[at, ROW.ts] < since + S.resolution:
-                since = O[at, ROW.ts] // S.resolution * S.resolution
-            if later < o and since <= O[later, ROW.ts] < since + S.resolution:
+def finish_rows(term: Term, final_rows: RecordArray, kept_rows: RecordArray, until: int, final: bool) -> None:
+    """Splits a lane's rows into final ones and ones that a later report may still match; `final`: all become final.
+
+    Of computed HWs only the last in each `hw_resolution` stays.
+    """
+    settled, resolution, at, since = until - term.settings.race_window, term.settings.hw_resolution, 0, NEVER
+    end = term.cursor.hw
+    while at < end and (final or hw_row(term, at).ts <= settled):
+        row = hw_row(term, at)
+        if resolution > 0 and row.kind == ADVANCE and row.agreement != DISAGREE:
+            later = _next_advance(term, at + 1)
+            if not since <= row.ts < since + resolution:
+                since = row.ts // resolution * resolution
+            if later < end and since <= hw_row(term, later).ts < since + resolution:
                 at += 1
                 continue
-            if later == o and not final and settled < since + S.resolution:
+            if later == end and not final and settled < since + resolution:
                 break
-        if seldom(O[at, ROW.kind] == REPORT and O[at, ROW.agreement] >= OPEN and O[at, ROW.agreement] != MATCHED):
-            O[at, ROW.agreement] = judge_report(L, R, width, lane, S, O, o, at, final)
-            if O[at, ROW.agreement] == LEFT:
-                copy_row(O, at, K, k)
-                k += 1
-                at += 1
-                continue
-            O[at, ROW.holding] = 0
-        if O[at, ROW.agreement] != MATCHED:
-            copy_row(O, at, F, f)
-            if F[f, ROW.agreement] == OPEN:
-                F[f, ROW.agreement] = UNREPORTED
-            f += 1
+        if seldom(row.kind == REPORT and row.agreement >= OPEN and row.agreement != MATCHED):
+            row.agreement = decide_report(term, at, final)
+            if row.agreement != LEFT:
+                row.holding = 0
+        if seldom(row.agreement == LEFT):
+            _keep(term, kept_rows, row)
+        elif row.agreement != MATCHED:
+            target = final_rows[unsigned(term.cursor.final)]
+            copy_record(target, row)
+            if row.agreement == OPEN:
+                target.agreement = UNREPORTED
+            term.cursor.final += 1
         at += 1
-    while at < o:
-        if O[at, ROW.agreement] != MATCHED:
-            copy_row(O, at, K, k)
-            k += 1
+    for k in range(at, end):
+        if hw_row(term, k).agreement != MATCHED:
+            _keep(term, kept_rows, hw_row(term, k))
+
+
+@hot
+def _next_advance(term: Term, at: int) -> int:
+    """The next computed HW from there on, behind all rows where there is none."""
+    while at < term.cursor.hw and (hw_row(term, at).kind != ADVANCE or hw_row(term, at).agreement == MATCHED):
         at += 1
-    return f, k
+    return at
+
+
+@hot
+def _keep(term: Term, kept_rows: RecordArray, row: Record) -> None:
+    copy_record(kept_rows[unsigned(term.cursor.kept)], row)
+    term.cursor.kept += 1

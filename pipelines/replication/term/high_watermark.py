@@ -3,146 +3,144 @@
 from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
-from pipelines.replication.compiled.records import Records
+from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NULL
-from pipelines.replication.term.constants import (
-    LANE,
-    MATCHED,
-    ROW,
-    SLOT,
-    Settings,
-    Stats,
-    Timeline,
-    bucket_of,
-    place_of,
+from pipelines.replication.metadata.layout import Timeline
+from pipelines.replication.term.bundles import Stats, Term, hw_row, replica_in
+from pipelines.replication.term.constants import MATCHED, bucket_of
+from pipelines.replication.term.kafka_rules import (
+    high_watermark,
+    is_caught_up,
+    maximal_isr,
+    may_advance,
+    waits_for_replica,
 )
 from pipelines.replication.term.layout import ADVANCE, IDLE, OPEN, RACE, REPORT, TERM_START
-from pipelines.replication.term.metadata_lookup import eligible
+from pipelines.replication.term.metadata_lookup import is_eligible
+from pipelines.replication.term.replica_slots import in_set
 
 
 @hot
-def put_hw(
-    L: Records,
-    O: Records,
-    o: int,
-    lane: int,
-    ts: int,
-    kind: int,
-    reported: int,
-    holding: int,
-    agreement: int,
-    S: Settings,
-) -> int:
-    O[o, ROW.lane] = lane
-    O[o, ROW.ts] = ts
-    O[o, ROW.kind] = kind
-    O[o, ROW.hw] = L[lane, LANE.hw]
-    O[o, ROW.reported] = reported
-    O[o, ROW.leader_leo] = L[lane, LANE.leader_leo]
-    O[o, ROW.isr] = L[lane, LANE.isr]
-    O[o, ROW.holding] = holding
-    O[o, ROW.frozen] = L[lane, LANE.frozen] & S.strict
-    O[o, ROW.agreement] = agreement
-    O[o, ROW.leader_epoch] = L[lane, LANE.leader_epoch]
-    O[o, ROW.topic_id] = L[lane, LANE.topic_id]
-    O[o, ROW.level] = L[lane, LANE.level]
-    O[o, ROW.before] = O[o, ROW.awaited] = NULL
-    return o + 1
+def put_hw(term: Term, ts: int, kind: int, reported: int, holding: int, agreement: int) -> Record:
+    """Writes a row of silver/partition_hw as the lane stands; returns it."""
+    lane, row = term.lane, hw_row(term, term.cursor.hw)
+    row.lane = term.number
+    row.ts = ts
+    row.kind = kind
+    row.hw = lane.hw
+    row.reported = reported
+    row.leader_leo = lane.leader_leo
+    row.isr = lane.isr
+    row.holding = holding
+    row.frozen = lane.frozen & term.settings.strict_min_isr
+    row.agreement = agreement
+    row.leader_epoch = lane.leader_epoch
+    row.topic_id = lane.topic_id
+    row.level = lane.level
+    row.before = NULL
+    row.awaited = NULL
+    term.cursor.hw += 1
+    return row
 
 
 @hot
-def hw_rose(L: Records, lane: int, now: int, stat: int, A: Stats) -> None:
+def on_hw_rose(lane: Record, stats: Stats, now: int, stat: int) -> None:
     """Bookkeeping of a higher HW: how long the append waited, since when the HW stands below the LEO."""
-    if L[lane, LANE.append_ts] != NULL and L[lane, LANE.hw] >= L[lane, LANE.append_leo]:
+    if lane.append_ts != NULL and lane.hw >= lane.append_leo:
         if stat >= 0:
-            A.append_to_hw[stat, bucket_of(A.bounds_us, now - L[lane, LANE.append_ts])] += 1
-        L[lane, LANE.append_ts] = NULL
-    L[lane, LANE.stalled_since] = NULL if L[lane, LANE.hw] >= L[lane, LANE.leader_leo] else now
+            stats.append_to_hw[stat, bucket_of(stats.bounds_us, now - lane.append_ts)] += 1
+        lane.append_ts = NULL
+    lane.stalled_since = NULL if lane.hw >= lane.leader_leo else now
 
 
 @hot
-def last_open(O: Records, o: int, first: int, kind: int, value: int, ts: int, race: int) -> int:
-    """The last report (kind REPORT) or reconstructed value (ADVANCE) of this term within the race window
-    that has no pair yet; of this value, or of any where it is NULL; else -1."""
-    column = ROW.reported if kind == REPORT else ROW.hw
-    at = o - 1
-    while at >= first and O[at, ROW.ts] >= ts - race and O[at, ROW.kind] != TERM_START:
-        if O[at, ROW.agreement] == OPEN and O[at, ROW.kind] == kind and (value == NULL or O[at, column] == value):
-            return at
+def last_open(term: Term, kind: int, value: int, ts: int) -> int:
+    """The last report (kind REPORT) or computed value (ADVANCE) of this term within the race window that has no pair
+    yet; of this value, or of any where it is NULL; else -1."""
+    at = term.cursor.hw - 1
+    while at >= 0 and hw_row(term, at).ts >= ts - term.settings.race_window and hw_row(term, at).kind != TERM_START:
+        row = hw_row(term, at)
+        if row.agreement == OPEN and row.kind == kind:
+            if value == NULL or (row.reported if kind == REPORT else row.hw) == value:
+                return int(at)
         at -= 1
     return -1
 
 
 @kernel
-def note_gap(L: Records, lane: int, before: int) -> None:
+def open_gap(lane: Record, before: int) -> None:
     """A report that begins above every report so far leaves a gap: its thread has overtaken another one."""
-    if L[lane, LANE.agreed] != NULL and before > L[lane, LANE.agreed]:
-        L[lane, LANE.gap_low], L[lane, LANE.gap_high] = L[lane, LANE.agreed], before
+    if lane.agreed != NULL and before > lane.agreed:
+        lane.gap_low, lane.gap_high = lane.agreed, before
 
 
 @hot
-def counting(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, slot: int, now: int) -> bool:
-    """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join (1.1 a, b)."""
-    if not seldom(((L[lane, LANE.isr] | L[lane, LANE.joining]) >> slot) & 1 == 0):
-        return True
-    at = place_of(width, lane, slot)
-    if R[at, SLOT.leo] < 0 or S.joiners == 0:
+def holds_hw(term: Term, timeline: Timeline, slot: int, now: int) -> bool:
+    """Whether a replica holds the HW: in the maximal ISR, or caught up and eligible to join."""
+    lane = term.lane
+    if not seldom((maximal_isr(lane.isr, lane.joining) >> slot) & 1 == 0):
+        return waits_for_replica(True, False, False)
+    replica = replica_in(term, slot)
+    if replica.leo < 0 or term.settings.waits_for_joiners == 0:
         return False
-    if R[at, SLOT.caught_up] == NULL:
+    if replica.caught_up == NULL:
         return False
-    caught_up = R[at, SLOT.leo] == L[lane, LANE.leader_leo] or now - R[at, SLOT.caught_up] <= L[lane, LANE.lag_max]
-    return bool(caught_up and eligible(L, R, T, S, lane, at, now))
+    caught_up = is_caught_up(replica.leo, lane.leader_leo, replica.caught_up, now, lane.lag_max)
+    return waits_for_replica(
+        False, caught_up, caught_up and is_eligible(lane, replica, term.settings, timeline, now)
+    )  # fmt: skip
 
 
 @hot
-def lowest(L: Records, R: Records, T: Timeline, S: Settings, width: int, lane: int, now: int) -> tuple[int, int]:
+def lowest_leo(term: Term, timeline: Timeline, now: int) -> tuple[int, int]:
     """(min LEO over the replicas that count, which of them stand there); -1 where one is unknown."""
-    low, holding = L[lane, LANE.leader_leo], 0
-    for k in range(L[lane, LANE.slots]):
-        at = place_of(width, lane, k)
-        own = R[at, SLOT.id] == L[lane, LANE.broker]
-        if not own and not counting(L, R, T, S, width, lane, k, now):
+    lane = term.lane
+    lowest, holding = lane.leader_leo, 0
+    for slot in range(lane.slots):
+        replica = replica_in(term, slot)
+        own = replica.id == lane.broker
+        if not own and not holds_hw(term, timeline, slot, now):
             continue
-        leo = L[lane, LANE.leader_leo] if own else R[at, SLOT.leo]
+        leo = lane.leader_leo if own else replica.leo
         if seldom(leo < 0):
             return -1, 0
-        if leo < low:
-            low, holding = leo, 0
-        if leo == low:
-            holding |= 1 << k
-    return low, holding
+        if leo < lowest:
+            lowest, holding = leo, 0
+        if leo == lowest:
+            holding |= 1 << slot
+    return lowest, holding
 
 
 @hot
-def try_advance(
-    L: Records, R: Records, T: Timeline, S: Settings, A: Stats, width: int, lane: int, now: int, stat: int,
-    O: Records, o: int, first: int, agreement: int,
-) -> int:  # fmt: skip
-    """One attempt to raise the HW (Partition.maybeIncrementLeaderHW): min LEO over those that count."""
-    if seldom(
-        L[lane, LANE.state] == IDLE
-        or L[lane, LANE.isr_known] == 0
-        or L[lane, LANE.leader_leo] == NULL
-        or L[lane, LANE.hw] == NULL
-    ):
-        return o
-    if seldom(L[lane, LANE.held] != 0) or (S.strict == 1 and L[lane, LANE.frozen] == 1):
-        return o
-    low, holding = lowest(L, R, T, S, width, lane, now)
-    if low <= L[lane, LANE.hw]:
-        return o
-    L[lane, LANE.hw] = low
-    hw_rose(L, lane, now, stat, A)
-    reported = NULL
-    if agreement == OPEN:
-        open_report = last_open(O, o, first, REPORT, low, now, S.race)
-        if seldom(open_report >= 0):
-            O[open_report, ROW.agreement] = MATCHED
-            o = put_hw(L, O, o, lane, now, ADVANCE, low, holding, RACE, S)
-            O[o - 1, ROW.before] = O[open_report, ROW.before]
-            note_gap(L, lane, O[open_report, ROW.before])
-            L[lane, LANE.agreed] = max(L[lane, LANE.agreed], low)
-            return o
-    else:
-        reported = low
-    return put_hw(L, O, o, lane, now, ADVANCE, reported, holding, agreement, S)
+def try_advance(term: Term, timeline: Timeline, stats: Stats, now: int, stat: int, agreement: int) -> None:
+    """One attempt to raise the HW (Partition.maybeIncrementLeaderHW).
+
+    None is made while the leader's state is not known, or rows are missing that may have lowered a LEO.
+    """
+    lane = term.lane
+    if seldom(lane.state == IDLE or lane.isr_known == 0 or lane.leader_leo == NULL or lane.hw == NULL):
+        return
+    if seldom(lane.held != 0) or not may_advance(lane.frozen == 1, term.settings.strict_min_isr == 1):
+        return
+    lowest, holding = lowest_leo(term, timeline, now)
+    if high_watermark(lane.hw, lane.leader_leo, lowest) == lane.hw:
+        return
+    lane.hw = lowest
+    on_hw_rose(lane, stats, now, stat)
+    if agreement != OPEN:
+        put_hw(term, now, ADVANCE, lowest, holding, agreement)
+        return
+    report = last_open(term, REPORT, lowest, now)
+    if seldom(report >= 0):
+        matched = hw_row(term, report)
+        matched.agreement = MATCHED
+        put_hw(term, now, ADVANCE, lowest, holding, RACE).before = matched.before
+        open_gap(lane, matched.before)
+        lane.agreed = max(lane.agreed, lowest)
+        return
+    put_hw(term, now, ADVANCE, NULL, holding, agreement)
+
+
+@hot
+def in_maximal_isr(lane: Record, slot: int) -> bool:
+    return in_set(maximal_isr(lane.isr, lane.joining), slot)

@@ -3,161 +3,149 @@
 from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
-from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.compiled.records import Record
+from pipelines.replication.compiled.types import NEVER, NULL, NULL32
 from pipelines.replication.events.columns import BY_CONTROLLER, BY_METADATA, Columns
+from pipelines.replication.metadata.layout import Timeline
+from pipelines.replication.term.bundles import Event, Stats, Term, replica_in
 from pipelines.replication.term.constants import (
-    BROKER,
-    FORETOLD,
-    LANE,
-    NOT_FORETOLD,
-    SLOT,
-    Marks,
-    Settings,
-    Stats,
-    Timeline,
-    in_vain,
-    lean,
+    NOT_PREDICTED,
+    PREDICTED,
+    attempt_was_in_vain,
+    lacks_fetches,
     popcount,
 )
 from pipelines.replication.term.high_watermark import put_hw, try_advance
-from pipelines.replication.term.layout import FREEZE, NEVER, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
+from pipelines.replication.term.kafka_rules import is_under_min_isr
+from pipelines.replication.term.layout import FREEZE, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.term.metadata_lookup import compare_clocks, recorded_at, settle_config, state_of
-from pipelines.replication.term.replica_slots import mask_of
+from pipelines.replication.term.replica_slots import in_set, isr_of, replicas_of
 from pipelines.replication.term.replica_sync import put_sync, renew_deadline, unassign
 
 
 @kernel
-def weigh_isr(L: Records, R: Records, S: Settings, width: int, lane: int, O: Records, o: int, now: int) -> int:
-    """Under min ISR: the committed ISR is smaller than min(min.insync.replicas, replicas) (rule 1.3)."""
-    size = popcount(L[lane, LANE.isr])
-    effective = min(L[lane, LANE.min_isr], max(L[lane, LANE.assigned_count], 1))
-    under = 1 if L[lane, LANE.isr_known] == 1 and size < effective else 0
-    if under == L[lane, LANE.frozen]:
-        return o
-    L[lane, LANE.frozen] = under
-    if lean(L, lane):
-        L[lane, LANE.thawed] = now
-    if under and S.strict == 1 and lean(L, lane):
-        forget_times(L, R, width, lane)
-    if S.strict == 1:
-        return put_hw(L, O, o, lane, now, FREEZE if under else THAW, NULL, 0, UNREPORTED, S)
-    return o
+def update_under_min_isr(term: Term, now: int) -> None:
+    """Whether the committed ISR is under min ISR; where that changes, since 3.7 the HW stands still or no longer."""
+    lane, strict = term.lane, term.settings.strict_min_isr == 1
+    size, replicas = popcount(lane.isr), max(lane.assigned_count, 1)
+    under = 1 if lane.isr_known == 1 and is_under_min_isr(size, lane.min_isr, replicas) else 0
+    if under == lane.frozen:
+        return
+    lane.frozen = under
+    if lacks_fetches(lane):
+        lane.thawed = now
+    if under and strict and lacks_fetches(lane):
+        forget_times(term)
+    if strict:
+        put_hw(term, now, FREEZE if under else THAW, NULL, 0, UNREPORTED)
 
 
 @kernel
-def forget_times(L: Records, R: Records, width: int, lane: int) -> None:
-    """Under min ISR a leader prints no LEOs: where they alone tell of followers, silence is not the followers'."""
-    for k in range(L[lane, LANE.slots]):
-        at = lane * width + k
-        if R[at, SLOT.id] != L[lane, LANE.broker]:
-            R[at, SLOT.caught_up] = NULL
-            R[at, SLOT.due] = NEVER
-    renew_deadline(L, R, width, lane)
+def forget_times(term: Term) -> None:
+    """Under min ISR a leader prints no LEOs: where nothing else shows fetches, silence is not the followers'."""
+    for slot in range(term.lane.slots):
+        replica = replica_in(term, slot)
+        if replica.id != term.lane.broker:
+            replica.caught_up = NULL
+            replica.due = NEVER
+    renew_deadline(term)
 
 
 @kernel
-def set_isr(L: Records, lane: int, isr: int) -> None:
+def set_isr(lane: Record, isr: int) -> None:
     """The committed ISR; nothing is in flight any more."""
-    L[lane, LANE.isr] = isr
-    L[lane, LANE.isr_known] = 1
-    L[lane, LANE.isr_doubted] = 0
-    L[lane, LANE.joining] = 0
-    L[lane, LANE.asked] = 0
-    L[lane, LANE.held] &= isr
-    L[lane, LANE.assigned] |= isr
-    L[lane, LANE.assigned_count] = popcount(L[lane, LANE.assigned])
+    lane.isr = isr
+    lane.isr_known = 1
+    lane.isr_doubted = 0
+    lane.joining = 0
+    lane.asked = 0
+    lane.held &= isr
+    lane.assigned |= isr
+    lane.assigned_count = popcount(lane.assigned)
 
 
 @kernel
-def shrinks_below_assigned(L: Records, lane: int, C: Columns, i: int) -> bool:
-    """An `isr` row from which on others may tell something of min ISR, or of a replica that is out."""
-    assigned = max(L[lane, LANE.assigned_count], C.replicas_from[i + 1] - C.replicas_from[i])
-    return bool(C.isr_from[i + 1] - C.isr_from[i] < assigned)
+def shrinks_below_assigned(lane: Record, columns: Columns, rare: int) -> bool:
+    """An `isr` row from which on others may report something of min ISR, or of a replica that is out."""
+    assigned = max(lane.assigned_count, columns.replicas_from[rare + 1] - columns.replicas_from[rare])
+    return bool(columns.isr_from[rare + 1] - columns.isr_from[rare] < assigned)
 
 
 @kernel
-def on_isr(
-    L: Records, R: Records, C: Columns, T: Timeline, S: Settings, A: Stats, M: Marks, width: int, lane: int, i: int,
-    j: int, stat: int, now: int, O: Records, o: int, first: int, Y: Records, y: int,
-) -> tuple[int, int]:  # fmt: skip
+def on_isr(term: Term, timeline: Timeline, stats: Stats, columns: Columns, event: Event) -> None:
     """A committed ISR, from the AlterPartition answer or from metadata, whichever came first."""
-    if C.isr_from_whom[i] == BY_CONTROLLER or (C.leader_id[i] != NULL32 and C.leader_id[i] != L[lane, LANE.broker]):
-        return o, y
-    known = C.partition_epoch[i] != NULL32 and L[lane, LANE.partition_epoch] != NULL32
-    if known and C.partition_epoch[i] < L[lane, LANE.partition_epoch]:
-        return o, y
-    isr = mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1])
-    assigned = mask_of(L, R, width, lane, C.replicas_ids, C.replicas_from[i], C.replicas_from[i + 1])
+    lane, rare, now = term.lane, event.row.more, event.now
+    leader_id, partition_epoch = columns.leader_id[rare], columns.partition_epoch[rare]
+    by_metadata = columns.isr_from_whom[rare] == BY_METADATA
+    if columns.isr_from_whom[rare] == BY_CONTROLLER or (leader_id != NULL32 and leader_id != lane.broker):
+        return
+    known = partition_epoch != NULL32 and lane.partition_epoch != NULL32
+    if known and partition_epoch < lane.partition_epoch:
+        return
+    isr, assigned = isr_of(term, columns, rare), replicas_of(term, columns, rare)
     if assigned:
-        y = assign(L, R, S, width, lane, assigned, isr, now, Y, y)
-    if known and C.partition_epoch[i] == L[lane, LANE.partition_epoch]:
-        L[lane, LANE.isr_doubted] = 0
-        return o, y
-    M[j] |= _foretold(L, R, width, lane, L[lane, LANE.isr] & ~isr)
-    if C.partition_epoch[i] != NULL32:
-        L[lane, LANE.partition_epoch] = C.partition_epoch[i]
-        L[lane, LANE.learnt] = now
+        assign(term, assigned, isr, now)
+    if known and partition_epoch == lane.partition_epoch:
+        lane.isr_doubted = 0
+        return
+    term.marks[event.position] |= _predicted(term, lane.isr & ~isr)
+    if partition_epoch != NULL32:
+        lane.partition_epoch = partition_epoch
+        lane.learnt = now
     since = NULL
-    if isr != L[lane, LANE.asked]:
-        L[lane, LANE.asked_ts] = NULL
-        if C.isr_from_whom[i] == BY_METADATA:
-            since = recorded_at(L, T, S, lane, now) if C.partition_epoch[i] != NULL32 else NULL
-            since = now - L[lane, LANE.ahead] if since == NULL else since
-    put_out(L, R, T, width, lane, L[lane, LANE.isr] & ~isr, since, now)
-    set_isr(L, lane, isr)
-    if popcount(isr) < L[lane, LANE.assigned_count]:
-        compare_clocks(L, T, S, lane, now)
-    settle_config(L, T, S, lane, now, False, C.isr_from_whom[i] != BY_METADATA)
-    o = weigh_isr(L, R, S, width, lane, O, o, now)
-    if in_vain(L, lane, now):  # a rise that comes of it is printed
-        return o, y
-    return try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN), y
+    if isr != lane.asked:
+        lane.asked_ts = NULL
+        if by_metadata:
+            since = recorded_at(lane, term.settings, timeline, now) if partition_epoch != NULL32 else NULL
+            since = now - lane.ahead if since == NULL else since
+    on_removed(term, timeline, lane.isr & ~isr, since, now)
+    set_isr(lane, isr)
+    if popcount(isr) < lane.assigned_count:
+        compare_clocks(lane, term.settings, timeline, now)
+    settle_config(lane, term.settings, timeline, now, False, not by_metadata)
+    update_under_min_isr(term, now)
+    if not attempt_was_in_vain(lane, now):  # else a rise that comes of it is printed
+        try_advance(term, timeline, stats, now, event.stat, OPEN)
 
 
 @kernel
-def put_out(
-    L: Records, R: Records, T: Timeline, width: int, lane: int, out: int, since: int, now: int
-) -> None:  # fmt: skip
+def on_removed(term: Term, timeline: Timeline, removed: int, since: int, now: int) -> None:
     """Who left the ISR may be another incarnation than joined it, as its next fetch says.
 
-    Whom the controller put out, at `since` by its own clock, may not join by anything that it told until then; unless
-    for a failed log directory, of which Partition.isReplicaIsrEligible asks nothing.
+    Whom the controller removed, at `since` by its own clock, may not join by anything that it reported until then;
+    unless for a failed log directory, of which Partition.isReplicaIsrEligible asks nothing.
     """
-    for k in range(L[lane, LANE.slots]):
-        if (out >> k) & 1:
-            at = lane * width + k
-            R[at, SLOT.epoch] = -1
-            known = state_of(L, T, lane, R[at, SLOT.id], now if since == NULL else since + L[lane, LANE.ahead])
-            if known < 0 or T.brokers[known, BROKER.failed] == 0:
-                R[at, SLOT.barred] = max(R[at, SLOT.barred], since)
+    for slot in range(term.lane.slots):
+        if in_set(removed, slot):
+            replica = replica_in(term, slot)
+            replica.epoch = -1
+            known = state_of(term.lane, timeline, replica.id, now if since == NULL else since + term.lane.ahead)
+            if known < 0 or timeline.brokers[known].failed == 0:
+                replica.barred = max(replica.barred, since)
 
 
 @kernel
-def assign(
-    L: Records, R: Records, S: Settings, width: int, lane: int, assigned: int, isr: int, now: int, Y: Records, y: int
-) -> int:
+def assign(term: Term, assigned: int, isr: int, now: int) -> None:
     """Who is assigned from now on: of a new replica nothing is known, and it is out of sync until it caught up."""
-    before = L[lane, LANE.assigned]
-    for k in range(L[lane, LANE.slots]):
-        at = lane * width + k
-        if not (((assigned ^ before) & ~isr) >> k) & 1 or R[at, SLOT.id] == L[lane, LANE.broker]:
+    lane, before, by_messages = term.lane, term.lane.assigned, term.settings.lag_max_messages >= 0
+    for slot in range(lane.slots):
+        replica = replica_in(term, slot)
+        if not in_set((assigned ^ before) & ~isr, slot) or replica.id == lane.broker:
             continue
-        if (before >> k) & 1:
-            y = unassign(L, R, Y, y, lane, at, k, now)
-        elif R[at, SLOT.leo] < 0 and not lean(L, lane) and S.max_messages < 0:
-            y = put_sync(L, R, Y, y, lane, at, k, now, OUT_OF_SYNC)
-    L[lane, LANE.assigned] = assigned
-    renew_deadline(L, R, width, lane)
-    return y
+        if in_set(before, slot):
+            unassign(term, slot, now)
+        elif replica.leo < 0 and not lacks_fetches(lane) and not by_messages:
+            put_sync(term, slot, now, OUT_OF_SYNC)
+    lane.assigned = assigned
+    renew_deadline(term)
 
 
 @kernel
-def _foretold(L: Records, R: Records, width: int, lane: int, removed: int) -> int:
+def _predicted(term: Term, removed: int) -> int:
     """Whether the lag rule held for every removed replica before the commit."""
     if removed == 0:
         return 0
-    for k in range(L[lane, LANE.slots]):
-        if (removed >> k) & 1 and R[lane * width + k, SLOT.sync] != OUT_OF_SYNC:
-            return NOT_FORETOLD
-    return FORETOLD
+    for slot in range(term.lane.slots):
+        if in_set(removed, slot) and replica_in(term, slot).sync != OUT_OF_SYNC:
+            return NOT_PREDICTED
+    return PREDICTED

@@ -1,23 +1,21 @@
-"""State of the term machines. A lane is one broker's view of one partition: it leads there, or led.
+"""Records of the kernel. A lane is one broker's view of one partition: it leads there, or led.
 
 Sets of replicas are bit masks over the lane's slots; a slot is given to a replica id for good.
 """
 
 from __future__ import annotations
 
-from pipelines.replication.compiled.records import shape
-from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.compiled.records import record_layout
+from pipelines.replication.compiled.types import NEVER, NULL, NULL32
 
 IDLE, LEADING, MIDFLIGHT = 0, 1, 2
-"""Not leading; leading since a told `leader` event; seen leading, but its start was not told."""
+"""Not leading; leading since a `leader` event; seen leading, but its `leader` event is missing."""
 IN_SYNC, LAGGING, OUT_OF_SYNC, REPLICA_HW = 0, 1, 2, 3
 """States of a replica; and what marks a row of silver/replica_hw among its rows (its `leo` is the HW)."""
-NEVER = 1 << 62
-"""A deadline that does not come."""
 SLOTS = 4
 """Replica slots per lane to begin with; doubled for all lanes when one needs more."""
 
-LANES = shape(
+LANES = record_layout(
     partition=-1,
     broker=-1,
     topic=-1,
@@ -75,15 +73,16 @@ LANES = shape(
     cut_off_until=NULL,
     cut_off_isr=0,
 )
-"""`version`: the rules of the version that its broker had told when the term began (bits as in versions, and above them
-replica.lag.max.messages + 1), 0 where none was; `isr_doubted`: rows are missing since the ISR was told; `missed`:
-when rows were missing last; `thawed`: when the HW began to stand still, or did no longer, in a lean log;
-`reports_open`: some report matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report
-has linked yet; `cut_off`: the largest report that nothing computed matches, since `cut_off_ts`, when the ISR was
-`cut_off_isr`, and until when it may be the last word of a broker that was killed."""
+"""`version`: the rules of the version that its broker had reported when the term began (bits as in kafka_versions, and
+above them replica.lag.max.messages + 1), 0 where none was; `held`: replicas whose LEO has to be reported again after a
+gap; `isr_doubted`: rows are missing since the last one with the ISR; `missed`: when rows were missing last; `thawed`:
+when the HW began to stand still, or did no longer, in a log without fetches; `reports_open`: some report matches
+nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet; `cut_off`: the largest
+report that nothing computed matches, since `cut_off_ts`, when the ISR was `cut_off_isr`, and until when it may be the
+last word of a broker that was killed."""
 
 
-REPLICAS = shape(
+REPLICAS = record_layout(
     id=NULL32,
     leo=-1,
     told=-1,
@@ -99,7 +98,7 @@ REPLICAS = shape(
 )
 
 
-HW_ROWS = shape(
+HW_ROWS = record_layout(
     lane=-1,
     ts=NULL,
     kind=0,
@@ -117,34 +116,21 @@ HW_ROWS = shape(
     awaited=NULL,
 )
 """A row of silver/partition_hw to be. `before`: of a report the HW before it, as the broker printed it; of an open
-report `holding` has its links, see reports, and `awaited` is a computed HW beside it whose own report is missing."""
+report `holding` has its links, see hw_reports, and `awaited` is a computed HW beside it whose own report is missing."""
 
 
-RECORDED = shape(key=0, ts=NULL, topic_id=-1, isr=0)
-"""When a controller recorded a partition epoch, and the ISR in it as a hash; the key is partition << 32 | partition
-epoch."""
-
-HEARD = shape(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1)
-"""When a broker told of a partition epoch that no controller has told yet."""
-
-ASKED = shape(key=0, ts=NULL, topic_id=-1, isr=0, series=-1)
-"""When a leader asked for an ISR, by the partition epoch that it would have."""
-
-APART = shape(key=0, ts=NULL, ahead=0)
-"""By how much a broker's clock is ahead of the controller's since `ts`; the key is partition << 32 | broker."""
-
-LINES_READ = shape(key=0, ts=NULL, source=-1)
+LINES_READ = record_layout(key=0, ts=NULL, source=-1)
 """A rare line lately read from a source: what its copies in other files have in common as a hash, see copied_lines."""
 
-RECENT = shape(lane=-1, ts=NULL, hw=NULL)
-"""What a lane has told of its HW ahead of what is decided."""
+RECENT = record_layout(lane=-1, ts=NULL, hw=NULL)
+"""HWs of a lane ahead of what is decided."""
 
 ADVANCE, TERM_START, REPORT, FREEZE, THAW = 0, 1, 2, 3, 4
 KINDS = ("advance", "term_start", "report", "freeze", "thaw")
 EXACT, RACE, DISAGREE, UNREPORTED, ONLY_WITNESS, OPEN = 0, 1, 2, 3, 4, 5
 AGREEMENTS = ("exact", "race", "disagree", "unreported", "only_witness")
 
-SYNC_ROWS = shape(
+SYNC_ROWS = record_layout(
     lane=-1,
     ts=NULL,
     replica=-1,
@@ -165,7 +151,7 @@ STATES = ("in_sync", "lagging", "out_of_sync")
 SILENT, BEHIND, NO_STATE, RECOVERED, UNASSIGNED = 0, 1, 2, 3, 4
 REASONS = ("silent", "behind", "no_state", "recovered", "unassigned")
 
-TERMS = shape(
+TERMS = record_layout(
     lane=-1,
     start=NULL,
     end=NULL,
@@ -178,7 +164,58 @@ TERMS = shape(
 )
 
 
-SERIES = shape(
+JOBS = record_layout(
+    lane=0,
+    start=0,
+    end=0,
+    low_watermark=0,
+    cluster_low_watermark=0,
+    active_low_watermark=0,
+    ceiling=0,
+    gaps_from=0,
+    gaps_to=0,
+    final=0,
+)
+"""A lane to run with its packed rows[start:end]. Low watermarks (of its own source, of all of the cluster, of those
+that reported anything so far) bound what may be decided, `ceiling` which times are believed; gaps[gaps_from:gaps_to]
+are those of its source."""
+
+GAPS = record_layout(ts=NULL, unread=0)
+"""When telemetry of a broker went missing; `unread`: lines are there, in a shape that was not understood."""
+
+CLUSTER_RULES = record_layout(
+    race_window=0,
+    lag_max=0,
+    min_isr=0,
+    lag_max_messages=0,
+    hw_resolution=0,
+    replica_hw=0,
+    reorder_grace=0,
+    bits=0,
+    fixed=0,
+)
+"""The rules of one cluster, times in microseconds: `bits` where no version is known, `fixed` those that hold whatever
+it is (bits as in kafka_versions)."""
+
+SETTINGS = record_layout(
+    race_window=0,
+    strict_min_isr=0,
+    lag_max=0,
+    min_isr=0,
+    lag_max_messages=-1,
+    hw_resolution=0,
+    replica_hw=0,
+    strict_eligibility=0,
+    waits_for_joiners=0,
+    reorder_grace=0,
+)
+"""The rules that a lane follows, see Rules: times in microseconds, `lag_max_messages` -1 where lag is one of time."""
+
+CURSOR = record_layout(job=0, row=-1, gap=0, hw=0, final=0, kept=0, sync=0, ended=0, full=0)
+"""How far a run of the kernel came: its job, and within that the row to go on with (-1: the first), gaps that were
+passed and rows of HW_ROWS so far; how many rows each output has, and which is full."""
+
+SERIES = record_layout(
     partition=-1,
     source=-1,
     broker=-1,
@@ -194,11 +231,11 @@ SERIES = shape(
 """One source's rows of one partition. Its clock is ahead of the controller's by `ahead_least` to `ahead_most`; `apart`:
 by how much at least, once these exclude that it is right."""
 
-PARTITIONS = shape(
+PARTITIONS = record_layout(
     leader_id=NULL32,
     leader_epoch=NULL32,
     partition_epoch=NULL32,
     topic_id=-1,
     noted=0,
 )
-"""The present of one partition, as its history has it; `noted`: something rare was told of it."""
+"""The present of one partition, as its history has it; `noted`: it has rare events."""

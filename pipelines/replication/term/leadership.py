@@ -3,131 +3,135 @@
 from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
-from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import I64, MS, NULL, NULL32
+from pipelines.replication.compiled.records import Record
+from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.events.columns import Columns
-from pipelines.replication.events.packed_rows import PACKED
-from pipelines.replication.term.constants import LANE, SLOT, TERM, Settings, Stats, Timeline, first_not_below, level_of
+from pipelines.replication.metadata.layout import Timeline
+from pipelines.replication.term.bundles import Assigned, Event, Stats, Term, replica_in
+from pipelines.replication.term.constants import first_not_below, level_of, unsigned
 from pipelines.replication.term.high_watermark import put_hw, try_advance
-from pipelines.replication.term.isr import set_isr, weigh_isr
-from pipelines.replication.term.layout import APART, IDLE, LEADING, MIDFLIGHT, OPEN, TERM_START, UNREPORTED
-from pipelines.replication.term.metadata_lookup import alive, as_of, set_clock, settle_config, unless_down
-from pipelines.replication.term.replica_slots import mask_of, slot_of
+from pipelines.replication.term.isr import set_isr, update_under_min_isr
+from pipelines.replication.term.layout import IDLE, LEADING, MIDFLIGHT, OPEN, TERM_START, UNREPORTED
+from pipelines.replication.term.metadata_lookup import (
+    as_of,
+    bounded_by_restart,
+    key_of,
+    may_be_same_incarnation,
+    settle_config,
+    update_clock_offset,
+)
+from pipelines.replication.term.replica_slots import isr_of, own_slot
 from pipelines.replication.term.replica_sync import reset_replicas
 
 
 @kernel
-def end_term(L: Records, R: Records, width: int, lane: int, now: int, E: Records, e: int) -> int:
+def end_term(term: Term, now: int) -> None:
     """Keeps what later verdicts ask of a term that is over."""
-    if L[lane, LANE.state] == IDLE:
-        return e
+    lane = term.lane
+    if lane.state == IDLE:
+        return
     fetchers = 0
-    for k in range(L[lane, LANE.slots]):
-        if R[lane * width + k, SLOT.leo] >= 0 and R[lane * width + k, SLOT.id] != L[lane, LANE.broker]:
-            fetchers |= 1 << k
-    E[e, TERM.lane] = lane
-    E[e, TERM.start] = L[lane, LANE.term_start]
-    E[e, TERM.end] = now
-    E[e, TERM.hw] = L[lane, LANE.hw]
-    E[e, TERM.leader_leo] = L[lane, LANE.leader_leo]
-    E[e, TERM.fetchers] = fetchers
-    E[e, TERM.cut_off] = L[lane, LANE.cut_off]
-    E[e, TERM.cut_off_ts] = L[lane, LANE.cut_off_ts]
-    E[e, TERM.cut_off_until] = L[lane, LANE.cut_off_until]
-    L[lane, LANE.frozen] = 0
-    L[lane, LANE.isr_known] = 0
-    L[lane, LANE.state] = IDLE
-    return e + 1
+    for slot in range(lane.slots):
+        replica = replica_in(term, slot)
+        if replica.leo >= 0 and replica.id != lane.broker:
+            fetchers |= 1 << slot
+    row = term.ended_rows[unsigned(term.cursor.ended)]
+    row.lane = term.number
+    row.start = lane.term_start
+    row.end = now
+    row.hw = lane.hw
+    row.leader_leo = lane.leader_leo
+    row.fetchers = fetchers
+    row.cut_off = lane.cut_off
+    row.cut_off_ts = lane.cut_off_ts
+    row.cut_off_until = lane.cut_off_until
+    term.cursor.ended += 1
+    lane.frozen = 0
+    lane.isr_known = 0
+    lane.state = IDLE
 
 
 @kernel
-def forget_reports(L: Records, lane: int) -> None:
-    """A new term: its reports are a chain of their own."""
-    L[lane, LANE.reports_open] = 0
-    L[lane, LANE.thawed] = NULL
-    L[lane, LANE.gap_low] = L[lane, LANE.gap_high] = NULL
-    L[lane, LANE.cut_off] = L[lane, LANE.cut_off_ts] = L[lane, LANE.cut_off_until] = NULL
+def _begin(lane: Record, hw: int, leo: int) -> None:
+    """What every term begins with; its reports are a chain of their own."""
+    lane.hw = lane.agreed = hw
+    lane.start_offset = lane.leader_leo = lane.told_leo = leo
+    lane.asked_ts = NULL
+    lane.low_reports = 0
+    lane.held = 0
+    lane.witness = NULL
+    lane.reports_open = 0
+    lane.thawed = NULL
+    lane.gap_low = lane.gap_high = NULL
+    lane.cut_off = lane.cut_off_ts = lane.cut_off_until = NULL
 
 
 @kernel
 def start_term(
-    L: Records, R: Records, C: Columns, T: Timeline, S: Settings, A: Stats, width: int, lane: int, i: int, now: int,
-    stat: int, assigned: int, O: Records, o: int, first: int, Y: Records, y: int, E: Records, e: int,
-) -> tuple[int, int, int]:  # fmt: skip
-    """A `leader` event: a new term with start offset, HW and ISR as told."""
-    led_before = (
-        L[lane, LANE.state] == LEADING and C.leader_epoch[i] > L[lane, LANE.leader_epoch] and alive(L, T, lane, now)
-    )
-    e = end_term(L, R, width, lane, now, E, e)
-    L[lane, LANE.state] = LEADING
-    L[lane, LANE.level] = C.level[i]
-    L[lane, LANE.leader_epoch] = C.leader_epoch[i]
-    L[lane, LANE.partition_epoch] = C.partition_epoch[i]
-    L[lane, LANE.topic_id] = C.topic_id[i]
-    L[lane, LANE.learnt] = now if C.partition_epoch[i] != NULL32 else NULL
-    apart = as_of(T.apart, (L[lane, LANE.partition] << 32) | (L[lane, LANE.broker] & 0xFFFFFFFF), now)
-    if apart >= 0:
-        ahead = unless_down(L, T, lane, T.apart[apart, APART.at.ts], T.apart[apart, APART.at.ahead])
-        set_clock(L, S, lane, 0 if 0 <= ahead <= S.race else ahead, False)
-    L[lane, LANE.asked_ts] = NULL
-    L[lane, LANE.deposed] = 0
-    L[lane, LANE.term_start] = C.ts[i]
-    L[lane, LANE.start_offset] = C.leo[i]
-    L[lane, LANE.hw] = C.hw[i]
-    L[lane, LANE.leader_leo] = C.leo[i]
-    L[lane, LANE.told_leo] = C.leo[i]
-    L[lane, LANE.agreed] = C.hw[i]
-    L[lane, LANE.low_reports] = 0
-    L[lane, LANE.held] = 0
-    L[lane, LANE.witness] = NULL
-    forget_reports(L, lane)
-    L[lane, LANE.append_ts] = NULL
-    L[lane, LANE.stalled_since] = now if C.hw[i] < C.leo[i] else NULL
-    L[lane, LANE.told_min_isr] = C.min_isr[i]
-    L[lane, LANE.assigned] = assigned | (1 << slot_of(L, R, width, lane, L[lane, LANE.broker]))
-    settle_config(L, T, S, lane, now, True, True)
-    if C.lag_max_ms[i] != NULL32:
-        L[lane, LANE.lag_max] = C.lag_max_ms[i] * MS
-    set_isr(L, lane, mask_of(L, R, width, lane, C.isr_ids, C.isr_from[i], C.isr_from[i + 1]))
-    y = reset_replicas(L, R, width, lane, led_before, assigned, now, S, Y, y)
-    o = put_hw(L, O, o, lane, C.ts[i], TERM_START, NULL, 0, UNREPORTED, S)
-    o = weigh_isr(L, R, S, width, lane, O, o, now)
-    o = try_advance(L, R, T, S, A, width, lane, now, stat, O, o, first, OPEN)
-    return o, y, e
+    term: Term, timeline: Timeline, stats: Stats, columns: Columns, event: Event, assigned: int
+) -> None:  # fmt: skip
+    """A `leader` event: a new term with the start offset, HW and ISR that it says."""
+    lane, rare, now = term.lane, event.row.more, event.now
+    follows = lane.state == LEADING and columns.leader_epoch[rare] > lane.leader_epoch
+    led_before = follows and may_be_same_incarnation(lane, timeline, now)
+    end_term(term, now)
+    lane.state = LEADING
+    lane.level = columns.level[rare]
+    lane.leader_epoch = columns.leader_epoch[rare]
+    lane.partition_epoch = columns.partition_epoch[rare]
+    lane.topic_id = columns.topic_id[rare]
+    lane.learnt = now if columns.partition_epoch[rare] != NULL32 else NULL
+    _take_over_clock_offset(lane, term.settings, timeline, now)
+    lane.deposed = 0
+    lane.term_start = columns.ts[rare]
+    _begin(lane, columns.hw[rare], columns.leo[rare])
+    lane.append_ts = NULL
+    lane.stalled_since = now if columns.hw[rare] < columns.leo[rare] else NULL
+    lane.told_min_isr = columns.min_isr[rare]
+    lane.assigned = assigned | (1 << own_slot(term))
+    settle_config(lane, term.settings, timeline, now, True, True)
+    if columns.lag_max_ms[rare] != NULL32:
+        lane.lag_max = columns.lag_max_ms[rare] * MS
+    set_isr(lane, isr_of(term, columns, rare))
+    reset_replicas(term, led_before, assigned, now)
+    put_hw(term, columns.ts[rare], TERM_START, NULL, 0, UNREPORTED)
+    update_under_min_isr(term, now)
+    try_advance(term, timeline, stats, now, event.stat, OPEN)
 
 
 @kernel
-def begins_whole(L: Records, lane: int, C: Columns, i: int, leader_rows: I64, assigned_from: I64) -> bool:
-    """A first term with every assigned replica in the ISR: nothing that a source not heard of yet could tell bears
-    on it."""
-    at_row = first_not_below(leader_rows, i)
-    assigned = assigned_from[at_row + 1] - assigned_from[at_row]
-    isr = C.isr_from[i + 1] - C.isr_from[i]
-    return bool(L[lane, LANE.state] == IDLE and 0 < assigned <= isr)
+def _take_over_clock_offset(lane: Record, settings: Record, timeline: Timeline, now: int) -> None:
+    """The offset of this broker's clock that was found outside of its terms, up to the race window none."""
+    known = as_of(timeline.apart, key_of(lane.partition, lane.broker), now)
+    if known >= 0:
+        offset = timeline.apart[known]
+        ahead = bounded_by_restart(lane, timeline, offset.ts, offset.ahead)
+        update_clock_offset(lane, settings, 0 if 0 <= ahead <= settings.race_window else ahead, False)
 
 
 @kernel
-def begin_midflight(L: Records, T: Timeline, S: Settings, P: Records, lane: int, j: int, now: int) -> None:
-    """A broker seen leading whose `leader` event was not told: term, HW and ISR are unknown until told."""
-    L[lane, LANE.state] = MIDFLIGHT
-    L[lane, LANE.level] = level_of(P[j, PACKED.what])
-    L[lane, LANE.leader_epoch] = P[j, PACKED.who] >> 32
-    L[lane, LANE.partition_epoch] = NULL32
-    L[lane, LANE.term_start] = P[j, PACKED.ts]
-    L[lane, LANE.start_offset] = NULL
-    L[lane, LANE.hw] = NULL
-    L[lane, LANE.leader_leo] = NULL
-    L[lane, LANE.told_leo] = NULL
-    L[lane, LANE.agreed] = NULL
-    L[lane, LANE.low_reports] = 0
-    L[lane, LANE.witness] = NULL
-    forget_reports(L, lane)
-    L[lane, LANE.isr_known] = 0
-    L[lane, LANE.isr] = 0
-    L[lane, LANE.joining] = 0
-    L[lane, LANE.asked] = 0
-    L[lane, LANE.asked_ts] = NULL
-    L[lane, LANE.learnt] = NULL
-    L[lane, LANE.held] = 0
-    L[lane, LANE.told_min_isr] = NULL32
-    settle_config(L, T, S, lane, now, True, True)
+def has_all_in_sync(lane: Record, columns: Columns, rare: int, assigned: Assigned) -> bool:
+    """A first term with every assigned replica in the ISR: nothing that a source without any row so far could
+    report bears on it."""
+    at = first_not_below(assigned.rows, rare)
+    replicas = assigned.starts[at + 1] - assigned.starts[at]
+    isr = columns.isr_from[rare + 1] - columns.isr_from[rare]
+    return bool(lane.state == IDLE and 0 < replicas <= isr)
+
+
+@kernel
+def begin_midflight(lane: Record, settings: Record, timeline: Timeline, row: Record, now: int) -> None:
+    """A broker seen leading whose `leader` event is missing: HW and ISR are unknown until rows say them."""
+    lane.state = MIDFLIGHT
+    lane.level = level_of(row.what)
+    lane.leader_epoch = row.who >> 32
+    lane.partition_epoch = NULL32
+    lane.term_start = row.ts
+    _begin(lane, NULL, NULL)
+    lane.isr_known = 0
+    lane.isr = 0
+    lane.joining = 0
+    lane.asked = 0
+    lane.learnt = NULL
+    lane.told_min_isr = NULL32
+    settle_config(lane, settings, timeline, now, True, True)

@@ -3,55 +3,76 @@
 from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel
-from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.compiled.types import I32
 from pipelines.replication.events.columns import Columns
-from pipelines.replication.term.constants import LANE, LEADER, SLOT, first_not_below, place_of
+from pipelines.replication.term.bundles import Assigned, Term, replica_in
+from pipelines.replication.term.constants import LEADER, first_not_below
 
 
 @hot
-def slot_of(L: Records, R: Records, width: int, lane: int, replica: int) -> int:
+def slot_of(term: Term, replica_id: int) -> int:
     """The slot of a replica in this lane, -1 where it has none."""
-    for k in range(L[lane, LANE.slots]):
-        if R[place_of(width, lane, k), SLOT.id] == replica:
-            return k
+    for slot in range(term.lane.slots):
+        if replica_in(term, slot).id == replica_id:
+            return slot
     return -1
 
 
 @hot
-def give_slot(L: Records, R: Records, width: int, lane: int, replica: int) -> int:
+def own_slot(term: Term) -> int:
+    """The slot of the leader itself."""
+    return slot_of(term, term.lane.broker)
+
+
+@hot
+def give_slot(term: Term, replica_id: int) -> int:
     """The slot of a replica, a new one where it has none yet; -1 when the lane has no room."""
-    slot = slot_of(L, R, width, lane, replica)
-    if slot < 0 and L[lane, LANE.slots] < width:
-        slot = L[lane, LANE.slots]
-        R[lane * width + slot, SLOT.id] = replica
-        L[lane, LANE.slots] += 1
+    slot, lane = slot_of(term, replica_id), term.lane
+    if slot < 0 and lane.slots < len(term.replicas):
+        slot = lane.slots
+        replica_in(term, slot).id = replica_id
+        lane.slots += 1
     return slot
 
 
 @kernel
-def give_slots(
-    L: Records, R: Records, width: int, lane: int, C: Columns, i: int, kind: int,
-    leader_rows: I64, assigned_from: I64, assigned_ids: I32,
-) -> bool:  # fmt: skip
+def give_slots(term: Term, columns: Columns, assigned: Assigned, rare: int, kind: int) -> bool:
     """Slots for every replica that a rare row names; False when the lane has no room."""
     room = True
-    for k in range(C.isr_from[i], C.isr_from[i + 1]):
-        room = give_slot(L, R, width, lane, C.isr_ids[k]) >= 0 and room
-    for k in range(C.replicas_from[i], C.replicas_from[i + 1]):
-        room = give_slot(L, R, width, lane, C.replicas_ids[k]) >= 0 and room
+    for k in range(columns.isr_from[rare], columns.isr_from[rare + 1]):
+        room = give_slot(term, columns.isr_ids[k]) >= 0 and room
+    for k in range(columns.replicas_from[rare], columns.replicas_from[rare + 1]):
+        room = give_slot(term, columns.replicas_ids[k]) >= 0 and room
     if kind == LEADER:
-        at_row = first_not_below(leader_rows, i)
-        for k in range(assigned_from[at_row], assigned_from[at_row + 1]):
-            room = give_slot(L, R, width, lane, assigned_ids[k]) >= 0 and room
+        at = first_not_below(assigned.rows, rare)
+        for k in range(assigned.starts[at], assigned.starts[at + 1]):
+            room = give_slot(term, assigned.ids[k]) >= 0 and room
     return room
 
 
 @kernel
-def mask_of(L: Records, R: Records, width: int, lane: int, ids: I32, start: int, end: int) -> int:
+def mask_of(term: Term, ids: I32, start: int, end: int) -> int:
+    """The replicas ids[start:end] as a set of slots."""
     mask = 0
     for k in range(start, end):
-        slot = slot_of(L, R, width, lane, ids[k])
+        slot = slot_of(term, ids[k])
         if slot >= 0:
             mask |= 1 << slot
     return mask
+
+
+@kernel
+def isr_of(term: Term, columns: Columns, rare: int) -> int:
+    """The ISR of a rare row."""
+    return mask_of(term, columns.isr_ids, columns.isr_from[rare], columns.isr_from[rare + 1])
+
+
+@kernel
+def replicas_of(term: Term, columns: Columns, rare: int) -> int:
+    """The assigned replicas of a rare row, 0 where it names none."""
+    return mask_of(term, columns.replicas_ids, columns.replicas_from[rare], columns.replicas_from[rare + 1])
+
+
+@hot
+def in_set(mask: int, slot: int) -> bool:
+    return (mask >> slot) & 1 != 0

@@ -6,14 +6,22 @@ Kafka classes: Replica.updateFetchStateOrThrow, Replica.resetReplicaState, Parti
 from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
-from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import MS, NULL
-from pipelines.replication.term.constants import LANE, SLOT, SYNC, Settings, lean, place_of
+from pipelines.replication.compiled.records import Record
+from pipelines.replication.compiled.types import NEVER, NULL
+from pipelines.replication.term.bundles import Term, replica_in
+from pipelines.replication.term.constants import lacks_fetches, unsigned
+from pipelines.replication.term.kafka_rules import (
+    caught_up_at_term_start,
+    follower_high_watermark,
+    is_within_lag,
+    is_within_messages,
+    lag_expires,
+    last_caught_up,
+)
 from pipelines.replication.term.layout import (
     BEHIND,
     IN_SYNC,
     LAGGING,
-    NEVER,
     NO_STATE,
     OUT_OF_SYNC,
     RECOVERED,
@@ -21,220 +29,226 @@ from pipelines.replication.term.layout import (
     SILENT,
     UNASSIGNED,
 )
-from pipelines.replication.term.replica_slots import slot_of
+from pipelines.replication.term.replica_slots import in_set, own_slot
 
 
 @kernel
-def put_sync(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slot: int, ts: int, state: int) -> int:
+def put_sync(term: Term, slot: int, ts: int, state: int) -> Record:
+    """Writes a row of silver/replica_sync: the replica has this state from now on. Returns the row."""
+    lane, replica = term.lane, replica_in(term, slot)
     reason = RECOVERED
     if state != IN_SYNC:
-        patience = L[lane, LANE.lag_max] if state == OUT_OF_SYNC else L[lane, LANE.lag_max] // 2
-        if R[at, SLOT.leo] < 0:
+        patience = lane.lag_max if state == OUT_OF_SYNC else lane.lag_max // 2
+        if replica.leo < 0:
             reason = NO_STATE
-        elif ts - R[at, SLOT.last_fetch] > patience:
+        elif ts - replica.last_fetch > patience:
             reason = SILENT
         else:
             reason = BEHIND
-    Y[y, SYNC.lane] = lane
-    Y[y, SYNC.ts] = ts
-    Y[y, SYNC.replica] = R[at, SLOT.id]
-    Y[y, SYNC.state] = state
-    Y[y, SYNC.previous] = R[at, SLOT.sync]
-    Y[y, SYNC.in_isr] = (L[lane, LANE.isr] >> slot) & 1
-    Y[y, SYNC.caught_up] = R[at, SLOT.caught_up]
-    Y[y, SYNC.leo] = R[at, SLOT.leo]
-    Y[y, SYNC.leader_leo] = L[lane, LANE.leader_leo]
-    Y[y, SYNC.reason] = reason
-    Y[y, SYNC.leader_epoch] = L[lane, LANE.leader_epoch]
-    Y[y, SYNC.topic_id] = L[lane, LANE.topic_id]
-    Y[y, SYNC.level] = L[lane, LANE.level]
-    R[at, SLOT.sync] = state
-    return y + 1
+    row = term.sync_rows[unsigned(term.cursor.sync)]
+    row.lane = term.number
+    row.ts = ts
+    row.replica = replica.id
+    row.state = state
+    row.previous = replica.sync
+    row.in_isr = (lane.isr >> slot) & 1
+    row.caught_up = replica.caught_up
+    row.leo = replica.leo
+    row.leader_leo = lane.leader_leo
+    row.reason = reason
+    row.leader_epoch = lane.leader_epoch
+    row.topic_id = lane.topic_id
+    row.level = lane.level
+    replica.sync = state
+    term.cursor.sync += 1
+    return row
 
 
 @hot
-def renew_deadline(L: Records, R: Records, width: int, lane: int) -> None:
+def renew_deadline(term: Term) -> None:
+    """The first deadline of any replica is that of the lane."""
     earliest = NEVER
-    for k in range(L[lane, LANE.slots]):
-        earliest = min(earliest, R[place_of(width, lane, k), SLOT.due])
-    L[lane, LANE.deadline] = earliest
+    for slot in range(term.lane.slots):
+        earliest = min(earliest, replica_in(term, slot).due)
+    term.lane.deadline = earliest
 
 
 @hot
-def threshold(L: Records, R: Records, lane: int, at: int, since: int, S: Settings) -> int:
-    """When this replica's state changes next if nothing is heard: strictly more than half the lag, or the lag."""
-    if seldom(R[at, SLOT.sync] == OUT_OF_SYNC or S.max_messages >= 0):
+def next_deadline(term: Term, replica: Record, since: int) -> int:
+    """When this replica's state changes next if it does not fetch: behind for more than half the lag, or the lag."""
+    lane = term.lane
+    if seldom(replica.sync == OUT_OF_SYNC or term.settings.lag_max_messages >= 0):
         return NEVER
-    if seldom(R[at, SLOT.caught_up] == NULL):
-        return since if R[at, SLOT.leo] >= 0 and not lean(L, lane) else NEVER
-    patience = L[lane, LANE.lag_max] // 2 if R[at, SLOT.sync] == IN_SYNC else L[lane, LANE.lag_max]
-    return int(max(R[at, SLOT.caught_up] + patience + MS, since))
+    if seldom(replica.caught_up == NULL):
+        return since if replica.leo >= 0 and not lacks_fetches(lane) else NEVER
+    patience = lane.lag_max // 2 if replica.sync == IN_SYNC else lane.lag_max
+    return int(max(lag_expires(replica.caught_up, patience), since))
 
 
 @hot
-def pass_deadlines(L: Records, R: Records, width: int, lane: int, now: int, S: Settings, Y: Records, y: int) -> int:
-    """Replicas that nobody heard of in time: lagging after half the lag, out of sync after all of it."""
-    while seldom(L[lane, LANE.deadline] < now):
-        due = L[lane, LANE.deadline]
-        for k in range(L[lane, LANE.slots]):
-            at = place_of(width, lane, k)
-            if R[at, SLOT.due] == due:
-                late = due - R[at, SLOT.caught_up] > L[lane, LANE.lag_max]
-                y = put_sync(L, R, Y, y, lane, at, k, due, OUT_OF_SYNC if late else LAGGING)
-                R[at, SLOT.due] = threshold(L, R, lane, at, due, S)
-        renew_deadline(L, R, width, lane)
-    return y
+def pass_deadlines(term: Term, now: int) -> None:
+    """Replicas that did not fetch in time: lagging after half the lag, out of sync after all of it."""
+    lane = term.lane
+    while seldom(lane.deadline < now):
+        due = lane.deadline
+        for slot in range(lane.slots):
+            replica = replica_in(term, slot)
+            if replica.due == due:
+                within = is_within_lag(replica.caught_up, due, lane.lag_max)
+                put_sync(term, slot, due, LAGGING if within else OUT_OF_SYNC)
+                replica.due = next_deadline(term, replica, due)
+        renew_deadline(term)
 
 
 @hot
-def judge(L: Records, R: Records, width: int, lane: int, slot: int, now: int, S: Settings, Y: Records, y: int) -> int:
-    """The state of one replica after something of it was told."""
-    at = place_of(width, lane, slot)
-    if seldom(R[at, SLOT.id] == L[lane, LANE.broker]):
-        return y
-    if seldom(S.max_messages >= 0):
-        behind = (
-            L[lane, LANE.leader_leo] != NULL
-            and R[at, SLOT.leo] >= 0
-            and L[lane, LANE.leader_leo] - R[at, SLOT.leo] > S.max_messages
-        )
-        state = OUT_OF_SYNC if behind else IN_SYNC
-        return y if state == R[at, SLOT.sync] else put_sync(L, R, Y, y, lane, at, slot, now, state)
-    if R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
-        R[at, SLOT.due] = NEVER
-        if seldom(R[at, SLOT.sync] != IN_SYNC):
-            y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
-    elif R[at, SLOT.caught_up] != NULL:
-        waited = now - R[at, SLOT.caught_up]
-        if waited <= L[lane, LANE.lag_max] // 2:
-            if seldom(R[at, SLOT.sync] != IN_SYNC):
-                y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
-        elif waited <= L[lane, LANE.lag_max] and R[at, SLOT.sync] == OUT_OF_SYNC:
-            y = put_sync(L, R, Y, y, lane, at, slot, now, LAGGING)
-        R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
-    if R[at, SLOT.due] < L[lane, LANE.deadline]:
-        L[lane, LANE.deadline] = R[at, SLOT.due]
+def update_sync_state(term: Term, slot: int, now: int) -> None:
+    """The state of one replica after a row about it."""
+    lane, replica = term.lane, replica_in(term, slot)
+    if seldom(replica.id == lane.broker):
+        return
+    if seldom(term.settings.lag_max_messages >= 0):
+        _update_by_messages(term, slot, now)
+        return
+    if replica.leo == lane.leader_leo:
+        replica.due = NEVER
+        if seldom(replica.sync != IN_SYNC):
+            put_sync(term, slot, now, IN_SYNC)
+    elif replica.caught_up != NULL:
+        if is_within_lag(replica.caught_up, now, lane.lag_max // 2):
+            if seldom(replica.sync != IN_SYNC):
+                put_sync(term, slot, now, IN_SYNC)
+        elif is_within_lag(replica.caught_up, now, lane.lag_max) and replica.sync == OUT_OF_SYNC:
+            put_sync(term, slot, now, LAGGING)
+        replica.due = next_deadline(term, replica, now)
+    if replica.due < lane.deadline:
+        lane.deadline = replica.due
     else:
-        renew_deadline(L, R, width, lane)
-    return y
+        renew_deadline(term)
+
+
+@kernel
+def _update_by_messages(term: Term, slot: int, now: int) -> None:
+    """Until Kafka 0.8.2 what counts is how many messages a replica is behind."""
+    lane, replica = term.lane, replica_in(term, slot)
+    known = lane.leader_leo != NULL and replica.leo >= 0
+    behind = known and not is_within_messages(replica.leo, lane.leader_leo, term.settings.lag_max_messages)
+    state = OUT_OF_SYNC if behind else IN_SYNC
+    if state != replica.sync:
+        put_sync(term, slot, now, state)
 
 
 @hot
-def leo_grew(L: Records, R: Records, width: int, lane: int, leo: int, now: int, S: Settings, Y: Records, y: int) -> int:
-    """The leader's log grew: replicas that stood at its end are behind from now on."""
-    if leo <= L[lane, LANE.leader_leo] or leo < 0:
-        return y
-    for k in range(L[lane, LANE.slots]):
-        at = place_of(width, lane, k)
-        if R[at, SLOT.id] == L[lane, LANE.broker]:
-            R[at, SLOT.leo] = leo
+def leader_leo_grew(term: Term, leo: int, now: int) -> None:
+    """The leader's log ends at `leo` at least: replicas that stood at its end before are behind from now on."""
+    lane, by_messages = term.lane, term.settings.lag_max_messages >= 0
+    if leo <= lane.leader_leo or leo < 0:
+        return
+    for slot in range(lane.slots):
+        replica = replica_in(term, slot)
+        if replica.id == lane.broker:
+            replica.leo = leo
             continue
-        if seldom(lean(L, lane)) and R[at, SLOT.leo] >= 0 and R[at, SLOT.leo] == L[lane, LANE.leader_leo]:
-            R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], now)
-        if S.max_messages < 0 and R[at, SLOT.due] == NEVER:
-            R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
-            L[lane, LANE.deadline] = min(L[lane, LANE.deadline], R[at, SLOT.due])
-    L[lane, LANE.leader_leo] = leo
-    L[lane, LANE.held] &= ~(1 << max(slot_of(L, R, width, lane, L[lane, LANE.broker]), 0))
-    if L[lane, LANE.append_ts] == NULL:
-        L[lane, LANE.append_ts] = now
-        L[lane, LANE.append_leo] = leo
-    if L[lane, LANE.stalled_since] == NULL:
-        L[lane, LANE.stalled_since] = now
-    if seldom(S.max_messages >= 0):
-        for k in range(L[lane, LANE.slots]):
-            y = judge(L, R, width, lane, k, now, S, Y, y)
-    return y
+        if seldom(lacks_fetches(lane)) and replica.leo >= 0 and replica.leo == lane.leader_leo:
+            replica.caught_up = max(replica.caught_up, now)
+        if not by_messages and replica.due == NEVER:
+            replica.due = next_deadline(term, replica, now)
+            lane.deadline = min(lane.deadline, replica.due)
+    lane.leader_leo = leo
+    lane.held &= ~(1 << max(own_slot(term), 0))
+    if lane.append_ts == NULL:
+        lane.append_ts = now
+        lane.append_leo = leo
+    if lane.stalled_since == NULL:
+        lane.stalled_since = now
+    if seldom(by_messages):
+        for slot in range(lane.slots):
+            update_sync_state(term, slot, now)
 
 
 @hot
-def fetched(
-    L: Records, R: Records, width: int, lane: int, slot: int, leo: int, leader_leo: int, now: int, S: Settings,
-    Y: Records, y: int,
-) -> int:  # fmt: skip
-    """Last caught up, after a fetch at `leo` with the leader's log ending at `leader_leo` (rule 2.2)."""
-    at = place_of(width, lane, slot)
+def on_fetched(term: Term, slot: int, leo: int, leader_leo: int, now: int) -> None:
+    """A fetch at `leo` while the leader's log ended at `leader_leo` (Replica.updateFetchStateOrThrow)."""
+    replica = replica_in(term, slot)
     if leader_leo != NULL:
-        if leo >= leader_leo:
-            R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], now)
-        elif leo >= R[at, SLOT.last_fetch_leader_leo] and R[at, SLOT.last_fetch] > 0:
-            R[at, SLOT.caught_up] = max(R[at, SLOT.caught_up], R[at, SLOT.last_fetch])
-        R[at, SLOT.last_fetch_leader_leo] = max(leader_leo, R[at, SLOT.last_fetch_leader_leo])
-    R[at, SLOT.last_fetch] = now
-    return judge(L, R, width, lane, slot, now, S, Y, y)
+        replica.caught_up = last_caught_up(
+            replica.caught_up, leo, leader_leo, replica.last_fetch_leader_leo, replica.last_fetch, now
+        )
+        replica.last_fetch_leader_leo = max(leader_leo, replica.last_fetch_leader_leo)
+    replica.last_fetch = now
+    update_sync_state(term, slot, now)
 
 
 @kernel
-def forget(R: Records, at: int) -> None:
+def forget_replica(replica: Record) -> None:
     """Nothing is known of this replica any more (ReplicaState.EMPTY)."""
-    R[at, SLOT.leo] = -1
-    R[at, SLOT.told] = -1
-    R[at, SLOT.answered] = NULL
-    R[at, SLOT.last_fetch_leader_leo] = 0
-    R[at, SLOT.last_fetch] = 0
-    R[at, SLOT.caught_up] = NULL
-    R[at, SLOT.due] = NEVER
-    R[at, SLOT.epoch] = NULL
-    R[at, SLOT.barred] = NULL
+    replica.leo = -1
+    replica.told = -1
+    replica.answered = NULL
+    replica.last_fetch_leader_leo = 0
+    replica.last_fetch = 0
+    replica.caught_up = NULL
+    replica.due = NEVER
+    replica.epoch = NULL
+    replica.barred = NULL
 
 
 @kernel
-def unassign(L: Records, R: Records, Y: Records, y: int, lane: int, at: int, slot: int, now: int) -> int:
+def unassign(term: Term, slot: int, now: int) -> None:
     """A replica that is not assigned any more: nothing is known of it, and it lags behind nobody."""
-    forget(R, at)
-    if R[at, SLOT.sync] != IN_SYNC:
-        y = put_sync(L, R, Y, y, lane, at, slot, now, IN_SYNC)
-        Y[y - 1, SYNC.reason] = UNASSIGNED
-    return y
+    replica = replica_in(term, slot)
+    forget_replica(replica)
+    if replica.sync != IN_SYNC:
+        put_sync(term, slot, now, IN_SYNC).reason = UNASSIGNED
 
 
 @kernel
-def reset_replicas(
-    L: Records, R: Records, width: int, lane: int, led_before: bool, assigned: int, now: int, S: Settings,
-    Y: Records, y: int,
-) -> int:  # fmt: skip
-    """What a new leader epoch does to the leader's record of its followers (rule 2.3); `assigned` 0: not told."""
-    for k in range(L[lane, LANE.slots]):
-        at = place_of(width, lane, k)
-        if assigned != 0 and not (L[lane, LANE.assigned] >> k) & 1:
-            y = unassign(L, R, Y, y, lane, at, k, now)
-            continue
-        in_isr = (L[lane, LANE.isr] >> k) & 1
-        told = not lean(L, lane)
-        if led_before:
-            R[at, SLOT.last_fetch_leader_leo] = L[lane, LANE.leader_leo]
-            R[at, SLOT.last_fetch] = now if in_isr else 0
+def reset_replicas(term: Term, led_before: bool, assigned: int, now: int) -> None:
+    """What a new leader epoch does to the leader's record of its followers (Replica.resetReplicaState); `assigned` 0:
+    not known."""
+    for slot in range(term.lane.slots):
+        if assigned != 0 and not in_set(term.lane.assigned, slot):
+            unassign(term, slot, now)
         else:
-            forget(R, at)
-        R[at, SLOT.caught_up] = now if in_isr and told else NULL
-        R[at, SLOT.due] = NEVER
-        if R[at, SLOT.id] == L[lane, LANE.broker]:
-            R[at, SLOT.leo] = L[lane, LANE.leader_leo]
-            continue
-        if S.max_messages >= 0:
-            y = judge(L, R, width, lane, k, now, S, Y, y)
-            continue
-        equal = R[at, SLOT.leo] == L[lane, LANE.leader_leo]
-        if in_isr or equal:
-            if R[at, SLOT.sync] != IN_SYNC:
-                y = put_sync(L, R, Y, y, lane, at, k, now, IN_SYNC)
-            if not equal:
-                R[at, SLOT.due] = threshold(L, R, lane, at, now, S)
-        elif told and (L[lane, LANE.assigned] >> k) & 1 and R[at, SLOT.sync] != OUT_OF_SYNC:
-            y = put_sync(L, R, Y, y, lane, at, k, now, OUT_OF_SYNC)
-    renew_deadline(L, R, width, lane)
-    return y
+            _reset_replica(term, slot, led_before, now)
+    renew_deadline(term)
 
 
 @kernel
-def follow_hw(L: Records, R: Records, lane: int, at: int, slot: int, now: int, Y: Records, y: int) -> int:
-    """The follower's HW once it took in the last answer: min(HW in it, own LEO) (rule 1.5); it may fall."""
-    hw = min(R[at, SLOT.answered], R[at, SLOT.leo])
-    if R[at, SLOT.answered] != NULL and hw != R[at, SLOT.hw]:
-        sync = R[at, SLOT.sync]
-        y = put_sync(L, R, Y, y, lane, at, slot, now, REPLICA_HW)
-        R[at, SLOT.sync] = sync
-        R[at, SLOT.hw] = hw
-        Y[y - 1, SYNC.leo] = hw
-    R[at, SLOT.answered] = L[lane, LANE.hw]
-    return y
+def _reset_replica(term: Term, slot: int, led_before: bool, now: int) -> None:
+    """What the leader knew of a follower stays only where it led in the epoch before, too."""
+    lane, replica = term.lane, replica_in(term, slot)
+    in_isr, has_fetches = in_set(lane.isr, slot), not lacks_fetches(lane)
+    if led_before:
+        replica.last_fetch_leader_leo = lane.leader_leo
+        replica.last_fetch = now if in_isr else 0
+    else:
+        forget_replica(replica)
+    replica.caught_up = caught_up_at_term_start(in_isr, now, NULL) if has_fetches else NULL
+    replica.due = NEVER
+    if replica.id == lane.broker:
+        replica.leo = lane.leader_leo
+        return
+    if term.settings.lag_max_messages >= 0:
+        update_sync_state(term, slot, now)
+        return
+    at_end = replica.leo == lane.leader_leo
+    if in_isr or at_end:
+        if replica.sync != IN_SYNC:
+            put_sync(term, slot, now, IN_SYNC)
+        if not at_end:
+            replica.due = next_deadline(term, replica, now)
+    elif has_fetches and in_set(lane.assigned, slot) and replica.sync != OUT_OF_SYNC:
+        put_sync(term, slot, now, OUT_OF_SYNC)
+
+
+@kernel
+def follow_hw(term: Term, slot: int, now: int) -> None:
+    """The follower's HW once it took in the last answer. Leaders print no log start of followers: it is left aside."""
+    replica = replica_in(term, slot)
+    hw = follower_high_watermark(replica.answered, NULL, replica.leo)
+    if replica.answered != NULL and hw != replica.hw:
+        sync = replica.sync
+        put_sync(term, slot, now, REPLICA_HW).leo = hw
+        replica.sync = sync
+        replica.hw = hw
+    replica.answered = term.lane.hw

@@ -44,7 +44,7 @@ def test_every_page_of_the_documentation_is_linked_from_another():
 
 def test_every_rule_of_kafka_that_code_cites_is_in_the_book():
     code = [file for folder in ("pipelines", "generators") for file in (REPOSITORY / folder).rglob("*.py")]
-    cited = {number for file in code for number in re.findall(r"\brule (\d+\.\d+)", file.read_text())}
+    cited = {number for file in code for number in re.findall(r"\b[Rr]ule (\d+\.\d+)", file.read_text())}
     rules = re.findall(r"^### (\d+\.\d+) ", (REPOSITORY / "docs/kafka-rules.md").read_text(), re.MULTILINE)
     assert cited
     assert sorted(cited - set(rules)) == []

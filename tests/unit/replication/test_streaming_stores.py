@@ -12,7 +12,7 @@ from pipelines.replication.compiled.streaming_stores import write_line
 @kernel
 def _write(lines, places):
     for k in range(len(places)):
-        write_line(lines, places[k], k, -k, k + 1, 1 << 62, -(1 << 62), k * k, -1, places[k])
+        write_line(lines, places[k], (k, -k, k + 1, 1 << 62, -(1 << 62), k * k, -1, places[k]))
 
 
 @pytest.mark.parametrize("count", [1, 7, 4096])
