@@ -2,10 +2,10 @@
 
 import pytest
 from deltalake import DeltaTable
-from lake_rows import put
 
 from pipelines.quality.changes import since
 from schemas import telemetry_gaps
+from tests.quality.lake_rows import put
 
 GAP = {
     "cluster": "c", "partition": -1, "source_id": "s", "source_epoch": 0, "series": "source", "kind": "gap",

@@ -5,7 +5,6 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from lake_rows import put
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
@@ -20,6 +19,7 @@ from schemas import (
     replication_events,
     telemetry_gaps,
 )
+from tests.quality.lake_rows import put
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,8 @@ from deltalake.exceptions import DeltaError
 
 from pipelines.alerting.evaluate import evaluate
 from pipelines.errors import UsageError
-from realkafka.processes import end, start, wait_until
 from schemas import replication_events
+from tests.realkafka.processes import end, start, wait_until
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "real"

@@ -12,12 +12,12 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from realkafka import stock_logging
-from realkafka.jars import jars
-from realkafka.journal import Journal
-from realkafka.ports import free_ports
-from realkafka.processes import end, start, wait_until
-from realkafka.versions import Version
+from tests.realkafka import stock_logging
+from tests.realkafka.jars import jars
+from tests.realkafka.journal import Journal
+from tests.realkafka.ports import free_ports
+from tests.realkafka.processes import end, start, wait_until
+from tests.realkafka.versions import Version
 
 BROKERS = (1, 2, 3)
 SNIPPETS = {1: "yaml", 2: "xml", 3: "yaml"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from realkafka import verdicts
-from realkafka.story import Story, run
-from realkafka.versions import DEFAULT, VERSIONS, Version, version
+from tests.realkafka import verdicts
+from tests.realkafka.story import Story, run
+from tests.realkafka.versions import DEFAULT, VERSIONS, Version, version
 
 KEPT = Path(__file__).parents[2] / "build" / "realkafka"
 _reports: list[str] = []

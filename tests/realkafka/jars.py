@@ -1,4 +1,4 @@
-"""Kafka's jars from Maven Central, kept in the user's cache: `python -m realkafka.jars 4.1`.
+"""Kafka's jars from Maven Central, kept in the user's cache: `python -m tests.realkafka.jars 4.1`.
 
 `HWMARK_KAFKA_JARS` names another folder to keep them in. Nothing is fetched when they are there and complete.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from pipelines.streaming.session import cache_dir
-from realkafka.versions import DEFAULT, Bundle, version
+from tests.realkafka.versions import DEFAULT, Bundle, version
 
 MARK = "COMPLETE"
 
@@ -121,4 +121,4 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except (NoJars, ValueError) as error:
-        sys.exit(f"realkafka.jars: {error}")
+        sys.exit(f"tests.realkafka.jars: {error}")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from realkafka.cluster import Cluster
-from realkafka.load import Place
+from tests.realkafka.cluster import Cluster
+from tests.realkafka.load import Place
 
 RECORD = re.compile(r"CreateTime: (\d+) .*? payload: (\{.*\})$")
 ELR = ("eligibleLeaderReplicas", "lastKnownElr")

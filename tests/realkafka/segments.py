@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from realkafka.load import Place
+from tests.realkafka.load import Place
 
 BATCH_HEAD = struct.Struct(">qi")
 """baseOffset, and the length of what follows."""

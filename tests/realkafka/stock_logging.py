@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from realkafka.versions import Version
+from tests.realkafka.versions import Version
 
 CONF = Path(__file__).parents[2] / "conf"
 PATTERN = "[%d] %p %m (%c)%n"

@@ -11,15 +11,15 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
-from realkafka.beside import Beside
-from realkafka.cluster import BROKERS, Broker, Cluster
-from realkafka.journal import Journal
-from realkafka.load import Log, Place, Producers, Reader, Topic, read_back
-from realkafka.metadata_log import MetadataLog, dump
-from realkafka.processes import wait_until
-from realkafka.segments import log_end
-from realkafka.versions import Version
-from realkafka.watch import Evidence, Fault, Lost, Removed, Watch
+from tests.realkafka.beside import Beside
+from tests.realkafka.cluster import BROKERS, Broker, Cluster
+from tests.realkafka.journal import Journal
+from tests.realkafka.load import Log, Place, Producers, Reader, Topic, read_back
+from tests.realkafka.metadata_log import MetadataLog, dump
+from tests.realkafka.processes import wait_until
+from tests.realkafka.segments import log_end
+from tests.realkafka.versions import Version
+from tests.realkafka.watch import Evidence, Fault, Lost, Removed, Watch
 
 LAG_MS, SESSION_MS = 4_000, 12_000
 """The lag rule acts first (at most 1.5 times the lag after a follower's last word), fencing after it."""

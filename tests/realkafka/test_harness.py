@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from realkafka import jars, stock_logging, verdicts
-from realkafka.load import Place, Record
-from realkafka.metadata_log import Isr, MetadataLog
-from realkafka.segments import log_end
-from realkafka.story import Story
-from realkafka.versions import VERSIONS, Bundle, version
 from schemas import hw_regressions, isr_changes, telemetry_gaps
+from tests.realkafka import jars, stock_logging, verdicts
+from tests.realkafka.load import Place, Record
+from tests.realkafka.metadata_log import Isr, MetadataLog
+from tests.realkafka.segments import log_end
+from tests.realkafka.story import Story
+from tests.realkafka.versions import VERSIONS, Bundle, version
 
 CLICKS: Place = ("clicks", 0)
 LOSS = {

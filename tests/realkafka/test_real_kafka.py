@@ -2,8 +2,8 @@
 
 import pytest
 
-from realkafka import verdicts
-from realkafka.story import Story
+from tests.realkafka import verdicts
+from tests.realkafka.story import Story
 
 pytestmark = pytest.mark.realkafka
 

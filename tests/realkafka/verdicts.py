@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from realkafka.beside import Row
-from realkafka.load import Place
-from realkafka.metadata_log import Isr
-from realkafka.story import CLICKS, TOPICS, Story
 from schemas import hw_regressions, isr_changes, partition_hw, telemetry_gaps
+from tests.realkafka.beside import Row
+from tests.realkafka.load import Place
+from tests.realkafka.metadata_log import Isr
+from tests.realkafka.story import CLICKS, TOPICS, Story
 
 
 class Lost(NamedTuple):

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from realkafka.beside import Beside, Row
 from schemas import alerts, hw_regressions, isr_changes
+from tests.realkafka.beside import Beside, Row
 
 EVERY_S = 0.5
 

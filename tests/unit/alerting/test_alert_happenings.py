@@ -1,9 +1,8 @@
 """Losses, disagreements, gaps and silent sources."""
 
-from evidence_rows import at, evidence, states
-
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.rules import AlertRules, parse
+from tests.unit.alerting.evidence_rows import at, evidence, states
 
 DAY = 86_400
 FALL = {

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from evidence_rows import at, evidence, rows, states
 
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.rules import AlertRules
+from tests.unit.alerting.evidence_rows import at, evidence, rows, states
 
 AR = {"ar": [1, 2, 3]}
 

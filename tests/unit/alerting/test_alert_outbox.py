@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from evidence_rows import at
 
 from pipelines.alerting.outbox import continued, latest, news, since
 from pipelines.alerting.state import AlertState, alert_id, from_arrow, to_arrow
+from tests.unit.alerting.evidence_rows import at
 
 FIRING = AlertState(
     "a1", "out_of_sync", "warning", "firing", "broker 3", at(0), at(600), "broker 3 gone", {"cluster": "c"}

@@ -1,9 +1,9 @@
 """A recognised controlled restart wakes nobody; a crash, and a restart that does not end, do."""
 
 import pytest
-from evidence_rows import evidence, states
 
 from pipelines.alerting.rules import AlertRules
+from tests.unit.alerting.evidence_rows import evidence, states
 
 GONE = [{"ts": 10, "replica_id": 3, "state": "out_of_sync", "reason": "silent"}]
 

@@ -2,12 +2,12 @@
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from evidence_rows import at
 
 from pipelines.alerting.evaluate import evaluate
 from pipelines.errors import UsageError
 from pipelines.lake.roles import RoleHeld, hold
 from schemas import alerts, hw_regressions, partition_health, partition_hw, replication_events
+from tests.unit.alerting.evidence_rows import at
 
 PLACE = {"cluster": "c", "topic": "orders", "topic_id": "T" * 22, "partition": 0}
 LOSS = PLACE | {

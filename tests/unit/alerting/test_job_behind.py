@@ -1,11 +1,11 @@
 """A cluster that the job does not judge is a firing alert, by the wall clock."""
 
 import pytest
-from evidence_rows import at, evidence
 
 from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.behind import JobBehindSettings
 from pipelines.alerting.rules import AlertRules, parse
+from tests.unit.alerting.evidence_rows import at, evidence
 
 
 def behind(now, judged_once=True, limit_s=300.0, **more):

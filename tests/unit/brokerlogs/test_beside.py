@@ -5,12 +5,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from log_lines import PARTITION, T0, partition, plain, short
 
 from generators.brokerlogs.discovery.server_properties import node_id, server_properties_events
 from generators.brokerlogs.parsing.parser import EVENTS, SourceParser
 from generators.recordings import traces
 from tests.kafka.shrink_lines import out_of_sync_replicas
+from tests.unit.brokerlogs.log_lines import PARTITION, T0, partition, plain, short
 
 CONF = Path(__file__).parents[3] / "conf"
 

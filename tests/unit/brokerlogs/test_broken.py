@@ -1,9 +1,9 @@
 """Lines that are not as expected: counted, never fatal, and reported as lost."""
 
 import pytest
-from log_lines import T0, advanced, leader, line, plain, recorded, short, skipped
 
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import T0, advanced, leader, line, plain, recorded, short, skipped
 
 
 def read(*parts, **settings):

@@ -1,7 +1,8 @@
 """The controller's log: elections, ISR changes, broker states and settings, a line in and its events out."""
 
 import pytest
-from log_lines import CONTROLLER, ID, events, line, recorded, short
+
+from tests.unit.brokerlogs.log_lines import CONTROLLER, ID, events, line, recorded, short
 
 CLUSTER = "org.apache.kafka.controller.ClusterControlManager"
 HEARTBEAT = "org.apache.kafka.controller.BrokerHeartbeatManager"

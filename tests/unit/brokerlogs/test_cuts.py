@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from log_lines import recorded
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
+from tests.unit.brokerlogs.log_lines import recorded
 
 SOURCES = [
     pytest.param("unclean_election", "broker-1/replication.log.gz", 400_000, id="replication"),

@@ -1,11 +1,11 @@
 """Clearing eligible leader replicas is a partition epoch where there were any (ReplicationControlManager.replay)."""
 
 import pytest
-from log_lines import CONTROLLER, ID, line, plain, short
-from recorded import rows
-from test_metadata import NEW, TOPIC, change, dump
 
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import CONTROLLER, ID, line, plain, short
+from tests.unit.brokerlogs.recorded import rows
+from tests.unit.brokerlogs.test_metadata import NEW, TOPIC, change, dump
 
 OTHER = "AAAAAAAAAAAAAAAAAAAAAA"
 OTHER_TOPIC = ("TOPIC_RECORD", {"name": "other", "topicId": OTHER})

@@ -4,13 +4,25 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from log_lines import CONTROLLER, FETCHER, LOG, PARTITION, STATE, advanced, leader, line, partition, plain, recorded
-from recorded import RECORDINGS, content
 
 from generators.brokerlogs.ingest import ingest_logs
 from generators.brokerlogs.messages.evidence import shape_of
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.summary import SourceSummary, count_lines
+from tests.unit.brokerlogs.log_lines import (
+    CONTROLLER,
+    FETCHER,
+    LOG,
+    PARTITION,
+    STATE,
+    advanced,
+    leader,
+    line,
+    partition,
+    plain,
+    recorded,
+)
+from tests.unit.brokerlogs.recorded import RECORDINGS, content
 
 LEADER_CRASH, FOLLOWER = "broker-3/replication.log.gz", "broker-1/fetcher.log.gz"
 ANOTHER_WORDING = {

@@ -1,8 +1,7 @@
 """LEOs from "All current LEOs": new ones become rows, once."""
 
-from log_lines import advanced, events, leader, plain, recorded, short, skipped
-
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import advanced, events, leader, plain, recorded, short, skipped
 
 
 def reported(*lines):

@@ -3,10 +3,10 @@
 import gzip
 
 import pytest
-from log_lines import STATE, advanced, events, leader, line, recorded, skipped
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
+from tests.unit.brokerlogs.log_lines import STATE, advanced, events, leader, line, recorded, skipped
 
 
 def levels(*lines, **settings):

@@ -1,12 +1,12 @@
 """Starts and stops of a broker, its versions and rack, and log directories that fail."""
 
 import pytest
-from log_lines import CONTROLLER, STATE, T0, leader, line, plain, recorded, short
-from recorded import RECORDINGS, rows
-from test_metadata import dump
 
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import CONTROLLER, STATE, T0, leader, line, plain, recorded, short
+from tests.unit.brokerlogs.recorded import RECORDINGS, rows
+from tests.unit.brokerlogs.test_metadata import dump
 
 INFO, INFO_44 = "org.apache.kafka.common.utils.AppInfoParser", "org.apache.kafka.common.utils.internals.AppInfoParser"
 SERVER, LIFECYCLE = "kafka.server.BrokerServer", "kafka.server.BrokerLifecycleManager"

@@ -5,11 +5,11 @@ import random
 
 import pyarrow as pa
 import pytest
-from log_lines import CONTROLLER, STATE, T0, leader, line, plain, recorded, short
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.scanning import fetch_grouping
 from generators.brokerlogs.scanning.line_record import LONGEST
+from tests.unit.brokerlogs.log_lines import CONTROLLER, STATE, T0, leader, line, plain, recorded, short
 
 HELD = 3 * LONGEST
 """A snapshot holds no more than this of a log however its lines are."""

@@ -4,10 +4,10 @@ import gzip
 import json
 
 import pytest
-from log_lines import ID, T0, plain, short
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
+from tests.unit.brokerlogs.log_lines import ID, T0, plain, short
 
 TOPIC = ("TOPIC_RECORD", {"name": "or.d-ers", "topicId": ID})
 NEW = (

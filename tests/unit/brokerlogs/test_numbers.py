@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from log_lines import events, leader, plain, recorded
 
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import events, leader, plain, recorded
 
 
 def numbered(numbers, step=1, start=0):

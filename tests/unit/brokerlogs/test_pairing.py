@@ -1,9 +1,21 @@
 """Which line of a fetch belongs to which: by thread where the pattern names it, by nearness where it does not."""
 
 import pytest
-from log_lines import PARTITION, STATE, advanced, events, leader, line, partition, plain, recorded, short, skipped
 
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import (
+    PARTITION,
+    STATE,
+    advanced,
+    events,
+    leader,
+    line,
+    partition,
+    plain,
+    recorded,
+    short,
+    skipped,
+)
 
 
 def rows(*lines, **settings):

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from log_lines import CONTROLLER, ID, advanced, leader, line, plain, short
-from recorded import DUMPED, rows
 
 from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.brokerlogs.log_lines import CONTROLLER, ID, advanced, leader, line, plain, short
+from tests.unit.brokerlogs.recorded import DUMPED, rows
 
 QUORUM = "org.apache.kafka.controller.QuorumController"
 HEARTBEAT = "org.apache.kafka.controller.BrokerHeartbeatManager"

@@ -1,7 +1,21 @@
 """Terms, ISR changes and cuts, one shape at a time: a line in, its events out."""
 
 import pytest
-from log_lines import ALTER, FETCHER, ID, LOG, PARTITION, STATE, events, leader, line, partition, recorded, short
+
+from tests.unit.brokerlogs.log_lines import (
+    ALTER,
+    FETCHER,
+    ID,
+    LOG,
+    PARTITION,
+    STATE,
+    events,
+    leader,
+    line,
+    partition,
+    recorded,
+    short,
+)
 
 FOLLOWER = (
     "[Broker id=1] Follower orders-0 starts at leader epoch 2 from offset 12 with partition epoch 5 and high watermark "

@@ -1,8 +1,9 @@
 """What versions of Kafka word differently, on recordings of Kafka 3.9.1 and 4.4.0."""
 
 import pytest
-from log_lines import ALTER, CONTROLLER, ID, STATE, events, leader, line, partition, short
-from recorded import isr_changes, rows
+
+from tests.unit.brokerlogs.log_lines import ALTER, CONTROLLER, ID, STATE, events, leader, line, partition, short
+from tests.unit.brokerlogs.recorded import isr_changes, rows
 
 REGISTRATION = (
     "replicas=[1, 2, 3], directories=[AAAAAAAAAAAAAAAAAAAAAQ, AAAAAAAAAAAAAAAAAAAAAQ, AAAAAAAAAAAAAAAAAAAAAQ], "

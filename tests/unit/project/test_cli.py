@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from lakes import health, sound
 from typer.testing import CliRunner
 
 from pipelines.cli import app
@@ -11,6 +10,7 @@ from pipelines.commands import jobs
 from pipelines.lake.roles import hold
 from pipelines.quality.results import CheckSummary, Result
 from pipelines.streaming.follow import InFlight
+from tests.unit.project.lakes import health, sound
 
 COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "show", "demo", "maintain", "bench"]
 

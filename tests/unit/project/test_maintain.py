@@ -6,13 +6,13 @@ import time
 
 import pytest
 from deltalake import DeltaTable
-from lakes import at, loss, write
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.data_file import Written
 from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from schemas import tables
+from tests.unit.project.lakes import at, loss, write
 
 
 def lines(lake, **keep):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 from deltalake import DeltaTable
-from lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 from typer.testing import CliRunner
 
 from pipelines.cli import app
@@ -15,6 +14,7 @@ from pipelines.lake.bronze import bronze
 from pipelines.lake.lake import Lake
 from pipelines.quality.results import CheckSummary
 from pipelines.streaming.checkpoint.offsets import remember_interval
+from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 
 NOW = 900
 """Seconds after NOON on the wall clock."""

@@ -7,7 +7,6 @@ import logging
 import os
 
 import pytest
-from lakes import at, health, loss, sound, write
 from typer.testing import CliRunner
 
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary
@@ -15,6 +14,7 @@ from pipelines.cli import app
 from pipelines.commands import progress
 from pipelines.commands.show import tables
 from pipelines.printable import file_name, printable, printable_lines
+from tests.unit.project.lakes import at, health, loss, sound, write
 
 HARMFUL = ["\x00", "\t", "\n", "\r", "\x1b", "\x7f", "\x80", "\x9b", "\u2028", "\u202a", "\u202e", "\u2066", "\u2069"]
 EVIL = "evil\x1b[2J\x9b\u202e\u2066\n\x7fname"

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from lakes import at, drained, health, loss, reported, sound, write
 from typer.testing import CliRunner
 
 from pipelines.cli import app
+from tests.unit.project.lakes import at, drained, health, loss, reported, sound, write
 
 JUDGED = "prod: judged up to 2026-09-01 12:01:00 UTC, 25 s ago, at level 3 (full TRACE)"
 DAY = "from 2026-08-31 12:01:00 UTC to 2026-09-01 12:01:00 UTC"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from bronze import Source, controller
+from tests.unit.replication.bronze import Source, controller
 
 BROKERS = (1, 2, 3)
 ARRIVAL_MS = 2000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from bronze import Source, controller, events_of, table, values_of
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts.tables import Facts
+from tests.unit.replication.bronze import Source, controller, events_of, table, values_of
 
 HOUR = 3_600_000
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from bronze import events_of
-from random_cluster import Cluster
-from test_rules_set_of_events import RULES, comparable, differences
 
 from pipelines.replication import Reconstructor
 from pipelines.replication.batch import rare_events
 from pipelines.replication.facts.tables import Facts
 from pipelines.replication.metadata.assignments import Assignments
+from tests.unit.replication.bronze import events_of
+from tests.unit.replication.random_cluster import Cluster
+from tests.unit.replication.test_rules_set_of_events import RULES, comparable, differences
 
 
 def run(rows, cuts, restart):

@@ -1,9 +1,9 @@
 """gold/partition_health says unknown (null) where nobody reported it: never "in sync", never "under-replicated"."""
 
 import pytest
-from bronze import Source, controller, table
 
 from pipelines.replication import Reconstructor, Rules
+from tests.unit.replication.bronze import Source, controller, table
 
 MEMBERS = ("leader_id", "offline", "isr", "ar", "under_replicated", "under_min_isr", "level")
 

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from history_cases import FakeLookup, changes, election, follower, isr, leader, proposed, regressions, summary, truncate
+
+from tests.unit.replication.history_cases import (
+    FakeLookup,
+    changes,
+    election,
+    follower,
+    isr,
+    leader,
+    proposed,
+    regressions,
+    summary,
+    truncate,
+)
 
 
 def classes(events, lookup):

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from history_cases import FakeLookup, changes, election, history_of, isr, leader, regressions, summary
+
+from tests.unit.replication.history_cases import (
+    FakeLookup,
+    changes,
+    election,
+    history_of,
+    isr,
+    leader,
+    regressions,
+    summary,
+)
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 LATE = 11_000

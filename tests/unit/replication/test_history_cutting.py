@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from history_cases import T2, FakeLookup, election, follower, isr, leader, proposed, summary, truncate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.history import PartitionHistory
+from tests.unit.replication.history_cases import (
+    T2,
+    FakeLookup,
+    election,
+    follower,
+    isr,
+    leader,
+    proposed,
+    summary,
+    truncate,
+)
 
 AROUND = FakeLookup({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
 

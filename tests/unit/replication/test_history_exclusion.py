@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from history_cases import FakeLookup, election, follower, isr, leader, regressions, summary
+
+from tests.unit.replication.history_cases import FakeLookup, election, follower, isr, leader, regressions, summary
 
 BLIND = {(1, 0): summary(level=0)}
 """The leader before reported no HWs: stock INFO."""

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from history_cases import T1, T2, FakeLookup, changes, election, history_of, isr, leader, proposed
 
 from pipelines.replication.partition.events import PartitionEvent
+from tests.unit.replication.history_cases import (
+    T1,
+    T2,
+    FakeLookup,
+    changes,
+    election,
+    history_of,
+    isr,
+    leader,
+    proposed,
+)
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 

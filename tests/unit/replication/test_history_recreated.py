@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from history_cases import T1, T2, FakeLookup, election, history_of, isr, leader, regressions, summary
 from msgspec.structs import replace
 
 from pipelines.replication.partition.events import PartitionEvent
+from tests.unit.replication.history_cases import (
+    T1,
+    T2,
+    FakeLookup,
+    election,
+    history_of,
+    isr,
+    leader,
+    regressions,
+    summary,
+)
 
 START = leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3))
 

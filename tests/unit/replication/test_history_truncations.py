@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from history_cases import FakeLookup, brief, follower, isr, leader, regressions, summary, truncate
 
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
+from tests.unit.replication.history_cases import (
+    FakeLookup,
+    brief,
+    follower,
+    isr,
+    leader,
+    regressions,
+    summary,
+    truncate,
+)
 
 FAILOVER = [
     leader(0, 1, 0, 0, 0, (1, 2)),

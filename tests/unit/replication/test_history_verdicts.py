@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from history_cases import (
+
+from pipelines.replication.partition.events import PartitionEvent
+from tests.unit.replication.history_cases import (
     T1,
     T2,
     FakeLookup,
@@ -19,8 +21,6 @@ from history_cases import (
     regressions,
     summary,
 )
-
-from pipelines.replication.partition.events import PartitionEvent
 
 
 def test_a_new_leader_that_has_all_that_was_committed_is_no_finding():

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from bronze import events_of
-from random_cluster import Cluster
 
 from pipelines.replication.compiled.records import Arrays, lines
 from pipelines.replication.compiled.types import NULL, NULL32, read_only
 from pipelines.replication.events.columns import CODE, RARE, event_kinds
 from pipelines.replication.events.packed_rows import PACKED, SERIES_TALLY, PackingPlan, SliceColumns, pack, tally
 from pipelines.replication.events.row_slices import row_slices
+from tests.unit.replication.bronze import events_of
+from tests.unit.replication.random_cluster import Cluster
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 8, 13])

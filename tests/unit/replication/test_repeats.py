@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from bronze import Source, table
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.events.packed_rows import MOST_REPEATS
 from schemas import replication_events
+from tests.unit.replication.bronze import Source, table
 
 
 def quiet(**fetch) -> pa.Table:

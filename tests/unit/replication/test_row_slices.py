@@ -3,14 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from bronze import events_of
-from random_cluster import Cluster
 
 from pipelines.replication import Rules, replay
 from pipelines.replication.events.row_slices import SMALL, row_slices, valid
 from pipelines.replication.events.validation import split
 from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, coverage
+from tests.unit.replication.bronze import events_of
+from tests.unit.replication.random_cluster import Cluster
 
 NAMES = ("cluster", "source_id", "event_type", "topic")
 
@@ -135,7 +135,7 @@ def test_words_are_those_of_their_codes(codes):
 
 
 def test_rules_on_whole_columns_reject_what_rules_on_single_rows_reject():
-    from test_row_rules import BROKEN, GOOD, event, table
+    from tests.unit.replication.test_row_rules import BROKEN, GOOD, event, table
 
     random = np.random.default_rng(1)
     rows = [event(kind, **changes) for kind, changes, _ in BROKEN] + [event(kind) for kind in GOOD for _ in range(9)]

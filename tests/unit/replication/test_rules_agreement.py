@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Source, controller, events_of, last_rows, table, values_of
 
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
+from tests.unit.replication.bronze import Source, controller, events_of, last_rows, table, values_of
 
 
 def led(isr=(1, 2), replicas=(1, 2), leo=0, hw=0, **more):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Source, events_of
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts.tables import Facts
+from tests.unit.replication.bronze import Source, events_of
 
 SILVER = ("partition_hw", "isr_changes", "replica_sync", "hw_regressions")
 

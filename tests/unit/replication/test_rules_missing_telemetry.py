@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bronze import BASE_MS, Source, advances, controller, events_of, table, values_of
-
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
+from tests.unit.replication.bronze import BASE_MS, Source, advances, controller, events_of, table, values_of
 
 GAP = ("ms", "series", "kind", "seq_from", "seq_to")
 

@@ -1,8 +1,7 @@
 """In one millisecond: within a source its numbers decide, between sources what happens first by Kafka's rules."""
 
-from bronze import Source, controller, table, values_of
-
 from pipelines.replication import replay
+from tests.unit.replication.bronze import Source, controller, table, values_of
 
 
 def cluster(*states, at=100):

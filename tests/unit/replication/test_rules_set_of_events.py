@@ -7,15 +7,15 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from bronze import Source, events_of
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.facts.tables import Facts
 from pipelines.replication.telemetry.coverage import coverage
+from tests.unit.replication.bronze import Source, events_of
+from tests.unit.replication.random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 
 RULES = Rules(lag_max_ms=4000, reorder_grace_ms=ARRIVAL_MS + 3000)
 SIZE = {"seed": st.integers(0, 10_000), "steps": st.integers(1, 80)}

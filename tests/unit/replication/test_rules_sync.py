@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bronze import Source, advances, since_base, table, values_of
 
 from pipelines.replication import Rules, replay
+from tests.unit.replication.bronze import Source, advances, since_base, table, values_of
 
 LAG = Rules(lag_max_ms=10_000)
 

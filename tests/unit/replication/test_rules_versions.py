@@ -1,7 +1,6 @@
 """Which version's rules a term follows: its broker's last one at or before its start, unless the cluster's are set."""
 
 import pytest
-from bronze import Source, advances, controller, table, values_of
 
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
@@ -16,6 +15,7 @@ from pipelines.replication.kafka_versions import (
     WAITS_FOR_JOINERS,
     reported_rules,
 )
+from tests.unit.replication.bronze import Source, advances, controller, table, values_of
 
 ALL = KNOWN | STRICT_MIN_ISR | STRICT_ELIGIBILITY | WAITS_FOR_JOINERS
 

@@ -1,11 +1,11 @@
 """A lane that comes to name more replicas than it has slots goes on where it was, with more."""
 
 import pytest
-from bronze import Source, table, values_of
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts.tables import SCHEMAS, Facts
 from pipelines.replication.term.layout import SLOTS
+from tests.unit.replication.bronze import Source, table, values_of
 
 MANY = list(range(1, 2 * SLOTS + 2))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bronze import Source, advances, controller, last_rows, table, values_of
-
 from pipelines.replication import Reconstructor, Rules, replay
+from tests.unit.replication.bronze import Source, advances, controller, last_rows, table, values_of
 
 
 def visible(facts):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from random_runs import OF_CONTROLLERS, RECENT, again, run_of
-
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.chance import drawn
 from generators.simulator.faults.script import checked, parse
 from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
+from tests.unit.simulator.random_runs import OF_CONTROLLERS, RECENT, again, run_of
 
 Habit = Callable[[Random, Simulate], Simulate]
 EVENTS = 20_000

@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from informed_leaders import InformedLeaders
-from random_runs import begin
 
 from generators.simulator.cluster.simulation_event import Observer
 from generators.simulator.telemetry.rows import FULL, Telemetry
@@ -16,6 +14,8 @@ from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Facts, Rules, replay
 from pipelines.settings import Simulate
+from tests.unit.simulator.informed_leaders import InformedLeaders
+from tests.unit.simulator.random_runs import begin
 
 
 class SimulatedRun(NamedTuple):

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from oracle import within
-from random_runs import KINDS, RECENT, again, clocks_right, command, minimal, run_of, seeds
-from real_runs import real_run_of
-from simulated_runs import wrong, wrong_beyond_limit
 
 from generators.simulator.cluster.settings import MS, SECOND
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.script import Fault, checked
 from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
+from tests.unit.simulator.oracle import within
+from tests.unit.simulator.random_runs import KINDS, RECENT, again, clocks_right, command, minimal, run_of, seeds
+from tests.unit.simulator.real_runs import real_run_of
+from tests.unit.simulator.simulated_runs import wrong, wrong_beyond_limit
 
 SECONDS = 240
 """One run and all the smaller ones that are tried; what has not ended by then goes round in circles."""

@@ -10,8 +10,6 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from random_runs import again, begin, run_of, seeds
-from simulated_runs import simulated
 
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.tailing.coalesce import longest
@@ -21,6 +19,8 @@ from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
 from tests.unit.ingest.coalescing import coalesced, differing, plain
+from tests.unit.simulator.random_runs import again, begin, run_of, seeds
+from tests.unit.simulator.simulated_runs import simulated
 
 BUSY = ["orders=steady:60"]
 """Some partitions busy, so that fetches come often, and others quiet."""

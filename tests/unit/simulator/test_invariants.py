@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import pytest
-from invariants import Invariants, nothing_acknowledged_is_lost
-from random_runs import KINDS, LOSING, begin, command, loses_records, minimal, run_of, seeds
 
 from generators.simulator.cluster import elections, rules
 from generators.simulator.cluster.registration import Registration
@@ -15,6 +13,8 @@ from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.simulation import Simulation
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.settings import Simulate
+from tests.unit.simulator.invariants import Invariants, nothing_acknowledged_is_lost
+from tests.unit.simulator.random_runs import KINDS, LOSING, begin, command, loses_records, minimal, run_of, seeds
 
 
 def played(run: Simulate) -> tuple[Plan, Invariants, Simulation]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import SCRIPTS, SETTINGS, play
 
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.parsing.parser import SourceParser
@@ -20,6 +19,7 @@ from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
 from pipelines.replication import replay
+from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
 INVENTED = ("RegisterBrokerRecord", "PartitionRegistration(")
 """Shapes whose lists of addresses, features and directories a simulated broker leaves empty."""

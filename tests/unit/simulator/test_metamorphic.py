@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from random_runs import again, clocks_right, run_of, seeds
-from simulated_runs import SimulatedRun, simulated
 
 from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from pipelines.replication import Facts, Reconstructor, Rules, replay
 from tests.streaming.shell import added_up, same_rows
+from tests.unit.simulator.random_runs import again, clocks_right, run_of, seeds
+from tests.unit.simulator.simulated_runs import SimulatedRun, simulated
 
 SEEDS = seeds(4)
 OFFSETS = ("leo", "leader_leo", "hw", "log_start")

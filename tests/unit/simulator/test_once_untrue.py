@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from simulated_runs import wrong
 
 from pipelines.settings import Simulate
+from tests.unit.simulator.simulated_runs import wrong
 
 RUNS = {
     "a joiner that is let in as its leader looks, and has far to go": Simulate(

@@ -12,10 +12,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from informed_leaders import InformedLeaders
-from oracle import findings, shown, within
-from random_runs import again, begin, command, seeds
-from real_runs import EVENTS, real_run_of
 
 from generators.simulator.telemetry.faults import lose
 from generators.simulator.telemetry.rows import Telemetry
@@ -24,6 +20,10 @@ from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
+from tests.unit.simulator.informed_leaders import InformedLeaders
+from tests.unit.simulator.oracle import findings, shown, within
+from tests.unit.simulator.random_runs import again, begin, command, seeds
+from tests.unit.simulator.real_runs import EVENTS, real_run_of
 
 FULL, LEAN, INFO = 3, 2, 0
 LEVELS = (FULL, LEAN, INFO)

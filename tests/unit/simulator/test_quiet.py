@@ -10,8 +10,6 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from random_runs import command, seeds
-from simulated_runs import complaints, simulated
 
 from generators.simulator.telemetry.faults import restart_sources
 from pipelines.alerting.alerts import alert_states
@@ -19,6 +17,8 @@ from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.rules import parse
 from pipelines.replication import Facts, Reconstructor, Rules
 from pipelines.settings import Simulate
+from tests.unit.simulator.random_runs import command, seeds
+from tests.unit.simulator.simulated_runs import complaints, simulated
 
 PROMPT = parse({"offline": {"for_s": 30}, "under_min_isr": {"for_s": 30}, "out_of_sync": {"for_s": 60}})
 """The rules as shipped, but for durations that suit a run of two minutes."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from random_runs import command
-from test_against_truth import Incident
-from test_invariants import keeps_every_promise
 
 from generators.simulator.cluster.settings import SECOND
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.script import checked
 from generators.simulator.faults.spans import topic
 from pipelines.commands.simulate.plan import plan
+from tests.unit.simulator.random_runs import command
+from tests.unit.simulator.test_against_truth import Incident
+from tests.unit.simulator.test_invariants import keeps_every_promise
 
 
 class Acknowledgements(Incident):

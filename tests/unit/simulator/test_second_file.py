@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import SCRIPTS, SETTINGS, play
-from test_kafka_logs import recorded, shape
 
 from generators.brokerlogs.ingest import read_logs
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
+from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
+from tests.unit.simulator.test_kafka_logs import recorded, shape
 
 SAME = ("ts", "topic", "partition", "replica_id", "leo", "hw", "isr", "detail")
 STATES = (*SAME, "leader_id", "leader_epoch", "partition_epoch", "topic_id")

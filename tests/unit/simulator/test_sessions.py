@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from random_runs import RECENT, command, run_of, seeds
 
 from generators.simulator.clients.load import Driver
 from generators.simulator.cluster.settings import Settings, Topic
@@ -18,6 +17,7 @@ from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.replication import replay
 from tests.streaming.shell import same_rows
+from tests.unit.simulator.random_runs import RECENT, command, run_of, seeds
 
 
 def reported(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table]]:

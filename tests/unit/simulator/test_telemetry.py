@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from simulation_events import append, event, fetch, hw, leader, wide
 
 from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
@@ -15,6 +14,7 @@ from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication.events.validation import split
 from schemas import replication_events
 from schemas.declaration import differences
+from tests.unit.simulator.simulation_events import append, event, fetch, hw, leader, wide
 
 
 def reported(stream: Iterable[SimulationEvent], level: int = 3, **options: Any) -> pa.Table:

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from simulation_events import event
 
 from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.telemetry import faults
 from generators.simulator.telemetry.corruption import NAMES, WRITABLE, corrupted
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication.events.validation import split
+from tests.unit.simulator.simulation_events import event
 
 SEED = 7
 KEY = ("source_id", "source_epoch", "source_seq")

@@ -17,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from random_runs import command, run_of, seeds
-from simulated_runs import SimulatedRun, simulated
 
 from generators.simulator.telemetry.faults import (
     arrivals,
@@ -30,6 +28,8 @@ from generators.simulator.telemetry.faults import (
 )
 from pipelines.replication import Facts, Reconstructor, Rules, replay
 from pipelines.settings import Simulate
+from tests.unit.simulator.random_runs import command, run_of, seeds
+from tests.unit.simulator.simulated_runs import SimulatedRun, simulated
 
 CONTROLLER = "broker-3000/controller.log"
 TABLES = ("partition_hw", "isr_changes", "replica_sync", "hw_regressions")

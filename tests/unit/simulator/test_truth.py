@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from clusters import SCRIPTS, SETTINGS, play
 
 from generators.simulator.clients.acknowledged_records import lost
 from generators.simulator.cluster.log import ReplicaLog, Run
@@ -24,6 +23,7 @@ from generators.simulator.truth.tables import Truth, write
 from pipelines.replication import Facts, replay
 from schemas import truths
 from schemas.declaration import differences as schema_differences
+from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
 BY_HAND = Settings(topics=(Topic("orders", 1, 3),), automatic=False)
 

@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from checkpoints import planned
 
 from pipelines.commands.progress import slow_line
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
 from pipelines.streaming.follow import follow
+from tests.unit.streaming.checkpoints import planned
 
 
 class Query:

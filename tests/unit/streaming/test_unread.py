@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pyarrow as pa
 import pytest
-from checkpoints import NOON, planned
 from deltalake import DeltaTable
 
 from pipelines.lake.bronze import append_events, bronze
@@ -14,6 +13,7 @@ from pipelines.streaming.checkpoint.offsets import begun, committed_offset, inte
 from pipelines.streaming.source import unread
 from pipelines.streaming.source.unread import bronze_of
 from schemas import replication_events
+from tests.unit.streaming.checkpoints import NOON, planned
 
 
 def events(*clusters):
