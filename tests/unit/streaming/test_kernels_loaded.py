@@ -9,7 +9,7 @@ from pipelines.streaming.workers import kernels
 
 def test_what_is_compiled_is_loaded():
     kernels.load()
-    assert run_terms.run_terms.signatures
+    assert run_terms.run_kernel.signatures
 
 
 def test_nothing_is_compiled(tmp_path, monkeypatch):
