@@ -3,34 +3,62 @@ PYTHON ?= python3
 # Of Kafka, for test-kafka: 3.9, 4.1 or 4.4.
 VERSION ?= 4.1
 BIN := .venv/bin
+# .venv with all that runs, and with the tools of development beside it.
+RUNS := .venv/runs
 READY := .venv/ready
 # What looks after the packages, each in a throw-away environment of its own: no part of .venv.
-UV := uv==0.13.9
 PIP_AUDIT := pip-audit==2.10.1
 CYCLONEDX := cyclonedx-bom==7.5.0
 # For lock: --upgrade, or --upgrade-package=NAME.
 UPGRADE ?=
+COMPILE := uv pip compile -q --no-header --universal --python-version 3.11 --generate-hashes
 PIP := pip install -q --disable-pip-version-check
+# Of requirements.lock the packages with these names (a|b|c): what comes first, what kernels are compiled with, what
+# builds the package of this checkout.
+pinned = awk '/^[a-z]/ {named = /^($(1))==/} named' requirements.lock
+COMPILES := llvmlite|msgspec|numba|numpy|pyarrow
+BUILDS := editables|hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers
+# From the index that pip is configured with, and by pip where uv cannot (a proxy or credentials that only pip knows). The
+# wheel of pyspark, 450 MB that are unpacked at once, is not compressed.
+install = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url \
+  2> /dev/null || echo https://pypi.org/simple)}}" $(BIN)/uv pip install -q --system-certs --python $(BIN)/python --no-deps \
+  --require-hashes --config-settings-package pyspark:--build-option=--compression=stored $(1) || \
+  { echo "setup: uv could not install these, pip tries" >&2; $(BIN)/$(PIP) --no-deps --require-hashes $(1); }
+check = if [ -x $(BIN)/uv ]; then $(BIN)/uv pip check -q --python $(BIN)/python; else $(BIN)/pip check; fi
+# No target of its own: a line that calls make runs with `make -n`, too.
+packages = $(call pinned,$(BUILDS)) > build/builds.lock && \
+  { $(call install,-r build/builds.lock -r requirements-run.lock); } && \
+  $(BIN)/$(PIP) --no-deps --no-build-isolation -e . && { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-faults lint format bench bench-full bench-bounds lock audit sbom clean
+.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-faults lint format bench bench-full
+.PHONY: bench-bounds lock audit sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## .venv with the pinned packages, Delta's jars and compiled kernels; once
 
-demo: $(READY) ## the whole job on recorded logs of a real Kafka and a simulated one
+demo: $(RUNS) ## the whole job on recorded logs of a real Kafka and a simulated one
 	@$(BIN)/hwmark demo
 
 test: $(READY) ## all tests
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not realkafka"
-	@$(BIN)/pytest -m spark
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
 	@$(BIN)/pytest -s tests/realkafka --kafka=$(VERSION)
+
+test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes
+	@$(BIN)/pytest -s tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)
+
+test-wheel: $(READY) ## the wheel runs the demo in an empty environment, into which pip installs it
+	@$(BIN)/python -m hatchling build -t wheel -d build/wheel > /dev/null
+	@$(PYTHON) -m venv --clear build/wheel/env
+	@build/wheel/env/bin/$(PIP) build/wheel/hwmark-*.whl
+	@cd build/wheel && XDG_CACHE_HOME=$$PWD/cache env -u PYTHONPATH env/bin/hwmark demo
 
 test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
 	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
@@ -56,12 +84,15 @@ bench-bounds: $(READY) ## the most memory that the job takes: a large backlog, a
 
 lock: ## what pyproject.toml asks for, pinned with hashes; UPGRADE=--upgrade pins anew what is pinned
 	@$(PYTHON) -m venv --clear build/lock
-	@build/lock/bin/$(PIP) $(UV)
+	@$(call pinned,uv) > build/uv.lock
+	@build/lock/bin/$(PIP) --require-hashes -r build/uv.lock
 	@cp requirements.lock build/pinned.lock
-	@build/lock/bin/uv pip compile -q --no-header --annotation-style line --universal --python-version 3.11 \
-	  --generate-hashes $(UPGRADE) --extra dev -o build/pinned.lock pyproject.toml
+	@build/lock/bin/$(COMPILE) --annotation-style line $(UPGRADE) --extra dev -o build/pinned.lock pyproject.toml
 	@{ head -n 1 requirements.lock; cat build/pinned.lock; } > build/requirements.lock
 	@mv build/requirements.lock requirements.lock
+	@build/lock/bin/$(COMPILE) --no-annotate --upgrade -c requirements.lock -o build/runs.lock pyproject.toml
+	@{ head -n 1 requirements-run.lock; cat build/runs.lock; } > build/requirements-run.lock
+	@mv build/requirements-run.lock requirements-run.lock
 
 audit: ## known vulnerabilities of the pinned packages; fails where the service that knows them cannot be asked
 	@$(PYTHON) -m venv --clear build/audit
@@ -78,17 +109,27 @@ sbom: $(READY) ## build/sbom.json: what .venv and Delta's jars consist of, as Cy
 clean: ## remove .venv and everything made
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(READY): requirements.lock pyproject.toml
+$(RUNS): requirements.lock requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hwmark needs Python 3.11 or later: name one with make PYTHON=python3.12" >&2; exit 1; }
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	  found=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
 	  [ "$${found:-0}" -ge 17 ] || \
 	  { echo "hwmark needs a JDK 17 or later: install one, or set JAVA_HOME" >&2; exit 1; }
-	@echo "setup: packages into .venv (some minutes the first time)"
-	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
-	@$(BIN)/$(PIP) --require-hashes -r requirements.lock
-	@$(BIN)/$(PIP) --no-deps --no-build-isolation -e .
-	@$(BIN)/pip check
+	@echo "setup: packages into .venv, and kernels compiled meanwhile (some minutes the first time)"
+	@[ -x $(BIN)/python ] && [ -x $(BIN)/pip ] || $(PYTHON) -m venv .venv
+	@mkdir -p build
+	@$(call pinned,uv) > build/uv.lock
+	@$(BIN)/$(PIP) --require-hashes -r build/uv.lock || echo "setup: there is no uv here, pip takes longer" >&2
+	@$(call pinned,$(COMPILES)) > build/compiles.lock
+	@$(call install,-r build/compiles.lock)
+	@$(BIN)/python -m pipelines.setup kernels & kernels=$$!; \
+	  { $(packages); } || { kill $$kernels; exit 1; }; \
+	  wait $$kernels
+	@touch $@
+
+$(READY): $(RUNS)
+	@$(call install,-r requirements.lock)
+	@$(check)
 	@$(BIN)/python -m pipelines.setup
 	@touch $@

@@ -10,32 +10,57 @@ import typer
 
 from pipelines.commands.bench import bench
 from pipelines.commands.check import check
+from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
-from pipelines.commands.exits import Commands
+from pipelines.commands.exits import Commands, table
+from pipelines.commands.gate.options import gate
 from pipelines.commands.ingest import ingest_logs
 from pipelines.commands.maintain.options import maintain
+from pipelines.commands.notify.options import notify
+from pipelines.commands.report import report
 from pipelines.commands.run import run
 from pipelines.commands.schema import schema
 from pipelines.commands.show.options import show
 from pipelines.commands.simulate.options import simulate
+from pipelines.commands.try_kafka.options import try_kafka
+from pipelines.commands.version import Version
+from pipelines.commands.watch.options import watch
+from pipelines.commands.whatif import whatif
 
 app = typer.Typer(
     name="hwmark",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Where every Kafka partition's high watermark really is, who holds it back, and what was lost.",
-    epilog="Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 done and alerts are firing "
-    "(with --fail-on-alert), 4 done and expectations failed (with --fail-on-check; with both, 3 where an alert fires), "
-    "75 another process holds the role. `hwmark COMMAND --help` has examples.",
+    epilog=f"{table()}\n\n`hwmark COMMAND --help` has examples.",
 )
 ingest_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bring telemetry into a lake.")
 app.add_typer(ingest_app, name="ingest")
-for command in (schema, run, check, demo, maintain, simulate, bench, show):
+for command in (
+    schema,
+    watch,
+    simulate,
+    run,
+    check,
+    notify,
+    show,
+    dashboard,
+    report,
+    gate,
+    whatif,
+    demo,
+    maintain,
+    bench,
+):
     app.command()(command)
+app.command("try")(try_kafka)
 ingest_app.command("logs")(ingest_logs)
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """Where every Kafka partition's high watermark really is, who holds it back, and what was lost."""
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def printable_lines(text: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """A file name as an identifier in UTF-8: itself, or where it is none, told apart from every other by escapes."""
+    """A file name as an identifier in UTF-8: itself, or where it is none, with escapes that no other name has."""
     if name.isprintable() and "\\" not in name:
         return name
     return _SURROGATES.sub(_escaped, name.replace("\\", "\\\\"))

@@ -17,8 +17,12 @@ MODULES = (
     "partition_health",
     "cluster_minute",
     "broker_minute",
+    "brokers",
+    "broker_lag",
+    "replica_lag",
     "quality_results",
     "alerts",
+    "deliveries",
 )
 
 

@@ -14,7 +14,8 @@ TABLE = Table(
         Column("first_ts", "timestamp", "since when, event time", null=False),
         Column("last_ts", "timestamp", "until when it was seen, event time", null=False),
         Column("summary", "string", "one sentence", null=False),
-        Column("labels", "map<string,string>", "cluster, cause, topic, partition, range"),
+        Column("labels", "map<string,string>", "cluster, cause, topic, partition, range, loss (the id to begin with)"),
+        Column("written_at", "timestamp", "when the row was written, wall clock: the order of an alert's states"),
     ),
 )
 ARROW = TABLE.arrow()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -53,6 +53,22 @@ class Table:
         )
         return "\n".join([f"{self.path}: {self.words}", *lines])
 
+    def as_data(self) -> dict[str, Any]:
+        """The table for programs: path, meaning, and its columns with their SQL types."""
+        columns = [{"name": c.name, "type": c.type, "nullable": c.null, "description": c.words} for c in self.columns]
+        return {"path": self.path, "description": self.words, "columns": columns}
+
+    def ddl(self, location: str | None = None) -> str:
+        """Spark SQL that makes the table; or, with `location`, names the one that is there in a catalog.
+
+        That one brings its columns along: Spark refuses a statement that gives them comments of its own.
+        """
+        columns = ",\n".join(
+            f"  {c.name} {c.type.upper()}{'' if c.null else ' NOT NULL'} COMMENT {_text(c.words)}" for c in self.columns
+        )
+        made = f"(\n{columns}\n)\nUSING DELTA" if location is None else f"USING DELTA\nLOCATION {_text(location)}"
+        return f"CREATE TABLE IF NOT EXISTS {self.path.rpartition('/')[2]} {made}\nCOMMENT {_text(self.words)};"
+
     def arrow(self) -> pa.Schema:
         return pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.null) for c in self.columns])
 
@@ -60,6 +76,11 @@ class Table:
         from pyspark.sql.types import StructField, StructType
 
         return StructType([StructField(c.name, _spark_type(c.type), c.null) for c in self.columns])
+
+
+def _text(words: str) -> str:
+    """A string of Spark's SQL."""
+    return "'" + words.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _spark_type(name: str) -> DataType:

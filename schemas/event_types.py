@@ -16,9 +16,20 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "replica_leo": ("replica_id", "leo"),
     "progress": (),
     "lost": (),
+    "sample": ("replica_id", "leo"),
 }
 """Event types, and the columns that must not be null in each. State and compiled code number them in this order."""
 EVENT_TYPES = tuple(REQUIRED)
+
+RACK = "rack="
+"""How the detail of a `config` row begins that has the rack of the broker `replica_id`."""
+
+LOG_EPOCH = "log_epoch="
+"""How the detail of a `sample` begins that has the latest leader epoch in the replica's log."""
+FIRST_ROUND = "first round"
+"""How the detail of a watcher's first `progress` begins: what was before it, it has not seen."""
+TOPIC_GONE = "the topic is no longer in the cluster's metadata"
+"""How the detail of a watcher's `lost` row begins of a partition that it sees no more."""
 
 DETAILS = {
     "broker_state": ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered", "log_dir_offline"),

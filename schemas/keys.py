@@ -5,7 +5,7 @@ from schemas.declaration import Column
 PLACE = (
     Column("cluster", "string", "cluster name", null=False),
     Column("topic", "string", "topic name", null=False),
-    Column("topic_id", "string", "Kafka's 22-character id; tells a recreated topic from the old one"),
+    Column("topic_id", "string", "Kafka's 22-character id; another one where the topic was created again"),
     Column("partition", "int", "partition number", null=False),
     Column("ts", "timestamp", "when it happened, on the clock of the broker that saw it", null=False),
     Column("leader_id", "int", "the leading broker, -1 when nobody leads"),
@@ -15,7 +15,7 @@ PLACE = (
 TRUE_PLACE = (
     Column("cluster", "string", "cluster name", null=False),
     Column("topic", "string", "topic name", null=False),
-    Column("topic_id", "string", "Kafka's 22-character id; tells a recreated topic from the old one", null=False),
+    Column("topic_id", "string", "Kafka's 22-character id; another one where the topic was created again", null=False),
     Column("partition", "int", "partition number", null=False),
     Column("at", "timestamp", "true time, which no broker's clock shows", null=False),
 )

@@ -7,7 +7,7 @@ TABLE = Table(
     "mergeable partial statistics of one broker and minute from one micro-batch; readers add them up",
     (
         Column("cluster", "string", "cluster name", null=False),
-        Column("broker_id", "int", "the leading broker, or the one that told; -1 for the controller", null=False),
+        Column("broker_id", "int", "the leading broker, or the one that reported; -1 for the controller", null=False),
         Column("minute", "timestamp", "start of the minute, event time", null=False),
         Column("batch_id", "bigint", "micro-batch that wrote it", null=False),
         Column(

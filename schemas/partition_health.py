@@ -3,6 +3,9 @@
 from schemas.declaration import Column, Table
 from schemas.keys import LEVEL
 
+STALLED_MS = 10_000
+"""A HW that stands below the leader's log end for longer is held back."""
+
 TABLE = Table(
     "gold/partition_health",
     "the present state of one partition",
@@ -24,10 +27,17 @@ TABLE = Table(
         Column("under_replicated", "boolean", "fewer in sync than assigned"),
         Column("under_min_isr", "boolean", "fewer in sync than min.insync.replicas"),
         Column("offline", "boolean", "nobody leads"),
-        Column("lag_records", "bigint", "largest lag of a replica"),
+        Column("lag_records", "bigint", "largest lag of a replica; null: the LEO of one is not known"),
         Column("stalled_ms", "bigint", "milliseconds for which the HW has stood below the leader's LEO"),
         Column("last_event_ts", "timestamp", "last telemetry about it"),
         LEVEL,
+        Column("min_isr", "int", "min.insync.replicas in force; null: nobody leads, or it is not known"),
+        Column(
+            "one_failure_away",
+            "string",
+            "what the failure of one more in-sync replica does: loss (the others are behind), offline (there is no "
+            "other), under_min_isr, or none; null: not known",
+        ),
     ),
 )
 ARROW = TABLE.arrow()

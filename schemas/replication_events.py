@@ -5,6 +5,8 @@ from schemas.event_types import EVENT_TYPES
 
 DRAIN = "hwmark/drain"
 """The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
+WATCHER = "watch/"
+"""How the source_id of a watcher begins, which asks brokers and reports samples (level 1) on its own clock."""
 
 LATER = (
     Column(
@@ -51,7 +53,7 @@ TABLE = Table(
             null=False,
         ),
         Column("topic", "string", "topic name; null for broker-wide events"),
-        Column("topic_id", "string", "Kafka's 22-character id; tells a recreated topic from the old one"),
+        Column("topic_id", "string", "Kafka's 22-character id; another one where the topic was created again"),
         Column("partition", "int", "partition number, -1 for broker-wide events", null=False),
         Column("leader_id", "int", "the leading broker as the source knew it; -1 when nobody leads"),
         Column("leader_epoch", "int", "leader epoch as the source knew it"),
@@ -70,7 +72,7 @@ TABLE = Table(
         Column(
             "level",
             "int",
-            "what this source can tell at this row: 0 INFO, 1 polled, 2 lean TRACE, 3 full TRACE or simulator",
+            "what this source can report at this row: 0 INFO, 1 polled, 2 lean TRACE, 3 full TRACE or simulator",
             null=False,
         ),
         Column("detail", "string", "meaning depends on event_type"),

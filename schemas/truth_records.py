@@ -5,7 +5,7 @@ from schemas.keys import TRUE_PLACE
 
 TABLE = Table(
     "truth_records",
-    "what producers were told is written to one partition, and what of it the last leader does not hold",
+    "what was acknowledged to producers as written to one partition, and what of it the last leader does not hold",
     (
         *TRUE_PLACE,
         Column("leader_id", "int", "whose log it is held against, -1 when nobody ever led", null=False),

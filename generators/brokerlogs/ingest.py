@@ -120,7 +120,7 @@ class _Ingest:
             role.check()
         events = current.table(self._runs)
         versions = self._checkpoints.write(self.session.states(current))
-        append_round(self.lake, events, versions, self.storage_options)
+        append_round(self.lake, events, versions, self.storage_options, self.factory.options.layout)
         self._checkpoints.mark_committed(list(current.rows))
         self.session.committed(current, events)
 

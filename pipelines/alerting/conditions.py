@@ -51,6 +51,7 @@ def asking(tables: Mapping[str, pa.Table]) -> Iterator[Ask]:
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET enable_progress_bar = false")  # it goes to stdout
         for name, table in tables.items():
             connection.register(name, table)
         yield lambda sql, **values: connection.sql(sql, params=values or None).to_arrow_table().to_pylist()

@@ -7,7 +7,15 @@ from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
-from schemas import hw_regressions, partition_health, partition_hw, replica_sync, replication_events, telemetry_gaps
+from schemas import (
+    deliveries,
+    hw_regressions,
+    partition_health,
+    partition_hw,
+    replica_sync,
+    replication_events,
+    telemetry_gaps,
+)
 
 PLACE = ("cluster", "topic", "topic_id", "partition")
 
@@ -42,11 +50,13 @@ BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz=
                      ("limit_s", pa.float64())])  # fmt: skip
 """What the job has yet to read of each cluster: since when (wall clock), whether any of it was ever reconstructed, and
 after how long it is behind."""
+DELIVERIES = _columns(deliveries.ARROW, ("channel", "alert_id", "episode", "outcome", "sent_at", "error"))
 
 SCHEMAS = {
     "regressions": REGRESSIONS, "min_isr": MIN_ISR, "disagreements": DISAGREEMENTS, "sync": SYNC, "gaps": GAPS,
     "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "reported": REPORTED,
     "closed": CLOSED, "clock": CLOCK, "backlog": BACKLOG,
+    "deliveries": DELIVERIES,
 }  # fmt: skip
 
 
@@ -66,6 +76,7 @@ class Evidence:
     closed: pa.Table
     clock: pa.Table
     backlog: pa.Table
+    deliveries: pa.Table
 
     @staticmethod
     def of(**tables: pa.Table) -> Evidence:

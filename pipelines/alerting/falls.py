@@ -99,8 +99,16 @@ def _not_excluded(conditions: Sequence[Condition]) -> str:
     return losses.not_excluded(_grouped(conditions))
 
 
+def _rule(
+    name: str, severity: str, falls: str, sentence: Callable[[Sequence[Condition]], str], look: str = "loss"
+) -> AlertRule[Any]:
+    """A rule about falls of that severity. A loss does not heal: its end is that of its being notified."""
+    settings = LossSettings(severity=severity)
+    return AlertRule(name, settings, _falls(falls), sentence, ends="no longer notified", look=look)
+
+
 RULES = (
-    AlertRule("loss", LossSettings(severity="critical"), _falls("critical"), _lost),
-    AlertRule("unproven_loss", LossSettings(), _falls("warning"), _may_be_lost),
-    AlertRule("loss_not_excluded", LossSettings(severity="info"), _falls("info"), _not_excluded),
+    _rule("loss", "critical", "critical", _lost),
+    _rule("unproven_loss", "warning", "warning", _may_be_lost),
+    _rule("loss_not_excluded", "info", "info", _not_excluded, look="regressions"),
 )

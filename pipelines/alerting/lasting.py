@@ -134,6 +134,7 @@ RULES = (
         _lasting(_NO_LEADER),
         _sentence(Standing.OFFLINE, f"{State.OFFLINE.value}: "),
         About.BROKERS,
+        look="health",
     ),
     AlertRule(
         "under_min_isr",
@@ -141,6 +142,14 @@ RULES = (
         _lasting(_FROZEN),
         _sentence(Standing.UNDER_MIN_ISR, f"{State.UNDER_MIN_ISR.value}: "),
         About.BROKERS,
+        look="health",
     ),
-    AlertRule("out_of_sync", LastingSettings(for_s=600, group_s=0), _lasting(_BEHIND), _out_of_sync, About.BROKERS),
+    AlertRule(
+        "out_of_sync",
+        LastingSettings(for_s=600, group_s=0),
+        _lasting(_BEHIND),
+        _out_of_sync,
+        About.BROKERS,
+        look="sync",
+    ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
+from pipelines.alerting.state import AlertState
 from pipelines.verdict import words
 
 LABELLED = 100
@@ -16,7 +17,15 @@ LABELLED_TOPICS = 1000
 
 def summary(conditions: Sequence[Condition]) -> str:
     """One sentence about conditions of one alert; nothing in it changes while only time passes."""
-    return f"{conditions[0].cluster}: {RULES[conditions[0].rule].sentence(conditions)}"
+    sentence, cluster = RULES[conditions[0].rule].sentence(conditions), conditions[0].cluster
+    return f"{cluster}: {sentence}" if cluster else sentence
+
+
+def status(state: AlertState) -> str:
+    """`FIRING`, and of one that fires no more `RESOLVED`, or what else its rule says: a loss is never resolved."""
+    if state.firing:
+        return state.state.upper()
+    return (RULES[state.rule].ends if state.rule in RULES else state.state).upper()
 
 
 def subject(conditions: Sequence[Condition]) -> str:
@@ -35,14 +44,25 @@ def labels(conditions: Sequence[Condition]) -> dict[str, str]:
         return {**found, "sources": words.listed(named, LABELLED)}
     if about is About.CLUSTER:
         return found
+    if about is About.CHANNEL:
+        return {**found, "channel": words.listed(named, LABELLED)}
     found |= {"partitions": words.listed(named, LABELLED), "count": str(len(named))}
     topics = sorted({item.rpartition("-")[0] for item in named})
     found["topic" if len(topics) == 1 else "topics"] = words.listed(topics, LABELLED_TOPICS)
     if len(named) == 1:
         found["partition"] = named[0].rpartition("-")[2]
+    if loss := _weightiest(conditions):
+        found["loss"] = loss
     if ranges := [lost for c in conditions if (lost := lost_range(c))]:
         found["range" if len(ranges) == 1 else "ranges"] = words.listed(ranges, LABELLED)
     return found
+
+
+def _weightiest(conditions: Sequence[Condition]) -> str:
+    """The regression_id of the fall that lost most, the first of those that lost as much; empty where nothing fell."""
+    falls = [c for c in conditions if c.facts.get("regression_id")]
+    heaviest = min(falls, key=lambda c: (-(c.facts["lost_records"] or 0), c.first, c.item), default=None)
+    return str(heaviest.facts["regression_id"]) if heaviest else ""
 
 
 def _cause(condition: Condition) -> str:

@@ -66,6 +66,6 @@ def _gap(conditions: Sequence[Condition]) -> str:
 
 
 RULES = (
-    AlertRule("disagreement", OccurrenceSettings(), _disagreements, _disagreement),
+    AlertRule("disagreement", OccurrenceSettings(), _disagreements, _disagreement, look="hw"),
     AlertRule("gap", GapSettings(), _gaps, _gap, About.SOURCES),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState
@@ -12,10 +12,23 @@ from pipelines.alerting.state import AlertState
 
 def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertState]:
     """The last state of each episode."""
-    found: dict[tuple[str, datetime], AlertState] = {}
-    for state in sorted(stored, key=lambda s: (s.last_ts, not s.firing)):
-        found[state.episode] = state
-    return found
+    return {state.episode: state for state in in_order(stored)}
+
+
+def in_order(stored: Iterable[AlertState]) -> list[AlertState]:
+    """The states as they were written; event time does not tell, as a verdict revised twice may fire again."""
+    return sorted(stored, key=lambda s: (s.written_at or _BEFORE, s.last_ts, not s.firing))
+
+
+_BEFORE = datetime.min.replace(tzinfo=UTC)
+"""Rows of earlier versions do not say when they were written."""
+
+
+def written(rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime) -> list[AlertState]:
+    """New rows with the time `now` of the wall clock, behind all that are stored though that clock was set back."""
+    last = max((state.written_at for state in stored if state.written_at), default=_BEFORE)
+    at = max(now, last + timedelta(microseconds=1))
+    return [replace(state, written_at=at) for state in rows]
 
 
 def continued(

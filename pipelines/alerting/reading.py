@@ -12,11 +12,12 @@ from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, REPORTED, SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import presents
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import bronze_of
 from schemas import (
-    cluster_minute,
+    deliveries,
     hw_regressions,
     partition_health,
     partition_hw,
@@ -43,8 +44,7 @@ def evidence(
     `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
     restart = timedelta(seconds=rules.controlled_restart.limit_s)
-    health = lake.read(partition_health.TABLE, SCHEMAS["health"])
-    clock = _clock(health, lake.read(cluster_minute.TABLE, _MINUTE))
+    clock = pa.Table.from_pylist([{"cluster": name, "clock": ts} for name, ts in presents(lake).items()], CLOCK)
     silver = _window(clock, rules.history.silver_s, since)
     # A restart may have begun before what it excuses.
     bronze = _window(clock, rules.history.bronze_s, {name: ts - restart for name, ts in since.items()})
@@ -62,13 +62,14 @@ def evidence(
         disagreements=facts("disagreements", partition_hw.TABLE, _one_of("agreement", "disagree")),
         sync=facts("sync", replica_sync.TABLE),
         gaps=facts("gaps", telemetry_gaps.TABLE),
-        health=health,
+        health=lake.read(partition_health.TABLE, SCHEMAS["health"]),
         leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
         broker_states=events("broker_states", _one_of("event_type", "broker_state")),
         reported=reported,
         closed=closed,
         clock=clock,
         backlog=backlog(lake, clock, rules.of(JOB_BEHIND), interval_s),
+        deliveries=lake.read(deliveries.TABLE, SCHEMAS["deliveries"]),
     )
 
 
@@ -100,17 +101,9 @@ def sources(lake: Lake, keep: Expression | None = None) -> tuple[pa.Table, pa.Ta
     return reported.rename_columns(REPORTED.names).cast(REPORTED), closed.rename_columns(CLOSED.names).cast(CLOSED)
 
 
-_MINUTE = pa.schema([cluster_minute.ARROW.field("cluster"), cluster_minute.ARROW.field("minute")])
 _PROGRESS = pa.schema(
     [replication_events.ARROW.field(n) for n in ("cluster", "source_id", "broker_id", "ts", "detail")]
 )
-
-
-def _clock(health: pa.Table, minutes: pa.Table) -> pa.Table:
-    """Up to when the reconstruction has come: what bronze holds beyond is not yet judged."""
-    times = [health.select(["cluster", "last_event_ts"]), minutes]
-    both = pa.concat_tables([t.rename_columns(CLOCK.names).cast(CLOCK) for t in times]).drop_null()
-    return both.group_by(["cluster"]).aggregate([("clock", "max")]).rename_columns(CLOCK.names).cast(CLOCK)
 
 
 def _window(clock: pa.Table, seconds: int, since: Mapping[str, datetime]) -> Expression:

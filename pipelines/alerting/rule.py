@@ -82,6 +82,7 @@ class About(Enum):
     BROKERS = "partitions, because of brokers that are missing"
     SOURCES = "telemetry sources"
     CLUSTER = "a cluster as a whole"
+    CHANNEL = "a channel of notifications, and no cluster"
 
 
 @plain(frozen=True)
@@ -103,7 +104,8 @@ class AlertRule(Generic[S]):
     """One rule; conf/alerts.toml has a section of its name with its default settings.
 
     `conditions` gets the rule's name and settings; `sentence` is about conditions of one alert, and nothing in it may
-    change while only time passes; `withdrawn` is said of an alert whose conditions the evidence no longer has.
+    change while only time passes; `withdrawn` is said of an alert whose conditions the evidence no longer has, `ends`
+    of one that fires no more. `look` is the view of `hwmark show` to type first.
     """
 
     name: str
@@ -112,3 +114,5 @@ class AlertRule(Generic[S]):
     sentence: Callable[[Sequence[Condition]], str]
     about: About = About.PARTITIONS
     withdrawn: str = "found no more"
+    ends: str = "resolved"
+    look: str = "verdict"

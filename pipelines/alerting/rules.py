@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting import behind, falls, lasting, occurrences, silence
+from pipelines.alerting import behind, failing, falls, lasting, occurrences, silence
 from pipelines.alerting.rule import STRICT, AlertRule, RuleSettings, S, Seconds
 from pipelines.errors import UsageError, nearest
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 RULES: Mapping[str, AlertRule[Any]] = {
-    rule.name: rule for rule in (*falls.RULES, *lasting.RULES, *occurrences.RULES, *silence.RULES, *behind.RULES)
+    rule.name: rule for module in (falls, lasting, occurrences, silence, behind, failing) for rule in module.RULES
 }
 """Every rule by its name, in the order of conf/alerts.toml."""
 

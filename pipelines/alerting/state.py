@@ -26,6 +26,7 @@ class AlertState:
     last_ts: datetime
     summary: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    written_at: datetime | None = field(default=None, compare=False)
 
     @property
     def firing(self) -> bool:
@@ -54,8 +55,9 @@ def to_arrow(states: Sequence[AlertState]) -> pa.Table:
 
 def from_arrow(rows: pa.Table) -> list[AlertState]:
     """The states that `ops/alerts` holds, in no order."""
-    return [_state(row) for row in rows.select(alerts.ARROW.names).cast(alerts.ARROW).to_pylist()]
+    return [from_row(row) for row in rows.select(alerts.ARROW.names).cast(alerts.ARROW).to_pylist()]
 
 
-def _state(row: dict[str, Any]) -> AlertState:
+def from_row(row: Mapping[str, Any]) -> AlertState:
+    """The state that one row of `ops/alerts` holds."""
     return AlertState(**{**row, "labels": dict(row["labels"] or ())})

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from pipelines.bench.engines.engine import Asked
-from pipelines.bench.measure import ingested, live, restart, throughput
+from pipelines.bench.measure import cores as tasks_and_cores
+from pipelines.bench.measure import ingested, live, restart, starts, throughput
 from pipelines.bench.report.readme import Section, printed, require_markers, write_readme
 from pipelines.bench.workloads.workload import DENSE, SPARSE
-from pipelines.commands.progress import Say, progress
+from pipelines.commands.progress import Say, working
 
 ROUNDS = 3
 REPORT = Path("docs/benchmarks.md")
@@ -28,6 +29,7 @@ def main(
     sparse: bool = False,
     resolution_s: float = 1.0,
     full: bool = False,
+    cores: bool = False,
     rate: int | None = None,
     live_s: float = LIVE_S,
     readme: bool = False,
@@ -41,13 +43,15 @@ def main(
     asked = Asked(round(resolution_s * 1000))
     if full:
         parts = _full(events, live_s)
+    elif cores:
+        parts = [tasks_and_cores.measure]
     elif rate:
         parts = [partial(live.measure, rate, live_s)]
     else:
         parts = [_engines(events, count, SPARSE if sparse else DENSE, asked) for count in partitions or (None,)]
     sections = []
     for number, part in enumerate(parts):
-        with progress(f"bench {number + 1}/{len(parts)}" if len(parts) > 1 else "bench") as say:
+        with working(f"bench {number + 1}/{len(parts)}" if len(parts) > 1 else "bench") as say:
             sections.append(part(say))
         print(printed(sections[-1]) if len(parts) > 1 else sections[-1].text, flush=True)
         if readme:
@@ -69,6 +73,7 @@ def _full(events: int, live_s: float) -> list[Part]:
         partial(live.measure, RATE, live_s),
         partial(live.measure, SMALL_RATE, min(live_s, LIVE_S)),
         lambda say: restart.measure(SIZES, say),
+        lambda say: starts.measure(ROUNDS, say),
         ingested.measure,
         lambda say: throughput.scaling(events, ROUNDS, say),
     ]

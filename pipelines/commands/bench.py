@@ -23,6 +23,9 @@ def bench(
         int | None, typer.Option(min=3, metavar="RATE", help="So many events a second, appended while the job runs.")
     ] = None,
     for_: Annotated[str, typer.Option("--for", metavar="2m", help="How long the live part counts.")] = "1m",
+    cores: Annotated[
+        bool, typer.Option("--cores", help="What 2 to 16 tasks cost, and what N cores would make of it: 10 minutes.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Every part: 20 minutes on an idle machine.")] = False,
     readme: Annotated[
         bool, typer.Option("--readme", help="Also write it into docs/benchmarks.md, with a plot.")
@@ -37,6 +40,7 @@ def bench(
       hwmark bench --events 1000000 --partitions 2000 --partitions 200000
       hwmark bench --sparse --resolution 0
       hwmark bench --live 300000 --for 10m
+      hwmark bench --cores
       hwmark bench --full --for 10m --readme
     """
     from importlib import import_module
@@ -47,12 +51,15 @@ def bench(
         raise UsageError("--full has its own sizes, densities and rates: leave out what chooses one of them")
     if live and (partitions or sparse or resolution != "1s"):
         raise UsageError("--live has one partition per three events a second at 1 s: leave out what chooses others")
+    if cores and (full or partitions or sparse or live or resolution != "1s"):
+        raise UsageError("--cores has its own sizes and partitions: leave out what chooses others")
     import_module("pipelines.bench").main(
         events or (4_000_000 if full else 2_000_000),
         partitions=partitions or (),
         sparse=sparse,
         resolution_s=duration("--resolution", resolution),
         full=full,
+        cores=cores,
         rate=live,
         live_s=duration("--for", for_),
         readme=readme,

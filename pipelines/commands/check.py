@@ -10,7 +10,8 @@ import typer
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, FailOnAlert, Lake, settings_of_existing_lake
 from pipelines.commands.exits import FIRING, UNMET
-from pipelines.commands.progress import echo
+from pipelines.commands.progress import echo, working
+from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -24,6 +25,15 @@ def check(
     lake: Lake = None,
     fail_on_alert: FailOnAlert = False,
     fail_on_check: FailOnCheck = False,
+    gx: Annotated[
+        str | None,
+        typer.Option(
+            "--gx",
+            metavar="DIR",
+            help="Keep how suites of your own came out there: a project of Great Expectations, with validation results "
+            "(JSON) and Data Docs.",
+        ),
+    ] = None,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
@@ -34,14 +44,18 @@ def check(
       hwmark check --lake lake
       hwmark check --lake lake --fail-on-alert || page-somebody
       hwmark check --lake lake --fail-on-alert --fail-on-check
+      hwmark check --lake lake --gx quality       suites of your own ([check.suites]), as Data Docs
     """
     from pipelines.commands import jobs
 
-    settings = settings_of_existing_lake(config, lake={"path": lake})
+    settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
+    if gx is not None and not settings.check.suites:
+        raise UsageError(f"--gx {gx} keeps how suites of your own came out, and [check.suites] names none")
     now = clock.now()
     for line in jobs.verdicts(settings, now):
         echo(str(line))
-    summary = jobs.check(settings, now)
+    with working("check", each=False) as say:
+        summary = jobs.check(settings, now, say)
     echo("\n".join(summary.lines()))
     firing = any_firing(settings, now)
     if summary.failed and not fail_on_check:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import sys
 import traceback
 from typing import Any
 
@@ -14,9 +18,25 @@ from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
 from pipelines.lake.umask import umask_restored
 
-FAILED, WRONG_USAGE, FIRING, UNMET, ROLE_HELD = 1, 2, 3, 4, 75
-"""Exit statuses beside 0, done: failed; wrong usage or configuration; done, and alerts are firing; done, and
-expectations failed; another process holds the role."""
+DONE, FAILED, WRONG_USAGE, FIRING, UNMET, ROLE_HELD = 0, 1, 2, 3, 4, 75
+GATE_NO, GATE_NOT_KNOWN = 3, 4
+READER_GONE = 128 + signal.SIGPIPE
+"""As a shell reports a program that wrote to a closed pipe."""
+STATUSES = {
+    DONE: "done",
+    FAILED: "failed",
+    WRONG_USAGE: "wrong usage or configuration",
+    FIRING: "done and alerts are firing (--fail-on-alert); gate: no",
+    UNMET: "done and expectations failed (--fail-on-check); gate: not known",
+    ROLE_HELD: "another process holds the role",
+    READER_GONE: "who read the output has gone, as with `head`",
+}
+"""What each exit status means; docs/exit-statuses.md has the same table."""
+
+
+def table() -> str:
+    """The exit statuses as lines of a help text, which typer leaves as they are."""
+    return "\b\nExit status:\n" + "\n".join(f"  {status:3}  {words}" for status, words in STATUSES.items())
 
 
 class Commands(TyperGroup):
@@ -29,8 +49,20 @@ class Commands(TyperGroup):
         except (TyperException, typer.Exit, typer.Abort):
             raise
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _nobody_reads():
+                raise typer.Exit(READER_GONE) from None
             echo(traceback.format_exc() if ctx.meta.get(DEBUG) else f"hwmark: {_one_line(error)}", err=True)
             raise typer.Exit(_status(error)) from error
+
+
+def _nobody_reads() -> bool:
+    """Whether who read the output has gone, as `head` does; then nothing more is written there, at the end neither."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), select.POLLOUT)
+    gone = any(events & select.POLLERR for _, events in output.poll(0))
+    if gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return gone
 
 
 def _status(error: Exception) -> int:

@@ -1,4 +1,4 @@
-"""What went wrong below a command, a disk or a process of Spark's, in words for the person who runs it."""
+"""What went wrong below a command, a disk, a store or a process of Spark's, in words for the person who runs it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,32 @@ DISK = {
 }
 """What an operating system says of a disk that takes nothing, and what to do."""
 
+STORE = {
+    r"NoSuchBucket": "its bucket does not exist: create it, or name another",
+    r"AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken": (
+        "the store refuses these credentials: look at [lake.storage_options], or AWS_… in the environment"
+    ),
+    r"error sending request|tcp connect error|dns error": (
+        f"its store cannot be reached: look at AWS_ENDPOINT_URL and the network, then {_AGAIN}"
+    ),
+}
+"""What an object store, or the way to it, says in the errors of its clients, and what to do."""
+
+_NO_FOLDER = re.compile(r"Mkdirs failed to create (?:file:)?(\S+)")
+"""Hadoop's words for a folder that could not be made: Java does not say why."""
+_UNSAID = "no space left on device, an input/output error or no permission: look at `df` and dmesg, then"
+_DAMAGED = re.compile("Parquet error|Json error|Object at location .* not found|Invalid checkpoint|Invalid JSON")
+"""What deltalake says of a file of a table that is cut off, gone, or no such file."""
+
+_REPLACE = "put a good copy back, or, of silver and gold, start anew with `hwmark run --once --rebuild`"
+
 _GONE = "was killed or died (out of memory?), and what was under way is not done:"
 _JVM_ANSWERS_NO_MORE = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
 _WORKER_IS_GONE = re.compile("Python worker exited unexpectedly|Python worker process terminated")
 
 
 def words(error: BaseException, lake: str) -> str | None:
-    """One line for an error that comes from a disk, or from a process of Spark's that was killed; None for others.
+    """One line for an error of a disk, of an object store, or of a process of Spark's that was killed; None for others.
 
     Libraries pass on the system's message as text: Rust's and Arrow's in their errors, Java's in a trace.
     """
@@ -31,6 +50,14 @@ def words(error: BaseException, lake: str) -> str | None:
         for number, advice in DISK.items():
             if (where := _where(cause, number, lake)) is not None:
                 return f"{os.strerror(number).lower()}: {where}: {advice}"
+    for pattern, advice in STORE.items() if "://" in lake else ():
+        if any(re.search(pattern, _message(cause)) for cause in chain):
+            return f"lake {lake}: {advice}"
+    for folder in filter(None, (_NO_FOLDER.search(_message(cause)) for cause in chain)):
+        return f"{folder[1]} could not be made, and Java does not say why: {_UNSAID} {_AGAIN}"
+    if damaged := next((cause for cause in chain if _of_a_table(cause)), None):
+        file = _named(_message(damaged), lake) or _short(damaged)
+        return f"a table of lake {lake} is damaged or half-written: {file}: {_REPLACE}"
     if any(_WORKER_IS_GONE.search(_message(cause)) for cause in chain):
         return f"a Python worker of Spark {_GONE} lake {lake}: {_AGAIN}"
     if any(type(cause).__name__ in _JVM_ANSWERS_NO_MORE for cause in chain):
@@ -62,5 +89,20 @@ def _where(error: BaseException, number: int, lake: str) -> str | None:
     lines = [line for line in _message(error).splitlines() if reason in line.lower() or f"os error {number})" in line]
     if not lines and getattr(error, "errno", None) != number:
         return None
-    named = re.search(re.escape(lake.rstrip("/")) + r"/[^\s'\"():,]+", "\n".join(lines))
-    return named[0] if named else lake
+    return _named("\n".join(lines), lake) or lake
+
+
+def _of_a_table(error: BaseException) -> bool:
+    """Whether deltalake, or the engine in it, which raises plain exceptions, could not read a file of a table."""
+    plain = type(error) is Exception or type(error).__module__.startswith(("deltalake", "_internal"))
+    return plain and _DAMAGED.search(str(error)) is not None
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:120]
+
+
+def _named(text: str, lake: str) -> str | None:
+    """The file of the lake that a text names; on a disk deltalake leaves out the slash before it."""
+    named = re.search(re.escape(lake.strip("/")) + r"/[^\s'\"():,]+", text)
+    return None if named is None else f"{'/' * lake.startswith('/')}{named[0]}"

@@ -34,11 +34,11 @@ def ingest_logs(
     """
     from generators.brokerlogs.ingest import ReadOptions
     from generators.brokerlogs.ingest import ingest_logs as ingest
-    from pipelines.commands.progress import progress
+    from pipelines.commands.progress import progress, working
 
     given = {"timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
     settings = settings_of(config, lake={"path": lake}, ingest=given)
-    with progress("ingest") as say:
+    with (progress if follow else working)("ingest") as say:
         summary = ingest(
             paths,
             cluster=cluster,
@@ -50,15 +50,16 @@ def ingest_logs(
                 clock_offsets=settings.ingest.clock_offsets,
                 grace_ms=settings.rules.reorder_grace_ms,
                 coalesce_ms=settings.coalesce_ms,
+                layout=settings.ingest.layout,
             ),
             on_progress=say,
-            stop=_until_stopped(),
+            stop=until_stopped(),
             storage_options=settings.lake.storage_options,
         )
     echo("\n".join(summary.lines()))
 
 
-def _until_stopped() -> threading.Event:
+def until_stopped() -> threading.Event:
     """An event that SIGTERM and the first Ctrl-C set; a second Ctrl-C interrupts at once."""
     stop = threading.Event()
 

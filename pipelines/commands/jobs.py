@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.alerting.state import AlertState
+    from pipelines.metrics.exporter import Exporter
     from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
     from pipelines.streaming.follow import Batch, InFlight, RunSummary
@@ -33,6 +34,7 @@ def spark_session(settings: Settings) -> SparkSession:
         jars_dir=jars_dir(settings.run.jars_dir),
         conf={**hadoop.settings(settings.lake.storage_options), **settings.run.spark_conf},
         log_file=settings.run.log_file or None,
+        lake=settings.lake.path,
     )
 
 
@@ -44,20 +46,21 @@ def run(
     once: bool,
     drain: bool = False,
     rebuild: bool = False,
+    reshard: int | None = None,
     accept_removal: int | None = None,
     skip_files: Sequence[str] = (),
 ) -> RunSummary:
     """The streaming job: to the end of the data, or on and on."""
     from pipelines.streaming import job
+    from pipelines.streaming.options import RunOptions
 
     chosen = settings.run
-    return job.run(
-        settings.lake.path,
-        settings.rules.rules(),
+    options = RunOptions(
         once=once,
         interval=None if once else chosen.interval,
         drain=drain,
         rebuild=rebuild,
+        reshard=reshard,
         accept_removal=accept_removal,
         skip_files=skip_files,
         buckets=chosen.buckets,
@@ -67,25 +70,46 @@ def run(
         source=chosen.source,
         max_bytes_per_trigger=chosen.max_bytes_per_trigger,
         max_rows_per_trigger=chosen.max_rows_per_trigger,
+        gold_retention_s=chosen.gold_retention,
+        log_retention_s=chosen.log_retention,
         storage_options=settings.lake.storage_options,
         spark_conf=chosen.spark_conf,
         log_file=chosen.log_file or None,
-        on_batch=on_batch,
-        on_slow=on_slow,
     )
+    return job.run(settings.lake.path, settings.rules.rules(), options, on_batch=on_batch, on_slow=on_slow)
 
 
-def check(settings: Settings, now: datetime | None = None) -> CheckSummary:
-    """The quality suites over what is new at `now` of the wall clock; Spark is started only when something is."""
+def check(
+    settings: Settings, now: datetime | None = None, on_suite: Callable[[str], None] | None = None
+) -> CheckSummary:
+    """The quality suites over what is new at `now` of the wall clock; `on_suite` gets what is judged next."""
     from pipelines.quality import check as quality
 
     return quality.check(
         settings.lake.path,
         now=now,
-        spark=lambda: spark_session(settings),
         quarantine_share=settings.check.quarantine_share,
         stale_after_s=settings.check.stale_after_s,
         storage_options=settings.lake.storage_options,
+        on_suite=on_suite,
+        own=settings.check.suites,
+        project=settings.check.gx or None,
+    )
+
+
+def exporter(settings: Settings, now: Callable[[], datetime]) -> Exporter:
+    """What `/metrics` and `/healthz` answer from; `now` is the wall clock."""
+    from pipelines.alerting.rules import load
+    from pipelines.lake.lake import Lake
+    from pipelines.metrics.exporter import Exporter
+
+    rules = load(settings.alerts.rules_file or None).settings
+    return Exporter(
+        Lake(settings.lake.path, settings.lake.storage_options),
+        lambda: limits(settings),
+        {name: rule.severity for name, rule in rules.items() if rule.enabled},
+        now,
+        settings.metrics.worst_partitions,
     )
 
 

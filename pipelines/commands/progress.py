@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
+import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,11 +22,32 @@ if TYPE_CHECKING:
     from pipelines.streaming.follow import Batch, InFlight, RunSummary
 
 Say = Callable[[str], None]
+HEARTBEAT_S = 10.0
+"""After so many seconds without a word long work says what it is at."""
 
 
 def echo(text: str, *, err: bool = False) -> None:
     """Prints text of any number of lines; names in it that others chose can do nothing to a terminal."""
     typer.echo(printable_lines(text), err=err)
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that is printed to; None where it is none, and lines may be as long as they like."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fitted(line: str) -> str:
+    """An aligned line folded for the terminal: what does not fit goes on below its last column."""
+    width = terminal_width()
+    if width is None or len(line) <= width:
+        return line
+    last = line.rfind("  ", 0, width * 2 // 3) + 2
+    below = " " * max(last, 4)
+    return (
+        textwrap.fill(line[last:], width, initial_indent=line[:last], subsequent_indent=below)
+        if last > 1
+        else (textwrap.fill(line, width, subsequent_indent=below))
+    )
 
 
 class _Plain(logging.Formatter):
@@ -41,6 +66,68 @@ def progress(what: str) -> Iterator[Say]:
 
     with Console(stderr=True).status(what) as status:
         yield lambda text: status.update(f"{what}: {escape(printable(text))}")
+
+
+@contextmanager
+def working(what: str, *, each: bool = True, every_s: float = HEARTBEAT_S) -> Iterator[Say]:
+    """As `progress`, of work that ends: after `every_s` seconds without a word it says again what it is at.
+
+    `each`: every step is a line of its own also where there is no terminal; else steps are named only then.
+    """
+    began = said = time.monotonic()
+    at, done = "starting", threading.Event()
+
+    with progress(what) as say:
+
+        def step(text: str) -> None:
+            nonlocal at, said
+            at = text
+            if each or sys.stderr.isatty():
+                said = time.monotonic()
+                say(text)
+
+        def again() -> None:
+            nonlocal said
+            while not done.wait(max(0.0, said + every_s - time.monotonic())):
+                if time.monotonic() - said >= every_s:
+                    said = time.monotonic()
+                    say(f"{at}: {said - began:.0f} s so far")
+
+        thread = threading.Thread(target=again, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield step
+        finally:
+            done.set()
+            thread.join()
+
+
+@contextmanager
+def steps(what: str, total: int | None = None) -> Iterator[Say]:
+    """As `working`, of work that prints lines of its own: a bar on a terminal, of `total` steps where that is known.
+
+    What is said is the step that begins; without a terminal it is named where the work is long.
+    """
+    if not sys.stderr.isatty():
+        with working(what, each=False) as say:
+            yield say
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    # What goes to stdout passes by the bar only where both are the one terminal.
+    shared = sys.stdout.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared) as bar:
+        task, begun = bar.add_task(what, total=total), 0
+
+        def step(text: str) -> None:
+            nonlocal begun
+            bar.update(task, completed=begun, description=f"{what}: {escape(printable(text))}")
+            begun += 1
+
+        yield step
 
 
 def log_to_stderr(debug: bool) -> None:
@@ -88,6 +175,8 @@ def slow_line(batch: InFlight) -> str:
 
 def run_line(summary: RunSummary) -> str:
     """What a run did."""
+    if not summary.batches and not summary.stopped:
+        return "nothing new: all of bronze is reconstructed"
     end = ", stopped before the end of the data" if summary.stopped else ""
     batches = "1 batch" if summary.batches == 1 else f"{summary.batches} batches"
     return f"{summary.events:,} events in {batches}, {summary.seconds:.0f} s{end}"
@@ -95,4 +184,6 @@ def run_line(summary: RunSummary) -> str:
 
 def alert_line(state: AlertState) -> str:
     """One alert."""
-    return printable(f"{state.state.upper()} {state.severity} {state.rule}: {state.summary}")
+    from pipelines.alerting.messages import status
+
+    return printable(f"{status(state)} {state.severity} {state.rule}: {state.summary}")

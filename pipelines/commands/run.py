@@ -16,16 +16,19 @@ from pipelines.errors import UsageError
 def run(
     lake: Lake = None,
     once: Annotated[bool, typer.Option("--once", help="To the end of the data, then stop.")] = False,
-    drain: Annotated[bool, typer.Option("--drain", help="With --once: make final all that was told so far.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="With --once: make final all that was reported so far.")
+    ] = False,
     interval: Annotated[str | None, typer.Option(metavar="10s", help="Without --once: a batch so often.")] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start silver and gold anew from bronze.")] = False,
+    reshard: Annotated[int | None, typer.Option(metavar="N", min=1, max=4096, help="Go on with N buckets.")] = None,
     accept_removal: Annotated[
         int | None, typer.Option(metavar="VERSION", help="Read on past a commit that took rows out of bronze.")
     ] = None,
     skip_file: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Go on without a file of bronze; again for more.")
     ] = None,
-    buckets: Annotated[int | None, typer.Option(help="State shards; fixed for the life of a checkpoint.")] = None,
+    buckets: Annotated[int | None, typer.Option(help="State shards of a new lake; --reshard changes them.")] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, unless spark-submit says.")] = None,
     fail_on_alert: FailOnAlert = False,
     config: Config = None,
@@ -39,10 +42,11 @@ def run(
       hwmark run --lake lake --interval 10s       as a service, until SIGTERM
       hwmark run --lake lake --once --drain       after the last log of an incident
       hwmark run --lake lake --once --rebuild     to apply a changed rule to history, too
+      hwmark run --lake lake --once --reshard 8   to go on with eight buckets, on more cores
     """
     from pipelines.commands import jobs
     from pipelines.commands.check import any_firing
-    from pipelines.commands.progress import batch_line, progress, run_line, slow_line
+    from pipelines.commands.progress import batch_line, progress, run_line, slow_line, working
 
     if drain and not once:
         raise UsageError("--drain closes what is there and needs --once")
@@ -53,7 +57,7 @@ def run(
     settings = settings_of_existing_lake(
         config, lake={"path": lake}, run={"interval": interval, "buckets": buckets, "master": master}
     )
-    with progress("run") as say:
+    with (working if once else progress)("run") as say:
         summary = jobs.run(
             settings,
             lambda batch: say(batch_line(batch)),
@@ -61,6 +65,7 @@ def run(
             once=once,
             drain=drain,
             rebuild=rebuild,
+            reshard=reshard,
             accept_removal=accept_removal,
             skip_files=skip_file or (),
         )

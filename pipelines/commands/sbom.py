@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pipelines.setup import JARS
-from pipelines.streaming.jars import find, sha256
+from pipelines.streaming.jars import ARTIFACT, find, sha256
 
 Document = dict[str, Any]
-_JAR = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
 
 
 def with_jars(packages: Document, jars: Iterable[Path]) -> Document:
@@ -34,7 +32,7 @@ def with_jars(packages: Document, jars: Iterable[Path]) -> Document:
 
 def component(jar: Path) -> Document:
     """One jar as CycloneDX has it. Raises ValueError where its name is not that of a Maven artifact."""
-    found = _JAR.fullmatch(jar.name)
+    found = ARTIFACT.fullmatch(jar.name)
     if found is None:
         raise ValueError(f"{jar} is not named group_artifact-version.jar")
     url = f"pkg:maven/{found['group']}/{found['name']}@{found['version']}?type=jar"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pipelines.lake.data_file import Written, write_file
+from pipelines.lake.bucket_layout import KEY, BucketLayout, by_bucket, divisor_of
+from pipelines.lake.data_file import DataFile, Written, finishing, write_file
 from pipelines.lake.engines import require_ours
 from pipelines.lake.file_systems import StorageOptions, file_system
 from pipelines.lake.lake import Lake
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow.fs import FileSystem
 
+Layout = Literal["order", "buckets"]
+"""How rows lie in a file: in the order in which they were reported, or by the bucket of their partition."""
 ROWS_OF_A_FILE = 4_000_000
 """A file is read in one micro-batch: a commit of more rows can be read in several."""
 ROWS_OF_A_GROUP = 1 << 20
@@ -47,12 +50,13 @@ def append_events(
     app_id: str,
     version: int,
     storage_options: StorageOptions | None = None,
+    layout: Layout = "order",
 ) -> bool:
     """Append `events` (bronze schema) as `version` of writer `app_id`; False where that version is there already."""
     last = committed(lake, [app_id], storage_options)[app_id]
     if last is not None and last >= version:
         return False
-    append_round(lake, events, {app_id: version}, storage_options)
+    append_round(lake, events, {app_id: version}, storage_options, layout)
     return True
 
 
@@ -61,6 +65,7 @@ def append_round(
     events: pa.Table,
     versions: Mapping[str, int],
     storage_options: StorageOptions | None = None,
+    layout: Layout = "order",
 ) -> None:
     """Append `events` in one commit that also records which version each writer has reached.
 
@@ -68,12 +73,23 @@ def append_round(
     """
     table, folder = bronze(lake, storage_options), file_system(bronze_uri(lake), storage_options)
     rows = events.cast(replication_events.ARROW).combine_chunks()
-    files = [_written(folder, rows.slice(k, ROWS_OF_A_FILE)) for k in range(0, len(rows), ROWS_OF_A_FILE)]
+    files = [_written(folder, rows.slice(k, ROWS_OF_A_FILE), layout) for k in range(0, len(rows), ROWS_OF_A_FILE)]
     add_files(table, files, replication_events.ARROW, versions)
 
 
-def _written(folder: FileSystem, events: pa.Table) -> Written:
-    return write_file(folder, "replication_events", events.schema, row_groups(events), ROWS_OF_A_GROUP)
+def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
+    if layout == "order" or divisor_of(len(events)) == 1:
+        return write_file(folder, "replication_events", events.schema, row_groups(events), ROWS_OF_A_GROUP)
+    from pipelines.replication.telemetry.coverage import coverage
+
+    groups = by_bucket(events)
+    remainders, rows = zip(*((group.remainder, len(group.rows)) for group in groups), strict=True)
+    said = BucketLayout(divisor_of(len(events)), remainders, rows, coverage(events))
+    with finishing(DataFile(folder, "replication_events", groups[0].rows.schema)) as file:
+        for group in groups:
+            file.write(group.rows, ROWS_OF_A_FILE)
+        file.describe(KEY, said.text())
+        return file.close()
 
 
 def append_files(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,18 +37,22 @@ class Written:
 class DataFile:
     """A file of the table `kind` that grows by a row group, or several, with each table written to it."""
 
-    def __init__(self, folder: FileSystem, kind: str, schema: pa.Schema) -> None:
-        self.kind, self.path, self.schema = kind, f"part-{uuid.uuid4()}.snappy.parquet", schema
+    def __init__(self, folder: FileSystem, kind: str, schema: pa.Schema, compression: str = "snappy") -> None:
+        self.kind, self.path, self.schema = kind, f"part-{uuid.uuid4()}.{compression}.parquet", schema
         self._folder = folder
         self._stream = folder.open_output_stream(self.path)
         self._writer = pq.ParquetWriter(
-            self._stream, schema, compression="snappy", store_schema=False, use_dictionary=_repeating(schema),
+            self._stream, schema, compression=compression, store_schema=False, use_dictionary=_repeating(schema),
             column_encoding=dict.fromkeys(counted(schema), DIFFERENCES),
         )  # fmt: skip
 
     def write(self, table: pa.Table, rows_of_a_group: int | None = None) -> None:
         """Rows in the file's schema."""
         self._writer.write_table(table, rows_of_a_group)
+
+    def describe(self, key: bytes, text: str) -> None:
+        """Has the footer say something of the file."""
+        self._writer.add_key_value_metadata({key: text})
 
     def close(self) -> Written:
         """Ends the file and describes it."""
@@ -66,14 +71,25 @@ class DataFile:
 
 
 def write_file(
-    folder: FileSystem, kind: str, schema: pa.Schema, tables: Iterable[pa.Table], rows_of_a_group: int | None = None
+    folder: FileSystem,
+    kind: str,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    rows_of_a_group: int | None = None,
+    compression: str = "snappy",
 ) -> Written:
     """A file of these tables; nothing is left of it where one cannot be written."""
-    file = DataFile(folder, kind, schema)
-    try:
+    with finishing(DataFile(folder, kind, schema, compression)) as file:
         for table in tables:
             file.write(table, rows_of_a_group)
         return file.close()
+
+
+@contextmanager
+def finishing(file: DataFile) -> Iterator[DataFile]:
+    """Leaves nothing of a file that could not be written."""
+    try:
+        yield file
     except BaseException:
         file.discard()
         raise

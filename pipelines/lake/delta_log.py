@@ -21,7 +21,7 @@ Actions = list[dict[str, Any]]
 
 def actions(folder: FileSystem, version: int) -> Actions:
     """The actions of one commit of the table in `folder`. Raises FileNotFoundError where the log has it no longer."""
-    with folder.open_input_stream(_name(version)) as commit:
+    with folder.open_input_stream(commit_path(version)) as commit:
         return _parsed(commit.read())
 
 
@@ -37,7 +37,7 @@ def commits(uri: str, versions: range, storage_options: Mapping[str, str] | None
     store = object_store(uri, storage_options or {})
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            for content in pool.map(lambda version: obstore.get(store, _name(version)).bytes(), versions):
+            for content in pool.map(lambda version: obstore.get(store, commit_path(version)).bytes(), versions):
                 yield _parsed(bytes(content))
         except NotFoundError as gone:
             raise FileNotFoundError(f"a commit of {uri} is gone") from gone
@@ -51,7 +51,8 @@ def count_rows(file: NativeFile) -> int:
         return int(pq.read_metadata(file).num_rows)
 
 
-def _name(version: int) -> str:
+def commit_path(version: int) -> str:
+    """Where the log of a table has the commit of a version, below the table."""
     return f"_delta_log/{version:020}.json"
 
 

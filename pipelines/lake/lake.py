@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pipelines.lake import table as delta
+from pipelines.lake.data_file import write_file
 from pipelines.lake.delta_log import actions
 from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
 from schemas import tables
@@ -55,13 +57,15 @@ class Lake:
         """The table as it is now, None where it was never written."""
         return self.open(table) if self.has_table(table) else None
 
-    def create(self, table: Table | str) -> DeltaTable:
-        """The table as it is, made with its declared schema where there is none."""
-        return delta.create(self.uri(table), declared(table).arrow(), self.storage_options)
+    def create(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table as it is, made with its declared schema, and these properties, where there is none."""
+        return delta.create(self.uri(table), declared(table).arrow(), self.storage_options, properties)
 
-    def create_with_columns(self, table: Table | str) -> DeltaTable:
-        """The table with all its declared columns: one of an earlier version gets those that it lacks."""
-        return delta.add_columns(self.create(table), declared(table).arrow())
+    def create_with_columns(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
+        """The table with all its declared columns and these properties: an earlier version's gets those it lacks."""
+        found = delta.add_columns(self.create(table, properties), declared(table).arrow())
+        delta.set_properties(found, properties or {})
+        return found
 
     def rows(self, table: Table | str) -> ds.Dataset:
         """The rows of a table as they are now."""
@@ -72,12 +76,20 @@ class Lake:
         found = self.find(table)
         if found is None:
             return schema.empty_table()
-        rows = delta.dataset(found, declared(table).arrow())
-        return rows.to_table(schema.names, filter=keep).cast(schema)
+
+        def rows() -> pa.Table:
+            return delta.dataset(found, declared(table).arrow()).to_table(schema.names, filter=keep).cast(schema)
+
+        return delta.reopening(found, rows)
 
     def append(self, table: Table | str, rows: pa.Table) -> None:
-        """Adds rows in one commit, which makes the table where there is none."""
-        delta.append(self.uri(table), rows, storage_options=self.storage_options)
+        """Adds rows in one commit, to a table that is made where there is none.
+
+        The file is written here: the library's own writer prints the trace of a panic where a disk is full.
+        """
+        schema, found = declared(table).arrow(), self.create_with_columns(table)
+        written = write_file(self.files(table), self.path(table), schema, [rows.cast(schema)])
+        delta.add_files(found, [written], schema, {})
 
     def table_id(self, table: Table | str) -> str:
         """The id that a table got when it was made: in its first commit, while the log has that."""

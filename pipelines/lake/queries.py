@@ -10,8 +10,19 @@ from typing import Any
 from deltalake import DeltaTable, QueryBuilder
 
 from pipelines.lake.lake import Lake
-from schemas import alerts, cluster_minute, hw_regressions, isr_changes, partition_health, partition_hw, replica_sync
-from schemas.declaration import Table
+from pipelines.lake.table import reopening
+from schemas import (
+    alerts,
+    brokers,
+    cluster_minute,
+    hw_regressions,
+    isr_changes,
+    partition_health,
+    partition_hw,
+    replica_sync,
+    tables,
+)
+from schemas.declaration import Column, Table
 
 Row = dict[str, Any]
 
@@ -65,7 +76,8 @@ VIEWS = {
         alerts.TABLE,
         "last_ts",
         first="CASE state WHEN 'firing' THEN 0 ELSE 1 END, last_ts DESC",
-        latest="PARTITION BY alert_id ORDER BY last_ts DESC, state DESC",
+        # As it was written: a verdict that is withdrawn and restored fires again, at the time it had before.
+        latest="PARTITION BY alert_id ORDER BY written_at DESC NULLS LAST, last_ts DESC, state DESC",
         written_by="check",
     ),
     "health": View(partition_health.TABLE, "last_event_ts", first="cluster DESC, topic DESC, partition DESC"),
@@ -74,12 +86,13 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows; None means all. `since` is a moment, or one for each cluster."""
+    """Which rows; None means all. `since` is a moment, or one for each cluster; rows of `until` itself are in."""
 
     cluster: str | None = None
     topic: str | None = None
     partition: int | None = None
     since: datetime | Mapping[str, datetime] | None = None
+    until: datetime | None = None
 
     def where(self, view: View) -> str:
         """The filter as SQL over the view's table."""
@@ -87,6 +100,8 @@ class Filter:
         parts += self._of_alerts() if view.table is alerts.TABLE else self._of_partitions()
         if self.since is not None:
             parts.append(after(self.since, view.time, view.place("cluster")))
+        if self.until is not None:
+            parts.append(f"{view.time} <= {instant(self.until)}")
         return " AND ".join(parts) or "true"
 
     def _of_partitions(self) -> list[str]:
@@ -104,11 +119,55 @@ class Filter:
         return parts
 
 
+_SQL_TYPES = {"string": "VARCHAR", "int": "INT", "bigint": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
+
+
 def query(table: DeltaTable, sql: str) -> list[Row]:
-    """Rows of a query in SQL, which calls the table `t`."""
-    found: Any = QueryBuilder().register("t", table).execute(sql).read_all()
-    columns = [found.column(name).to_pylist() for name in found.column_names]
+    """Rows of a query in SQL, which calls the table `t`; maps are dictionaries.
+
+    A column that the query names and an earlier version did not write is null. Where a file is gone, the table is read
+    as it is by then.
+    """
+    if later := _later(table, sql):
+        table_name, sql = "stored", f"WITH t AS (SELECT *, {later} FROM stored) {sql}"
+    else:
+        table_name = "t"
+
+    def rows() -> Any:
+        return QueryBuilder().register(table_name, table).execute(sql).read_all()
+
+    found = reopening(table, rows)
+    columns = [_values(found.column(name)) for name in found.column_names]
     return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _later(table: DeltaTable, sql: str) -> str:
+    """The columns that a table lacks, of those that its schema has now and a query names, as SQL."""
+    place = table.table_uri.rstrip("/")
+    columns = next((one.columns for one in tables().values() if place.endswith(f"/{one.path}")), ())
+    named = [column for column in columns if column.name in sql]
+    fields = table.schema().fields if named else []
+    there = {field.name for field in fields}
+    lacking = [column for column in named if column.name not in there]
+    words = min((field.name for field in fields if field.type.type == "string"), default="NULL") if lacking else ""
+    return ", ".join(f"{_unknown(column, words)} AS {column.name}" for column in lacking)
+
+
+def _unknown(column: Column, words: str) -> str:
+    """SQL: null of a column's type, made of a column of strings, which cast to every type.
+
+    A constant in a grouping is one that DataFusion mistakes for another column.
+    """
+    kind = _SQL_TYPES.get(column.type)
+    return "NULL" if kind is None else f"CAST(NULLIF({words}, {words}) AS {kind})"
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column. pyarrow would make dictionaries of maps by itself, and import pandas for times."""
+    values: list[Any] = column.to_pylist()
+    if not type(column.type).is_map(column.type):
+        return values
+    return [None if one is None else dict(one) for one in values]
 
 
 def after(since: datetime | Mapping[str, datetime], time: str, cluster: str) -> str:
@@ -123,9 +182,14 @@ def after(since: datetime | Mapping[str, datetime], time: str, cluster: str) -> 
 
 
 def presents(lake: Lake) -> dict[str, datetime]:
-    """Up to when (event time) the reconstruction of each cluster has come."""
+    """Up to when (event time) the reconstruction of each cluster has come: what bronze holds beyond is not yet judged.
+
+    `brokers.ts` counts whatever was read, as does no other column: while the brokers report only that nothing happens,
+    partitions have no event, and minutes end one by one. Lakes of earlier versions have the others alone.
+    """
     found: dict[str, datetime] = {}
-    for table, column in ((partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute")):
+    columns = ((brokers.TABLE, "ts"), (partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute"))
+    for table, column in columns:
         if opened := lake.find(table):
             for row in query(opened, f"SELECT cluster, max({column}) AS ts FROM t GROUP BY cluster"):
                 if row["ts"] is not None:

@@ -1,4 +1,4 @@
-"""One holder per role of a lake: `ingest:<source>`, `run`, `check`, `maintain`."""
+"""One holder per role: `ingest:<source>`, `watch:<cluster>`, `run`, `check`, `alerts`, `notify`, `maintain`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,10 +45,20 @@ class Held:
 
 
 @contextmanager
-def hold(lake: str, role: str, storage_options: StorageOptions | None = None) -> Iterator[Held]:
-    """Hold `role` of `lake` for the length of a `with` block; RoleHeld names who has it already."""
+def hold(lake: str, role: str, storage_options: StorageOptions | None = None, *, wait_s: float = 0) -> Iterator[Held]:
+    """Hold `role` of `lake` for the length of a `with` block; RoleHeld names who has it for longer than `wait_s`."""
     root = local_path(lake)
-    with _leased(lake, role, storage_options or {}) if root is None else _locked(root, lake, role) as held:
+    until = time.monotonic() + wait_s
+    with ExitStack() as stack:
+        while True:
+            holding = _leased(lake, role, storage_options or {}) if root is None else _locked(root, lake, role)
+            try:
+                held = stack.enter_context(holding)
+                break
+            except RoleHeld:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_ASKED_EVERY_S)
         yield held
 
 
@@ -122,6 +132,8 @@ def _doubt(pid: int, signed: datetime) -> str | None:
     return "whose number is another process's now" if began > signed.timestamp() + _SLACK_S else None
 
 
+_ASKED_EVERY_S = 0.2
+"""How often one who waits for a role asks for it."""
 _SLACK_S = 5
 """A signature holds whole seconds, and clocks are slewed."""
 

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 from pipelines.lake.delta_log import actions, count_rows
 from pipelines.lake.file_systems import file_system
-from schemas.declaration import Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,16 +24,6 @@ class Change:
     version_to: int
     rows: int
     files: tuple[str, ...] | None = None
-
-
-def is_as_declared(table: DeltaTable, declared: Table) -> bool:
-    """Whether its files have all declared columns in the declared types."""
-    from deltalake import Schema
-
-    expected = {field.name: field.type for field in Schema.from_arrow(declared.arrow()).fields}
-    there = {field.name: field.type for field in table.schema().fields}
-    same = all(there.get(name) == kind for name, kind in expected.items())
-    return same and not table.metadata().partition_columns
 
 
 def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, str] | None = None) -> Change | None:

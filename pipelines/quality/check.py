@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
-from pipelines.alerting.conditions import asking, microseconds
+from pipelines.alerting.conditions import asking, microseconds, moment
 from pipelines.alerting.evidence import Evidence
 from pipelines.alerting.reading import sources
 from pipelines.alerting.silence import sources as silences_of
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
+from pipelines.lake.table import has_declared, is_missing_file
 from pipelines.quality import frames
-from pipelines.quality.changes import Change, is_as_declared, since
+from pipelines.quality.changes import Change, since
+from pipelines.quality.frames import New
+from pipelines.quality.own_suites import OwnSuite, own_suites
 from pipelines.quality.results import CheckSummary, Judged, Result, judged
 from pipelines.quality.suites import Limits, Suite, suites
-from pipelines.quality.validation import Outcome, Validator
+from pipelines.quality.validation import Outcome, Validator, outcome
 from schemas import quality_results, replication_events
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
-    from pyspark.sql import SparkSession
 
+    from pipelines.quality.own_validation import OwnValidator
     from schemas.declaration import Table
 
 _log = logging.getLogger("hwmark.quality")
@@ -37,21 +40,26 @@ def check(
     lake: str,
     *,
     now: datetime | None = None,
-    spark: SparkSession | Callable[[], SparkSession] | None = None,
     quarantine_share: float = 0.001,
     stale_after_s: float = 300,
     storage_options: StorageOptions | None = None,
+    on_suite: Callable[[str], None] | None = None,
+    own: Mapping[str, str | list[str]] | None = None,
+    project: str | None = None,
 ) -> CheckSummary:
     """Judges every table's new rows and appends the outcomes to `ops/quality_results`.
 
-    `now` is the wall clock (aware). `spark` is a session, or starts one when there is something to judge; by
-    default the streaming job's. Raises RoleHeld while another process checks the lake.
+    `now` is the wall clock (aware); `on_suite` gets, in words, what is judged next. `own`: by table the files of suites
+    of Great Expectations to judge, too; `project`: the folder of a project of it that is to keep how these came out.
+    Raises RoleHeld while another process checks the lake, UsageError naming what is wrong with a suite.
     """
+    of_user = own_suites(own or {})
     with hold(lake, "check", storage_options) as held:
-        run = _Run(Lake(lake, storage_options or {}), now or datetime.now(UTC), spark)
+        run = _Run(Lake(lake, storage_options or {}), now or datetime.now(UTC), on_suite or _log.info, project)
         limits = Limits(quarantine_share, stale_after_s)
-        results = [result for suite in suites(limits) for result in run.judge(suite)]
-        summary = CheckSummary(run.now, results)
+        results = [result for suite in suites(limits) for result in run.judged(suite.table, partial(run.judge, suite))]
+        results += [result for suite in of_user for result in run.judged(suite.table, partial(run.judge_own, suite))]
+        summary = CheckSummary(run.now, results, run.run_id, run.data_docs())
         held.check()
         run.lake.append(quality_results.TABLE, summary.to_arrow())
     return summary
@@ -59,46 +67,80 @@ def check(
 
 @dataclass
 class _Run:
-    """One check: what was judged before, and what is started only when there is something to judge."""
+    """One check: what was judged before, and what is asked for only when there is something to judge."""
 
     lake: Lake
     now: datetime
-    given: SparkSession | Callable[[], SparkSession] | None
+    say: Callable[[str], None]
+    project: str | None = None
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
 
+    def judged(self, table: Table, judge: Callable[[], Iterator[Result]]) -> list[Result]:
+        """The results of a suite, of the table as it is by then where a file of it goes meanwhile, as gold's do."""
+        try:
+            return list(judge())
+        except Exception as error:
+            if not is_missing_file(error):
+                raise
+            self._opened.pop(table.path, None)
+            return list(judge())
+
     def judge(self, suite: Suite) -> Iterator[Result]:
+        table = self._open(suite.table)
+        if table is None:
+            return self._missing(suite, suite.may_be_missing)
+        if suite.frame is None and self.reported:
+            return self._by_the_clock(suite, table.version())
+        change = None if suite.frame is None else self._change(suite, table)
+        if change is None or suite.frame is None:
+            return self._nothing_new(suite, table.version())
+        new = self._new(suite.table, table, change)
+        columns = [*(expected.column for expected in suite.expectations), *suite.sample]
+        with new.portions(suite.frame, columns) as portions:
+            outcomes = self.validator.validate(portions, suite.expectations, suite.sample)
+        return (_result(suite, change, outcome, "new row") for outcome in outcomes)
+
+    def judge_own(self, suite: OwnSuite) -> Iterator[Result]:
+        """As `judge`, of a suite of the user's own."""
         table = self._open(suite.table)
         if table is None:
             return self._missing(suite)
         change = self._change(suite, table)
         if change is None:
             return self._nothing_new(suite, table.version())
-        _log.info("judging %s, versions %d to %d", suite.table.path, change.version_from, change.version_to)
-        outcomes = self.validator.validate(suite.prepare(self._new(suite, change)), suite.expectations, suite.sample)
-        return (_result(suite, change, outcome) for outcome in outcomes)
+        with self._new(suite.table, table, change).portions(frames.AS_IT_IS, suite.columns) as portions:
+            outcomes = self.own_validator.validate(suite, portions, self.run_id)
+        return (_result(suite, change, outcome, "new row") for outcome in outcomes)
 
-    def _missing(self, suite: Suite) -> Iterator[Result]:
-        observed = "no such table" + (
-            "" if suite.may_be_missing else f": run `hwmark run --lake {self.lake.root}` first"
-        )
+    def data_docs(self) -> str | None:
+        """Where the page is that shows how the user's own suites came out, where a project is to keep it."""
+        return self.own_validator.data_docs() if self.project is not None else None
+
+    def _new(self, declared: Table, table: DeltaTable, change: Change) -> New:
+        self.say(f"{change.rows:,} new rows of {declared.path}, versions {change.version_from} to {change.version_to}")
+        return New(self.lake, declared, change, self.events, has_declared(table, declared.arrow()))
+
+    def _missing(self, suite: Suite | OwnSuite, may_be: bool = False) -> Iterator[Result]:
+        observed = "no such table" + ("" if may_be else f": run `hwmark run --lake {self.lake.root}` first")
         for expected in suite.expectations:
-            yield Result(suite.name, expected.name, suite.table.path, None, None, suite.may_be_missing, observed)
+            yield Result(suite.name, expected.name, suite.table.path, None, None, may_be, observed)
 
-    def _nothing_new(self, suite: Suite, version: int) -> Iterator[Result]:
+    def _nothing_new(self, suite: Suite | OwnSuite, version: int) -> Iterator[Result]:
         for expected in suite.expectations:
             observed = f"nothing new, still version {version}"
             yield Result(suite.name, expected.name, suite.table.path, None, version, True, observed)
 
-    def _change(self, suite: Suite, table: DeltaTable) -> Change | None:
-        """A silent source is one that adds nothing: sources are judged whether there is something new or not."""
-        if suite.prepare is frames.sources:
-            return Change(table.version(), table.version(), len(self.silent)) if len(self.silent) else None
-        return since(table, self.before.get((suite.name, suite.table.path)), self.lake.storage_options)
+    def _by_the_clock(self, suite: Suite, version: int) -> Iterator[Result]:
+        """A silent source adds no rows, so there are none for a library to judge: each has been silent so long."""
+        change = Change(version, version, len(self.reported))
+        for expected in suite.expectations:
+            known = [row for row in self.reported if row[expected.column] is not None]
+            failed = [row for row in known if expected.most is not None and row[expected.column] > expected.most]
+            yield _result(suite, change, outcome(expected.name, len(failed), failed), "source")
 
-    def _new(self, suite: Suite, change: Change) -> frames.New:
-        table = self._open(suite.table)
-        as_declared = table is not None and is_as_declared(table, suite.table)
-        return frames.New(self.spark, self.lake, suite.table, change, self.events, self.silent, as_declared)
+    def _change(self, suite: Suite | OwnSuite, table: DeltaTable) -> Change | None:
+        return since(table, self.before.get((suite.name, suite.table.path)), self.lake.storage_options)
 
     @cached_property
     def before(self) -> Judged:
@@ -115,25 +157,21 @@ class _Run:
         return change.rows if change else 0
 
     @cached_property
-    def silent(self) -> pa.Table:
+    def reported(self) -> list[dict[str, Any]]:
+        """Every source: reported_to, and silent_s, None where its cluster was closed after that."""
         reported, closed = sources(self.lake)
         with asking(Evidence.of(reported=reported, closed=closed).in_microseconds()) as ask:
-            return frames.silences(silences_of(ask, microseconds(self.now)))
-
-    @cached_property
-    def spark(self) -> SparkSession:
-        from pipelines.streaming.session import session
-
-        given = self.given
-        if given is None:
-            return session()
-        return given() if callable(given) else given
+            return [_silence(row) for row in silences_of(ask, microseconds(self.now))]
 
     @cached_property
     def validator(self) -> Validator:
-        # The library takes the session that is there: it must be ours.
-        assert self.spark is not None
         return Validator()
+
+    @cached_property
+    def own_validator(self) -> OwnValidator:
+        from pipelines.quality.own_validation import OwnValidator
+
+        return OwnValidator(self.project)
 
     def _open(self, table: Table) -> DeltaTable | None:
         if table.path not in self._opened:
@@ -141,10 +179,21 @@ class _Run:
         return self._opened[table.path]
 
 
-def _result(suite: Suite, change: Change, outcome: Outcome) -> Result:
-    rows = f"{change.rows:,} {suite.counted}{'' if change.rows == 1 else 's'}"
-    observed = rows if outcome.success else f"{outcome.unexpected:,} of {rows}"
+def _silence(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A source of `alerting.silence.sources` as it is judged and shown."""
+    return {
+        "cluster": row["cluster"],
+        "source_id": row["source_id"],
+        "reported_to": moment(row["reported_to"]).isoformat(),
+        "silent_s": None if row["closed"] else row["silent"] / 1e6,
+    }
+
+
+def _result(suite: Suite | OwnSuite, change: Change, found: Outcome, counted: str) -> Result:
+    rows = f"{change.rows:,} {counted}{'' if change.rows == 1 else 's'}"
+    which = found.observed or (f"{found.unexpected:,} of" if found.unexpected else "")
+    observed = f"{which} {rows}".strip()
     return Result(
-        suite.name, outcome.expectation, suite.table.path, change.version_from, change.version_to, outcome.success,
-        observed, outcome.unexpected, outcome.sample,
+        suite.name, found.expectation, suite.table.path, change.version_from, change.version_to, found.success,
+        observed, found.unexpected, found.sample,
     )  # fmt: skip

@@ -1,181 +1,166 @@
-"""What the suites look at: the new rows of a table, with the differences that are judged as columns."""
+"""What the suites look at: the new rows of a table, with the differences that are judged as columns, in DuckDB's SQL.
+
+In the SQL `new_rows` are the new rows, `all_rows` the same behind older ones that a frame takes along (`is_new` tells
+them apart), and `measured` is one row: how many rows are `new`, and the number of `events` they are measured by.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import timedelta
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from pipelines.alerting.conditions import moment
+from pipelines.lake import table as delta
 from pipelines.lake.lake import Lake
 from pipelines.quality.changes import Change
-from pipelines.streaming.hadoop import spark_uri
 from schemas.declaration import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    import pyarrow.dataset as ds
+    from duckdb import DuckDBPyConnection
 
-CONTEXT = "INTERVAL 1 HOUR"
-"""Older rows taken along, so that the first new HW of a term is held against the one before."""
-WHERE = ("cluster", "topic", "topic_id", "partition")
+PORTION = 1_000_000
+"""Rows judged at a time."""
+MEMORY = "2GB"
+"""What DuckDB may take; beyond that it sorts on disk, in the folder for temporary files."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`sql`: the rows to judge; `context`: older rows taken along, back to so long before the first new one."""
+
+    sql: str
+    context: timedelta | None = None
+
+
+def _outside(replicas: str) -> str:
+    """SQL: members of the ISR that are not among the assigned replicas; null where either is not known."""
+    return f"len(list_filter(isr, lambda broker: NOT list_contains({replicas}, broker))) AS isr_outside_ar"
+
+
+AS_IT_IS = Frame("SELECT * FROM new_rows")
+"""The new rows."""
+EVENTS = Frame(f"SELECT *, {_outside('replicas')} FROM new_rows")
+"""isr_outside_ar: members of the ISR that are not assigned."""
+HEALTH = Frame(f"SELECT *, {_outside('ar')}, hw - leader_leo AS hw_above_leo FROM new_rows")
+"""isr_outside_ar as in `EVENTS`; hw_above_leo: offsets by which the HW exceeds the leader's LEO."""
+VERDICTS = Frame("""
+SELECT * FROM (
+  SELECT * FROM new_rows
+  QUALIFY row_number() OVER (PARTITION BY cluster, regression_id ORDER BY revision DESC NULLS LAST) = 1
+) WHERE severity = 'critical' ORDER BY cluster, topic, partition, ts, regression_id""")
+"""The last revision of each new verdict of critical severity: a loss that is only possible is for the alerts."""
+
+# Of a term and of one instant the lower HW is taken to be the earlier: rows of a table have no order. A report left
+# over shows the value reconstructed then: lower than before where it had been one's only witness.
+HW = Frame(
+    """
+SELECT *, hw - leader_leo AS hw_above_leo, CASE WHEN moves THEN hw - last_value(known IGNORE NULLS) OVER (
+    PARTITION BY cluster, topic, topic_id, partition, leader_id, leader_epoch, term
+    ORDER BY ts, kind <> 'term_start', hw NULLS FIRST, NOT is_new ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) END AS hw_step
+FROM (
+  SELECT *, kind IN ('advance', 'term_start') AND hw IS NOT NULL AS moves,
+    CASE WHEN moves OR kind = 'report' THEN hw END AS known,
+    count(*) FILTER (kind = 'term_start') OVER (
+      PARTITION BY cluster, topic, topic_id, partition, leader_id, leader_epoch
+      ORDER BY ts, kind <> 'term_start', hw NULLS FIRST, NOT is_new
+    ) AS term
+  FROM all_rows
+) QUALIFY is_new""",
+    context=timedelta(hours=1),
+)
+"""hw_step: what the HW rose since the row before in its term, the first new one included; hw_above_leo as in
+`HEALTH`."""
+
+QUARANTINE_SHARE = Frame("""
+SELECT new AS quarantined, events, new / greatest(events, new) AS share, (
+  SELECT string_agg(concat(reason, ': ', number), '; ' ORDER BY number DESC, reason) FROM (
+    SELECT reason, count(*) AS number FROM (SELECT unnest(reasons) AS reason FROM new_rows)
+    GROUP BY reason ORDER BY number DESC, reason LIMIT 5
+  )) AS reasons
+FROM measured""")
+"""One row: quarantined, events, share of the two, and the reasons with the number of rows they are given for."""
 
 
 @dataclass(frozen=True)
 class New:
-    """What is new in one table of a lake, read by Spark; `events` is the number of events it is measured by.
+    """What is new in one table of a lake; `events` is the number of events it is measured by.
 
-    `as_declared`: its files have all of its declared columns in the declared types.
+    `has_declared`: its files can be read by its declared schema (`table.has_declared`).
     """
 
-    spark: SparkSession
     lake: Lake
     table: Table
     change: Change
     events: int
-    silent: pa.Table
-    as_declared: bool = True
+    has_declared: bool = True
 
-    @property
-    def uri(self) -> str:
-        return spark_uri(self.lake.uri(self.table))
+    @contextmanager
+    def portions(self, frame: Frame, columns: Sequence[str]) -> Iterator[Iterator[pa.Table]]:
+        """The rows of a frame, at most PORTION at a time, these columns of them."""
+        import duckdb
+        import pyarrow as pa
 
-    def rows(self) -> DataFrame:
-        """The new rows.
+        with (
+            TemporaryDirectory(prefix="hwmark-check-") as scratch,
+            duckdb.connect(config={"temp_directory": scratch, "memory_limit": MEMORY}) as connection,
+        ):
+            connection.execute("SET enable_progress_bar = false")  # it goes to stdout
+            self._register(connection, frame)
+            names = ", ".join(f'"{name}"' for name in dict.fromkeys(columns))
+            reader = connection.sql(f"SELECT {names} FROM ({frame.sql})").to_arrow_reader(PORTION)
+            yield (pa.Table.from_batches([batch]) for batch in reader if len(batch))
 
-        Delta's batch reader has no range of versions without a change feed, and its stream refuses a table
-        that was overwritten: the files that the log names are read as they are (no table of ours has deletion
-        vectors, column mapping or partitions); all of a table, and one that another engine has made, through Delta, at
-        the version judged.
+    def rows(self) -> ds.Dataset:
+        """The new rows: of the files that the log names, which a later commit may have put together with others.
+
+        All of a table, and what another engine has written, are read as the table was at the version judged.
         """
+        import pyarrow.dataset as ds
+
         if self.change.files is None:
-            return self.whole()
-        if not self.as_declared:
-            return self.whole(_from_files(self.change.files))
-        return self.spark.read.schema(self.table.spark()).parquet(*(f"{self.uri}/{name}" for name in self.change.files))
+            return self._snapshot()
+        if not self.has_declared:
+            return self._of_files(_names(self.change.files), wanted=True)
+        # Spark writes the times of its files so, unless told otherwise.
+        parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+        files = self.lake.files(self.table)
+        return ds.dataset(list(self.change.files), self.table.arrow(), parquet, files)
 
-    def whole(self, only: Column | None = None) -> DataFrame:
+    def _register(self, connection: DuckDBPyConnection, frame: Frame) -> None:
+        connection.register("new_rows", self.rows())
+        connection.execute(f"CREATE VIEW measured AS SELECT {self.change.rows} AS new, {self.events} AS events")
+        every = "SELECT *, true AS is_new FROM new_rows"
+        if frame.context is not None and self.change.files is not None:
+            [(first,)] = connection.sql("SELECT epoch_us(min(ts)) FROM new_rows").fetchall()
+            start = moment(first) - frame.context
+            connection.register("older_rows", self._of_files(_names(self.change.files), wanted=False))
+            every += f" UNION ALL SELECT *, false FROM older_rows WHERE ts >= TIMESTAMPTZ '{start.isoformat()}'"
+        connection.execute(f"CREATE VIEW all_rows AS {every}")
+
+    def _snapshot(self) -> ds.FileSystemDataset:
         """The table as it was at the version judged, its declared columns."""
-        from pyspark.sql import functions as F
+        uri, options = self.lake.uri(self.table), self.lake.storage_options
+        return delta.dataset(delta.open_table(uri, options, self.change.version_to), self.table.arrow())
 
-        rows = self.spark.read.format("delta").option("versionAsOf", self.change.version_to).load(self.uri)
-        there, declared = set(rows.columns), self.table.spark()
-        return (rows if only is None else rows.where(only)).select(
-            *((F.col(f.name) if f.name in there else F.lit(None)).cast(f.dataType).alias(f.name) for f in declared)
-        )
+    def _of_files(self, names: Collection[str], *, wanted: bool) -> ds.Dataset:
+        """The files of the snapshot that have one of these names, or those that have none of them."""
+        import pyarrow.dataset as ds
 
-
-def as_it_is(new: New) -> DataFrame:
-    """The new rows."""
-    return new.rows()
+        every = self._snapshot()
+        some = [part for part in every.get_fragments() if (_name(part.path) in names) == wanted]
+        return ds.FileSystemDataset(some, every.schema, every.format, every.filesystem)
 
 
-def events(new: New) -> DataFrame:
-    """isr_outside_ar: members of the ISR that are not assigned."""
-    from pyspark.sql import functions as F
-
-    return new.rows().withColumn("isr_outside_ar", F.size(F.array_except("isr", "replicas")))
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
-def health(new: New) -> DataFrame:
-    """isr_outside_ar as in `events`; hw_above_leo: offsets by which the HW exceeds the leader's LEO."""
-    from pyspark.sql import functions as F
-
-    return new.rows().select(
-        "*",
-        F.size(F.array_except("isr", "ar")).alias("isr_outside_ar"),
-        (F.col("hw") - F.col("leader_leo")).alias("hw_above_leo"),
-    )
-
-
-def verdicts(new: New) -> DataFrame:
-    """The last revision of each new verdict of critical severity: a loss that is only possible is for the alerts."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    latest = Window.partitionBy("cluster", "regression_id").orderBy(F.col("revision").desc())
-    return (
-        new.rows()
-        .withColumn("place", F.row_number().over(latest))
-        .filter((F.col("place") == 1) & (F.col("severity") == "critical"))
-    )
-
-
-def hw(new: New) -> DataFrame:
-    """hw_step: what the HW rose since the row before in its term; hw_above_leo as in `health`."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    # Of a term and of one instant the lower HW is taken to be the earlier: rows of a table have no order.
-    by_time = (F.col("ts"), F.col("kind") != "term_start", F.col("hw"), ~F.col("is_new"))
-    epoch = Window.partitionBy(*WHERE, "leader_id", "leader_epoch").orderBy(*by_time)
-    term = Window.partitionBy(*WHERE, "leader_id", "leader_epoch", "term").orderBy(*by_time)
-    moves = F.col("kind").isin("advance", "term_start") & F.col("hw").isNotNull()
-    # A report left over shows the value reconstructed then: lower than before where it had been one's only witness.
-    known = moves | (F.col("kind") == "report")
-    before = F.last(F.when(known, F.col("hw")), ignorenulls=True).over(term.rowsBetween(Window.unboundedPreceding, -1))
-    return (
-        _with_context(new)
-        .withColumn("term", F.count(F.when(F.col("kind") == "term_start", 1)).over(epoch))
-        .withColumn("hw_step", F.when(moves, F.col("hw") - before))
-        .withColumn("hw_above_leo", F.col("hw") - F.col("leader_leo"))
-        .filter("is_new")
-    )
-
-
-def _with_context(new: New) -> DataFrame:
-    """The new rows, and as not `is_new` those of the hour before the first of them."""
-    from pyspark.sql import functions as F
-
-    fresh = new.rows().withColumn("is_new", F.lit(True))
-    if new.change.files is None:
-        return fresh
-    start = new.rows().agg(F.min("ts") - F.expr(CONTEXT)).collect()[0][0]
-    older = new.whole((F.col("ts") >= F.lit(start)) & ~_from_files(new.change.files))
-    return fresh.unionByName(older.withColumn("is_new", F.lit(False)))
-
-
-def _from_files(files: tuple[str, ...]) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.col("_metadata.file_name").isin([name.rpartition("/")[2] for name in files])
-
-
-def quarantine_share(new: New) -> DataFrame:
-    """One row: quarantined, events, share of the two, and the reasons with the number of rows they are given for."""
-    from pyspark.sql import functions as F
-
-    reasons = new.rows().select(F.explode("reasons").alias("reason")).groupBy("reason").count()
-    worst = reasons.orderBy(F.desc("count")).limit(5)
-    counted = F.collect_list(F.concat_ws(": ", "reason", "count"))
-    quarantined = new.change.rows
-    return worst.agg(F.concat_ws("; ", counted).alias("reasons")).select(
-        "reasons",
-        F.lit(quarantined).alias("quarantined"),
-        F.lit(new.events).alias("events"),
-        F.lit(quarantined / max(new.events, quarantined)).alias("share"),
-    )
-
-
-def sources(new: New) -> DataFrame:
-    """One row a source: reported_to, and silent_s, null where its cluster was closed after that."""
-    return new.spark.createDataFrame(new.silent)
-
-
-def silences(rows: Iterable[Mapping[str, object]]) -> pa.Table:
-    """Sources (`alerting.silence.sources`) as the table that `sources` judges."""
-    import pyarrow as pa
-
-    schema = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("reported_to", pa.string()),
-                        ("silent_s", pa.float64())])  # fmt: skip
-    return pa.Table.from_pylist([_silence(row) for row in rows], schema=schema)
-
-
-def _silence(row: Mapping[str, object]) -> dict[str, object]:
-    reported_to, silent = int(str(row["reported_to"])), int(str(row["silent"]))
-    return {
-        "cluster": row["cluster"],
-        "source_id": row["source_id"],
-        "reported_to": datetime.fromtimestamp(reported_to / 1e6, UTC).isoformat(),
-        "silent_s": None if row["closed"] else silent / 1e6,
-    }
+def _names(paths: Sequence[str]) -> set[str]:
+    return {_name(path) for path in paths}

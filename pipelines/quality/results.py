@@ -38,6 +38,8 @@ class CheckSummary:
     run_ts: datetime
     results: Sequence[Result]
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    data_docs: str | None = None
+    """Where Great Expectations' own page is of how the user's suites came out, where one was wanted."""
 
     @property
     def failed(self) -> list[Result]:
@@ -53,7 +55,11 @@ class CheckSummary:
         ]
         names = ", ".join(f"{r.table} {r.expectation}" for r in self.failed)
         which = f": {names}" if names else ""
-        return [*map(printable, lines), f"{len(self.results)} expectations, {len(self.failed)} failed{which}"]
+        pages = [] if self.data_docs is None else [f"Data Docs: {self.data_docs}"]
+        return [
+            *map(printable, [*lines, *pages]),
+            f"{len(self.results)} expectations, {len(self.failed)} failed{which}",
+        ]
 
     def to_arrow(self) -> pa.Table:
         """Rows in the schema of `ops/quality_results`."""

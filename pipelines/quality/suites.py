@@ -1,10 +1,9 @@
-"""What is expected of each table, as data; each expectation is about one column of a prepared frame."""
+"""What is expected of each table, as data; each expectation is about one column of a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.quality import frames
 from schemas import (
@@ -16,9 +15,6 @@ from schemas import (
     telemetry_gaps,
 )
 from schemas.declaration import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 PLACE = ("cluster", "topic", "partition", "ts")
 
@@ -36,15 +32,16 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Suite:
-    """The expectations of one table; `sample` are the columns that show which row failed, `counted` what a
-    row is."""
+    """The expectations of one table; `sample` are the columns that show which row failed.
+
+    `frame` None: the wall clock decides, over the sources that the table names, whether it has new rows or not.
+    """
 
     name: str
     table: Table
-    prepare: Callable[[frames.New], DataFrame]
+    frame: frames.Frame | None
     sample: tuple[str, ...]
     expectations: tuple[Expectation, ...]
-    counted: str = "new row"
     may_be_missing: bool = False
 
 
@@ -60,21 +57,20 @@ def suites(limits: Limits) -> tuple[Suite, ...]:
     """Every suite, in the order in which people read them."""
     return (
         Suite(
-            "bronze", replication_events.TABLE, frames.events, (*PLACE, "source_id", "event_type", "isr", "replicas"),
+            "bronze", replication_events.TABLE, frames.EVENTS, (*PLACE, "source_id", "event_type", "isr", "replicas"),
             (Expectation("isr_within_ar", "isr_outside_ar", most=0),),
         ),
         Suite(
-            "bronze", quarantine.TABLE, frames.quarantine_share, ("quarantined", "events", "reasons"),
+            "bronze", quarantine.TABLE, frames.QUARANTINE_SHARE, ("quarantined", "events", "reasons"),
             (Expectation("quarantine_below_threshold", "share", most=limits.quarantine_share),),
             may_be_missing=True,
         ),
         Suite(
-            "sources", replication_events.TABLE, frames.sources, ("cluster", "source_id", "reported_to"),
+            "sources", replication_events.TABLE, None, ("cluster", "source_id", "reported_to"),
             (Expectation("sources_fresh", "silent_s", most=limits.stale_after_s),),
-            counted="source",
         ),
         Suite(
-            "silver", partition_hw.TABLE, frames.hw, (*PLACE, "leader_id", "leader_epoch", "kind", "hw", "reported_hw"),
+            "silver", partition_hw.TABLE, frames.HW, (*PLACE, "leader_id", "leader_epoch", "kind", "hw", "reported_hw"),
             (
                 Expectation("hw_never_falls_within_a_term", "hw_step", least=0),
                 Expectation("hw_at_most_leader_leo", "hw_above_leo", most=0),
@@ -82,7 +78,7 @@ def suites(limits: Limits) -> tuple[Suite, ...]:
             ),
         ),
         Suite(
-            "silver", hw_regressions.TABLE, frames.verdicts,
+            "silver", hw_regressions.TABLE, frames.VERDICTS,
             (*PLACE, "regression_id", "leader_id", "severity", "proof", "lost_from", "lost_to", "lost_records"),
             tuple(
                 Expectation(f"no_{name}", "class", forbidden=(name,))
@@ -90,11 +86,11 @@ def suites(limits: Limits) -> tuple[Suite, ...]:
             ),
         ),
         Suite(
-            "silver", telemetry_gaps.TABLE, frames.as_it_is, (*PLACE, "source_id", "series", "seq_from", "seq_to"),
+            "silver", telemetry_gaps.TABLE, frames.AS_IT_IS, (*PLACE, "source_id", "series", "seq_from", "seq_to"),
             (Expectation("no_gaps", "kind", forbidden=("gap",)),),
         ),
         Suite(
-            "gold", partition_health.TABLE, frames.health, ("cluster", "topic", "partition", "ar", "isr", "hw"),
+            "gold", partition_health.TABLE, frames.HEALTH, ("cluster", "topic", "partition", "ar", "isr", "hw"),
             (
                 Expectation("isr_within_ar", "isr_outside_ar", most=0),
                 Expectation("hw_at_most_leader_leo", "hw_above_leo", most=0),

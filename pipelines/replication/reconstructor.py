@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.replication.batch.advance_histories import HistoryChanges, advance_histories, history_limits
-from pipelines.replication.batch.broker_wide import apply_broker_wide, closes_history, first_seen
+from pipelines.replication.batch.advance_histories import HistoryChanges, advance_histories
+from pipelines.replication.batch.broker_wide import apply_broker_wide, first_seen
 from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
-from pipelines.replication.batch.conflicts import resolve_conflicts
 from pipelines.replication.batch.copied_lines import mark_copies, remember_lines
-from pipelines.replication.batch.gaps import clock_gaps, partition_gaps
-from pipelines.replication.batch.gauges import count_broker_wide, count_changes, count_gauge_moves
+from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
-from pipelines.replication.batch.intake import NO_EVENTS, keep_waiting, quarantine_rows, sort_out
-from pipelines.replication.batch.late import DecidedBefore, late_rows
-from pipelines.replication.batch.minute_stats import MinuteStats
+from pipelines.replication.batch.lane_jobs import history_limits, watermarks
+from pipelines.replication.batch.minute_stats import MinuteStats, count_broker_wide, count_changes, count_gauge_moves
+from pipelines.replication.batch.quarantine import NO_CONFLICTS, quarantine_rows, resolve_conflicts
 from pipelines.replication.batch.rare_events import (
     queue_clocks,
     queue_partition_events,
     record_assignments,
     start_first_terms,
 )
-from pipelines.replication.batch.read import Batch, number_rows
-from pipelines.replication.batch.replica_hws import replica_hws
+from pipelines.replication.batch.read import NO_EVENTS, Batch, number_rows, sort_out
+from pipelines.replication.batch.replica_hws import with_reported_hws
 from pipelines.replication.batch.run_terms import TermResults, run_terms
+from pipelines.replication.batch.samples import Predicted, apply_samples, record_rounds
+from pipelines.replication.batch.samples_and_logs import check_against_logs
+from pipelines.replication.batch.sequencing import gap_limits
 from pipelines.replication.batch.term_lookup import StateTermLookup, record_ended_terms
-from pipelines.replication.batch.watermarks import cluster_low_watermarks, gap_limits, low_watermarks, watermarks
+from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import with_dictionaries
-from pipelines.replication.events.sources_of_rows import SourcedRows
-from pipelines.replication.facts.columns import replica_sync, table_of_dicts
-from pipelines.replication.facts.partition_health import health
-from pipelines.replication.facts.tables import Facts
+from pipelines.replication.facts.brokers import Present, present, present_partitions
+from pipelines.replication.facts.columns import replica_hw, replica_sync, table_of_dicts
+from pipelines.replication.facts.tables import EMPTY, Facts
 from pipelines.replication.rules import Rules
 from pipelines.replication.state import snapshot
 from pipelines.replication.state.changed_rules import change_rules
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.coverage import KEY_COLUMNS, coverage_of_rows
+from pipelines.replication.telemetry.coverage import KEY_COLUMNS, SourcedRows, coverage_of_rows
 from pipelines.replication.telemetry.coverage import coverage as coverage_of
-from pipelines.replication.telemetry.sources import Gap, Sources
-
-KEPT_TERMS = 1024
-"""The most ended terms that are kept without a look at their age."""
-ENDED_TERM_GRACES, GAP_GRACES = 6, 60
-"""For how many graces ended terms and the times of gaps are kept behind the low watermark."""
+from pipelines.replication.telemetry.sources import Decided, Gap, Sources
+from schemas.replication_events import DRAIN
 
 
 class Reconstructor:
@@ -66,7 +64,7 @@ class Reconstructor:
         rows = SourcedRows(with_dictionaries(events))
         runs = _coverage(rows) if coverage is None else coverage
         facts = self._step(rows, runs, batch_id, final=False)
-        if not closes_history(events, runs):
+        if not _closes_history(events, runs):
             return facts
         return Facts.concat([facts, self.finish(batch_id)])
 
@@ -77,7 +75,11 @@ class Reconstructor:
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
-        return health(self.state, low_watermarks(self.state))
+        return present_partitions(self.state, self.state.low_watermarks())
+
+    def present(self) -> Present:
+        """The present state of every partition, and of brokers and replicas as far as this shard knows it."""
+        return present(self.state, self.state.low_watermarks())
 
     def snapshot(self) -> bytes:
         """The whole state as one versioned, compressed blob."""
@@ -97,34 +99,37 @@ class Reconstructor:
         return made
 
     def _step(self, rows: SourcedRows, runs: pa.Table, batch_id: int, final: bool) -> Facts:
-        """One micro-batch: its rows, and the coverage of all shards; `final` makes all that was reported final."""
-        state, rules, minutes = self.state, self.rules, MinuteStats()
-        decided = DecidedBefore.from_state(state)
+        """One micro-batch: its rows, and the coverage of all shards; `final` makes all that was reported final.
+
+        What most micro-batches have nothing of stands behind a condition, here and in the methods below: on their rows,
+        or on what earlier ones have left in the state. Such a step would change nothing where its condition fails.
+        """
+        state, rules, minutes, gaps = self.state, self.rules, MinuteStats(), GapRows()
+        decided = state.sources.decided()
         intake = sort_out(state.waiting, rows, self.bucket, self.buckets)
-        broker_wide = first_seen(state, intake.broker_wide)
+        broker_wide = first_seen(state, intake.broker_wide) if intake.broker_wide.num_rows else intake.broker_wide
         source_gaps = self._advance_sources(runs, final)
-        batch = number_rows(state, intake.rows, lambda: gap_limits(state, rules, final))
-        conflicts = resolve_conflicts(batch)
-        mark_copies(state, batch)
-        gaps = apply_broker_wide(state, broker_wide, source_gaps, decided.settled)
-        record_assignments(state, batch)
-        clocks = compare_clocks(state, batch, rules)
+        batch = number_rows(state, intake, lambda: gap_limits(state, rules, final))
+        conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS
+        if len(batch.rare):
+            mark_copies(state, batch)
+        if broker_wide.num_rows or source_gaps:
+            apply_broker_wide(state, gaps, broker_wide, source_gaps, decided.settled)
+        if len(batch.columns.replicas_ids):
+            record_assignments(state, batch)
+        if broker_wide.num_rows and state.has_watcher:
+            record_rounds(state, broker_wide)
+        clocks = compare_clocks(state, batch, rules) if (batch.columns.partition_epoch >= 0).any() else []
         results, lookup = self._run_terms(batch, final)
         changes = self._advance_histories(lookup, batch, clocks, minutes, final)
-        clock_gaps(state, gaps, clocks)
-        partition_gaps(state, gaps, batch, results)
-        late_rows(state, gaps, batch, decided)
+        self._find_gaps(gaps, batch, results, clocks, decided)
         self._count(minutes, batch, results, broker_wide)
-        return Facts.of(
-            partition_hw=results.hw.table(),
-            replica_sync=replica_sync(state, results.sync),
-            replica_hw=replica_hws(state, batch, results, rules),
-            isr_changes=table_of_dicts("isr_changes", changes.isr_changes),
-            hw_regressions=table_of_dicts("hw_regressions", changes.regressions),
-            telemetry_gaps=gaps.table(self.bucket, self.buckets, minutes),
-            minute_stats=minutes.table(batch_id),
-            quarantine=quarantine_rows(intake.rejected, batch, results, conflicts),
-        )
+        tables = self._tables(batch, results, changes)
+        if gaps.of_sources or gaps.of_partitions:
+            tables["telemetry_gaps"] = gaps.table(self.bucket, self.buckets, minutes)
+        if intake.rejected.num_rows or len(conflicts.rows):
+            tables["quarantine"] = quarantine_rows(intake.rejected, batch, results, conflicts)
+        return Facts(**EMPTY | tables | {"minute_stats": minutes.table(batch_id)})
 
     def _advance_sources(self, runs: pa.Table, final: bool) -> list[Gap]:
         """Moves the low watermarks of the sources, over gaps that have been waited for long enough."""
@@ -139,61 +144,100 @@ class Reconstructor:
         state, rules = self.state, self.rules
         before = {name: state.lanes[name].copy() for name in ("hw", "term_start")}
         results = run_terms(state, rules, batch, watermarks(state, final), final)
-        remember_lines(state, batch, results.consumed, rules)
-        keep_waiting(state, batch, results)
-        record_ended_terms(state, results)
+        if len(batch.rare) or state.lines_read.count:
+            remember_lines(state, batch, results.consumed, rules)
+        state.waiting = batch.bronze_rows(results.left)
+        predicted: Predicted = {}
+        if state.has_watcher:
+            results, predicted = apply_samples(state, rules, batch, results, state.cluster_low_watermarks(final))
+        if len(results.ended["lane"]):
+            record_ended_terms(state, results)
         race_window_us, grace_us = rules.race_window_ms * 1000, rules.reorder_grace_ms * 1000
-        return results, StateTermLookup(state, rules, before, results, race_window_us, grace_us)
+        lookup = StateTermLookup(state, rules, before, results, race_window_us, grace_us, predicted)
+        if state.has_watcher:
+            check_against_logs(state, rules, results, lookup, state.cluster_low_watermarks(final))
+        return results, lookup
 
     def _advance_histories(
         self, lookup: StateTermLookup, batch: Batch, clocks: list[WrongClock], minutes: MinuteStats, final: bool
     ) -> HistoryChanges:
         """Hands rare events to the histories, advances these to the low watermark, and drops what none asks for now."""
         state, results = self.state, lookup.results
-        low_watermark = cluster_low_watermarks(state, final)
-        upto = history_limits(state, low_watermark, batch, results)
-        queue_clocks(state, clocks)
-        queue_partition_events(state, batch, results)
-        start_first_terms(state, lookup, upto, minutes)
-        changes = advance_histories(state, lookup, upto)
-        clusters = [str(name[0]) for name in state.clusters.all]
+        low_watermark = state.cluster_low_watermarks(final)
+        upto = history_limits(state, low_watermark, batch, results.left)
+        if clocks:
+            queue_clocks(state, clocks)
+        queue_partition_events(state, batch, results, lookup.predicted)
+        if state.pending_starts.num_rows:
+            start_first_terms(state, lookup, upto, minutes)
+        changes = advance_histories(state, lookup, upto) if state.histories_wait else HistoryChanges()
         if not final:
-            state.sources.settled.update({name: low_watermark[number] for number, name in enumerate(clusters)})
-        settled = {number: state.sources.settled.get(name, -1) for number, name in enumerate(clusters)}
-        asked_from = history_limits(state, settled, batch, results) - 2 * lookup.race_window_us
-        trim_timeline(state, results, lookup.before, asked_from)
+            clusters = enumerate(state.clusters.all)
+            state.sources.settled.update({str(name[0]): low_watermark[number] for number, name in clusters})
+        known = len(lookup.before["hw"])
+        if state.recent_hws.count or results.hw.blocks or state.lanes["pending"][:known].any():
+            trim_timeline(state, results, lookup.before, self._asked_from(lookup, batch))
         count_gauge_moves(state, changes.gauge_moves, minutes)
         count_changes(changes.isr_changes, changes.regressions, minutes)
-        self._forget(low_watermark)
+        state.forget(low_watermark, self.rules.reorder_grace_ms * 1000)
         return changes
 
-    def _forget(self, low_watermark: dict[int, int]) -> None:
-        """Drops ended terms and gaps that no history will ask for any more."""
-        state, grace = self.state, self.rules.reorder_grace_ms * 1000
-        if len(state.ended_terms) > KEPT_TERMS:
-            cluster, kept_us = state.lanes["cluster"], ENDED_TERM_GRACES * grace
-            state.ended_terms = {
-                key: term
-                for key, term in state.ended_terms.items()
-                if term[0] >= low_watermark[int(cluster[key[0]])] - kept_us
-            }
-        oldest = min(low_watermark.values(), default=-1) - GAP_GRACES * grace
-        state.gap_times, state.misread_times = (
-            {broker: kept for broker, times in known.items() if (kept := [ts for ts in times if ts > oldest])}
-            for known in (state.gap_times, state.misread_times)
-        )
+    def _asked_from(self, lookup: StateTermLookup, batch: Batch) -> I64:
+        """By partition from which time on a history may still ask for an HW."""
+        settled = self.state.sources.settled
+        by_cluster = {number: settled.get(str(name[0]), -1) for number, name in enumerate(self.state.clusters.all)}
+        return history_limits(self.state, by_cluster, batch, lookup.results.left) - 2 * lookup.race_window_us
+
+    def _find_gaps(
+        self, gaps: GapRows, batch: Batch, results: TermResults, clocks: list[WrongClock], decided: Decided
+    ) -> None:
+        """Adds what is wrong with the rows of partitions: clocks, lost numbers, rows that come too late."""
+        state = self.state
+        if clocks:
+            clock_gaps(state, gaps, clocks)
+        if len(batch.accepted.gaps):
+            partition_gaps(state, gaps, batch, results)
+        late_until = np.array([decided.late_until(name) for name in state.source_names.all], dtype=np.int64)
+        if state.lost_numbers or (late_until >= 0).any():
+            late_rows(state, gaps, batch, late_until)
 
     def _count(self, minutes: MinuteStats, batch: Batch, results: TermResults, broker_wide: pa.Table) -> None:
         minutes.add_results(self.state, batch, results)
-        minutes.add_hw(self.state, results.hw)
-        minutes.add_sync(self.state, results.sync)
-        count_broker_wide(self.bucket, self.buckets, broker_wide, minutes)
+        if results.hw.blocks:
+            minutes.add_hw(self.state, results.hw)
+        if len(results.sync["lane"]):
+            minutes.add_sync(self.state, results.sync)
+        if broker_wide.num_rows:
+            count_broker_wide(self.bucket, self.buckets, broker_wide, minutes)
+
+    def _tables(self, batch: Batch, results: TermResults, changes: HistoryChanges) -> dict[str, pa.Table]:
+        """The tables of facts that have rows."""
+        tables = {}
+        if results.hw.blocks:
+            tables["partition_hw"] = results.hw.table()
+        if len(results.sync["lane"]):
+            tables["replica_sync"] = replica_sync(self.state, results.sync)
+            tables["replica_hw"] = replica_hw(self.state, results.sync)
+        if self.rules.replica_hw and len(results.follower_hws[0]):
+            tables["replica_hw"] = with_reported_hws(tables.get("replica_hw", EMPTY["replica_hw"]), batch, results)
+        for name, found in (("isr_changes", changes.isr_changes), ("hw_regressions", changes.regressions)):
+            if found:
+                tables[name] = table_of_dicts(name, found)
+        return tables
 
 
 def _coverage(rows: SourcedRows) -> pa.Table:
     """The coverage of the rows of one micro-batch."""
     complete = not any(rows.events[name].null_count for name in KEY_COLUMNS)
     return coverage_of_rows(rows) if complete else coverage_of(rows.events)
+
+
+def _closes_history(events: pa.Table, runs: pa.Table) -> bool:
+    """Whether these events, which `runs` cover, contain the closing row of `hwmark run --drain`."""
+    if not pc.any(pc.equal(runs["source_id"], DRAIN)).as_py():
+        return False
+    closing = pc.and_(pc.equal(events["partition"], -1), pc.equal(events["source_id"], DRAIN))
+    return bool(pc.any(pc.fill_null(closing, False)).as_py())
 
 
 def replay(events: pa.Table, rules: Rules | None = None) -> Facts:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
-from pipelines.streaming.checkpoint.offsets import begun
+from pipelines.streaming.checkpoint.offsets import began_at, begun
 from pipelines.streaming.source.bronze_log import last_version_read
+from pipelines.streaming.spark_internals import progress_since
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -75,11 +76,13 @@ def follow(
     held: Held,
     on_slow: Callable[[InFlight], None] | None = None,
     slow_s: float = 30.0,
+    upkeep: Callable[[], None] = lambda: None,
 ) -> RunSummary:
     """Reports each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
 
-    `on_slow` gets one that takes longer than `slow_s` seconds, and again each time it took as long. Raises RunFailed,
-    LeaseLost when the role is no longer `held`, and py4j's errors where the JVM has ended.
+    `on_slow` gets one that takes longer than `slow_s` seconds, and again each time it took as long; `upkeep` is called
+    again and again. Raises RunFailed, LeaseLost when the role is no longer `held`, and py4j's errors where the JVM has
+    ended.
     """
     from pyspark.errors import StreamingQueryException
 
@@ -104,12 +107,26 @@ def follow(
         if asked and (batches or not running.status["isTriggerActive"]):
             running.stop()
             return replace(summary, seconds=time.monotonic() - started, stopped=True)
+        upkeep()
         # A failure is raised below, by its cause.
         with suppress(StreamingQueryException):
             running.awaitTermination(POLL_S)  # type: ignore[arg-type]  # it takes fractions
     if (failure := running.exception()) is not None:
         raise RunFailed(_cause(str(failure))) from failure
     return replace(summary, seconds=time.monotonic() - started)
+
+
+def is_cut_off(error: Exception) -> bool:
+    """Whether a call into the JVM got no answer because that has ended.
+
+    py4j takes a connection that was cut off during the call for an error of the method, of which it has no exception
+    and no trace.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return True
+    return isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError) and "Trace:" not in str(error)
 
 
 def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight | None:
@@ -132,25 +149,25 @@ def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight |
 
 def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
     """Spark's progress of the batches that ended after batch `seen`; in between it reports that it is idle."""
-    # pyspark's own properties fetch every field over the gateway, and we ask five times a second.
-    last = running._jsq.lastProgress()
-    if last is None or last.batchId() <= seen:
-        return []
-    reported = [json.loads(progress.json()) for progress in running._jsq.recentProgress()]
+    reported = [json.loads(progress) for progress in progress_since(running, seen)]
     return [p for p in reported if p["batchId"] > seen and "addBatch" in p["durationMs"]]
 
 
 def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:
-    events, seconds = _events(progress), progress["durationMs"]["triggerExecution"] / 1000
+    events, seconds = _events(progress, lake), progress["durationMs"]["triggerExecution"] / 1000
     return Batch(progress["batchId"], events, seconds, events / seconds if seconds else 0.0, _behind(progress, lake))
 
 
-def _events(progress: Mapping[str, Any]) -> int:
-    """Rows of bronze: the arrow source hands Spark blobs and counts its events in its offsets."""
+def _events(progress: Mapping[str, Any], lake: Lake) -> int:
+    """Rows of bronze: the arrow source hands Spark blobs and counts its events in its offsets.
+
+    Spark knows no offset at which a query began.
+    """
     (source,) = progress["sources"]
     if "events" not in source["endOffset"]:
         return int(progress["numInputRows"])
-    return int(source["endOffset"]["events"]) - int((source["startOffset"] or {}).get("events", 0))
+    start = source["startOffset"] or began_at(lake.files()) or {}
+    return int(source["endOffset"]["events"]) - int(start.get("events", 0))
 
 
 def _behind(progress: Mapping[str, Any], lake: Lake) -> int:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.errors import UsageError
 from pipelines.lake.umask import umask
+from pipelines.streaming import jars
+from pipelines.streaming.spark_internals import FILE_SYSTEM_CHECKPOINTS, configure_hadoop
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _S3A = {
     "endpoint_url": "endpoint",
@@ -20,10 +24,12 @@ _S3A = {
     "secret_access_key": "secret.key",
     "session_token": "session.token",
 }
+_NAMES_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+S3 = "s3"
+"""The folder of Hadoop's S3 client, beside Delta's jars."""
 _SECRET = re.compile(r"(?i)spark\.hadoop\..*(secret|password|token|key|credential)")
 _TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 _CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
@@ -39,19 +45,33 @@ def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
     return {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
+def client(root: str, jars_dir: str | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Spark's setting for Hadoop's client of the store that a lake is on, unless `given` names jars that may be it.
+
+    `local:` jars are read where they are; one of 600 MB would be copied at each start. Raises UsageError saying how to
+    fetch it.
+    """
+    if not root.startswith(("s3://", "s3a://")) or any(name in given for name in _NAMES_JARS):
+        return {}
+    try:
+        found = jars.find(Path(jars_dir or ".", S3), jars.s3())
+    except FileNotFoundError as missing:
+        advice = f"{jars.S3_HOW}, or name one of your own under [run.spark_conf]"
+        raise UsageError(f"lake {root} needs Hadoop's S3 client in Spark: {advice}") from missing
+    return {"spark.jars": ",".join(f"local:{jar}" for jar in found)}
+
+
 def secrets(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of Spark's settings for Hadoop that are secrets by their names."""
     return {name: value for name, value in settings.items() if _SECRET.match(name)}
 
 
-def configure(context: SparkContext, settings: Mapping[str, str]) -> None:
+def configure(spark: SparkSession, settings: Mapping[str, str]) -> None:
     """Has Hadoop know `settings` (`spark.hadoop...`) from here on.
 
     What is set before, while the JVM starts, stands in its command line, which every user of the host can read.
     """
-    hadoop = context._jsc.hadoopConfiguration()
-    for name, value in settings.items():
-        hadoop.set(name.removeprefix("spark.hadoop."), value)
+    configure_hadoop(spark, {name.removeprefix("spark.hadoop."): value for name, value in settings.items()})
 
 
 def local_checkpoints(root: str) -> dict[str, str]:
@@ -60,7 +80,7 @@ def local_checkpoints(root: str) -> dict[str, str]:
     Without Hadoop's native library, which nobody has there, its other way of renaming a file starts two processes that
     ask for symbolic links, five times a batch in a row and more in the tasks: 0.2 of 3 s. This one calls rename(2).
     """
-    return {_CHECKPOINTS: _BY_FILE_SYSTEM} if "://" not in root else {}
+    return {_CHECKPOINTS: FILE_SYSTEM_CHECKPOINTS} if "://" not in root else {}
 
 
 def file_modes() -> dict[str, str]:

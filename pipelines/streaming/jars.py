@@ -1,4 +1,8 @@
-"""Delta's jars in a directory of their own, compared with pinned checksums; sessions afterwards need no network."""
+"""Delta's jars, and Hadoop's S3 client, each in a directory of its own and compared with pinned checksums.
+
+They come from Maven Central, or from the repository that DEFAULT_ARTIFACT_REPOSITORY names, as Spark has it; where it
+does not have them, Ivy is asked, with whatever it is configured to. Sessions afterwards need no network.
+"""
 
 from __future__ import annotations
 
@@ -9,51 +13,81 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPException
 from importlib.metadata import version
 from pathlib import Path
+from shutil import copyfileobj
+from urllib.request import urlopen
 
 MARK = "RESOLVED"
+S3_HOW = "run `python -m pipelines.setup s3` (690 MB)"
 PINNED = Path(__file__).with_name("jars.sha256")
-"""Checksums of every jar, as `sha256sum` writes and checks them."""
+"""Checksums of Delta's jars, as `sha256sum` writes and checks them."""
+PINNED_S3 = PINNED.with_name("jars-s3.sha256")
+CENTRAL = "https://repo1.maven.org/maven2/"
+ANSWERS_S = 20
+ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
+"""A jar's file name, as Ivy gives it."""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """What Maven is asked for: coordinates, less one package that is not needed; `how` to have it fetched, and the file
+    with the checksums of all jars that belong to it."""
+
+    coordinates: str
+    without: str = ""
+    how: str = "run `make setup`"
+    checksums: Path = PINNED
 
 
 class JarsRefused(RuntimeError):
     """Delta's jars could not be had, or one of them is not what was pinned."""
 
 
-def coordinates() -> str:
-    """The Maven coordinates of the jar that belongs to the installed delta-spark and pyspark."""
+def delta() -> Packages:
+    """The jar that belongs to the installed delta-spark and pyspark."""
     spark = ".".join(version("pyspark").split(".")[:2])
-    return f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}"
+    return Packages(f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}")
 
 
-def find(directory: str | Path) -> list[str]:
+def s3() -> Packages:
+    """Hadoop's S3 client of the version that Spark's own Hadoop has; the JDK's TLS does for it."""
+    (client,) = Path(_spark_home(), "jars").glob("hadoop-client-api-*.jar")
+    number = client.stem.removeprefix("hadoop-client-api-")
+    return Packages(f"org.apache.hadoop:hadoop-aws:{number}", "org.wildfly.openssl:wildfly-openssl", S3_HOW, PINNED_S3)
+
+
+def find(directory: str | Path, of: Packages | None = None) -> list[str]:
     """The jars that `fetch` has put into `directory`. Raises FileNotFoundError saying how to fetch them."""
-    mark = Path(directory) / MARK
+    mark, wanted = Path(directory) / MARK, of or delta()
     if not mark.is_file():
-        raise FileNotFoundError(f"no Delta jars in {directory}: run `make setup`, or name the folder that has them")
-    if mark.read_text() != coordinates():
-        raise FileNotFoundError(f"jars in {directory} are {mark.read_text()}, not {coordinates()}: run `make setup`")
+        raise FileNotFoundError(
+            f"no jars of {wanted.coordinates} in {directory}: {wanted.how}, or name the folder that has them"
+        )
+    if mark.read_text() != wanted.coordinates:
+        raise FileNotFoundError(f"jars in {directory} are {mark.read_text()}, not {wanted.coordinates}: {wanted.how}")
     return sorted(str(jar) for jar in Path(directory).glob("*.jar"))
 
 
-def fetch(directory: str | Path) -> list[str]:
-    """Resolves Delta's jars (Ivy, the network) into `directory`, unless they are there already; returns their paths.
+def fetch(directory: str | Path, of: Packages | None = None) -> list[str]:
+    """Downloads jars, Delta's by default, into `directory` unless they are there; gives their paths.
 
     Raises JarsRefused, also for what was there already.
     """
-    folder = Path(directory)
+    folder, wanted = Path(directory), of or delta()
     try:
-        found = find(folder)
-        verify(found, f"find out who put it into {folder}, then empty that and run `make setup`")
+        found = find(folder, wanted)
+        verify(found, f"find out who put it into {folder}, then empty that and {wanted.how}")
         return found
     except FileNotFoundError:
         pass
     folder.mkdir(parents=True, exist_ok=True)
     # Beside the others: a rename replaces a jar that another process has open without changing it there.
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        _resolve(Path(scratch))
-        resolved = _beyond_spark(Path(scratch, "jars"))
+        resolved = _resolved(Path(scratch), wanted)
         verify(resolved, "find out what your Maven repository delivers; nothing of it was kept")
         if (folder / MARK).is_file():
             for old in set(folder.glob("*.jar")) - {folder / jar.name for jar in resolved}:
@@ -61,13 +95,14 @@ def fetch(directory: str | Path) -> list[str]:
         for jar in resolved:
             jar.replace(folder / jar.name)
     # Written last: a folder without the mark is half-filled and is resolved again.
-    (folder / MARK).write_text(coordinates())
-    return find(folder)
+    (folder / MARK).write_text(wanted.coordinates)
+    return find(folder, wanted)
 
 
-def pinned() -> dict[str, str]:
-    """The SHA-256 that each jar has to have, by its file name."""
-    return {name: digest for digest, name in (line.split() for line in PINNED.read_text().splitlines())}
+def pinned(*files: Path) -> dict[str, str]:
+    """The SHA-256 that each jar has to have, by its file name: those of `files`, by default all."""
+    lines = [line.split() for file in files or (PINNED, PINNED_S3) for line in file.read_text().splitlines()]
+    return {name: digest for digest, name in lines}
 
 
 def verify(jars: Iterable[str | Path], advice: str) -> None:
@@ -75,9 +110,9 @@ def verify(jars: Iterable[str | Path], advice: str) -> None:
     wanted = pinned()
     for jar in map(Path, jars):
         if jar.name not in wanted:
-            raise JarsRefused(f"{jar.name} is refused, it is none of the jars pinned in {PINNED.name}: {advice}")
+            raise JarsRefused(f"{jar.name} is refused, it is none of the jars pinned in jars*.sha256: {advice}")
         if (digest := sha256(jar)) != wanted[jar.name]:
-            due = f"{wanted[jar.name]} as in {PINNED.name}"
+            due = f"{wanted[jar.name]} as in jars*.sha256"
             raise JarsRefused(f"{jar.name} is refused, its SHA-256 is {digest} and not {due}: {advice}")
 
 
@@ -85,6 +120,38 @@ def sha256(path: Path) -> str:
     """The checksum of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _resolved(scratch: Path, wanted: Packages) -> list[Path]:
+    """The jars of `wanted`, below `scratch`: those that are pinned as they are, else what Ivy makes of it."""
+    group, artifact, number = wanted.coordinates.split(":")
+    names = pinned(wanted.checksums)
+    if f"{group}_{artifact}-{number}.jar" in names:
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                return list(pool.map(lambda name: _download(name, scratch / name), names))
+        except (OSError, HTTPException, ValueError):  # ValueError: an address that is none
+            pass
+    _resolve(scratch, wanted)
+    return _beyond_spark(scratch / "jars")
+
+
+def _download(name: str, to: Path) -> Path:
+    """One artifact of the repository, by the name of its jar. Raises OSError."""
+    found = ARTIFACT.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name} is not named group_artifact-version.jar")
+    repository = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", CENTRAL).rstrip("/")
+    folder = f"{found['group'].replace('.', '/')}/{found['name']}/{found['version']}"
+    with (
+        urlopen(f"{repository}/{folder}/{found['name']}-{found['version']}.jar", timeout=ANSWERS_S) as answer,
+        to.open("wb") as file,
+    ):
+        copyfileobj(answer, file, 1 << 20)
+        size = answer.headers.get("Content-Length")
+        if size is not None and file.tell() != int(size):
+            raise OSError(f"{name}: {file.tell()} bytes of {size}, the connection ended too early")
+    return to
 
 
 def _beyond_spark(resolved: Path) -> list[Path]:
@@ -103,16 +170,28 @@ def _spark_home() -> str:
     return os.environ.get("SPARK_HOME", str(Path(pyspark.__file__).parent))
 
 
-def _resolve(ivy: Path) -> None:
-    """Runs an empty program through spark-submit, which resolves its packages first."""
+def _resolve(ivy: Path, wanted: Packages) -> None:
+    """Runs an empty program through spark-submit, which resolves its packages first.
+
+    Its JVM has another home: of a module whose description alone is in a user's own Maven repository, `~/.m2`, as other
+    builds leave them there, Ivy would ask nobody else for the jar.
+    """
+    options = f'{os.environ.get("SPARK_SUBMIT_OPTS", "")} -Duser.home="{ivy}"'.strip()
     home = _spark_home()
     with tempfile.NamedTemporaryFile("w", suffix=".py") as nothing:
-        command = [f"{home}/bin/spark-submit", "--master", "local[1]", "--packages", coordinates()]
+        command = [f"{home}/bin/spark-submit", "--master", "local[1]", "--packages", wanted.coordinates]
+        command += ["--exclude-packages", wanted.without] if wanted.without else []
         command += ["--conf", f"spark.jars.ivy={ivy}", nothing.name]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "SPARK_HOME": home})
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "SPARK_HOME": home, "SPARK_SUBMIT_OPTS": options},
+        )
     if done.returncode:
-        last = [line for line in done.stderr.splitlines() if line.strip()][-1:]
-        raise JarsRefused(f"could not resolve {coordinates()}: {' '.join(last)}")
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        why = next((line for line in said if line.startswith("Exception in")), "".join(said[-1:]))
+        raise JarsRefused(f"could not resolve {wanted.coordinates}: {why}: is Maven Central reached from here?")
 
 
 if __name__ == "__main__":

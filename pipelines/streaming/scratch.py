@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+from pipelines.streaming.signals import ignore
 
 PREFIX = "hwmark-spark-"
 TRIES, PAUSE_S = 3, 2.0
@@ -17,6 +21,7 @@ _LOCAL_DIRS, _LOCAL_DIR = "SPARK_LOCAL_DIRS", "spark.local.dir"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
+_waiting: list[subprocess.Popen[bytes]] = []
 _of_process: tuple[int, Path] | None = None
 
 
@@ -59,6 +64,12 @@ def remove(scratch: Path) -> None:
             time.sleep(PAUSE_S)
 
 
+def remove_at_end(scratch: Path) -> None:
+    """Starts a process that removes the folder when this one ends, in whichever way."""
+    words = [sys.executable, "-m", __name__, str(scratch)]
+    _waiting.append(subprocess.Popen(words, stdin=subprocess.PIPE, preexec_fn=ignore))
+
+
 def _is_left(scratch: Path) -> bool:
     """Whether the process that made it is gone; its name says which it was."""
     found = re.match(rf"{PREFIX}(\d+)-", scratch.name)
@@ -71,3 +82,9 @@ def _is_left(scratch: Path) -> bool:
     except OSError:  # it is another user's
         return False
     return False
+
+
+if __name__ == "__main__":
+    ignore()
+    sys.stdin.read()
+    remove(Path(sys.argv[1]))

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.streaming import hadoop, jars, scratch
+from pipelines.streaming import class_archive, hadoop, jars, scratch, spark_internals
 from pipelines.streaming.signals import children_without_signals
 from pipelines.streaming.workers import zygote
 
@@ -55,6 +55,9 @@ CONF = {
 PASSES_BLOBS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
+_ONE_JVM = re.compile(r"local(\[|$)")
+
+
 class UnsuitableSpark(RuntimeError):
     """What is here cannot run the job; the message says what to install or change."""
 
@@ -67,28 +70,32 @@ def session(
     driver_memory: str = "2g",
     conf: Mapping[str, str] | None = None,
     log_file: str | Path | None = None,
+    lake: str = "",
 ) -> SparkSession:
     """The running session, or a new one; a master set by spark-submit wins over `master`.
 
     `jars_dir`: where `jars.fetch` put Delta's jars; without it they are fetched into the user's cache, once.
-    `log_file`: what a new JVM and its workers print. Raises UnsuitableSpark.
+    `log_file`: what a new JVM and its workers print. `lake`: where the tables are, whose store may need a client.
+    Raises UnsuitableSpark, UsageError.
     """
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     refuse_connect()
     # Whoever started the context, spark-submit above all, has decided where it runs and with which jars.
-    first = SparkContext._active_spark_context is None
-    started_here = first and "PYSPARK_GATEWAY_PORT" not in os.environ
+    first = spark_internals.running_context() is None
+    started_here = first and spark_internals.GATEWAY_PORT not in os.environ
     builder = SparkSession.builder.appName("hwmark")
-    kept: Path | None = None
+    kept, warm = None, False
     tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     settings = {**CONF, **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)
-        settings = {"spark.master": master, "spark.driver.memory": driver_memory, **_delta(jars_dir), **settings}
-        kept = scratch.folder(settings)
+        settings = {"spark.master": master, "spark.driver.memory": driver_memory, **settings}
+        settings |= hadoop.client(lake, jars_dir, settings)
+        settings |= _delta(jars_dir, settings)
+        settings |= class_archive.used(jars_dir, settings)
+        kept, warm = scratch.folder(settings), starts_warm(settings["spark.master"])
         settings |= scratch.settings(kept, settings)
     secrets = hadoop.secrets(settings) if started_here else {}
     for name, value in settings.items():
@@ -96,11 +103,13 @@ def session(
             builder = builder.config(name, value)
     starting: dict[str, str] = {}
     with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext(), children_without_signals():
-        if first:
+        if kept is not None and warm:
             zygote.start(starting, kept)
+        elif kept is not None:
+            scratch.remove_at_end(kept)
         spark = builder.getOrCreate()
-    hadoop.configure(spark.sparkContext, secrets)
-    if first:
+    hadoop.configure(spark, secrets)
+    if warm:
         spark.sparkContext.environment.update(starting)
         workers_start_fast(spark.sparkContext)
     if started_here:
@@ -111,13 +120,11 @@ def session(
 
 def _no_traces_of_closed_connections() -> None:
     """A JVM that is killed leaves pyspark and py4j with connections cut off, whose traces they would print."""
-    from pyspark import accumulators
 
     def log_cut_off(*_: object) -> None:
         log.debug("a connection of Spark's JVM was cut off", exc_info=True)
 
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = log_cut_off  # type: ignore[method-assign,assignment]
+    spark_internals.on_closed_connections(log_cut_off)
     logging.getLogger().addFilter(_not_of_py4j)  # which calls `logging.exception` itself
 
 
@@ -136,6 +143,15 @@ def warm_workers() -> dict[str, str]:
     return {"spark.python.daemon.module": "pipelines.streaming.workers.daemon"} if installed else {}
 
 
+def starts_warm(master: str) -> bool:
+    """Whether the driver's Python processes are forks of one that is warm: with a master that is this machine alone.
+
+    On a cluster, or where spark-submit starts the driver, they start as Spark starts them; the module by which workers
+    are forked is a setting of Spark's, which holds there, too.
+    """
+    return _ONE_JVM.match(master) is not None
+
+
 def workers_start_fast(context: SparkContext) -> None:
     """Lets the Python processes that the driver starts find `workers/startup` before all else."""
     paths = [str(Path(__file__).parent / "workers" / "startup"), context.environment.get("PYTHONPATH", "")]
@@ -149,8 +165,8 @@ def refuse_connect() -> None:
             raise UnsuitableSpark(f"{name} is set: Spark Connect is not supported; unset it and name a classic master")
 
 
-def require_java() -> None:
-    """Raises UnsuitableSpark where there is no Java of version 17 or later."""
+def require_java() -> str:
+    """The path of the Java that Spark starts. Raises UnsuitableSpark where there is none of version 17 or later."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = f"install a JDK {LEAST_JAVA} or later (for example `apt install openjdk-17-jre-headless`) or set JAVA_HOME"
@@ -160,6 +176,7 @@ def require_java() -> None:
     found = re.search(r'version "(\d+)', printed)
     if not found or int(found[1]) < LEAST_JAVA:
         raise UnsuitableSpark(f"{java} is Java {found[1] if found else 'of unknown version'}: {advice}")
+    return java
 
 
 def local_workers(master: str) -> None:
@@ -222,5 +239,9 @@ def stderr_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _delta(jars_dir: str | None) -> dict[str, str]:
-    return {"spark.jars": ",".join(jars.find(jars_dir) if jars_dir else jars.fetch(cache_dir("jars")))}
+def _delta(jars_dir: str | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """Delta's jars: where driver and executors are one JVM on its class path, whose classes can be archived."""
+    found = jars.find(jars_dir) if jars_dir else jars.fetch(cache_dir("jars"))
+    one = _ONE_JVM.match(settings["spark.master"])
+    name, between = ("spark.driver.extraClassPath", ":") if one else ("spark.jars", ",")
+    return {name: between.join(filter(None, [*found, settings.get(name)]))}

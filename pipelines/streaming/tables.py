@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.data_file import Written
 from pipelines.lake.lake import Lake, declared
-from pipelines.lake.table import add_files
+from pipelines.lake.table import Mode, add_files, committing
 from pipelines.replication.facts.tables import SCHEMAS
 
 if TYPE_CHECKING:
@@ -17,17 +17,44 @@ KINDS = tuple(SCHEMAS)
 """What the reconstruction emits; each kind is a table of the same name."""
 HEALTH = "partition_health"
 MINUTES = ("cluster_minute", "broker_minute")
+BROKERS = "brokers"
+LAGS = ("broker_lag", "replica_lag")
+"""With BROKERS what is written whenever HEALTH is, of what each bucket knows a share."""
+REWRITTEN = (HEALTH, BROKERS, *MINUTES)
+"""Tables whose rows the job replaces again and again: their dead files and their log are kept for minutes only."""
+WHOLE = (HEALTH, BROKERS)
+"""Of these the ones of which a commit replaces every row: there is nothing to compact."""
+GOLD_RETENTION_S = 900.0
+LOG_RETENTION_S = 86_400.0
+LOG_FACTOR = 4
+TABLES = (*KINDS, HEALTH, *MINUTES, BROKERS, *LAGS)
 ROLE = "run"
 """Whoever holds it commits to these tables."""
 
 
-def create_tables(lake: Lake) -> None:
+def create_tables(lake: Lake, retention_s: float = GOLD_RETENTION_S, log_s: float = LOG_RETENTION_S) -> None:
     """Creates every table of the job that does not exist, so that each can be read from the first batch on.
 
-    Those made by an earlier version get the columns that they lack.
+    Those made by an earlier version get the columns that they lack. `retention_s`: seconds for which a file of the
+    REWRITTEN tables is kept after the version that replaced it; `log_s`: for which the other tables' log is kept. Each
+    commit and each reader lists the log: one of a week, with a commit every ten seconds, takes them seconds.
     """
-    for kind in (*KINDS, HEALTH, *MINUTES):
-        lake.create_with_columns(kind)
+    for kind in TABLES:
+        log = {"delta.logRetentionDuration": f"interval {round(log_s)} seconds"}
+        lake.create_with_columns(kind, kept_briefly(retention_s) if kind in REWRITTEN else log)
+
+
+def kept_briefly(retention_s: float) -> dict[str, str]:
+    """Delta's properties of a table that is rewritten every few seconds.
+
+    Its log is longer than its files are kept: every version that can be read can be found, and what was removed when
+    is known to who removes files.
+    """
+    seconds = round(retention_s)
+    return {
+        "delta.deletedFileRetentionDuration": f"interval {seconds} seconds",
+        "delta.logRetentionDuration": f"interval {LOG_FACTOR * seconds} seconds",
+    }
 
 
 def commit(
@@ -37,10 +64,10 @@ def commit(
 
     Delta records the transaction and does not refuse an old one: whether it is there is asked here.
     """
-    table = lake.open(kind)
-    if has_batch(table, query_id, batch_id):
+    if has_batch(lake.open(kind), query_id, batch_id):
         return False
-    add_files(table, files, declared(kind).arrow(), {query_id: batch_id}, "overwrite" if overwrite else "append")
+    mode: Mode = "overwrite" if overwrite else "append"
+    committing(lambda: add_files(lake.open(kind), files, declared(kind).arrow(), {query_id: batch_id}, mode))
     return True
 
 

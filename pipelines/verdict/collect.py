@@ -12,6 +12,7 @@ from pipelines.lake.queries import Filter, Row, View, beginnings, presents, quer
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.falls import falls
+from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
@@ -23,6 +24,8 @@ CLOCKS_DIFFER = timedelta(seconds=10)
 """What others say of a partition sooner after its leader's last word may come of clocks that differ."""
 _HEALTH = View(partition_health.TABLE, "last_event_ts", "")
 _GAPS = View(telemetry_gaps.TABLE, "ts", "")
+
+_LED = "NOT coalesce(offline, false)"
 
 Groups = Mapping[str, list[PartitionGroup]]
 
@@ -49,6 +52,23 @@ class Survey:
         order = "CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
         found = query(table, f"{rows} ORDER BY {order} LIMIT {limit}")
         return found, found[0]["matching"] if found else 0
+
+    def one_failure_away(self) -> Mapping[str, Mapping[str, int]] | None:
+        """By cluster how many partitions are one failure away from what; None where the job never wrote that.
+
+        What a silent leader leads is not known.
+        """
+        table = self.lake.find(partition_health.TABLE)
+        if table is None:
+            return {}
+        if not any(field.name == "one_failure_away" for field in table.schema().fields):
+            return None
+        risk = f"CASE WHEN unknown THEN '{NOT_KNOWN}' ELSE coalesce(one_failure_away, '{NOT_KNOWN}') END"
+        rows = f"SELECT cluster, {risk} AS risk FROM ({standing(_now(self.wanted), self.quiet)}) WHERE {_LED}"
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        for row in query(table, f"SELECT cluster, risk, count(*) AS n FROM ({rows}) GROUP BY cluster, risk"):
+            found[row["cluster"]][row["risk"]] = row["n"]
+        return found
 
     def _kept(self, sound: bool) -> str:
         ended = [text(record.cluster) for record in self.records if judged.ended(record)]

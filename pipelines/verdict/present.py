@@ -8,6 +8,7 @@ from datetime import timedelta
 from pipelines.verdict import words
 from pipelines.verdict.judged import Judged
 from pipelines.verdict.records import ClusterRecord, Condition, PartitionGroup, State
+from schemas.levels import POLLED
 
 STATES = {
     Condition.OFFLINE: State.OFFLINE,
@@ -119,6 +120,8 @@ def _sound(record: ClusterRecord) -> str:
         return "; ".join([partitions, *remarks])
     if any(not level for level in record.levels):
         return f"{partitions}, every replica in the ISR; at level 0 nothing shows who holds a HW back"
+    if POLLED in record.levels:
+        return f"{partitions}, every replica in the ISR, and none known to be out of sync, as last answered"
     return f"{partitions}, all in sync"
 
 

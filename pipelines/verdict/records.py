@@ -48,11 +48,12 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Source:
-    """A telemetry writer, and up to when (event time) it has reported everything."""
+    """A telemetry writer, up to when (event time) it has reported everything, and the level at which it does."""
 
     source_id: str
     broker_id: int
     reported_to: datetime
+    level: int | None = None
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,35 @@ from pipelines.errors import UsageError
 Since = timedelta | datetime | None
 """Since a moment, for so long before the present of each cluster (event time), or from the beginning."""
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+LONGEST_S = 36_525 * 86_400
+EARLIEST, LATEST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+"""Events outside of these years are in quarantine: whoever asks for them has mistyped a time."""
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def since_of(words: str) -> Since:
     """What is meant by `15m`, `2h`, `3d` (before the present of each cluster), an ISO time (UTC), or `all`."""
     if words == "all":
         return None
-    if match := re.fullmatch(r"(\d+)([smhd])", words):
-        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if match := re.fullmatch(r"(\d{1,99})([smhd])", words, re.ASCII):
+        seconds = int(match[1]) * _SECONDS[match[2]]
+        if seconds > LONGEST_S:
+            raise UsageError(f"--since {words} is more than 100 years; say all")
+        return timedelta(seconds=seconds)
+    return moment_of("--since", words, "15m, 2h, 3d, 2026-11-21T09:20:00 or all")
+
+
+def moment_of(flag: str, words: str, allowed: str = "2026-11-21T09:20:00") -> datetime:
+    """The moment of an ISO time (UTC unless it says otherwise). Raises UsageError naming the flag."""
     try:
         at = datetime.fromisoformat(words)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
-        raise UsageError(f"--since {words} is no time; say 15m, 2h, 3d, 2026-11-21T09:20:00 or all") from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+        raise UsageError(f"{flag} {words} is no time; say {allowed}") from None
+    if not EARLIEST <= at < LATEST:
+        raise UsageError(f"{flag} {words} is outside {EARLIEST.year} to {LATEST.year}, within which all events are")
+    return at
 
 
 def starts(since: Since, presents: Mapping[str, datetime]) -> datetime | Mapping[str, datetime] | None:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, after, query, text
@@ -15,25 +14,20 @@ from pipelines.verdict.records import Source
 from schemas import replication_events
 from schemas.replication_events import DRAIN
 
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
 DOWN = ("controlled_shutdown", "fenced", "unregistered")
 
 # A controller that restarts repeats old broker states with new times: the earliest time of one counts, and of two
 # incarnations of a broker the later.
 _REPORTS = """
 SELECT cluster, event_type, source_id, broker_id, NULL AS replica_id, NULL AS broker_epoch, detail, min(ts) AS first,
-  max(ts) AS last
-FROM {rows} WHERE event_type = 'progress' AND {window} GROUP BY cluster, event_type, source_id, broker_id, detail
+  max(ts) AS last, last_value(level ORDER BY ts) AS level
+FROM t WHERE event_type = 'progress' AND {window} GROUP BY cluster, event_type, source_id, broker_id, detail
 UNION ALL
-SELECT cluster, event_type, NULL, NULL, replica_id, broker_epoch, detail, min(ts), max(ts)
-FROM {rows} WHERE event_type = 'broker_state' AND {window}
+SELECT cluster, event_type, NULL, NULL, replica_id, broker_epoch, detail, min(ts), max(ts), NULL
+FROM t WHERE event_type = 'broker_state' AND {window}
 GROUP BY cluster, event_type, replica_id, detail, broker_epoch, CASE WHEN broker_epoch IS NULL THEN ts END
 ORDER BY first
 """
-
-_MAY_BE_MISSING = {"detail": "VARCHAR", "replica_id": "INT", "broker_epoch": "BIGINT"}
 
 
 @dataclass
@@ -59,7 +53,7 @@ class Reports:
         elif row["source_id"] == DRAIN:
             self.closed = row["last"] if row["detail"] == "closed" else self.closed
         else:
-            self.sources.append(Source(row["source_id"], row["broker_id"], row["last"]))
+            self.sources.append(Source(row["source_id"], row["broker_id"], row["last"], row["level"]))
 
 
 def reports(lake: Lake, presents: Mapping[str, datetime], seconds: int) -> dict[str, Reports]:
@@ -70,17 +64,9 @@ def reports(lake: Lake, presents: Mapping[str, datetime], seconds: int) -> dict[
         return found
     window = after({c: ts - timedelta(seconds=seconds) for c, ts in presents.items()}, "ts", "cluster")
     judged = f"cluster IN ({', '.join(map(text, presents))})"
-    for row in query(bronze, _REPORTS.format(rows=_whole(bronze), window=f"{judged} AND {window}")):
+    for row in query(bronze, _REPORTS.format(window=f"{judged} AND {window}")):
         found[row["cluster"]].take(row)
     for row in closings(lake):
         if (report := found.get(row["cluster"])) is not None:
             report.closed = max(row["ts"], report.closed or row["ts"])
     return found
-
-
-def _whole(bronze: DeltaTable) -> str:
-    """The table in SQL, with nulls for columns that its writer left out."""
-    there = {field.name for field in bronze.schema().fields}
-    missing = [name for name in _MAY_BE_MISSING if name not in there]
-    nulls = ", ".join(f"CAST(NULL AS {_MAY_BE_MISSING[name]}) AS {name}" for name in missing)
-    return f"(SELECT *, {nulls} FROM t)" if missing else "t"

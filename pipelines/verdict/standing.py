@@ -8,9 +8,7 @@ from datetime import datetime
 
 from pipelines.lake.queries import instant, text
 from pipelines.verdict.records import Condition
-
-STALLED_MS = 10_000
-"""A HW that stands below the leader's log end for longer is held back."""
+from schemas.partition_health import STALLED_MS
 
 _IS = {
     Condition.OFFLINE: "offline",

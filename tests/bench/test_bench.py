@@ -17,7 +17,7 @@ from pipelines.bench.measure.processes import cpu_seconds, memory_bytes
 from pipelines.bench.workloads.load import rounds
 from pipelines.bench.workloads.workload import write
 from pipelines.lake.bronze import append_events
-from pipelines.replication.events import validation
+from pipelines.replication.events import row_rules
 
 EVENTS = 30_000
 
@@ -39,12 +39,12 @@ def answered(engine, tmp_path, events=6_000):
 
 
 def test_replay_and_the_window_agree_and_see_followers_that_are_behind(tmp_path):
-    told, window = answered(Replay, tmp_path / "a"), answered(DuckDBWindow, tmp_path / "b")
-    require_same({"replay": told, "window": window})
+    got, window = answered(Replay, tmp_path / "a"), answered(DuckDBWindow, tmp_path / "b")
+    require_same({"replay": got, "window": window})
     events = pa.concat_tables(rounds(100, 20))
     appended = events.filter(pc.equal(events["event_type"], "append"))
-    assert 0 < pc.sum(told["hw"]).as_py() < pc.sum(appended["leader_leo"]).as_py()
-    assert len(told) > 100 * 10
+    assert 0 < pc.sum(got["hw"]).as_py() < pc.sum(appended["leader_leo"]).as_py()
+    assert len(got) > 100 * 10
 
 
 ONE = pa.Table.from_pylist([{"topic": "t", "partition": 0, "second": 1, "hw": 5}], ANSWER)
@@ -107,9 +107,9 @@ def test_the_load_is_the_same_for_a_seed_and_however_it_is_cut():
 def test_the_load_keeps_the_contract(tmp_path):
     events = pa.concat_tables(rounds(20, 12, brokers=4))
     assert len(events) == 20 + 20 * 12 * 3 + 4 * 13
-    assert validation.split(events)[1].num_rows == 0
+    assert row_rules.split(events)[1].num_rows == 0
     for series, number in ((["source_id"], "source_seq"), (["source_id", "topic", "partition"], "seq")):
-        told = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
-        assert pc.all(pc.equal(told[f"{number}_min"], 0)).as_py()
-        assert told[f"{number}_max"].to_pylist() == [n - 1 for n in told[f"{number}_count_distinct"].to_pylist()]
+        got = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
+        assert pc.all(pc.equal(got[f"{number}_min"], 0)).as_py()
+        assert got[f"{number}_max"].to_pylist() == [n - 1 for n in got[f"{number}_count_distinct"].to_pylist()]
     assert append_events(str(tmp_path), events, app_id="t", version=0)

@@ -1,4 +1,4 @@
-"""The bulk load: what is told of a stall, and that it keeps the contract at every density."""
+"""The bulk load: what is reported of a stall, and that it keeps the contract at every density."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,7 +7,7 @@ import pytest
 from pipelines.bench.workloads.load import rounds
 from pipelines.bench.workloads.stalls import EPOCH_S, LAG_MAX_MS
 from pipelines.replication import Rules, replay
-from pipelines.replication.events import validation
+from pipelines.replication.events import row_rules
 
 
 def made(partitions=40, seconds=2 * EPOCH_S, **settings):
@@ -21,11 +21,11 @@ def of_kind(events, kind):
 @pytest.mark.parametrize("appends", [1, 7])
 def test_every_row_keeps_the_contract_and_no_number_is_missing(appends):
     events = made(appends=appends, stalled=0.1)
-    assert validation.split(events)[1].num_rows == 0
+    assert row_rules.split(events)[1].num_rows == 0
     for series, number in ((["source_id"], "source_seq"), (["source_id", "topic", "partition"], "seq")):
-        told = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
-        assert pc.all(pc.equal(told[f"{number}_min"], 0)).as_py()
-        assert told[f"{number}_max"].to_pylist() == [n - 1 for n in told[f"{number}_count_distinct"].to_pylist()]
+        found = events.group_by(series).aggregate([(number, "min"), (number, "max"), (number, "count_distinct")])
+        assert pc.all(pc.equal(found[f"{number}_min"], 0)).as_py()
+        assert found[f"{number}_max"].to_pylist() == [n - 1 for n in found[f"{number}_count_distinct"].to_pylist()]
 
 
 def test_appends_a_second_are_those_asked_for():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.bench.engines.limit_loop import KINDS, LoopState, loop
+from pipelines.bench.engines.limit_loop import KINDS, Events, LoopState, loop
 
 SECOND = 1_000_000
 LAG = 6 * SECOND
@@ -14,11 +14,12 @@ def stretches(*events):
     kind, ts, replica, leo = zip(("leader", SECOND, -1, 0), *events, strict=True)
     ends = np.full(len(kind) + 1, 3, dtype=np.int32)
     ends[0] = 0
-    loop(
+    columns = Events(
         np.array([KINDS[k] for k in kind]), np.zeros(len(kind), dtype=np.int64), np.array(ts, dtype=np.int64),
         np.array(replica, dtype=np.int32), np.array(leo, dtype=np.int64), np.array(leo, dtype=np.int64),
-        ends, np.array([9, 10, 11], dtype=np.int32), *state.grown(len(kind)),
+        ends, np.array([9, 10, 11], dtype=np.int32),
     )  # fmt: skip
+    loop(columns, state.grown(len(kind)))
     return [tuple(row[1:].tolist()) for row in state.stretches]
 
 

@@ -22,7 +22,7 @@ def stamped(table, version, at):
 
 
 def lake(tmp_path, golds, read):
-    """Three commits of bronze at 1, 2 and 3 s, and gold at each (time, second up to which it tells each partition).
+    """Three commits of bronze at 1, 2 and 3 s, and gold at each (time, second up to which it has each partition).
 
     `read`: per batch, so many versions of bronze.
     """
@@ -98,8 +98,8 @@ def test_latencies_are_shares_of_events_not_of_rows():
 
 
 def test_a_backlog_that_grows_is_seen():
-    told = _kept_up([Ended(5.0 * k, 1000, 4.0, k) for k in range(9)])
-    assert "1 in the first third, 7 in the last, at most 8" in told
+    got = _kept_up([Ended(5.0 * k, 1000, 4.0, k) for k in range(9)])
+    assert "1 in the first third, 7 in the last, at most 8" in got
     assert "too few" in _kept_up([Ended(5.0, 1000, 4.0, 0)])
 
 

@@ -1,4 +1,4 @@
-"""Engines that know no Delta read the files of the events as they were told."""
+"""Engines that know no Delta read the files of the events as they were reported."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.bench.engines.engine import Asked
 from pipelines.bench.engines.spark_job import cores
-from pipelines.bench.measure import ingested, live, restart
+from pipelines.bench.measure import ingested, live, restart, starts
 from pipelines.bench.measure.throughput import MASTERS
 from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
@@ -43,20 +43,43 @@ def test_a_restart_reads_the_next_second_with_the_state_there_was():
     assert int(cells[6].split()[0]) > 100
 
 
+def test_each_way_of_starting_processes_is_compared_with_the_one_before():
+    took = {way: [starts.Took(20.0 - way, 9.0 - way)] * 3 for way in range(len(starts.WAYS))}
+    rows = starts._rows(took)
+    assert [row["run --once"] for row in rows] == ["20.0 s", "19.0 s", "18.0 s", "17.0 s"]
+    assert [row["saved"] for row in rows] == ["0.0 s", "1.0 s", "1.0 s", "1.0 s"]
+    assert [row["CPU s saved"] for row in rows] == ["0.0", "1.0", "1.0", "1.0"]
+
+
+def test_a_way_leaves_out_what_comes_behind_it(monkeypatch):
+    from pipelines.streaming import session
+    from pipelines.streaming.workers import zygote
+
+    for module, name in ((session, "warm_workers"), (session, "workers_start_fast"), (zygote, "start")):
+        monkeypatch.setattr(module, name, "warm")
+    left_out = []
+    for way in reversed(range(len(starts.WAYS))):
+        starts._start_as(way)
+        found = session.warm_workers, session.workers_start_fast, zygote.start
+        left_out.append(sum(value != "warm" for value in found))
+    assert left_out == [0, 1, 2, 3]
+    assert session.warm_workers() == {}
+
+
 def test_the_logs_of_each_level_are_of_one_cluster(tmp_path):
     from generators.brokerlogs.ingest import ingest_logs
 
     folders = {level: tmp_path / str(level) for level in ingested.LEVELS}
     ingested.write_logs(plan(Simulate(brokers=3, partitions=4, duration=5, load=["steady:20"])), folders)
-    told = {
+    found = {
         level: ingest_logs([folder], cluster="c", lake=str(tmp_path / f"lake-{level}"))
         for level, folder in folders.items()
     }
-    lines = [told[level].line_count for level in ingested.LEVELS]
+    lines = [found[level].line_count for level in ingested.LEVELS]
     assert lines == sorted(lines, reverse=True)
     assert lines[0] > 2 * lines[1] > 2 * lines[2] > 0
-    assert {source.level for source in told[3].sources if source.source_id.startswith("broker-1/")} == {3}
-    assert {source.level for source in told[2].sources if source.source_id.startswith("broker-1/")} == {2}
+    assert {source.level for source in found[3].sources if source.source_id.startswith("broker-1/")} == {3}
+    assert {source.level for source in found[2].sources if source.source_id.startswith("broker-1/")} == {2}
 
 
 def test_bytes_of_columns_are_those_of_their_rows_only(tmp_path):

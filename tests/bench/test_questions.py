@@ -15,7 +15,7 @@ from pipelines.bench.workloads.workload import DENSE, SPARSE, write
 HERE = (Replay, Limit, DuckDBWindow, PolarsWindow)
 
 
-def told(engine, lake, folder, asked):
+def got(engine, lake, folder, asked):
     made = engine(lake, str(folder), asked)
     made.prepare()
     made.run()
@@ -28,14 +28,14 @@ def told(engine, lake, folder, asked):
 @pytest.mark.parametrize("resolution_ms", [1000, 0])
 def test_engines_without_spark_agree_in_every_question(tmp_path, appends, resolution_ms):
     lake = write(str(tmp_path / "lake"), 20_000, 60, appends).lake
-    answers = {e.NAME: told(e, lake, tmp_path / e.NAME, Asked(resolution_ms))[0] for e in HERE}
+    answers = {e.NAME: got(e, lake, tmp_path / e.NAME, Asked(resolution_ms))[0] for e in HERE}
     require_all_same(answers)
     assert {question: len(rows) > 0 for question, rows in answers["replay"].items()} == dict.fromkeys(QUESTIONS, True)
 
 
 def test_every_change_tells_more_than_one_second_does(tmp_path):
     lake = write(str(tmp_path / "lake"), 20_000, 60, SPARSE).lake
-    coarse, fine = (told(Limit, lake, tmp_path, Asked(ms))[0]["HWs"] for ms in (1000, 0))
+    coarse, fine = (got(Limit, lake, tmp_path, Asked(ms))[0]["HWs"] for ms in (1000, 0))
     assert len(fine) > 5 * len(coarse)
     seconds = fine.group_by(["topic", "partition"]).aggregate([("hw", "max")])
     assert pc.sum(seconds["hw_max"]) == pc.sum(
@@ -44,7 +44,7 @@ def test_every_change_tells_more_than_one_second_does(tmp_path):
 
 
 def test_a_stall_is_a_shrink_an_expand_and_one_stretch_out_of_sync(tmp_path):
-    answers, _ = told(Limit, write(str(tmp_path / "lake"), 1_000, 20).lake, tmp_path, Asked())
+    answers, _ = got(Limit, write(str(tmp_path / "lake"), 1_000, 20).lake, tmp_path, Asked())
     (stretch,) = answers["stretches out of sync"].to_pylist()
     shrink, expand = answers["ISR changes"].to_pylist()
     assert (shrink["partition"], expand["partition"]) == (stretch["partition"],) * 2
@@ -55,7 +55,7 @@ def test_a_stall_is_a_shrink_an_expand_and_one_stretch_out_of_sync(tmp_path):
 
 def test_engines_that_write_say_how_much(tmp_path):
     lake = write(str(tmp_path / "lake"), 20_000, 60).lake
-    written = {e.NAME: told(e, lake, tmp_path / e.NAME, Asked())[1] for e in HERE}
+    written = {e.NAME: got(e, lake, tmp_path / e.NAME, Asked())[1] for e in HERE}
     assert written["replay"] == written["limit"] == 0
     assert all(1_000 < written[e.NAME] < 1_000_000 for e in (DuckDBWindow, PolarsWindow))
 

@@ -83,6 +83,7 @@ def test_full_measures_every_part_once_for_each_density_resolution_size_and_rate
     for module, name in (
         (bench.throughput, "engines"), (bench.throughput, "sizes"), (bench.throughput, "scaling"),
         (bench.restart, "measure"), (bench.live, "measure"), (bench.ingested, "measure"),
+        (bench.starts, "measure"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, part(f"{module.__name__.rpartition('.')[2]}.{name}"))
     bench.main(7_000, full=True, live_s=3.0)
@@ -93,6 +94,7 @@ def test_full_measures_every_part_once_for_each_density_resolution_size_and_rate
         "throughput.sizes",
         *["live.measure"] * 2,
         "restart.measure",
+        "starts.measure",
         "ingested.measure",
         "throughput.scaling",
     ]

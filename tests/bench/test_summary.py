@@ -1,4 +1,4 @@
-"""The table of a comparison: medians, ratios of each round to the same round of DuckDB, and what is told apart."""
+"""The table of a comparison: medians, ratios of each round to the same round of DuckDB, and what is kept apart."""
 
 import pyarrow as pa
 
@@ -51,7 +51,7 @@ def test_the_kernel_takes_a_part_of_the_seconds_of_replay(tmp_path):
     runner = Runner(Replay, write(str(tmp_path / "lake"), 6_000).lake, str(tmp_path))
     try:
         runner.measure()
-        told = runner.measure()
-        assert 0 < told.parts["the kernel alone"] < told.seconds
+        found = runner.measure()
+        assert 0 < found.parts["the kernel alone"] < found.seconds
     finally:
         runner.close()

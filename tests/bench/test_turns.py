@@ -1,4 +1,4 @@
-"""The limit reads rows in the order in which they were told, wherever they lie in a file."""
+"""The limit reads rows in the order in which they were reported, wherever they lie in a file."""
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +21,15 @@ def test_every_source_tells_its_rows_in_the_order_of_their_numbers(tmp_path):
     (path,) = parquet_files(str(tmp_path))
     assert pq.ParquetFile(path).metadata.num_row_groups > 1
     assert len(events) > ROWS > WORTH
-    told: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
     for rare, others, before in turns(path, ["event_type"]):
         rows = pa.concat_tables([rare, pa.Table.from_batches([others])])
         places = np.concatenate([before - 0.5, np.arange(len(others))])
         ordered = rows.select(["source_id", "source_seq"]).take(pa.array(np.argsort(places, kind="stable")))
         for source, number in zip(*(ordered[n].to_pylist() for n in ordered.column_names), strict=True):
-            told.setdefault(source, []).append(number)
-    assert sum(map(len, told.values())) == len(events)
-    assert all(numbers == sorted(numbers) for numbers in told.values())
+            found.setdefault(source, []).append(number)
+    assert sum(map(len, found.values())) == len(events)
+    assert all(numbers == sorted(numbers) for numbers in found.values())
 
 
 def test_the_limit_agrees_with_replay_on_a_commit_of_many_rows(tmp_path):

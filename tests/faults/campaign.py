@@ -117,8 +117,8 @@ def main() -> None:
 def _known(folder: Path) -> list[Outcome]:
     """What earlier campaigns in this folder found."""
     kept = folder / OUTCOMES
-    told = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    return [Outcome(_injection(**fields["injection"]), fields["verdict"], fields["why"]) for fields in told]
+    got = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    return [Outcome(_injection(**fields["injection"]), fields["verdict"], fields["why"]) for fields in got]
 
 
 def _injection(stage: str, point: dict[str, str], number: int, fault: str) -> Injection:

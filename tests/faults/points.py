@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -36,13 +36,37 @@ class Injection:
 
 
 def injections(stages: Mapping[str, Iterable[Call]]) -> list[Injection]:
-    """Every fault at the first, middle and last call of each point that the stages' commands came by."""
-    found = []
+    """Every fault at the first, middle and last call of each point that a command came by.
+
+    A first and a second run are stages of one command: the first call is one of the first run, the last of the second.
+    """
+    counts: dict[tuple[str, Point], list[tuple[str, int]]] = defaultdict(list)
     for stage, calls in stages.items():
         for point, count in sorted(Counter(call.point for call in calls).items()):
-            numbers = sorted({1, (count + 1) // 2, count})
-            found += [Injection(stage, point, n, fault) for fault in FAULTS[point.call] for n in numbers]
-    return found
+            counts[_command(stage), point].append((stage, count))
+    return [
+        _injection(at, point, number, fault)
+        for (_, point), at in counts.items()
+        for fault in FAULTS[point.call]
+        for number in sorted({1, (_total(at) + 1) // 2, _total(at)})
+    ]
+
+
+def _command(stage: str) -> str:
+    return stage.rpartition(" ")[2]
+
+
+def _total(at: list[tuple[str, int]]) -> int:
+    return sum(count for _, count in at)
+
+
+def _injection(at: list[tuple[str, int]], point: Point, number: int, fault: str) -> Injection:
+    """That at the n-th call of all stages, in the stage which that is in."""
+    for stage, count in at:
+        if number <= count:
+            return Injection(stage, point, number, fault)
+        number -= count
+    raise ValueError(f"{point} has fewer calls")
 
 
 def ordered(all_of_them: Iterable[Injection], seed: int) -> list[Injection]:
@@ -52,7 +76,7 @@ def ordered(all_of_them: Iterable[Injection], seed: int) -> list[Injection]:
     seen: Counter[tuple[str, Point, str]] = Counter()
     turns = []
     for one in shuffled:
-        key = one.stage.rpartition(" ")[2], one.point, one.fault  # a first and a second run have most points in common
+        key = _command(one.stage), one.point, one.fault
         turns.append((seen[key], one))
         seen[key] += 1
     return [one for _, one in sorted(turns, key=lambda turn: turn[0])]

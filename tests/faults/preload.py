@@ -66,7 +66,7 @@ def recording(library: Path, lake: Path, log: Path) -> dict[str, str]:
 
 
 def injecting(library: Path, lake: Path, log: Path, point: Point, number: int, fault: str) -> dict[str, str]:
-    """The same, so that the call `number` (from 1) at `point` gets `fault`; `log` tells whether it came to that."""
+    """The same, so that the call `number` (from 1) at `point` gets `fault`; `log` has whether it came to that."""
     shared = log.with_suffix(".shared")
     shared.write_bytes(SHARED)
     return recording(library, lake, log) | {
@@ -91,12 +91,12 @@ def left_over(environment: Mapping[str, str]) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                told, state = (
+                seen, state = (
                     (entry / "environ").read_bytes(),
                     (entry / "stat").read_text().rpartition(")")[2].split()[0],
                 )
             except OSError:
                 continue
-            if mark in told.split(b"\0") and state != "Z":
+            if mark in seen.split(b"\0") and state != "Z":
                 found.append(int(entry.name))
     return found

@@ -13,7 +13,16 @@ from pipelines.lake.table import dataset
 from tests.streaming.shell import added_up
 
 Rows = dict[str, Counter[str]]
-WITHOUT = {"bronze/quarantine": ["quarantined_at"], "ops/quality_results": ["run_id", "run_ts"]}
+WITHOUT = {
+    "bronze/quarantine": ["quarantined_at"],
+    "ops/quality_results": ["run_id", "run_ts"],
+    "ops/alerts": ["written_at"],
+}
+LAGS = {
+    "gold/broker_lag": ("broker_id",),
+    "gold/replica_lag": ("topic", "partition", "replica_id"),
+}
+"""Of what the lags are, beside cluster and time."""
 
 
 def tables(lake: Path) -> Rows:
@@ -33,6 +42,8 @@ def _rows(name: str, table: pa.Table) -> Counter[str]:
     rows = table.select(names).to_pylist()
     if name == "ops/quality_results":
         rows = _judged(rows)
+    if name in LAGS:
+        rows = _snapshots(rows, LAGS[name])
     return Counter(map(repr, rows))
 
 
@@ -40,6 +51,16 @@ def _judged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Judgements on new rows. A run also says what had nothing new, and how long sources are silent at its time: that
     is of the run, and one that is done again says it again."""
     return [row for row in rows if row["version_from"] is not None and row["suite"] != "sources"]
+
+
+def _snapshots(rows: list[dict[str, Any]], of: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """When lags were noted, once a cluster and time, and again for each that was noted more than once.
+
+    What a batch knew of them is its own: one that a failure made wait for `--drain` knows more at the same time.
+    """
+    noted = Counter(tuple(row[column] for column in ("cluster", "ts", *of)) for row in rows)
+    again = [key for key, times in noted.items() for _ in range(times - 1)]
+    return [*sorted({key[:2] for key in noted}), *again]
 
 
 def difference(found: Rows, expected: Rows) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from generators.recordings import traces
 TRACE = traces.path("unclean_election")
 OLD = datetime(2026, 6, 1, tzinfo=UTC)
 """After the simulated cluster's rows and before the recorded one's: what retention removes is known."""
-HANGS_S = 120.0
+HANGS_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ def copy(lake: Path, target: Path) -> None:
     if not lake.exists():
         return
     subprocess.run(["cp", "-r", "--reflink=auto", lake, target], check=True)
-    for told in target.glob("_run/*/state/*/_metadata/*/*"):
-        if (content := told.read_bytes()).count(str(lake).encode()):
-            told.write_bytes(content.replace(str(lake).encode(), str(target).encode()))
-            told.with_name(f".{told.name}.crc").unlink(missing_ok=True)
+    for found in target.glob("_run/*/state/*/_metadata/*/*"):
+        if (content := found.read_bytes()).count(str(lake).encode()):
+            found.write_bytes(content.replace(str(lake).encode(), str(target).encode()))
+            found.with_name(f".{found.name}.crc").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

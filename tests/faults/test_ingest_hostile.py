@@ -102,8 +102,8 @@ def test_a_line_of_no_end_takes_little_memory_and_the_next_line_is_read(tmp_path
     assert 0 < ingest.memory_mb < MOST_MEMORY_MB
     assert "b1/server.log: 1 lines cannot be read, 1 of them longer than 1 MB: their information is lost" in out
     events = read_events(str(lake)).sort_by("source_seq").to_pylist()
-    told = [(row["event_type"], row["leo"]) for row in events if row["event_type"] != "progress"]
-    assert told == [("fetch", 0), ("lost", None), ("fetch", 7)]
+    found = [(row["event_type"], row["leo"]) for row in events if row["event_type"] != "progress"]
+    assert found == [("fetch", 0), ("lost", None), ("fetch", 7)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

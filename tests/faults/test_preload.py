@@ -53,8 +53,8 @@ def written(root, environment):
 def test_calls_are_noted_by_process_kind_of_file_and_call(library, tmp_path):
     written(tmp_path / "lake", recording(library, tmp_path / "lake", tmp_path / "calls"))
     calls = Counter(call.point for call in noted(tmp_path / "calls"))
-    told = {"create": "*.json", "write": "*.json", "sync": "*.json", "rename": "done-*.json"}
-    assert calls == {Point("command", kind, call): 2 for call, kind in told.items()}
+    got = {"create": "*.json", "write": "*.json", "sync": "*.json", "rename": "done-*.json"}
+    assert calls == {Point("command", kind, call): 2 for call, kind in got.items()}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,12 @@ def test_each_point_gets_each_of_its_faults_at_its_first_middle_and_last_call():
     every = injections({"run": [Call(point, "_run/1")] * 9})
     assert {(one.number, one.fault) for one in every} == {(n, f) for n in (1, 5, 9) for f in FAULTS["write"]}
     assert {one.fault for one in ordered(every, seed=1)[:4]} == set(FAULTS["write"])
+
+
+def test_a_first_and_a_second_run_are_one_commands_calls():
+    point = Point("jvm", "_run/*", "sync")
+    every = injections({"first run": [Call(point, "_run/1")] * 2, "second run": [Call(point, "_run/1")] * 3})
+    assert {(one.stage, one.number) for one in every} == {("first run", 1), ("second run", 1), ("second run", 3)}
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace to compare with")

@@ -64,7 +64,7 @@ def judged(tmp_path_factory):
     folder = tmp_path_factory.mktemp("judged")
     with tarfile.open(LAKES / "f0eef1c.tar.xz") as packed:
         packed.extractall(folder, filter="data")
-    jars = {"HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""}
+    jars = {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
     done = subprocess.run([*HWMARK, "check", "--lake", folder / "lake"], env=os.environ | jars, capture_output=True)
     assert done.returncode == 0, done.stderr
     return folder / "lake"
@@ -78,4 +78,9 @@ def test_a_command_that_reads_ends_with_its_own_status(judged, words):
         ends = list(
             pool.map(lambda _: subprocess.run(command, capture_output=True, text=True, check=False), range(ENDS // 10))
         )
-    assert [end.stderr[-500:] for end in ends if end.returncode or end.stderr] == []
+    assert [(end.returncode, end.stderr[-500:]) for end in ends if end.returncode or complaints(end.stderr)] == []
+
+
+def complaints(stderr):
+    """Lines but those that say, on a busy machine, that a command is still at work."""
+    return [line for line in stderr.splitlines() if not line.endswith(" s so far")]

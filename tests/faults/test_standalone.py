@@ -1,16 +1,24 @@
-"""A standalone Spark, a master and two workers: executors and driver are killed, silver is that of `replay`."""
+"""A standalone Spark, a master and two workers: executors and driver are killed, silver is that of `replay`.
+
+The first job is given to spark-submit with a packed environment, as docs/operations.md has it.
+"""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
+import tarfile
+import venv
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.faults.test_stopping import PATIENCE_S, Running, grow
+from pipelines.setup import jars_dir
+from tests.faults.test_stopping import PATIENCE_S, SUBMITTED, Running, grow
 from tests.streaming.test_job import assert_same_as_replay
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -52,13 +60,20 @@ class Cluster:
         raise AssertionError(f"it ended before it said {words}")
 
     def executors(self):
+        return self._of_executors(EXECUTOR)
+
+    def packed_workers(self):
+        """Python processes of executors that run from the archive unpacked beside them."""
+        return self._of_executors("./env/bin/python")
+
+    def _of_executors(self, named):
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
                 words = (entry / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
-            if EXECUTOR in words and self._is_mine(entry):
+            if named in words and self._is_mine(entry):
                 found.append(int(entry.name))
         return found
 
@@ -67,6 +82,31 @@ class Cluster:
             return os.readlink(entry / "cwd").startswith(str(self.folder / "work"))
         except OSError:
             return False
+
+
+def packed(folder):
+    """An environment with hwmark in it, and its archive; what it depends on stays where it is: that is 850 MB."""
+    environment, repository = folder / "env", Path(__file__).parents[2]
+    venv.create(environment, symlinks=True)
+    (site,) = (environment / "lib").glob("python*/site-packages")
+    for package in ("pipelines", "generators", "schemas"):
+        shutil.copytree(repository / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    with tarfile.open(folder / "env.tar.gz", "w:gz", compresslevel=1) as archive:
+        archive.add(environment, ".")
+    return folder / "env.tar.gz"
+
+
+def submitted(cluster, archive):
+    """spark-submit to the cluster with this environment, from the folder that has it unpacked for the driver."""
+    script = archive.with_name("job.py")
+    script.write_text(SUBMITTED)
+    return [
+        cluster.spark_class.replace("spark-class", "spark-submit"), "--master", cluster.address,
+        "--archives", f"{archive}#env", "--jars", ",".join(map(str, Path(jars_dir()).glob("*.jar"))),
+        "--conf", "spark.pyspark.python=./env/bin/python",
+        "--conf", f"spark.pyspark.driver.python={archive.parent}/env/bin/python", str(script),
+    ]  # fmt: skip
 
 
 @pytest.mark.spark
@@ -78,15 +118,22 @@ def test_executors_and_driver_killed_on_a_standalone_cluster(tmp_path):
         words = ("--master", cluster.address)
         for number in range(3):
             grow(lake, number)
-            job = Running(lake, tmp_path / f"scratch-{number}", "--interval", "1s", *words)
+            if number == 0:
+                program = submitted(cluster, packed(tmp_path))
+                job = Running(lake, tmp_path / "submitted", "--interval", "1s", program=program, cwd=tmp_path)
+            else:
+                job = Running(lake, tmp_path / f"scratch-{number}", "--interval", "1s", *words)
             job.in_flight()
+            if number == 0:
+                job.wait_for(lambda: cluster.packed_workers() or None)
             if number < 2:
                 for executor in cluster.executors()[: number + 1]:
                     os.kill(executor, signal.SIGKILL)
                 batch = max(job.numbers("offsets"))
                 job.wait_for(lambda batch=batch, job=job: batch in job.numbers("commits") or None)
                 job.process.terminate()
-                assert job.process.wait(PATIENCE_S) == 0
+                # A JVM of spark-submit that is asked to end says so with its status.
+                assert job.process.wait(PATIENCE_S) == (0 if number else 128 + signal.SIGTERM)
             else:
                 job.process.kill()
                 job.process.wait(PATIENCE_S)

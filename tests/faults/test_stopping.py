@@ -31,11 +31,11 @@ pytestmark = [
 class Running:
     """A job in a process group of its own; its processes are known by a variable that all of them inherit."""
 
-    def __init__(self, lake, scratch, *words, program=(sys.executable, "-m", "pipelines.cli")):
+    def __init__(self, lake, scratch, *words, program=(sys.executable, "-m", "pipelines.cli"), cwd=None):
         self.lake, self.scratch, self.mark = lake, scratch, f"OF_THIS_JOB={uuid.uuid4().hex}"
         scratch.mkdir()
         environment = os.environ | dict([self.mark.split("=")]) | {
-            "HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or "",
+            "HWMARK_RUN__JARS_DIR": jars_dir() or "",
             "PYSPARK_PYTHON": sys.executable,
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
@@ -44,7 +44,8 @@ class Running:
         self.before = self.numbers("offsets")
         self.process = subprocess.Popen(
             [*program, "run", "--lake", str(lake), "--buckets", "4", *words],
-            env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            env=environment, cwd=cwd, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def numbers(self, folder):
@@ -131,7 +132,7 @@ def test_sigterm_to_the_jvm_of_spark_submit_and_the_next_run_goes_on(tmp_path):
 
     lake, script = tmp_path / "lake", tmp_path / "job.py"
     script.write_text(SUBMITTED)
-    jars = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", ""))
+    jars = jars_dir()
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     submit += [
         "--jars",

@@ -41,6 +41,17 @@ def test_tables_are_read_without_what_the_wall_clock_puts_in(tmp_path):
     assert len(found["ops/alerts"]) == 2
 
 
+def test_of_lags_when_they_were_noted_counts_and_that_none_was_noted_twice(tmp_path):
+    def noted(name, *brokers):
+        rows = {"cluster": ["c"] * len(brokers), "ts": [7] * len(brokers), "broker_id": [*brokers]}
+        write_deltalake(str(tmp_path / name / "gold/broker_lag"), pa.table(rows | {"behind": [*range(len(brokers))]}))
+        return tables(tmp_path / name)
+
+    expected = noted("one", 1, 2)
+    assert difference(noted("another batch knew of less", 2), expected) == (0, 0, 0)
+    assert difference(noted("twice", 2, 2), expected) == (0, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("ended", "fault", "clear"),
     [

@@ -15,6 +15,7 @@ from tests.faults.points import Injection
 from tests.faults.preload import Call, injecting, left_over, noted, recording
 from tests.faults.rows import Rows, difference, tables
 from tests.faults.stages import HANGS_S, STAGES, Ended, Stage, command, copy, write_logs
+from tests.faults.warm import warm
 
 HELD, CLEAR, UNCLEAR, LOST, DOUBLED, WRONG = "held", "clear error", "unclear error", "lost", "doubled", "silently wrong"
 NOT_REACHED = "not reached"
@@ -81,8 +82,8 @@ def prepare(library: Path, folder: Path, wanted: Callable[[Stage], bool] = lambd
 
 def _files(lake: Path) -> dict[str, tuple[int, int]]:
     """Size and time of the last change of every file."""
-    told = ((path, path.stat()) for path in lake.rglob("*") if path.is_file())
-    return {str(path.relative_to(lake)): (stat.st_size, stat.st_mtime_ns) for path, stat in told}
+    found = ((path, path.stat()) for path in lake.rglob("*") if path.is_file())
+    return {str(path.relative_to(lake)): (stat.st_size, stat.st_mtime_ns) for path, stat in found}
 
 
 def _well(words: tuple[str, ...], lake: Path, prepared: Prepared, settings: Mapping[str, str]) -> None:
@@ -102,7 +103,7 @@ def tried(injection: Injection, prepared: Prepared, folder: Path) -> Outcome:
     limit = max(HANGS_S, 5 * prepared.seconds[stage.name])
     try:
         ended = command(stage.words, lake, prepared.logs, folder / "said", settings | faulty, limit)
-        further = [command(words, lake, prepared.logs, folder / "said-on", settings, limit) for words in stage.on]
+        further = [_gone_on(words, lake, prepared.logs, folder / "said-on", settings, limit) for words in stage.on]
         reached = any(call.here for call in noted(calls))
         outcome = _judged(injection, ended, further, lake, prepared.expected[stage.name], reached)
     finally:
@@ -112,6 +113,14 @@ def tried(injection: Injection, prepared: Prepared, folder: Path) -> Outcome:
     if outcome.verdict in SOUND:
         shutil.rmtree(folder)
     return outcome
+
+
+def _gone_on(
+    words: tuple[str, ...], lake: Path, logs: Path, log: Path, settings: Mapping[str, str], limit: float
+) -> Ended:
+    """In a process that is there already; what does not end well there is tried once more as a user would."""
+    ended = warm()(words, lake, logs, log, settings, limit)
+    return ended if ended.status == 0 else command(words, lake, logs, log, settings, limit)
 
 
 def _judged(
@@ -140,11 +149,11 @@ def is_clear(ended: Ended, fault: str, lake: str) -> bool:
     """Whether a command was killed itself, or said in one line of its own words what failed, and where."""
     if ended.status == -signal.SIGKILL:
         return True
-    told = [line for line in ended.said.splitlines() if line.startswith("hwmark: ")]
-    if len(told) != 1 or ended.said.splitlines()[-1] != told[0] or _TRACE.search(ended.said):
+    found = [line for line in ended.said.splitlines() if line.startswith("hwmark: ")]
+    if len(found) != 1 or ended.said.splitlines()[-1] != found[0] or _TRACE.search(ended.said):
         return False
-    named = _WORDS.get(fault, "killed") in told[0].lower()
-    return named and lake in told[0] and not _FOREIGN.search(told[0])
+    named = _WORDS.get(fault, "killed") in found[0].lower()
+    return named and lake in found[0] and not _FOREIGN.search(found[0])
 
 
 def _end(environment: Mapping[str, str]) -> int:

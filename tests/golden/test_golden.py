@@ -6,19 +6,19 @@ import json
 
 import pytest
 
-from tests.golden import outputs
+from tests.golden import outputs, states
 
 KNOWN: dict[str, str] = json.loads(outputs.DIGESTS.read_text())
 
 
 def differences(known: dict[str, str], computed: dict[str, str]) -> list[str]:
     """What to say of each entry that is not as the file has it."""
-    told = {
+    got = {
         "differs": [name for name in known if name in computed and known[name] != computed[name]],
         "is in the file and no longer computed": known.keys() - computed.keys(),
         "is computed and not in the file": computed.keys() - known.keys(),
     }
-    return [f"{name} {words}" for words, names in told.items() for name in sorted(names)]
+    return [f"{name} {words}" for words, names in got.items() for name in sorted(names)]
 
 
 @pytest.mark.parametrize("group", outputs.GROUPS)
@@ -37,8 +37,8 @@ def test_the_file_is_as_it_is_written() -> None:
     assert outputs.DIGESTS.read_text() == json.dumps(KNOWN, indent=1, sort_keys=True) + "\n"
 
 
-def test_who_goes_on_from_a_snapshot_of_the_folder_tells_what_an_unbroken_run_tells() -> None:
-    places = [f"{name}/second half/" for name in outputs.BEGUN]
+def test_who_goes_on_from_a_snapshot_of_the_folder_comes_to_what_an_unbroken_run_comes_to() -> None:
+    places = [f"{name}/second half/" for name in states.BEGUN]
     facts = {
         group: {place: digest for name, digest in KNOWN.items() if (place := name.removeprefix(f"{group}/")) != name}
         for group in ("snapshots", "continued")
@@ -52,5 +52,5 @@ def test_who_goes_on_from_a_snapshot_of_the_folder_tells_what_an_unbroken_run_te
 
 
 def test_every_snapshot_of_the_folder_is_used() -> None:
-    names = {f"{name}.{bucket}.xz" for name in outputs.BEGUN for bucket in range(outputs.cut()[name].buckets)}
-    assert {file.name for file in outputs.SNAPSHOTS.iterdir()} == names
+    names = {f"{name}.{bucket}.xz" for name in states.BEGUN for bucket in range(states.cut()[name].buckets)}
+    assert {file.name for file in states.SNAPSHOTS.iterdir()} == names

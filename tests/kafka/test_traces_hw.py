@@ -8,7 +8,7 @@ from generators.recordings import traces
 
 PRINTED = {"slow_follower": 2761, "leader_crash": 4882, "unclean_election": 1915}
 ALONE = 580
-"""HW changes of `clicks` while its leader is alone in the ISR: nothing but the HW line tells its LEO (acks=1)."""
+"""HW changes of `clicks` while its leader is alone in the ISR: nothing but the HW line shows its LEO (acks=1)."""
 
 
 def reports(facts):

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -77,8 +78,14 @@ def _refuse(start: START, status: str, code: str) -> Answer:
     return [f"<Error><Code>{code}</Code><Message>a fault of the test</Message></Error>".encode()]
 
 
+def _once(handler: BaseHTTPRequestHandler) -> bool:
+    """werkzeug answers `Expect: 100-continue` itself; a second "100 Continue" is taken for the answer by S3A."""
+    return True
+
+
 def main() -> None:
     """Serves until it is ended."""
+    BaseHTTPRequestHandler.handle_expect_100 = _once  # type: ignore[method-assign]
     server = make_server("127.0.0.1", 0, Faulty(DomainDispatcherApplication(create_backend_app)), threaded=True)
     print(f"http://127.0.0.1:{server.port}", flush=True)
     sys.stdout.flush()

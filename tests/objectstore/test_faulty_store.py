@@ -1,15 +1,7 @@
 """A store that refuses, fails, delays and does requests twice: what is in the tables is what a disk would have."""
 
-import json
 import os
-import re
-import subprocess
-import sys
-import urllib.request
-from pathlib import Path
-from time import sleep
 
-import boto3
 import pytest
 
 from pipelines.commands.maintain.command import maintain
@@ -18,71 +10,14 @@ from pipelines.lake.lake import Lake
 from pipelines.replication import replay
 from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, create_tables
-from tests.faults.stages import STAGES, write_logs
+from tests.objectstore.store import BUCKET, brought
 from tests.objectstore.test_lake_on_s3 import progress_of
 from tests.streaming.shell import same_rows
 from tests.streaming.test_sink import HEALTHY, HW, ISR, MINUTE, begun, written
 
-BUCKET = "faulty"
 SEEDS = range(1, 13) if os.environ.get("FAULTS") == "all" else range(1, 2)
 """FAULTS=all pytest tests/objectstore/test_faulty_store.py tries more."""
 RATE = 0.1
-
-
-class Store:
-    """The server, what `deltalake` has to know of it, and its faults."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.options = {
-            "AWS_ENDPOINT_URL": url,
-            "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "any",
-            "AWS_SECRET_ACCESS_KEY": "any",
-            "AWS_ALLOW_HTTP": "true",
-        }
-
-    def faults(self, **asked: object) -> dict[str, int]:
-        """Begins or ends them, and says how many requests met each since the last call."""
-        request = urllib.request.Request(f"{self.url}/faults", json.dumps(asked).encode(), method="POST")
-        with urllib.request.urlopen(request) as answer:
-            return json.loads(answer.read())
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    told = tmp_path_factory.mktemp("store") / "told"
-    call = [sys.executable, "-m", "tests.objectstore.faulty"]
-    with told.open("w") as output, subprocess.Popen(call, stdout=output, stderr=output) as server:
-        while not (found := re.search(r"^http://127\.0\.0\.1:\d+", told.read_text())):
-            assert server.poll() is None, told.read_text()
-            sleep(0.05)
-        store = Store(found[0])
-        secrets = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
-        boto3.client("s3", endpoint_url=store.url, region_name="us-east-1", **secrets).create_bucket(Bucket=BUCKET)
-        yield store
-        server.terminate()
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("logs")
-    write_logs(folder)
-    return folder
-
-
-def brought(logs: Path, lake: str, options: dict[str, str]) -> None:
-    """Both parts of the logs, by the command; where one of them fails it says so in one line, and is done again."""
-    settings = {f"HWMARK_LAKE__STORAGE_OPTIONS__{name}": value for name, value in options.items()}
-    for stage in (stage for stage in STAGES if "ingest" in stage.name):
-        words = [word.replace("LAKE", lake).replace("LOGS", str(logs)) for word in stage.words]
-        for _ in range(3):
-            call = [sys.executable, "-m", "pipelines.cli", *words]
-            ended = subprocess.run(call, env=os.environ | settings, capture_output=True, text=True, timeout=240)
-            if ended.returncode == 0:
-                break
-            assert len(re.findall("^hwmark: .*$", ended.stderr, re.MULTILINE)) == 1, ended.stderr
-        assert ended.returncode == 0, ended.stderr
 
 
 def reconstructed(lake: Lake) -> None:
@@ -96,7 +31,7 @@ def reconstructed(lake: Lake) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ingest_sink_and_upkeep_leave_what_they_leave_on_a_disk(store, logs, tmp_path, seed):
-    remote, local = Lake(f"s3://{BUCKET}/lake-{seed}", store.options), Lake(str(tmp_path / "lake"), {})
+    remote, local = Lake(f"s3://{BUCKET}/faulty-{seed}", store.options), Lake(str(tmp_path / "lake"), {})
     brought(logs, local.root, {})
     reconstructed(local)
     store.faults(seed=seed, rate=RATE)
@@ -125,9 +60,9 @@ def test_a_batch_whose_commit_to_one_table_was_repeated_is_there_once(store, kin
     create_tables(lake)
     begun(lake, "q")
     out = LakeWriter(SinkSettings(lake.root, "q", 1, storage_options=store.options))
-    told = [written(out, partition_hw=HW, isr_changes=ISR, minute_stats=MINUTE, partition_health=HEALTHY)]
+    got = [written(out, partition_hw=HW, isr_changes=ISR, minute_stats=MINUTE, partition_health=HEALTHY)]
     store.faults(repeat=f"{lake.path(kind)}/_delta_log/")
-    out.commit(told, 0)
+    out.commit(got, 0)
     assert store.faults() == {"repeated": 1}
     assert lake.open("partition_hw").to_pyarrow_table().num_rows == HW.num_rows
     assert lake.open("cluster_minute").to_pyarrow_table()["events"].to_pylist() == [3]

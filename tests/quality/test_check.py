@@ -2,14 +2,21 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from pipelines.commands.exits import UNMET
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
+from pipelines.quality import frames
 from pipelines.quality.check import check
 from pipelines.quality.results import judged
+from pipelines.quality.validation import SAMPLES, Validator
 from schemas import (
     hw_regressions,
     partition_health,
@@ -19,9 +26,8 @@ from schemas import (
     replication_events,
     telemetry_gaps,
 )
+from tests.no_java import without_java
 from tests.quality.lake_rows import put
-
-pytestmark = pytest.mark.spark
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PLACE = {"cluster": "c", "topic": "orders", "topic_id": "T" * 22, "partition": 0, "leader_id": 1, "leader_epoch": 4}
@@ -76,12 +82,12 @@ GOOD = {
 
 
 @pytest.fixture(scope="module")
-def judged_once(tmp_path_factory, spark):
+def judged_once(tmp_path_factory):
     """A good lake that was checked, and how that came out."""
     lake = str(tmp_path_factory.mktemp("good") / "lake")
     for module, rows in GOOD.items():
         put(lake, module, *rows)
-    return lake, check(lake, now=at(1), spark=spark)
+    return lake, check(lake, now=at(1))
 
 
 @pytest.fixture
@@ -125,16 +131,16 @@ BAD = [
 
 
 AFTER_A_FALSE_WITNESS = hw(8, 70)
-"""Lower than what a report alone had told, which is taken back: no fall of the HW."""
+"""Lower than what a report alone had said, which is taken back: no fall of the HW."""
 
 
 @pytest.fixture(scope="module")
-def judged_bad(judged_once, tmp_path_factory, spark):
+def judged_bad(judged_once, tmp_path_factory):
     lake = str(tmp_path_factory.mktemp("bad") / "lake")
     shutil.copytree(judged_once[0], lake)
     for module in dict.fromkeys(m for m, *_ in BAD):
         put(lake, module, *(row for m, row, *_ in [*BAD, (partition_hw, AFTER_A_FALSE_WITNESS)] if m is module))
-    return check(lake, now=at(2), spark=spark)
+    return check(lake, now=at(2))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +157,7 @@ def test_only_what_is_for_it_makes_an_expectation_fail(judged_bad):
     assert len(judged_bad.failed) == len(BAD)
 
 
-def test_what_is_no_fault_passes(good, spark):
+def test_what_is_no_fault_passes(good):
     """A new or resumed term that starts lower, two leaders' clocks, a verdict taken back, a gap that is none."""
     other = {"leader_epoch": 5, "leader_id": 2}
     put(
@@ -162,40 +168,112 @@ def test_what_is_no_fault_passes(good, spark):
     put(good, telemetry_gaps, gap("late"))
     put(good, replication_events, event(2))
     put(good, quarantine, bad(7))
-    assert failed(check(good, now=at(2), spark=spark, quarantine_share=1.0)) == []
+    assert failed(check(good, now=at(2), quarantine_share=1.0)) == []
 
 
-def test_a_table_with_nothing_new_passes_and_says_so(good, spark):
+def test_a_table_with_nothing_new_passes_and_says_so(good):
     """Sources alone are judged by the wall clock though nothing is new: that is what they are judged for."""
-    summary = check(good, now=at(301), spark=spark, stale_after_s=300)
+    summary = check(good, now=at(301), stale_after_s=300)
     assert {r.observed for r in summary.results if r.suite != "sources"} == {"nothing new, still version 0"}
     (result,) = summary.failed
     assert (result.expectation, result.observed) == ("sources_fresh", "1 of 1 source")
     assert json.loads(result.sample)[0]["source_id"] == "broker-1/replication.log"
 
 
-def test_a_rebuilt_table_is_judged_anew(good, spark):
+def test_nothing_new_needs_no_library_to_judge_it(good, monkeypatch):
+    """Its import alone takes seconds. A source that has fallen silent is found all the same."""
+    monkeypatch.setattr(Validator, "_frames", property(lambda _: pytest.fail("imported with nothing to judge")))
+    assert failed(check(good, now=at(2))) == []
+    assert failed(check(good, now=at(900))) == ["sources_fresh"]
+
+
+def test_rows_are_judged_portion_by_portion_as_all_at_once(good, judged_bad, monkeypatch):
+    monkeypatch.setattr(frames, "PORTION", 1)
+    for module in dict.fromkeys(m for m, *_ in BAD):
+        put(good, module, *(row for m, row, *_ in [*BAD, (partition_hw, AFTER_A_FALSE_WITNESS)] if m is module))
+    portioned = check(good, now=at(2))
+    assert [(r.expectation, r.observed) for r in portioned.results] == [
+        (r.expectation, r.observed) for r in judged_bad.results
+    ]
+
+
+def test_more_rows_fail_than_are_shown(good):
+    put(good, telemetry_gaps, *(gap("gap") | {"partition": number} for number in range(SAMPLES + 3)))
+    (result,) = check(good, now=at(2)).failed
+    assert (result.unexpected, len(json.loads(result.sample))) == (SAMPLES + 3, SAMPLES)
+
+
+def test_new_rows_that_were_compacted_since_are_judged_once(good):
+    put(good, partition_hw, hw(5, 100))
+    put(good, partition_hw, hw(6, 99))
+    DeltaTable(f"{good}/{partition_hw.TABLE.path}").optimize.compact()
+    (result,) = check(good, now=at(2)).failed
+    assert (result.expectation, result.observed) == ("hw_never_falls_within_a_term", "1 of 2 new rows")
+
+
+def test_columns_of_another_engine_are_judged_as_declared(good):
+    """Its integers are wider, a column that may be null is missing."""
+    wide = pa.Table.from_pylist([event(2, kind="isr", isr=[4], replicas=[1])], schema=replication_events.ARROW)
+    wide = wide.drop_columns(["detail"])
+    place = wide.schema.get_field_index("partition")
+    wide = wide.set_column(place, "partition", wide["partition"].cast(pa.int64()))
+    shutil.rmtree(f"{good}/{replication_events.TABLE.path}")
+    for _ in range(2):
+        write_deltalake(f"{good}/{replication_events.TABLE.path}", wide, mode="append")
+    assert failed(check(good, now=at(2))) == ["isr_within_ar"]
+
+
+def test_a_check_needs_no_java(good):
+    put(good, telemetry_gaps, gap("gap"))
+    done = without_java("check", "--lake", good, "--fail-on-check")
+    assert "FAILED silver/telemetry_gaps no_gaps" in done.stdout
+    assert done.returncode == UNMET, done.stderr
+
+
+def test_a_rebuilt_table_is_judged_anew(good):
     put(good, telemetry_gaps, gap("gap"), mode="overwrite")
-    assert failed(check(good, now=at(2), spark=spark)) == ["no_gaps"]
+    assert failed(check(good, now=at(2))) == ["no_gaps"]
 
 
-def test_a_closed_cluster_is_fresh_for_ever(good, spark):
+def test_a_closed_cluster_is_fresh_for_ever(good):
     put(good, replication_events, event(0, source_id="hwmark/drain", detail="closed"))
-    assert failed(check(good, now=at(86_400), spark=spark)) == []
+    assert failed(check(good, now=at(86_400))) == []
 
 
 def test_a_missing_table_is_said_and_quarantine_may_be_missing(lake):
-    observed = {r.table: (r.success, r.observed) for r in check(lake, now=at(1), spark=not_started).results}
+    observed = {r.table: (r.success, r.observed) for r in check(lake, now=at(1)).results}
     assert observed[quarantine.TABLE.path] == (True, "no such table")
     success, words = observed[partition_hw.TABLE.path]
     assert not success
     assert words.startswith("no such table: run `hwmark run")
 
 
-def not_started():
-    pytest.fail("started Spark with nothing to judge")
-
-
 def test_one_process_checks_a_lake(lake):
     with hold(lake, "check"), pytest.raises(RoleHeld):
-        check(lake, now=at(1), spark=not_started)
+        check(lake, now=at(1))
+
+
+def test_a_process_without_a_main_file_judges_and_ends_with_its_own_status(lake):
+    """Spark Connect, which Great Expectations looks for, takes such a process for one that runs doctests."""
+    for module, rows in GOOD.items():
+        put(lake, module, *rows)
+    code = "import sys; from pipelines.quality.check import check; print(len(check(sys.argv[1]).results)); sys.exit(7)"
+    done = subprocess.run([sys.executable, "-c", code, lake], capture_output=True, text=True)
+    assert (done.returncode, int(done.stdout) > 0) == (7, True), done.stderr
+
+
+def test_a_table_of_which_a_file_goes_meanwhile_is_judged_as_it_is_by_then(lake, monkeypatch):
+    """The job removes files of gold that it replaced a quarter of an hour before."""
+    put(lake, partition_health, health(isr=[1, 9]))
+    read, gone = frames.New.rows, []
+
+    def rows(new):
+        if not gone:
+            gone.append(new.table.path)
+            raise FileNotFoundError("part-0.parquet")
+        return read(new)
+
+    monkeypatch.setattr(frames.New, "rows", rows)
+    results = check(lake, now=NOON).results
+    assert gone == ["gold/partition_health"]
+    assert [r.success for r in results if r.table == "gold/partition_health"] == [False, True]

@@ -13,8 +13,8 @@ from deltalake.exceptions import DeltaError
 
 from pipelines.alerting.evaluate import evaluate
 from pipelines.errors import UsageError
-from schemas import replication_events
-from tests.realkafka.processes import end, start, wait_until
+from pipelines.local_kafka.processes import end, start, wait_until
+from schemas import deliveries, replication_events
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = "real"
@@ -51,10 +51,16 @@ class Beside:
         events = self.lake / replication_events.TABLE.path
         wait_until(lambda: self._lives("ingest") and DeltaTable.is_deltatable(str(events)), 120, "events in the lake")
 
-    def run(self) -> None:
-        """Begin to reconstruct every five seconds, and to evaluate the alert rules every two seconds."""
-        self._start("run", "run", "--interval", "5s")
-        self._alerts.start()
+    def run(self, interval: str = "5s", *, evaluate: bool = True) -> None:
+        """Begin to reconstruct so often, and, with `evaluate`, to evaluate the alert rules every two seconds."""
+        self._start("run", "run", "--interval", interval)
+        if evaluate:
+            self._alerts.start()
+
+    def notify(self, config: Path) -> None:
+        """Begin to evaluate the alert rules every second, and to send what fires to the channels of a configuration."""
+        self._start("notify", "notify", "--every", "1s", "--config", str(config))
+        wait_until(lambda: self._lives("notify") and self.rows(deliveries.TABLE.path), 120, "a channel in use")
 
     def stop(self) -> dict[str, int]:
         """End what goes on, ingest first; returns the exit statuses."""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.local_kafka.versions import DEFAULT, VERSIONS, Version, version
 from tests.realkafka import verdicts
+from tests.realkafka.faults import FAULTS, SAMPLE
 from tests.realkafka.story import Story, run
-from tests.realkafka.versions import DEFAULT, VERSIONS, Version, version
 
 KEPT = Path(__file__).parents[2] / "build" / "realkafka"
 _reports: list[str] = []
@@ -17,6 +18,18 @@ _reports: list[str] = []
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", default=DEFAULT, choices=VERSIONS, help=f"version of Kafka; {DEFAULT} by default")
+    names = f"{', '.join(FAULTS)}; {' and '.join(SAMPLE)} by default"
+    parser.addoption("--faults", default=",".join(SAMPLE), help=f"faults of test_both_roads: all, or some of {names}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each fault that was asked for is a run of its own."""
+    if "fault" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--faults", ",".join(SAMPLE))
+        names = list(FAULTS) if chosen == "all" else chosen.split(",")
+        if unknown := set(names) - set(FAULTS):
+            raise pytest.UsageError(f"there is no fault {sorted(unknown)[0]!r}: there are {', '.join(FAULTS)}")
+        metafunc.parametrize("fault", names, scope="module")
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,8 @@ class Producers:
         """Stop writing, and wait for the answers that are under way."""
         self._stop.set()
         for thread in self._threads:
-            thread.join(40)
+            if thread.is_alive():
+                thread.join(40)
 
     def unacked(self, place: Place) -> int:
         """Records that were sent and never acknowledged."""

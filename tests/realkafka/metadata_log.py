@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.realkafka.cluster import Cluster
+from pipelines.local_kafka.cluster import Cluster
 from tests.realkafka.load import Place
 
 RECORD = re.compile(r"CreateTime: (\d+) .*? payload: (\{.*\})$")

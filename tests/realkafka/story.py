@@ -11,14 +11,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
+from pipelines.local_kafka.cluster import BROKERS, Broker, Cluster
+from pipelines.local_kafka.journal import Journal
+from pipelines.local_kafka.processes import wait_until
+from pipelines.local_kafka.versions import Version
 from tests.realkafka.beside import Beside
-from tests.realkafka.cluster import BROKERS, Broker, Cluster
-from tests.realkafka.journal import Journal
 from tests.realkafka.load import Log, Place, Producers, Reader, Topic, read_back
 from tests.realkafka.metadata_log import MetadataLog, dump
-from tests.realkafka.processes import wait_until
 from tests.realkafka.segments import log_end
-from tests.realkafka.versions import Version
 from tests.realkafka.watch import Evidence, Fault, Lost, Removed, Watch
 
 LAG_MS, SESSION_MS = 4_000, 12_000

@@ -10,13 +10,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pipelines.local_kafka import jars, stock_logging
+from pipelines.local_kafka.versions import VERSIONS, Bundle, version
 from schemas import hw_regressions, isr_changes, telemetry_gaps
-from tests.realkafka import jars, stock_logging, verdicts
+from tests.realkafka import verdicts
 from tests.realkafka.load import Place, Record
 from tests.realkafka.metadata_log import Isr, MetadataLog
 from tests.realkafka.segments import log_end
 from tests.realkafka.story import Story
-from tests.realkafka.versions import VERSIONS, Bundle, version
 
 CLICKS: Place = ("clicks", 0)
 LOSS = {
@@ -140,7 +141,7 @@ def test_a_record_that_the_tool_does_not_know_is_an_error(tmp_path: Path) -> Non
 
 
 def batch(base: int, records: int) -> bytes:
-    """A record batch as far as its end is told from it."""
+    """A record batch as far as its end is computed from it."""
     body = b"\0" * 11 + struct.pack(">i", records - 1) + b"\0" * 30
     return struct.pack(">qi", base, len(body)) + body
 

@@ -1,4 +1,4 @@
-"""Events by hand: one leading broker and one follower, a few partitions, each row told once."""
+"""Events by hand: one leading broker and one follower, a few partitions, each row once."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -25,7 +25,7 @@ def reconstruct(batches, rules, buckets):
 
 
 def cut(events, seed, *, repeated, window_ms=20_000):
-    """Micro-batches as they could come: windows of time of random length, in any order within, some rows told twice."""
+    """Micro-batches as they could come: windows of time of random length, in any order within, some rows twice."""
     random = np.random.default_rng(seed)
     ts = events["ts"].cast(pa.int64()).to_numpy()
     events, ts = events.take(np.argsort(ts, kind="stable")), np.sort(ts)

@@ -18,7 +18,7 @@ BATCH_US = 2_000_000
 
 
 def delivered(events, source, since, delay_us):
-    """Micro-batches of two seconds each; what `source` tells from `since` on comes `delay_us` late."""
+    """Micro-batches of two seconds each; what `source` reports from `since` on comes `delay_us` late."""
     ts = events["ts"].cast(pa.int64()).to_numpy()
     late = pc.equal(events["source_id"], source).to_numpy() & (ts >= since)
     batch = (ts + np.where(late, delay_us, 0) - ts.min()) // BATCH_US

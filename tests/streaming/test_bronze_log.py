@@ -11,6 +11,7 @@ from pipelines.lake.bronze import append_events, bronze
 from pipelines.lake.engines import MARK
 from pipelines.streaming.source.blobs import pack_table
 from pipelines.streaming.source.bronze_commits import RETENTION
+from pipelines.streaming.source.bronze_file import read as read_file
 from pipelines.streaming.source.bronze_log import (
     BEGINNING,
     BronzeLog,
@@ -20,7 +21,7 @@ from pipelines.streaming.source.bronze_log import (
     VersionVanishedError,
     last_version_read,
 )
-from pipelines.streaming.source.bronze_source import shares, tables
+from pipelines.streaming.source.bronze_source import in_portions, shares
 from tests.streaming.events import history
 
 EVERYTHING = (1 << 62, 1 << 62)
@@ -44,7 +45,11 @@ def log_of(lake):
 
 
 def rows(log, files):
-    read = [pa.table(t) for share in shares(log, files, 2) for t in tables(log, share.files)]
+    read = [
+        pa.table(t)
+        for share in shares(log, files, 2)
+        for t in in_portions(e for part, groups in share.files for e in read_file(log, part, groups))
+    ]
     return sorted(n for table in read for n in table["source_seq"].to_pylist())
 
 
@@ -183,7 +188,7 @@ def test_a_large_file_is_shared_by_row_groups(tmp_path):
 def test_columns_without_values_are_not_read(lake):
     log = log_of(lake)
     (file, *_) = log.between(BEGINNING, log.advance(BEGINNING, 3, *EVERYTHING))
-    (read,) = tables(log, [(file.part, None)])
+    (read,) = in_portions(read_file(log, file.part))
     assert "unclean" not in read.column_names
     assert "isr" in read.column_names
     assert (
@@ -196,7 +201,7 @@ def test_a_file_of_broker_wide_rows_can_be_packed(lake):
     put(lake, 3, EVENTS.filter(pc.less(EVENTS["partition"], 0)))
     log = log_of(lake)
     (file,) = log.between(Offset(3, 4), Offset(3, 5))
-    (read,) = tables(log, [(file.part, None)])
+    (read,) = in_portions(read_file(log, file.part))
     assert len(pack_table(read, [0, 1])) == 4
 
 

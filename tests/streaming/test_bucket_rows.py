@@ -1,20 +1,26 @@
 """A task reads bronze itself: each of its buckets has its own rows, everything broker-wide and the coverage of all."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipelines.lake import bucket_layout
 from pipelines.lake.bronze import append_events, bronze
+from pipelines.lake.bucket_layout import layout_of
+from pipelines.lake.lake import Lake
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source.blobs import FILES, pack_table, unpack
+from pipelines.streaming.source.bronze_file import footer_of
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
 from pipelines.streaming.source.bronze_source import BronzeReader, Named, Share, SourceSettings
 from pipelines.streaming.source.file_references import BucketRows, refer
 from pipelines.streaming.stateful.bucket_keys import bucket_keys
+from pipelines.streaming.stateful.bucket_processor import BucketProcessor
 from schemas import replication_events
 from tests.streaming.events import history
 from tests.streaming.shell import same_rows
@@ -23,12 +29,13 @@ EVENTS = history()
 ORDER = [("source_id", "ascending"), ("source_seq", "ascending")]
 
 
-@pytest.fixture
-def lake(tmp_path):
-    """Two commits; what the second tells goes on from the first."""
+@pytest.fixture(params=[("order", "order"), ("buckets", "buckets"), ("order", "buckets")], ids="+".join)
+def lake(request, tmp_path, monkeypatch):
+    """Two commits, each laid out in its way; what the second reports goes on from the first."""
     half = len(EVENTS) // 2
+    monkeypatch.setattr(bucket_layout, "ROWS", 8)
     for version, rows in enumerate((EVENTS.slice(0, half), EVENTS.slice(half))):
-        append_events(str(tmp_path), rows, app_id="test", version=version)
+        append_events(str(tmp_path), rows, app_id="test", version=version, layout=request.param[version])
     return str(tmp_path)
 
 
@@ -37,7 +44,7 @@ def paths(lake):
     return [file.part for file in log.between(BEGINNING, log.advance(BEGINNING, log.latest(), 1 << 62, 1 << 62))]
 
 
-def told(lake, files, buckets, tasks):
+def found(lake, files, buckets, tasks):
     """What each bucket gets, tasks one after the other."""
     blob = json.dumps(files).encode()
     for task in range(tasks):
@@ -50,7 +57,7 @@ def told(lake, files, buckets, tasks):
 def test_each_bucket_reads_its_rows_all_broker_wide_rows_and_the_coverage(lake, buckets, tasks):
     bucket_of = assign(EVENTS, buckets)
     seen = set()
-    for bucket, rows, covered in told(lake, paths(lake), buckets, tasks):
+    for bucket, rows, covered in found(lake, paths(lake), buckets, tasks):
         expected = EVENTS.filter(pa.array(np.isin(bucket_of, (-1, bucket))))
         assert rows.schema.names == replication_events.ARROW.names
         assert rows.cast(replication_events.ARROW).sort_by(ORDER).to_pylist() == expected.sort_by(ORDER).to_pylist()
@@ -65,7 +72,7 @@ def test_each_bucket_reads_its_rows_all_broker_wide_rows_and_the_coverage(lake, 
 def test_what_is_read_gives_the_facts_of_what_is_packed(lake, buckets):
     keys = list(range(buckets))
     packed = pack_table(EVENTS, keys).to_pylist()
-    for bucket, rows, covered in told(lake, paths(lake), buckets, min(buckets, 2)):
+    for bucket, rows, covered in found(lake, paths(lake), buckets, min(buckets, 2)):
         mine = [(row["kind"], row["blob"]) for row in packed if row["key"] == bucket]
         read, unpacked = (
             Reconstructor(Rules(), bucket, buckets).update(*given).tables()
@@ -85,14 +92,14 @@ def test_a_bucket_that_asks_again_is_read_again(lake):
 
 
 def test_no_files_are_no_rows_in_the_schema_of_all(lake):
-    ((_, rows, covered),) = told(lake, [], 1, 1)
+    ((_, rows, covered),) = found(lake, [], 1, 1)
     assert (len(rows), len(covered)) == (0, 0)
     assert Reconstructor(Rules()).update(rows, covered).partition_hw.num_rows == 0
 
 
 def test_a_file_that_is_gone_is_named_with_the_way_on(lake):
     with pytest.raises(VersionVanishedError, match=r"gone\.parquet .* is gone.*run --rebuild"):
-        list(told(lake, [("gone.parquet", {})], 1, 1))
+        list(found(lake, [("gone.parquet", {})], 1, 1))
 
 
 @pytest.mark.parametrize("tasks", [1, 4])
@@ -109,10 +116,45 @@ def test_few_tasks_are_told_the_names_of_files(lake, tasks):
 
 
 def test_many_tasks_share_the_reading_and_pass_rows_on(lake):
-    keys = bucket_keys(5, 5)
-    reader = BronzeReader(SourceSettings(bronze(lake).table_uri, keys, 5, 1 << 40, 1 << 40))
-    made = reader.partitions(BEGINNING.json(), reader.latestOffset(BEGINNING.json(), reader.getDefaultReadLimit()))
-    assert len(made) == 2
+    made, reader = planned(lake, 5)
+    assert made
     assert all(isinstance(share, Share) for share in made)
     packed = pa.Table.from_batches([batch for share in made for batch in reader.read(share)])
     assert {"events", "coverage"} == set(packed["kind"].to_pylist())
+
+
+def planned(lake, tasks):
+    """What a batch of everything is for so many tasks of a bucket each, and who reads it."""
+    reader = BronzeReader(SourceSettings(bronze(lake).table_uri, bucket_keys(tasks, tasks), tasks, 1 << 40, 1 << 40))
+    end = reader.latestOffset(BEGINNING.json(), reader.getDefaultReadLimit())
+    return reader.partitions(BEGINNING.json(), end), reader
+
+
+def test_many_tasks_read_for_themselves_what_lies_by_bucket_and_pass_on_the_rest(lake, request):
+    made, reader = planned(lake, 8)
+    by_bucket = [layout_of(footer_of(reader.log, part)) is not None for part in paths(lake)]
+    named = [part for one in made if isinstance(one, Named) for part in one.files]
+    assert [part in named for part in paths(lake)] == by_bucket
+    received = [batch for one in made for batch in reader.read(one)]
+    packed = pa.Table.from_batches(received).to_pylist()
+    expected, seen = assign(EVENTS, 8), 0
+    for bucket, key in enumerate(reader.settings.keys):
+        mine = [row for row in packed if row["key"] == key]
+        processor = BucketProcessor(Rules(), reader.settings.keys, 0.0, Lake(lake), 8)
+        rows, covered = processor._received(bucket, [row["kind"] for row in mine], [row["blob"] for row in mine])
+        wanted = EVENTS.filter(pa.array(np.isin(expected, (-1, bucket))))
+        assert same_rows(rows.select(EVENTS.column_names)) == same_rows(wanted)
+        assert covered["seq_to"].to_pylist()
+        seen += len(rows)
+    assert seen >= len(EVENTS)
+
+
+def test_a_query_that_goes_on_begins_at_its_offset_and_may_plan_nothing_new(lake):
+    settings = SourceSettings(bronze(lake).table_uri, [0], 1, 1 << 40, 1 << 40)
+    whole, start = BronzeReader(settings), {"snapshot": 1, "version": 2, "index": 0, "events": len(EVENTS) // 2}
+    assert whole.initialOffset() == BEGINNING.json()
+    end = whole.latestOffset(start, whole.getDefaultReadLimit())
+    assert end["events"] == len(EVENTS)
+    going_on = BronzeReader(replace(settings, start=start, only_planned=True))
+    assert going_on.initialOffset() == start
+    assert going_on.latestOffset(start, whole.getDefaultReadLimit()) == start

@@ -9,6 +9,7 @@ from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.follow import RunFailed
 from pipelines.streaming.job import run
+from pipelines.streaming.options import RunOptions
 from tests.streaming.events import history
 from tests.streaming.test_job import assert_same_as_replay
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.spark
 def go(lake, version=None):
     if version is not None:
         append_events(str(lake), PARTS[version], app_id="test", version=version)
-    return run(str(lake), Rules(), buckets=2, drain=version is None)
+    return run(str(lake), Rules(), RunOptions(buckets=2, drain=version is None))
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +65,10 @@ def test_a_damaged_file_is_named_with_the_way_out(lake, path):
     damaged = file_of(lake, path)
     cut(damaged)
     shown = damaged.parents[2] if "state" in path else damaged
-    with pytest.raises(
-        (StateMismatch, RunFailed), match=r"(damaged|cannot be read).*(run --rebuild|remove it)"
-    ) as told:
+    with pytest.raises((StateMismatch, RunFailed), match=r"(damaged|cannot be read).*(run --rebuild|remove it)") as got:
         go(lake)
-    assert str(shown) in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(shown) in str(got.value)
+    assert "\n" not in str(got.value)
     if path == "commits/1":
         damaged.unlink()
         go(lake)

@@ -17,6 +17,7 @@ from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import run
+from pipelines.streaming.options import RunOptions
 from tests.streaming.shell import same_rows
 
 LAKES = Path(__file__).parents[1] / "lakes"
@@ -42,12 +43,12 @@ def test_a_lake_of_an_earlier_version_goes_on(spark, tmp_path, begun):
     before = Lake(lake, {}).open("partition_hw").to_pyarrow_table().num_rows
     assert before > 0
     append_events(lake, rest_of(lake), app_id="rest", version=0)
-    run(lake, Rules(), drain=True)
+    run(lake, Rules(), RunOptions(drain=True))
     place, expected = Lake(lake, {}), replay(read_events(lake))
     for kind, columns in {"hw_regressions": LOSSES, "isr_changes": ("topic", "partition", "isr_after")}.items():
-        told, want = place.open(kind).to_pyarrow_table(), getattr(expected, kind)
+        found, want = place.open(kind).to_pyarrow_table(), getattr(expected, kind)
         assert len(want)
-        assert same_rows(told.select(columns)) == same_rows(want.select(columns)), kind
+        assert same_rows(found.select(columns)) == same_rows(want.select(columns)), kind
     hws = [set(map(tuple, (r.values() for r in t.filter(np.asarray(t["kind"]) == "advance").select(
         ["topic", "partition", "leader_epoch", "hw"]).to_pylist()))) for t in (
         place.open("partition_hw").to_pyarrow_table(), expected.partition_hw)]  # fmt: skip

@@ -7,7 +7,8 @@ from deltalake import write_deltalake
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
-from pipelines.streaming.job import SOURCES, run
+from pipelines.streaming.job import run
+from pipelines.streaming.options import SOURCES, RunOptions
 from pipelines.streaming.tables import KINDS
 from schemas import quarantine, replication_events
 from tests.streaming.events import history
@@ -18,20 +19,20 @@ from tests.streaming.shell import added_up, same_rows
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_lake_without_repeats_goes_on(spark, tmp_path, source):
     events = history(partitions=4, rounds=30)
-    told = enumerate(events["event_type"].to_pylist())
-    broken = pa.array(["rumour" if k % 9 == 0 and kind == "fetch" else kind for k, kind in told])
+    found = enumerate(events["event_type"].to_pylist())
+    broken = pa.array(["rumour" if k % 9 == 0 and kind == "fetch" else kind for k, kind in found])
     events = events.set_column(events.schema.get_field_index("event_type"), events.schema.field("event_type"), broken)
     half, lake = len(events) // 2, str(tmp_path / "lake")
     for table in (replication_events.TABLE, quarantine.TABLE):
         rows = events.slice(0, half) if table is replication_events.TABLE else table.arrow().empty_table()
         write_deltalake(f"{lake}/{table.path}", rows.drop_columns(["repeats"]))
-    assert run(lake, Rules(), buckets=4, source=source).events == half
+    assert run(lake, Rules(), RunOptions(buckets=4, source=source)).events == half
     fetches = [3 if kind == "fetch" else None for kind in events["event_type"].to_pylist()]
     repeated = events.set_column(
         events.schema.get_field_index("repeats"), events.schema.field("repeats"), pa.array(fetches, pa.int32())
     )
     append_events(lake, repeated.slice(half), app_id="test", version=0)
-    assert run(lake, Rules(), buckets=4, source=source, drain=True).events == len(events) - half + 1
+    assert run(lake, Rules(), RunOptions(buckets=4, source=source, drain=True)).events == len(events) - half + 1
     expected, place = replay(read_events(lake)), Lake(lake, {})
     for kind in KINDS:
         same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])

@@ -29,29 +29,29 @@ def by_hand(lake, **tables):
         return out.close()
 
 
-def handed_on(writer, *told):
-    blobs = pa.array([t.json() for t in told], pa.binary())
-    return writer.write(iter([pa.record_batch([pa.array([WRITTEN] * len(told)), blobs], names=["kind", "blob"])]))
+def handed_on(writer, *found):
+    blobs = pa.array([t.json() for t in found], pa.binary())
+    return writer.write(iter([pa.record_batch([pa.array([WRITTEN] * len(found)), blobs], names=["kind", "blob"])]))
 
 
 FACTS = {"partition_hw": HW, "minute_stats": MINUTE, HEALTH: HEALTHY}
 
 
 def test_what_was_written_is_told_in_full(lake):
-    told = by_hand(lake, **FACTS)
-    assert TaskOutput.of(told.json()) == told
-    assert sorted(file.kind for file in told.files) == sorted(FACTS)
-    assert (told.health, set(told.touched)) == (1, {"main"})
+    found = by_hand(lake, **FACTS)
+    assert TaskOutput.of(found.json()) == found
+    assert sorted(file.kind for file in found.files) == sorted(FACTS)
+    assert (found.health, set(found.touched)) == (1, {"main"})
 
 
 def test_files_of_tasks_are_committed_as_facts_in_blobs_are(lake, tmp_path):
     other = Lake(str(tmp_path / "other"), {})
     create_tables(other)
     out = writer(lake, buckets=2)
-    told = [by_hand(lake, **FACTS), by_hand(lake, partition_hw=HW.slice(0, 1), **{HEALTH: HEALTHY.slice(0, 0)})]
+    found = [by_hand(lake, **FACTS), by_hand(lake, partition_hw=HW.slice(0, 1), **{HEALTH: HEALTHY.slice(0, 0)})]
     before = contents(lake)
     assert before["partition_hw"] == []
-    out.commit([handed_on(out, told[0]), handed_on(out, told[1])], 0)
+    out.commit([handed_on(out, found[0]), handed_on(out, found[1])], 0)
     same = writer(other, buckets=2)
     same.commit(
         [written(same, **FACTS), written(same, partition_hw=HW.slice(0, 1), **{HEALTH: HEALTHY.slice(0, 0)})], 0
@@ -62,9 +62,9 @@ def test_files_of_tasks_are_committed_as_facts_in_blobs_are(lake, tmp_path):
 
 def test_files_and_blobs_of_one_task_are_told_together(lake):
     out = writer(lake)
-    told = handed_on(out, by_hand(lake, partition_hw=HW), by_hand(lake, minute_stats=MINUTE))
-    assert sorted(file.kind for file in told.files) == ["minute_stats", "partition_hw"]
-    assert set(told.touched) == {"main"}
+    found = handed_on(out, by_hand(lake, partition_hw=HW), by_hand(lake, minute_stats=MINUTE))
+    assert sorted(file.kind for file in found.files) == ["minute_stats", "partition_hw"]
+    assert set(found.touched) == {"main"}
 
 
 def test_a_batch_that_is_played_again_commits_no_second_files(lake):
@@ -78,8 +78,8 @@ def test_a_batch_that_is_played_again_commits_no_second_files(lake):
 def test_a_batch_that_is_given_up_keeps_the_files_of_its_tasks(lake):
     """Some tables may have them already."""
     out = writer(lake)
-    told = handed_on(out, by_hand(lake, partition_hw=HW))
-    out.abort([told], 0)
+    found = handed_on(out, by_hand(lake, partition_hw=HW))
+    out.abort([found], 0)
     assert len(files(lake)) == 1
 
 

@@ -19,6 +19,7 @@ from pipelines.quality.check import check
 from pipelines.replication import Rules, replay
 from pipelines.streaming.follow import RunFailed
 from pipelines.streaming.job import run
+from pipelines.streaming.options import RunOptions
 from pipelines.streaming.source.bronze_log import RemovedRowsError
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.skipped import skipped
@@ -48,7 +49,7 @@ def example(heading):
 
 
 def play(lake, **options):
-    return run(str(lake), Rules(), buckets=2, **options)
+    return run(str(lake), Rules(), RunOptions(buckets=2, **options))
 
 
 def bronze_files(lake):
@@ -68,7 +69,7 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
     append(as_spark_has_them(spark, HALVES[0]), str(lake))
     assert play(lake).events == len(HALVES[0])
     assert bronze_of(Lake(str(lake))).backlogs == {}
-    assert {result.suite for result in check(str(lake), spark=spark).failed} == {"sources"}
+    assert {result.suite for result in check(str(lake)).failed} == {"sources"}
     append(as_spark_has_them(spark, HALVES[1]), str(lake))
     (backlog,) = bronze_of(Lake(str(lake))).backlogs.values()
     assert backlog.events == len(HALVES[1])
@@ -91,7 +92,7 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
     assert report.closed == closing["ts"][0].as_py()
     assert [source.source_id for source in report.sources] == ["broker-1/replication.log"]
     assert read_sources(Lake(str(lake)))[1]["closed"].to_pylist() == closing["ts"].to_pylist()
-    assert check(str(lake), spark=spark).failed == []
+    assert check(str(lake)).failed == []
     assert play(lake).events == 0
 
 
@@ -130,8 +131,8 @@ def _upsert(rows, lake):
     """Replaces rows by the same ones: the file that held them is written anew."""
     same = " AND ".join(f"t.{name} = s.{name}" for name in ("cluster", "source_id", "source_epoch", "source_seq"))
     merging = DeltaTable(f"{lake}/bronze/replication_events").merge(rows, same, source_alias="s", target_alias="t")
-    told = merging.when_matched_update_all().when_not_matched_insert_all().execute()
-    assert told["num_target_files_removed"]
+    got = merging.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert got["num_target_files_removed"]
 
 
 def test_duckdb(tmp_path, spark):
@@ -188,7 +189,7 @@ def test_a_file_that_cannot_be_read_is_named_and_can_be_skipped(tmp_path, spark)
     with pytest.raises(RunFailed, match=rf"^file {bad.name} of bronze cannot .*--skip-file"):
         play(lake)
 
-    # With a good copy of it the job goes on where it stood; without one it leaves a gap that is told.
+    # With a good copy of it the job goes on where it stood; without one it leaves a gap that is reported.
     shutil.copytree(lake, tmp_path / "healed")
     (tmp_path / "healed" / bad.relative_to(lake)).write_bytes(content)
     play(tmp_path / "healed")
@@ -197,7 +198,7 @@ def test_a_file_that_cannot_be_read_is_named_and_can_be_skipped(tmp_path, spark)
     play(lake, skip_files=[bad.name], drain=True)
     assert skipped(Lake(str(lake))) == [bad.name]
     assert (lake / "_run/skipped" / bad.name).read_bytes() == b"\0" * len(content)
-    # What is told of the file comes late, in the order in which it is found out.
+    # What is reported of the file comes late, in the order in which it is found out.
     expected, place = replay(read_events(str(lake))), Lake(str(lake), {})
     for kind in ("partition_hw", "isr_changes", "hw_regressions"):
         assert same_rows(place.open(kind).to_pyarrow_table()) == same_rows(getattr(expected, kind)), kind

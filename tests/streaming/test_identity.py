@@ -10,6 +10,8 @@ from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import RECORD
 from pipelines.streaming.checkpoint.query import StateMismatch, changed_rules, open_query, recorded
+from pipelines.streaming.stateful.bucket_keys import _murmur3 as spark_hash
+from pipelines.streaming.stateful.bucket_keys import bucket_keys
 from pipelines.streaming.tables import create_tables
 from tests.streaming.test_sink import HW, writer, written
 
@@ -21,8 +23,8 @@ def lake(tmp_path):
     return lake
 
 
-def opened(lake, rules=None, buckets=2, shuffle_partitions=2, source="arrow", rebuild=False):
-    return open_query(lake, rules or Rules(), buckets, shuffle_partitions, source, rebuild=rebuild)
+def opened(lake, rules=None, buckets=2, shuffle_partitions=2, source="arrow", rebuild=False, reshard=None):
+    return open_query(lake, rules or Rules(), buckets, shuffle_partitions, source, rebuild=rebuild, reshard=reshard)
 
 
 def begin(lake, query):
@@ -80,16 +82,43 @@ def test_rebuild_starts_a_new_query_and_survives_being_killed_before_its_first_c
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        ({"buckets": 4}, "buckets is 4, and this lake's state has 2"),
-        ({"shuffle_partitions": 3}, "shuffle_partitions is 3"),
-        ({"source": "delta"}, "source is delta, and this lake.s state has arrow"),
+        ({"buckets": 4}, r"buckets is 4, and this lake's state has 2: set it to 2, or .*`hwmark run --reshard 4`"),
+        (
+            {"shuffle_partitions": 3},
+            r"shuffle_partitions is 3, which does not divide the 2 buckets .*: set it to one of 1, 2, .* --reshard 3",
+        ),
+        ({"source": "delta"}, r"source is delta, and this lake.s state has arrow: .*run --rebuild"),
     ],
 )
-def test_another_layout_needs_a_rebuild(lake, asked, named):
+def test_another_layout_is_asked_for_by_name(lake, asked, named):
     begin(lake, opened(lake))
-    with pytest.raises(StateMismatch, match=f"{named}.*run --rebuild"):
+    with pytest.raises(StateMismatch, match=named):
         opened(lake, **asked)
     assert opened(lake, **asked, rebuild=True).rebuild
+
+
+def test_shuffle_partitions_may_change_where_they_divide_the_buckets(lake):
+    query = opened(lake, buckets=8)
+    begin(lake, query)
+    for tasks in (1, 2, 4, 8):
+        assert opened(lake, buckets=None, shuffle_partitions=tasks) == query
+        assert [key for key in query.keys if spark_hash(key) % tasks == 0] == query.keys[::tasks]
+    assert opened(lake, buckets=None, shuffle_partitions=3, reshard=9) == query
+
+
+def test_with_the_source_delta_the_layout_is_fixed(lake):
+    begin(lake, opened(lake, source="delta"))
+    for asked in ({"shuffle_partitions": 1}, {"reshard": 4}):
+        with pytest.raises(StateMismatch, match=r'with source = "delta" both are fixed.*`run --rebuild`'):
+            opened(lake, source="delta", **({"buckets": None} | asked))
+
+
+def test_a_record_without_keys_has_those_that_its_version_chose(lake):
+    begin(lake, opened(lake, buckets=8))
+    path = Path(lake.root, RECORD)
+    earlier = {name: value for name, value in json.loads(path.read_text()).items() if name != "keys"}
+    path.write_text(json.dumps(earlier))
+    assert recorded(lake).keys == bucket_keys(8, 2) != opened(lake, buckets=8, rebuild=True).keys
 
 
 def test_other_rules_apply_from_the_next_batch_on_and_are_recorded(lake, caplog):
@@ -123,9 +152,9 @@ def test_a_recorded_rule_that_is_not_known_is_refused_by_name(lake):
 def record(lake, change):
     """The lake's record as another version would have written it."""
     path = Path(lake.root, RECORD)
-    told = json.loads(path.read_text())
-    change(told["rules"])
-    path.write_text(json.dumps(told))
+    found = json.loads(path.read_text())
+    change(found["rules"])
+    path.write_text(json.dumps(found))
 
 
 def test_an_empty_silver_starts_without_words(lake):

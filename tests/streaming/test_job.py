@@ -14,13 +14,14 @@ from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
-from pipelines.replication import Rules, replay
+from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.streaming.checkpoint.offsets import RECORD, interval
 from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.job import run
+from pipelines.streaming.options import RunOptions
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.stateful.bucket_keys import _murmur3
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, create_tables
+from pipelines.streaming.tables import BROKERS, HEALTH, KINDS, LAGS, TABLES, create_tables
 from tests.streaming.events import history
 from tests.streaming.shell import added_up, same_rows
 
@@ -32,8 +33,8 @@ def put(lake, version, begin, end):
     append_events(str(lake), EVENTS.slice(begin, end - begin), app_id="test", version=version)
 
 
-def play(lake, **options):
-    return run(str(lake), Rules(), buckets=BUCKETS, **options)
+def play(lake, on_batch=None, **options):
+    return run(str(lake), Rules(), RunOptions(buckets=BUCKETS, **options), on_batch=on_batch)
 
 
 def assert_same_as_replay(lake, events=None):
@@ -47,12 +48,24 @@ def assert_same_as_replay(lake, events=None):
 
 
 def versions(lake):
-    return {kind: Lake(str(lake), {}).open(kind).version() for kind in (*KINDS, HEALTH, *MINUTES)}
+    return {kind: Lake(str(lake), {}).open(kind).version() for kind in TABLES}
 
 
 def contents(lake):
     place = Lake(str(lake), {})
-    return {kind: same_rows(place.open(kind).to_pyarrow_table()) for kind in (*KINDS, HEALTH, *MINUTES)}
+    return {kind: same_rows(place.open(kind).to_pyarrow_table()) for kind in TABLES}
+
+
+def replayed(events):
+    one = Reconstructor(Rules())
+    one.update(events)
+    return one.present()
+
+
+def assert_brokers_as_one_bucket_has_them(place, present):
+    for kind in (BROKERS, *LAGS):
+        assert same_rows(place.open(kind).to_pyarrow_table()) == same_rows(getattr(present, kind)), kind
+    assert present.brokers.num_rows > 1
 
 
 @pytest.mark.spark
@@ -70,6 +83,7 @@ def test_a_lake_through_its_life(spark, tmp_path):
     place = Lake(str(lake), {})
     assert place.open("partition_hw").to_pyarrow_table().num_rows > 0
     assert place.open(HEALTH).to_pyarrow_table().num_rows == 6
+    assert_brokers_as_one_bucket_has_them(place, replayed(EVENTS.slice(0, half)))
     for kind, rows in contents(lake).items():
         assert spark.read.format("delta").load(place.uri(kind)).count() == len(rows), kind
 
@@ -92,9 +106,11 @@ def test_a_lake_through_its_life(spark, tmp_path):
     before = contents(lake)
     play(lake, rebuild=True)
     after = contents(lake)
-    assert {k: v for k, v in after.items() if k != "minute_stats"} == {
-        k: v for k, v in before.items() if k != "minute_stats"
+    by_batch = {"minute_stats", *LAGS}
+    assert {k: v for k, v in after.items() if k not in by_batch} == {
+        k: v for k, v in before.items() if k not in by_batch
     }
+    assert_brokers_as_one_bucket_has_them(place, replayed(read_events(str(lake))))
     assert_same_as_replay(lake)
 
 
@@ -105,17 +121,17 @@ def test_bronze_ages_between_two_runs_and_the_second_goes_on(spark, tmp_path):
     put(lake, 0, 0, half)
     assert play(lake).events == half
     now = EVENTS["ts"][half // 2].as_py() + timedelta(days=1)
-    told = list(maintain(str(lake), bronze_days=1, vacuum_hours=0, now=now))
+    got = list(maintain(str(lake), bronze_days=1, vacuum_hours=0, now=now))
     kept = read_events(str(lake)).num_rows
     assert 0 < kept < half
-    assert any(line.startswith(f"bronze/replication_events: {half - kept} rows before") for line in told)
+    assert any(line.startswith(f"bronze/replication_events: {half - kept} rows before") for line in got)
     put(lake, 1, half, len(EVENTS))
     assert play(lake, drain=True).events == len(EVENTS) - half + 1
     assert_same_as_replay(lake, pa.concat_tables([EVENTS.slice(0, half), told_after(lake, half)]))
 
 
 def told_after(lake, half):
-    """What was told after the first half of EVENTS: nothing of it has aged."""
+    """What was reported after the first half of EVENTS: nothing of it has aged."""
     events = read_events(str(lake))
     later = pc.or_(pc.greater_equal(events["source_seq"], half), pc.equal(events["source_id"], "hwmark/drain"))
     return events.filter(later)
@@ -149,20 +165,20 @@ def test_a_changed_rule_applies_from_the_next_batch_on_and_a_batch_played_again_
     strict, at = Rules(lag_max_ms=5, reorder_grace_ms=0), EVENTS["ts"].to_pylist()
     lax = replace(strict, lag_max_ms=30_000)
     put(lake, 0, 0, third)
-    run(str(lake), lax, buckets=BUCKETS)
+    run(str(lake), lax, RunOptions(buckets=BUCKETS))
     put(lake, 1, third, 2 * third)
-    run(str(lake), lax, buckets=BUCKETS)
+    run(str(lake), lax, RunOptions(buckets=BUCKETS))
     (commits,) = lake.glob("_run/*/commits")
     (commits / "1").unlink()  # as a kill leaves it that came before Spark's own record
     (commits / ".1.crc").unlink(missing_ok=True)
-    told = contents(lake)
+    got = contents(lake)
     put(lake, 2, 2 * third, len(EVENTS))
-    run(str(lake), strict, buckets=BUCKETS, drain=True)
+    run(str(lake), strict, RunOptions(buckets=BUCKETS, drain=True))
     out = Lake(str(lake), {}).open("replica_sync").to_pyarrow_table()
     late = [row["ts"] for row in out.to_pylist() if row["state"] == "out_of_sync"]
     assert late
     assert min(late) > at[third * 2 - 20]
-    assert told["partition_hw"] == [row for row in contents(lake)["partition_hw"] if row in told["partition_hw"]]
+    assert got["partition_hw"] == [row for row in contents(lake)["partition_hw"] if row in got["partition_hw"]]
 
 
 def unread(lake):

@@ -24,7 +24,7 @@ KILLS = 3
 
 
 def command(lake, *options):
-    environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""}
+    environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
     words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", str(lake), "--buckets", "4", *options]
     return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -64,8 +64,8 @@ def test_killed_at_any_moment_and_resumed(tmp_path):
     assert last.returncode == 0, said.decode()
     expected = replay(read_events(str(lake)))
     for kind in KINDS:
-        told, want = Lake(str(lake), {}).open(kind).to_pyarrow_table(), getattr(expected, kind)
+        found, want = Lake(str(lake), {}).open(kind).to_pyarrow_table(), getattr(expected, kind)
         if kind == "minute_stats":
-            assert added_up(told) == added_up(want)
+            assert added_up(found) == added_up(want)
         else:
-            assert same_rows(told, but=["quarantined_at"]) == same_rows(want, but=["quarantined_at"]), kind
+            assert same_rows(found, but=["quarantined_at"]) == same_rows(want, but=["quarantined_at"]), kind

@@ -15,7 +15,7 @@ LOGS = traces.path("unclean_election")
 
 def hwmark(umask, *words):
     """A command, started where nothing is masked."""
-    environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""}
+    environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
     environment |= {"HWMARK_LAKE__UMASK": umask} if umask else {}
     call = [sys.executable, "-m", "pipelines.cli", *map(str, words)]
     done = subprocess.run(call, env=environment, umask=0, capture_output=True, text=True)

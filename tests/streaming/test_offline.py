@@ -26,7 +26,7 @@ def without_network():
 
 @pytest.mark.spark
 def test_the_job_runs_without_a_network(tmp_path):
-    jars = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", ""))
+    jars = jars_dir()
     if jars is None:
         pytest.skip("Delta's jars were never fetched: make setup")
     lake, empty = tmp_path / "lake", tmp_path / "home"

@@ -21,9 +21,9 @@ def unpacked(batch):
         by_key.setdefault(key, ([], []))
         by_key[key][0].append(kind)
         by_key[key][1].append(blob)
-    told = {key: blobs.unpack(*rows) for key, rows in by_key.items()}
+    found = {key: blobs.unpack(*rows) for key, rows in by_key.items()}
     # Arrow does not sort dictionaries.
-    return {key: (events.cast(replication_events.ARROW), covered) for key, (events, covered) in told.items()}
+    return {key: (events.cast(replication_events.ARROW), covered) for key, (events, covered) in found.items()}
 
 
 @pytest.mark.parametrize("buckets", [1, 4, 32])

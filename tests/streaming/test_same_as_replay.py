@@ -85,5 +85,5 @@ def test_a_broken_broker_wide_row_is_set_aside_once(events_of, buckets, sourcele
     facts, expected = streamed(events, buckets, 3), replayed(events)
     assert len(expected.quarantine) == pc.sum(broken).as_py() > 10
     assert same_rows(facts.quarantine) == same_rows(expected.quarantine)
-    if not sourceless:  # numbers that nobody tells are missing telemetry
+    if not sourceless:  # numbers that nobody reports are missing telemetry
         assert_same_minutes(facts, expected)

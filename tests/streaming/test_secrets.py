@@ -18,7 +18,7 @@ EVERY_S = 0.05
 
 
 class Shell:
-    """Runs commands that are told secrets by their environment, and keeps all that becomes visible of them."""
+    """Runs commands that get secrets by their environment, and keeps all that becomes visible of them."""
 
     def __init__(self, log):
         self.secrets = {
@@ -26,7 +26,7 @@ class Shell:
             for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
         }
         self.log = log
-        self.events = log.with_name("events")  # what Spark tells of itself, plans among it
+        self.events = log.with_name("events")  # what Spark logs of itself, plans among it
         self.events.mkdir()
         self.conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": self.events.as_uri()}
         self.conf |= {"spark.eventLog.compress": "false", "spark.logConf": "true"}
@@ -35,7 +35,7 @@ class Shell:
 
     def hwmark(self, *words, status=0):
         environment = os.environ | {
-            "HWMARK_RUN__JARS_DIR": jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or "",
+            "HWMARK_RUN__JARS_DIR": jars_dir() or "",
             "HWMARK_RUN__LOG_FILE": str(self.log),
             "HWMARK_RUN__SPARK_CONF": json.dumps(self.conf),
             **{f"HWMARK_LAKE__STORAGE_OPTIONS__{name}": value for name, value in self.secrets.items()},
@@ -77,7 +77,7 @@ def kept_in(shell, place):
 def test_no_secret_is_in_the_lake_the_output_the_log_or_a_command_line(tmp_path):
     lake, shell = tmp_path / "lake", Shell(tmp_path / "spark.log")
     shell.hwmark("ingest", "logs", *sorted(LOGS.iterdir()), "--cluster", "c", "--lake", lake)
-    # A batch that fails: Spark then tells its plan, with the options of source and sink.
+    # A batch that fails: Spark then prints its plan, with the options of source and sink.
     (data,) = (lake / "bronze" / "replication_events").rglob("*.parquet")
     whole = data.read_bytes()
     data.write_bytes(bytes(len(whole)))
@@ -98,14 +98,14 @@ def test_no_secret_is_in_the_lake_the_output_the_log_or_a_command_line(tmp_path)
 ASK = """
 import os
 from pipelines.streaming.session import session
-spark = session(master="local[1]", jars_dir=JARS, conf={"spark.hadoop.fs.s3a.secret.key": os.environ["TOLD"]})
-print("told", spark._jsparkSession.sessionState().newHadoopConf().get("fs.s3a.secret.key") == os.environ["TOLD"])
+spark = session(master="local[1]", jars_dir=JARS, conf={"spark.hadoop.fs.s3a.secret.key": os.environ["SECRET"]})
+print("given", spark._jsparkSession.sessionState().newHadoopConf().get("fs.s3a.secret.key") == os.environ["SECRET"])
 """
 
 
 @pytest.mark.spark
 def test_hadoop_knows_what_is_not_in_the_command_line():
-    jars = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", ""))
+    jars = jars_dir()
     call = [sys.executable, "-c", ASK.replace("JARS", repr(jars))]
-    done = subprocess.run(call, env=os.environ | {"TOLD": "abc"}, capture_output=True, text=True)
-    assert done.stdout == "told True\n", done.stderr
+    done = subprocess.run(call, env=os.environ | {"SECRET": "abc"}, capture_output=True, text=True)
+    assert done.stdout == "given True\n", done.stderr

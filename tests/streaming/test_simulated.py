@@ -17,6 +17,7 @@ from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Facts, replay
 from pipelines.streaming.job import run
+from pipelines.streaming.options import RunOptions
 from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import added_up, same_rows
 
@@ -50,8 +51,8 @@ def test_cut_reordered_repeated_and_resumed(spark, tmp_path):
     for version, commit in enumerate(commits):
         append_events(lake, commit, app_id="simulated", version=version)
         if version == len(commits) // 2:
-            run(lake, rules, buckets=4)
-    run(lake, rules, buckets=4, drain=True)
+            run(lake, rules, RunOptions(buckets=4))
+    run(lake, rules, RunOptions(buckets=4, drain=True))
     drained = read_events(lake)
     expected = Facts.concat([replay(of(drained, settings.cluster), rules) for settings, _ in clusters])
     assert expected.isr_changes.num_rows > 20

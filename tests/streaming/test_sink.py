@@ -17,7 +17,7 @@ from pipelines.streaming.checkpoint.query import StateMismatch
 from pipelines.streaming.sinks import sink
 from pipelines.streaming.sinks.sink import LakeWriter, SinkSettings
 from pipelines.streaming.source.blobs import encode
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, commit, create_tables
+from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, TABLES, commit, create_tables
 from schemas import isr_changes, minute_stats, partition_health, partition_hw
 from tests.streaming.events import START
 
@@ -73,11 +73,11 @@ def written(writer, **tables):
 
 
 def contents(lake):
-    return {kind: lake.open(kind).to_pyarrow_table().to_pylist() for kind in (*KINDS, HEALTH, *MINUTES)}
+    return {kind: lake.open(kind).to_pyarrow_table().to_pylist() for kind in TABLES}
 
 
 def versions(lake):
-    return {kind: lake.open(kind).version() for kind in (*KINDS, HEALTH, *MINUTES)}
+    return {kind: lake.open(kind).version() for kind in TABLES}
 
 
 def files(lake):
@@ -133,7 +133,7 @@ def test_a_batch_played_again_changes_no_table(lake):
 
 def test_a_commit_that_fails_part_way_is_completed_when_played_again_and_nothing_is_deleted(lake, monkeypatch):
     """Of the tables of a batch the first has it when the next one's log cannot be written; then Spark aborts."""
-    out, told = writer(lake), batch_of_two_tasks(writer(lake))
+    out, found = writer(lake), batch_of_two_tasks(writer(lake))
 
     def full(lake, kind, *args, **more):
         if kind == "isr_changes":
@@ -142,13 +142,13 @@ def test_a_commit_that_fails_part_way_is_completed_when_played_again_and_nothing
 
     monkeypatch.setattr(sink, "commit", full)
     with pytest.raises(OSError, match="No space left"):
-        out.commit(told, 0)
-    out.abort(told, 0)
+        out.commit(found, 0)
+    out.abort(found, 0)
     assert contents(lake)["partition_hw"] == HW.to_pylist()
     monkeypatch.setattr(sink, "commit", commit)
     again = batch_of_two_tasks(out)
     out.commit(again, 0)
-    named, held = {f.path for task in told if task for f in task.files}, [lake.open(k).file_uris() for k in KINDS]
+    named, held = {f.path for task in found if task for f in task.files}, [lake.open(k).file_uris() for k in KINDS]
     assert {Path(path).name for paths in held for path in paths} <= named, "from the record of the batch"
     whole = Lake(lake.root + "/whole", {})
     create_tables(whole)
@@ -310,3 +310,32 @@ def test_drafts_of_a_killed_jvm_are_removed_as_the_job_starts(lake):
         (offsets / name).touch()
     assert resume(lake, "q") == []
     assert {path.name for path in offsets.iterdir()} == {"0", ".0.crc"}
+
+
+def test_a_batch_that_changes_no_row_of_gold_writes_none(lake):
+    out = writer(lake)
+    out.commit(batch_of_two_tasks(out), 0)
+    before = versions(lake)
+    same = [written(out, partition_health=HEALTHY), written(out, partition_health=HEALTHY.slice(0, 0))]
+    out.commit(same, 1)
+    out.commit(same, 1)
+    assert versions(lake) == before
+    assert not resume(lake, "q")
+    other = HEALTHY.set_column(
+        HEALTHY.column_names.index("hw"), partition_health.ARROW.field("hw"), pa.array([[3]]).flatten()
+    )
+    out.commit([written(out, partition_health=other), written(out, partition_health=other.slice(0, 0))], 2)
+    assert versions(lake) == before | {HEALTH: before[HEALTH] + 1}
+
+
+def test_minutes_that_come_out_as_they_were_are_not_written(lake):
+    out = writer(lake)
+    out.commit(batch_of_two_tasks(out), 0)
+    before = versions(lake)
+    nothing = MINUTE.set_column(
+        MINUTE.column_names.index("counts"),
+        minute_stats.ARROW.field("counts"),
+        pa.array([[]], minute_stats.ARROW.field("counts").type),
+    )
+    out.commit([written(out, minute_stats=nothing)], 1)
+    assert versions(lake) == before | {"minute_stats": before["minute_stats"] + 1}

@@ -8,6 +8,7 @@ from pipelines.lake.bronze import append_events, bronze, read_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.job import run
+from pipelines.streaming.options import RunOptions
 from pipelines.streaming.source import skipped
 from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.skipped import skip_file
@@ -69,7 +70,7 @@ def test_a_file_that_bronze_does_not_have_is_named(lake):
 
 def test_only_our_source_leaves_files_out(lake):
     with pytest.raises(UsageError, match=r"--skip-file .*source = \"delta\""):
-        run(str(lake), Rules(), source="delta", skip_files=["x.parquet"])
+        run(str(lake), Rules(), RunOptions(source="delta", skip_files=["x.parquet"]))
 
 
 def test_a_file_without_statistics_of_the_cluster_and_cannot_be_read_is_unread_for_all(lake):

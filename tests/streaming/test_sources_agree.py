@@ -10,7 +10,8 @@ from generators.recordings import traces
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
-from pipelines.streaming.job import SOURCES, run
+from pipelines.streaming.job import run
+from pipelines.streaming.options import SOURCES, RunOptions
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES
 from tests.streaming.shell import added_up, same_rows
 
@@ -19,21 +20,23 @@ from tests.streaming.shell import added_up, same_rows
 def test_both_sources_give_the_tables_of_replay(spark, tmp_path):
     events = read_logs([traces.path("unclean_election")], "main")
     events = events.take(pc.sort_indices(events["ts"]))
-    told = {}
+    found = {}
     for source in SOURCES:
         lake = str(tmp_path / source)
         for version, rows in enumerate(np.array_split(np.arange(len(events)), 3)):
             append_events(lake, events.take(pa.array(rows)), app_id="test", version=version)
-        summary = run(lake, Rules(), buckets=4, source=source, max_rows_per_trigger=len(events) // 2, drain=True)
+        summary = run(
+            lake, Rules(), RunOptions(buckets=4, source=source, max_rows_per_trigger=len(events) // 2, drain=True)
+        )
         assert summary.events == len(events) + 1
         place = Lake(lake, {})
-        told[source] = {kind: place.open(kind).to_pyarrow_table() for kind in (*KINDS, HEALTH, *MINUTES)}
+        found[source] = {kind: place.open(kind).to_pyarrow_table() for kind in (*KINDS, HEALTH, *MINUTES)}
     expected = replay(read_events(lake))
-    for kind, arrow in told["arrow"].items():
+    for kind, arrow in found["arrow"].items():
         same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])
-        assert same(arrow) == same(told["delta"][kind]), kind
+        assert same(arrow) == same(found["delta"][kind]), kind
         assert kind not in KINDS or same(arrow) == same(getattr(expected, kind)), kind
-    assert len(told["arrow"]["partition_hw"]) > 1000
+    assert len(found["arrow"]["partition_hw"]) > 1000
 
 
 WAYS = {
@@ -51,11 +54,11 @@ def test_every_way_through_spark_gives_the_tables_of_replay(spark, tmp_path):
         lake = str(tmp_path / str(number))
         for version, rows in enumerate(np.array_split(np.arange(len(events)), 2)):
             append_events(lake, events.take(pa.array(rows)), app_id="test", version=version)
-        summary = run(lake, Rules(), max_rows_per_trigger=len(events) // 2, drain=True, **how)
+        summary = run(lake, Rules(), RunOptions(max_rows_per_trigger=len(events) // 2, drain=True, **how))
         assert summary.batches > 1, way
         expected, place = replay(read_events(lake)), Lake(lake, {})
         for kind in KINDS:
-            told = place.open(kind).to_pyarrow_table()
+            found = place.open(kind).to_pyarrow_table()
             same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])
-            assert same(told) == same(getattr(expected, kind)), (way, kind)
+            assert same(found) == same(getattr(expected, kind)), (way, kind)
         assert len(place.open(HEALTH).to_pyarrow_table()) > 0, way

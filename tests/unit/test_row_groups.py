@@ -28,13 +28,13 @@ def same(one, other):
 
 
 def test_rows_that_fill_what_few_others_do_come_first_and_apart():
-    told = events(WORTH, detail=1024, hw=512, leo=2)
-    rare, others = row_groups(told)
+    got = events(WORTH, detail=1024, hw=512, leo=2)
+    rare, others = row_groups(got)
     assert len(rare) == WORTH // 512
     assert rare["detail"].null_count == len(rare) // 2
     assert {others[name].null_count for name in ("detail", "hw")} == {len(others)}
     assert others["leo"].null_count == WORTH // 2
-    assert same(pa.concat_tables([rare, others]), told)
+    assert same(pa.concat_tables([rare, others]), got)
 
 
 def test_the_order_of_rows_that_lie_together_stays():
@@ -44,21 +44,21 @@ def test_the_order_of_rows_that_lie_together_stays():
 
 
 def test_few_rows_and_rows_of_one_kind_are_one_group():
-    for told in (events(WORTH - 1, detail=1024), events(WORTH), events(WORTH, leo=2), events(0)):
-        assert row_groups(told) == [told]
+    for got in (events(WORTH - 1, detail=1024), events(WORTH), events(WORTH, leo=2), events(0)):
+        assert row_groups(got) == [got]
 
 
 def test_where_many_rows_would_be_set_apart_none_are():
-    told = events(WORTH, **dict.fromkeys(("detail", "hw"), FEW))
+    got = events(WORTH, **dict.fromkeys(("detail", "hw"), FEW))
     others = pa.array([1 if row % FEW == 1 else None for row in range(WORTH)], pa.int64())
-    told = told.set_column(SCHEMA.get_field_index("log_start"), SCHEMA.field("log_start"), others)
-    assert row_groups(told) == [told]
+    got = got.set_column(SCHEMA.get_field_index("log_start"), SCHEMA.field("log_start"), others)
+    assert row_groups(got) == [got]
 
 
 def test_a_file_of_bronze_has_these_row_groups_and_all_rows(tmp_path):
-    told = events(WORTH, detail=1024, isr=1024, leo=2)
-    append_events(str(tmp_path), told, app_id="test", version=0)
+    got = events(WORTH, detail=1024, isr=1024, leo=2)
+    append_events(str(tmp_path), got, app_id="test", version=0)
     (file,) = bronze(str(tmp_path)).file_uris()
     found = pq.ParquetFile(file).metadata
     assert [found.row_group(k).num_rows for k in range(found.num_row_groups)] == [WORTH // 1024, WORTH - WORTH // 1024]
-    assert same(read_events(str(tmp_path)), told)
+    assert same(read_events(str(tmp_path)), got)

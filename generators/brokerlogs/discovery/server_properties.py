@@ -1,4 +1,4 @@
-"""`server.properties` of a broker: settings that no log line prints, `replica.lag.time.max.ms` above all."""
+"""`server.properties` of a broker: its rack, and settings that no log line prints, as `replica.lag.time.max.ms`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pyarrow as pa
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.source_state import PartitionStates
+from schemas.event_types import RACK
 
 _SETTINGS = {"min.insync.replicas": "min_isr", "replica.lag.time.max.ms": "lag_max_ms"}
 
@@ -32,6 +33,8 @@ def server_properties_events(
     for key, column in _SETTINGS.items():
         if broker is not None and settings.get(key, "").isdecimal():
             events.append("config", ts // 1000, broker, 0, **{column: int(settings[key])})
+    if broker is not None and (rack := settings.get("broker.rack")):
+        events.append("config", ts // 1000, broker, 0, replica_id=broker, detail=RACK + rack)
     return events.table(cluster, source_id) if events.count else EVENTS.empty_table()
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of a parser's state as bytes, with a reader of the version before."""
+"""Snapshots of a parser's state as bytes, with readers of the versions before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 2
+VERSION = 3
 PackedArray = Mapping[str, Any]
 """An array as a JSON value: `type` as numpy describes it, `bytes` in base85."""
 
@@ -75,14 +75,14 @@ def dump(stored: Mapping[str, Any]) -> bytes:
 
 
 def load(blob: bytes) -> dict[str, Any]:
-    """The state in a snapshot, converted from version 1 where it has that. Raises ValueError for other versions."""
+    """The state in a snapshot, one of version 1 or 2 converted. Raises ValueError for versions that are not known."""
     stored: dict[str, Any] = json.loads(zlib.decompress(blob))
     if stored["version"] == 1:
         stored = _upgrade_from_1(stored)
+    if stored["version"] == 2:
+        stored = _upgrade_from_2(stored)
     if stored["version"] != VERSION:
-        raise ValueError(
-            f"snapshot of a log parser has version {stored['version']}, this program reads 1 and {VERSION}"
-        )
+        raise ValueError(f"snapshot of a log parser has version {stored['version']}, this program reads 1 to {VERSION}")
     report = stored["report"]
     stored["report"] = report | {name: Counter(report[name]) for name in ("ignored", "shapes")}
     return stored
@@ -107,4 +107,15 @@ def _upgrade_from_1(stored: dict[str, Any]) -> dict[str, Any]:
         "report": stored["report"] | {"shapes": {}},
         "decided": packed(stored["decided"], _STATE_1),
         "source": packed(stored["source"], _SOURCE_1),
+    }
+
+
+def _upgrade_from_2(stored: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 had other names."""
+    known, rare = dict(stored.pop("known")), dict(stored["rare"])
+    return stored | {
+        "version": 3,
+        "low_watermark": stored.pop("told"),
+        "partitions": known | {"leos": known.pop("told"), "has_leo": known.pop("full")},
+        "rare": rare | {"reported_at": rare.pop("told", {})},
     }

@@ -101,8 +101,8 @@ class PartitionStates:
         return {
             "names": [name.decode("latin-1") for name in self.names],
             "state": pack(self.state),
-            "full": pack(np.packbits(full)),
-            "told": pack(self.leos[full]),
+            "has_leo": pack(np.packbits(full)),
+            "leos": pack(self.leos[full]),
         }
 
     def load(self, stored: dict[str, Any]) -> None:
@@ -115,8 +115,8 @@ class PartitionStates:
                 self.add_names([key])
         self.state = unpack(stored["state"], PARTITION)
         count = len(self.names) * MAX_REPLICAS
-        full = np.unpackbits(unpack(stored["full"], np.dtype("u1")), count=count).astype(bool)
-        self.leos[full.reshape(-1, MAX_REPLICAS)] = unpack(stored["told"], REPLICA_LEO_RECORD)
+        full = np.unpackbits(unpack(stored["has_leo"], np.dtype("u1")), count=count).astype(bool)
+        self.leos[full.reshape(-1, MAX_REPLICAS)] = unpack(stored["leos"], REPLICA_LEO_RECORD)
 
     def start_term(self, place: int) -> None:
         """A new term begins: no LEO of it is known."""

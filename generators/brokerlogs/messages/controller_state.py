@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
+from schemas.event_types import RACK
 
 NO_CHANGE = -2
 """Leader in a PartitionChangeRecord that does not change it."""
@@ -199,7 +200,7 @@ class ControllerLogState:
                 line.broker,
                 0,
                 replica_id=broker,
-                detail=f"rack={rack}",
+                detail=RACK + rack,
                 **self._commit_fields(line),
             )
 

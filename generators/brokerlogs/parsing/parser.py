@@ -143,9 +143,9 @@ class SourceParser:
                 "cluster": self.cluster,
                 "source_id": self.source_id,
                 "settings": self._settings,
-                "told": self.low_watermark,
+                "low_watermark": self.low_watermark,
                 "report": vars(self.report),
-                "known": self._partitions.dump(),
+                "partitions": self._partitions.dump(),
                 "topic_ids": self._topic_ids,
                 "rare": self._rare.dump(),
                 "waiting": (self._waiting + self._whole_lines.rest).decode("latin-1"),
@@ -159,12 +159,12 @@ class SourceParser:
 
     @classmethod
     def restore(cls, blob: bytes) -> SourceParser:
-        """The parser of this snapshot; that of the version before is read, too."""
+        """The parser of this snapshot; those of the versions before are read, too."""
         stored = load(blob)
         parser = cls(stored["cluster"], stored["source_id"], **stored["settings"])
         vars(parser.report).update(stored["report"])
-        parser.low_watermark = stored["told"]
-        parser._partitions.load(stored["known"])
+        parser.low_watermark = stored["low_watermark"]
+        parser._partitions.load(stored["partitions"])
         parser._topic_ids.extend(stored["topic_ids"])
         parser._rare.load(stored["rare"])
         lines, end, rest = stored["waiting"].encode("latin-1").rpartition(b"\n")

@@ -139,7 +139,7 @@ class RareLines:
         topics = {topic for topic, _ in self.partitions.places if topic}
         shape = shape_of(message, sorted(topics, key=len, reverse=True))
         if f"{NOT_UNDERSTOOD}{shape}" not in self.reported_at and len(self.reported_at) >= _MAX_SHAPES:
-            shape = "more shapes than are told apart"
+            shape = "more shapes than are counted"
         self.report.not_understood(f"{logger}: {shape}", message)
         return shape
 
@@ -156,7 +156,7 @@ class RareLines:
             "changed": controller.changed,
             "role": [controller.active, controller.epoch],
             "lifecycle": vars(self.lifecycle),
-            "told": self.reported_at,
+            "reported_at": self.reported_at,
             "early": self.early,
         }
 
@@ -169,5 +169,5 @@ class RareLines:
         controller.changed = tuple(stored["changed"]) if stored["changed"] else None
         controller.active, controller.epoch = stored.get("role", (None, None))
         self.lifecycle = Lifecycle(**stored.get("lifecycle", {}))
-        self.reported_at = stored.get("told", {})
+        self.reported_at = stored["reported_at"]
         self.early = [(ts, message) for ts, message in stored.get("early", [])]

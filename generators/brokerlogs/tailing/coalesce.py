@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from generators.brokerlogs.scanning.arrays import Array, compiled
 from generators.brokerlogs.tailing.progress import times
 from pipelines.replication.compiled.hash_index import Keys
+from pipelines.replication.compiled.types import MINUTE_US, NEVER
 from pipelines.replication.events.columns import int32_column, int64_column
 
 LONGEST_MS = 5_000
@@ -26,7 +27,6 @@ JUMP_US, DISPLACED_US = 10_000_000, 1_000_000
 """A row this far ahead of its source, or behind it, ends every run: where clocks are wrong each row is evidence."""
 CONCURRENT_US = 2 * DISPLACED_US
 """Events of a partition closer than this may be ordered either way by the reconstruction."""
-MINUTE_US = 60_000_000
 
 _NUMBERS = ("leader_id", "leader_epoch", "partition_epoch", "replica_id", "level")
 _OFFSETS = ("broker_epoch", "leo", "leader_leo", "log_start")
@@ -65,7 +65,6 @@ last one, `kept`: of the last that remains for certain. `pending`: row that may 
 `values`: columns of the last fetch but for its time.
 """
 _SOURCE = np.dtype([("high", "i8"), ("jumps", "i8")], align=True)
-NEVER = 1 << 62
 
 
 class _Rows(NamedTuple):

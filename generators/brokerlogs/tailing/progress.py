@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-SECOND = 1_000_000
-FAR_OUT = 60 * SECOND
+from pipelines.replication.compiled.types import SECOND_US
+
+FAR_OUT = 60 * SECOND_US
 LONGEST_FILL = 3600  # a clock that jumps further ahead is not filled second by second
 
 
@@ -33,23 +34,23 @@ def interleave(rows: pa.Table, max_ts: int, defaults: Mapping[str, object]) -> p
         return rows
     steady = _steady(times(rows), max_ts)
     running = np.concatenate([[max_ts or steady[0]], running_time(rows, max_ts)])
-    before = np.flatnonzero(np.diff(running // SECOND) > 0)
+    before = np.flatnonzero(np.diff(running // SECOND_US) > 0)
     if not len(before):
         return rows
     to_come = np.minimum.accumulate(steady[::-1])[::-1]
     to_come[-1] = min(to_come[-1], running[-2] + FAR_OUT)
-    seconds = running[before] // SECOND
-    fills = np.clip(to_come[before] // SECOND - seconds, 1, LONGEST_FILL)
+    seconds = running[before] // SECOND_US
+    fills = np.clip(to_come[before] // SECOND_US - seconds, 1, LONGEST_FILL)
     at = np.repeat(before, fills)
     nth = np.arange(len(at)) - np.repeat(np.cumsum(fills) - fills, fills)
-    stamps = np.where(nth == 0, running[at], (running[at] // SECOND + nth) * SECOND)
+    stamps = np.where(nth == 0, running[at], (running[at] // SECOND_US + nth) * SECOND_US)
     return _insert(rows, progress(stamps, defaults, rows.schema), at)
 
 
 def quiet_seconds(max_ts: int, until: int) -> np.ndarray:
     """`max_ts` (us) and the start of each second after it, except the last before `until`: seconds without events."""
-    first = max_ts // SECOND + 1
-    seconds = np.arange(first, min(until // SECOND, first + LONGEST_FILL)) * SECOND
+    first = max_ts // SECOND_US + 1
+    seconds = np.arange(first, min(until // SECOND_US, first + LONGEST_FILL)) * SECOND_US
     return np.concatenate([[max_ts], seconds])
 
 

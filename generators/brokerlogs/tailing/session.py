@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
 from generators.brokerlogs.tailing.tailer import CHUNK, BrokerSettings, Tailer
+
+if TYPE_CHECKING:
+    from pipelines.lake.bronze import Layout
 
 ROUND_BYTES = 64 << 20
 PERIOD_S = 1.0
@@ -43,6 +46,8 @@ class ReadOptions:
     """No commit is ahead of a source that is being followed by more than half of this."""
     coalesce_ms: int = 0
     """Unchanged fetches within this become one row (see tailing.coalesce); 0 keeps all."""
+    layout: Layout = "order"
+    """How the rows of a commit lie in its files."""
 
 
 @dataclass(frozen=True)

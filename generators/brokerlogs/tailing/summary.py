@@ -14,7 +14,7 @@ from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.tailer import Tailer
 from pipelines.printable import printable
-from pipelines.replication.events.validation import split
+from pipelines.replication.events.row_rules import split
 
 LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
 

@@ -206,7 +206,8 @@ class Tailer:
                 end = chunk.taken
             taken.extend(self._emit(chunk, end))
             if end < chunk.rows.num_rows:
-                return taken + self._quiet_progress(chunk, horizon)
+                earliest_row = earliest(chunk.rows.slice(chunk.taken), self.max_ts)
+                return taken + self._quiet_progress(min(horizon, earliest_row))
             self._chunks.popleft()
         return taken
 
@@ -223,10 +224,9 @@ class Tailer:
         self.max_ts, self.progress_ts, chunk.taken = max(self.max_ts, int(chunk.running[end - 1])), 0, end
         return [*first, kept] if kept.num_rows else first
 
-    def _quiet_progress(self, chunk: _Chunk, horizon: int) -> list[pa.Table]:
-        """Progress rows for the quiet seconds up to `horizon`, before the next row."""
-        until = min(horizon, earliest(chunk.rows.slice(chunk.taken), self.max_ts)) if self.max_ts else 0
-        stamps = quiet_seconds(self.max_ts, until)
+    def _quiet_progress(self, until: int) -> list[pa.Table]:
+        """Progress rows for the quiet seconds after the last row, before `until` (us)."""
+        stamps = quiet_seconds(self.max_ts, until if self.max_ts else 0)
         return self._progress(stamps) if len(stamps) > 1 else []
 
     def _progress(self, stamps: np.ndarray) -> list[pa.Table]:
@@ -253,10 +253,15 @@ class Tailer:
         return self._progress(np.unique(np.append(quiet_seconds(self.max_ts or ts, ts), ts)))
 
     def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:
-        """Rows of a source that is silent at the end of its live log: those that its parser holds back, and a progress
-        row, at the present time where lines arrive within `allowed_us` of being written."""
-        if not (self.reader.at_end and self._heartbeat.silent):
+        """Rows of a source at the end of its live log that no event brings about.
+
+        While it is silent: those that its parser holds back, and a progress row, at the present time where lines arrive
+        within `allowed_us` of being written. While its lines are no events: progress rows up to them.
+        """
+        if not self.reader.at_end:
             return []
+        if not self._heartbeat.silent:
+            return self._quiet_progress(self.parser.low_watermark) if self.max_ts else self.progress_rows()
         if not self._flushed:
             self._flush()
         until = self._heartbeat.quiet_until(allowed_us)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from generators.simulator.cluster import threads
+from generators.simulator.cluster.alter_partitions import AlterPartitions
+from generators.simulator.cluster.delayed_fetches import DelayedFetches
 from generators.simulator.cluster.event_queue import BrokerClock
-from generators.simulator.cluster.fetcher import Fetcher, Request
-from generators.simulator.cluster.leader_partition import Fetched, LeaderPartition, Produced, Proposal
+from generators.simulator.cluster.fetcher import Fetcher
+from generators.simulator.cluster.leader_partition import LeaderPartition, Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.replica import Follower, Replica
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
-from generators.simulator.cluster.threads import Killed, Pause
+from generators.simulator.cluster.threads import Killed
 from generators.simulator.cluster.versions import Version
+from schemas.event_types import RACK
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
@@ -63,13 +65,10 @@ class Broker:
         self.epoch: int | None = None
         self.fetchers: dict[int, Fetcher] = {}
         self.peers: dict[int, Peer] = {}
-        self._parked: dict[int, Request] = {}
         self._overdue_timers: list[_Action] = []
         self._unread: list[_Action] = []
-        self._asked: list[tuple[LeaderPartition, Proposal]] = []
-        self._asking = False
-        self._outstanding: dict[tuple[str, int], Proposal] = {}
-        """By topic id and partition: proposals that are to be sent, or not answered yet."""
+        self.fetches = DelayedFetches(self)
+        self.alter_partitions = AlterPartitions(self)
 
     @property
     def settings(self) -> Settings:
@@ -111,6 +110,8 @@ class Broker:
         for replica in self.replicas.values():
             replica.load()
         self.emit("config", None, replica=self.id, detail=f"kafka={self.version.released}")
+        if rack := self.settings.racks.get(self.id):
+            self.emit("config", None, replica=self.id, detail=RACK + rack)
         if self.version.lag_by_messages:
             most = self.settings.lag_max_messages
             self.emit("config", None, replica=self.id, detail=f"replica.lag.max.messages={most}")
@@ -231,7 +232,7 @@ class Broker:
                 replica.leader_partition.wake()
                 replica.leader_partition.resign()
             del self.replicas[key]
-            self._complete_parked(key)
+            self.fetches.complete(key)
 
     def _lead(self, replica: Replica, registration: Registration) -> None:
         before = replica.leader_partition
@@ -242,7 +243,7 @@ class Broker:
         replica.leader, replica.leader_epoch = self.id, registration.leader_epoch
         replica.leader_partition = LeaderPartition(self, replica, registration, before)
         replica.leader_partition.begin()
-        self._complete_parked(replica.key)
+        self.fetches.complete(replica.key)
 
     def _follow(self, replica: Replica, registration: Registration) -> None:
         if registration.leader_epoch <= replica.leader_epoch:
@@ -256,7 +257,7 @@ class Broker:
         self.emit("follower", replica, replica=self.id, leo=replica.log.leo, hw=replica.hw)
         if before is not None:
             before.resign()
-            self._complete_parked(replica.key)
+            self.fetches.complete(replica.key)
         if registration.leader != NOBODY:
             self.fetcher(registration.leader).add(replica.key)
 
@@ -271,69 +272,13 @@ class Broker:
 
     # what others ask of it
 
-    def serve(self, request: Request) -> None:
-        """A follower's fetch: answered at once if there is anything to answer, else parked (DelayedFetch)."""
-        request.fetcher.session.count(self)
-        pause, last = threads.drawn(self.settings, self.cluster.random), next(reversed(request.asked), None)
-        answers = {key: self._fetch(request, key, pause if key == last else threads.NONE) for key in request.asked}
-        if pause.whole:
-            self.later(pause.whole, self._answer, request, answers)
-        else:
-            self._answer(request, answers)
-
-    def _answer(self, request: Request, answers: dict[Key, Fetched]) -> None:
-        ready = any(answer.error or answer.diverging or answer.runs for answer in answers.values())
-        if ready and not request.patient:
-            self.cluster.answer_fetch(self, request, answers)
-            return
-        self._parked[request.follower] = request
-        if self.settings.automatic:
-            self.later(self.settings.fetch_wait_max_ms * MS, self.expire, request)
-
-    def _fetch(self, request: Request, key: Key, pause: Pause) -> Fetched:
-        leader_partition = self._leader_partition(key)
-        if leader_partition is None:
-            return Fetched("NOT_LEADER_OR_FOLLOWER")
-        return leader_partition.fetch(request.follower, request.broker_epoch, request.asked[key], request.most, pause)
-
-    def _leader_partition(self, key: Key) -> LeaderPartition | None:
+    def leader_partition(self, key: Key) -> LeaderPartition | None:
+        """The partition as this broker leads it; None where it does not."""
         replica = self.replicas.get(key)
         return replica.leader_partition if replica is not None else None
 
-    def grown(self, key: Key, followers: Iterable[int]) -> None:
-        """Complete parked fetches for which there are records now."""
-        for id in followers:
-            request = self._parked.get(id)
-            if request is not None and key in request.asked and request.most > 0 and not request.patient:
-                self._complete(request)
-
-    def _complete_parked(self, key: Key) -> None:
-        for request in [r for r in self._parked.values() if key in r.asked]:
-            self._complete(request)
-
-    def parked(self, follower: int) -> Request | None:
-        """The parked fetch of that follower."""
-        return self._parked.get(follower)
-
-    def expire(self, request: Request) -> None:
-        """Complete a fetch that has waited for replica.fetch.wait.max.ms."""
-        if self._parked.get(request.follower) is request:
-            self._complete(request)
-
-    def _complete(self, request: Request) -> None:
-        """A parked fetch is read again and does not count again (DelayedFetch.onComplete)."""
-        del self._parked[request.follower]
-        answers = {}
-        for key, asked in request.asked.items():
-            leader_partition = self._leader_partition(key)
-            if leader_partition is None or not asked.still(leader_partition.replica):
-                answers[key] = Fetched("NOT_LEADER_OR_FOLLOWER")
-            else:
-                answers[key] = leader_partition.read(asked, request.most)
-        self.cluster.answer_fetch(self, request, answers)
-
     def produce(self, key: Key, count: int, acks: int, batch: Batch | None, answer: Callable[[Produced], None]) -> None:
-        leader_partition = self._leader_partition(key)
+        leader_partition = self.leader_partition(key)
         if leader_partition is None:
             answer(Produced("NOT_LEADER_OR_FOLLOWER"))
         else:
@@ -360,43 +305,6 @@ class Broker:
         peer = self.peers.get(id)
         known = peer is not None and broker_epoch is not None and peer.epoch > broker_epoch
         return known and not self.version.admits_ineligible
-
-    def propose(self, leader_partition: LeaderPartition, proposal: Proposal, retry: bool = False) -> bool:
-        """Queue a proposal for the controller: one request at a time, one change per partition (AlterPartitionManager).
-
-        False if another change of that partition is outstanding: metadata has settled it for the leader, but the
-        controller has not answered yet.
-        """
-        place = proposal.topic_id, leader_partition.replica.partition
-        if self.version.refuses_second_change and place in self._outstanding:
-            return False
-        self._outstanding[place] = proposal
-        self._asked.append((leader_partition, proposal))
-        if not self._asking:
-            self._asking = True
-            self.later(50 * MS if retry else 0, self._ask)
-        return True
-
-    def _ask(self) -> None:
-        asked, self._asked = self._asked, []
-        if not self.version.refuses_second_change:
-            asked = [
-                (leader_partition, proposal)
-                for leader_partition, proposal in asked
-                if leader_partition.proposal is proposal
-            ]
-        self._asking = bool(asked)
-        if asked:
-            self.cluster.channel.alter_partitions(self, asked)
-
-    def altered(self, answers: list[tuple[LeaderPartition, Proposal, str | None, Registration | None]]) -> None:
-        self._asking = False
-        for leader_partition, proposal, error, registration in answers:
-            self._outstanding.pop((proposal.topic_id, leader_partition.replica.partition), None)
-            leader_partition.answered(proposal, error, registration)
-        if self._asked and not self._asking:
-            self._asking = True
-            self.later(0, self._ask)
 
     # telemetry
 

@@ -142,7 +142,7 @@ class Channel:
             for leader_partition, proposal in asked
         ]
         cluster.quorum.when_committed(
-            lambda: cluster.network.send(broker.run, process, broker.altered, answers),
+            lambda: cluster.network.send(broker.run, process, broker.alter_partitions.answered, answers),
             lambda: cluster.event_queue.after(RETRY, self._alter, broker, process, epoch, asked),
         )
 

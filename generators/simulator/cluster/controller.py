@@ -304,7 +304,7 @@ class Controller:
         known = self.brokers.get(id)
         return known is not None and known.active and (epoch is None or epoch == known.epoch)
 
-    # telling
+    # reporting
 
     def _append_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
         known = replace(self.brokers[id])

@@ -206,7 +206,7 @@ class LeaderPartition:
             self.producers.appended(batch, first, count)
         self._emit("append", leader_leo=self.log.leo)
         self.attempt()
-        self.broker.grown(self.replica.key, self.followers)
+        self.broker.fetches.grown(self.replica.key, self.followers)
         return first, last
 
     def _acknowledge(self, first: int, last: int, acks: int, answer: Callable[[Produced], None]) -> None:
@@ -345,7 +345,7 @@ class LeaderPartition:
     def _submit(self, proposal: Proposal, retry: bool = False) -> None:
         """Send a proposal; where it is refused before sending (OPERATION_NOT_ATTEMPTED), it is tried again at the next
         check."""
-        if not self.broker.propose(self, proposal, retry):
+        if not self.broker.alter_partitions.propose(self, proposal, retry):
             self.proposal = None
             self._emit("isr_rejected")
 

@@ -9,6 +9,8 @@ from generators.simulator.cluster.versions import VERSIONS, Version
 
 MS = 1_000
 SECOND = 1_000_000
+NEVER = 1 << 62
+"""A time (microseconds) that does not come."""
 START = 1_767_225_600 * SECOND
 """2026-01-01 00:00:00 UTC: clocks start far from 0, or `last caught up = 0` would not be long ago."""
 
@@ -52,6 +54,8 @@ class Settings:
     version: Version = VERSIONS["4.1"]
     versions: dict[int, Version] = field(default_factory=dict)
     """Brokers that run another version than `version` (rolling upgrades)."""
+    racks: dict[int, str] = field(default_factory=dict)
+    """Of brokers that have one (broker.rack)."""
     clocks: dict[int, Clock] = field(default_factory=dict)
     start: int = START
     automatic: bool = True

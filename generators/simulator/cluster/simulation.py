@@ -362,9 +362,9 @@ class Simulation:
     def answer(self, follower: int) -> None:
         """Answer what was parked, with the current HW."""
         for broker in self.brokers.values():
-            request = broker.parked(follower)
+            request = broker.fetches.parked(follower)
             if request is not None:
-                broker.expire(request)
+                broker.fetches.expire(request)
         self.settle()
 
     # messages
@@ -374,7 +374,7 @@ class Simulation:
         if not self.network.reaches(follower.id, leader):
             return
         if broker.running:
-            self.network.send(broker.run, broker.process, broker.serve, request)
+            self.network.send(broker.run, broker.process, broker.fetches.serve, request)
         else:
             self.network.send(follower.run, follower.process, request.fetcher.failed, request)
 

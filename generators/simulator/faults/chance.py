@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from generators.simulator.cluster.settings import SECOND, Settings
+from generators.simulator.cluster.settings import NEVER, SECOND, Settings
 from generators.simulator.faults.script import Fault, checked
 
 MINUTE = 60 * SECOND
@@ -34,7 +34,7 @@ def _wait(random: Random, rate: float) -> int:
 
     Evenly drawn: logarithms differ in their last bits between machines, and the same seed has to give the same bytes.
     """
-    return _between(random, 0, 2 * MINUTE / rate) if rate > 0 else 1 << 62
+    return _between(random, 0, 2 * MINUTE / rate) if rate > 0 else NEVER
 
 
 def _between(random: Random, low: float, high: float) -> int:

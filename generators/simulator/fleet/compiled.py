@@ -13,7 +13,7 @@ import numpy as np
 from numba import config, njit
 
 import pipelines.replication.compiled.decorators  # noqa: F401 - sets where compiled code is cached
-from generators.simulator.cluster import rules
+from generators.simulator.cluster import rules, settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 I64 = np.ndarray[Any, np.dtype[np.int64]]
@@ -31,7 +31,7 @@ def digest(sources: Iterable[Path]) -> str:
 
 
 _HERE = Path(__file__).parent
-SOURCES = (Path(rules.__file__), *sorted(_HERE.glob("*.py")))
+SOURCES = (Path(rules.__file__), Path(settings.__file__), *sorted(_HERE.glob("*.py")))
 _CACHE = str(Path(config.CACHE_DIR).parent / f"fleet-{digest(SOURCES)}")
 """Beside that of the reconstruction's kernels."""
 

@@ -14,11 +14,12 @@ from generators.simulator.cluster.leader_partition import LeaderPartition
 from generators.simulator.cluster.log import ReplicaLog, Run
 from generators.simulator.cluster.registration import Registration
 from generators.simulator.cluster.replica import Follower, Replica
+from generators.simulator.cluster.settings import SECOND
 from generators.simulator.fleet.arrangement import NEVER, Keys
 from generators.simulator.fleet.compiled import I64
 from generators.simulator.fleet.counter_rng import between, exponential, share
 from generators.simulator.fleet.event_rows import RunParameters
-from generators.simulator.fleet.fetch_rounds import SECOND, TENTH
+from generators.simulator.fleet.fetch_rounds import TENTH
 from generators.simulator.fleet.partition_catalog import PartitionCatalog
 from generators.simulator.fleet.partitions import NOBODY, Partitions
 

@@ -6,6 +6,7 @@ other. Costs depend on what happens: a partition that nobody writes to is one le
 
 from __future__ import annotations
 
+from generators.simulator.cluster.settings import SECOND
 from generators.simulator.fleet.arrangement import DRAWN, GROWN, LEAVES, NEVER, PARKED, SWEPT, Layout, Live
 from generators.simulator.fleet.compiled import kernel
 from generators.simulator.fleet.counter_rng import between, exponential, share
@@ -13,7 +14,6 @@ from generators.simulator.fleet.event_rows import Rows, RunParameters
 from generators.simulator.fleet.leader import append, turn
 from generators.simulator.fleet.timer_tree import build, put
 
-SECOND = 1_000_000
 TENTH = SECOND // 10
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.telemetry.broker_lines import DEBUG, INFO, WARN, Line
@@ -15,9 +15,10 @@ NOBODY = -1
 class ControllerLines:
     """The lines of one process of a controller: changes of what it has printed before."""
 
-    def __init__(self, controller: int) -> None:
+    def __init__(self, controller: int, racks: Mapping[int, str]) -> None:
         self._prefix = f"[QuorumController id={controller}] "
         self._thread = f"quorum-controller-{controller}-event-handler"
+        self._racks = racks
         self._epoch: int | None = None
         self._brokers: set[int] = set()
         self._topics: set[str] = set()
@@ -40,10 +41,12 @@ class ControllerLines:
                 else "initial RegisterBrokerRecord for"
             )
             self._brokers.add(event.replica or 0)
+            rack = self._racks.get(event.replica or 0)
             record = (
                 f"RegisterBrokerRecord({about}, isMigratingZkBroker=false, "
                 f"incarnationId={_id(event.broker_epoch or 0)}, "
-                f"brokerEpoch={event.broker_epoch}, endPoints=[], features=[], rack=null, fenced=true, "
+                f"brokerEpoch={event.broker_epoch}, endPoints=[], features=[], "
+                f"rack={_quoted(rack)}, fenced=true, "
                 "inControlledShutdown=false, logDirs=[])"
             )
             return self._line("ClusterControlManager", INFO, f"Replayed {how} broker {event.replica}: {record}")
@@ -173,3 +176,7 @@ def _list(ids: Iterable[int] | None) -> str:
 def _id(number: int) -> str:
     """A 22-character id."""
     return f"{number:A>22}"
+
+
+def _quoted(name: str | None) -> str:
+    return "null" if name is None else f"'{name}'"

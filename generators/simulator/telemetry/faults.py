@@ -97,7 +97,7 @@ def restart_sources(events: pa.Table, rate: float, seed: int) -> Struck:
 
 
 def corrupt(events: pa.Table, rate: float, seed: int, rules: tuple[str, ...] = WRITABLE) -> Struck:
-    """Break this share of rows by rules of `pipelines.replication.events.validation`, drawn from `rules`."""
+    """Break this share of rows by rules of `pipelines.replication.events.row_rules`, drawn from `rules`."""
     random = _random("corrupt", rate, seed)
     hit = np.flatnonzero(random.random(len(events)) < rate)
     broken = [rules[k] for k in random.integers(0, len(rules), len(hit)).tolist()]

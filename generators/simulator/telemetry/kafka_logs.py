@@ -74,7 +74,7 @@ class KafkaLogs:
         self._numbers: dict[tuple[int, str], _Numbers] = {}
         self._attempts = Attempts()
         self._views = LeaderViews(settings)
-        self._controllers = {id: ControllerLines(id) for id in settings.controllers}
+        self._controllers = {id: ControllerLines(id, settings.racks) for id in settings.controllers}
         self._elections: dict[int, SimulationEvent] = {}
         """By controller: an election that waits for the ISR change of the same record."""
         self._known: set[tuple[int, int, str | None, int]] = set()
@@ -164,7 +164,7 @@ class KafkaLogs:
             self._write(event, printing.setting(event, event.min_isr))
         elif event.kind == "role":
             if event.detail == "started":
-                self._controllers[event.broker] = ControllerLines(event.broker)
+                self._controllers[event.broker] = ControllerLines(event.broker, self._settings.racks)
             self._write(event, printing.role(event))
 
     def _flush_election(self, controller: int) -> None:
@@ -216,7 +216,10 @@ class KafkaLogs:
     def _write_properties(self, broker: int) -> None:
         path = self._folder / f"broker-{broker}" / "server.properties"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"node.id={broker}\nreplica.lag.time.max.ms={self._settings.lag_max_ms}\n", encoding="utf-8")
+        lines = [f"node.id={broker}", f"replica.lag.time.max.ms={self._settings.lag_max_ms}"]
+        if rack := self._settings.racks.get(broker):
+            lines.append(f"broker.rack={rack}")
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _stock(ts: int, line: Line) -> str:

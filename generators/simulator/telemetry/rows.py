@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
-from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.settings import MS, NEVER, Settings
 from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.telemetry.delayed_lines import DelayedLines, killed
 from generators.simulator.telemetry.fetch_thinning import thin_fetches
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _RENAMED = {"broker_id": "broker", "event_type": "kind", "leader_id": "leader", "replica_id": "replica"}
 _AT = attrgetter("at")
-_FOR_EVER = 1 << 62
 _FIELD = {name: k for k, name in enumerate(SimulationEvent._fields)}
 
 
@@ -128,7 +127,7 @@ class Telemetry:
         for key in running | dict.fromkeys(self._sources):
             source = self._source(*key)
             source.progress(self._now or source.max_ts, max(running.get(key, 0), source.max_ts))
-        return self._drain(_FOR_EVER)
+        return self._drain(NEVER)
 
     def _settle(self) -> None:
         self._append_all(self._filter.settle())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 
 from pipelines.bench.engines.answer import ISR_CHANGES, OUT_OF_SYNC, ordered
 from pipelines.bench.engines.engine import ASKED, Asked, parquet_files
-from pipelines.bench.engines.limit_loop import KINDS, LoopState, loop
+from pipelines.bench.engines.limit_loop import KINDS, Events, LoopState, loop
 from pipelines.bench.engines.turns import turns
 from pipelines.bench.workloads.workload import RULES
 from pipelines.replication.compiled.types import I64
@@ -49,15 +48,15 @@ class Limit:
         starts = np.flatnonzero(np.diff(before, prepend=-1))
         at = 0
         for first, last in pairwise([*starts.tolist(), len(before)]):
-            loop(*_rows(columns, at, before[first]), *room)
-            loop(*_rows(aside, first, last), *room)
+            loop(_rows(columns, at, before[first]), room)
+            loop(_rows(aside, first, last), room)
             at = before[first]
-        loop(*_rows(columns, at, len(others)), *room)
+        loop(_rows(columns, at, len(others)), room)
 
-    def _columns(self, batch: pa.RecordBatch) -> tuple[Any, ...]:
-        """What the loop reads; the last two are the lists of the ISRs."""
+    def _columns(self, batch: pa.RecordBatch) -> Events:
+        """What the loop reads of these rows."""
         isr = batch["isr"]
-        return (
+        return Events(
             self._kinds(batch["event_type"]), self._series(batch), _raw(batch["ts"], np.int64),
             _raw(batch["replica_id"], np.int32), _raw(batch["leo"], np.int64), _raw(batch["leader_leo"], np.int64),
             isr.offsets.to_numpy(), isr.values.to_numpy(),
@@ -122,9 +121,9 @@ def _size(files: list[str]) -> tuple[int, int]:
     return len(pc.unique(read["topic"])) * width, width
 
 
-def _rows(columns: tuple[Any, ...], first: int, last: int) -> tuple[Any, ...]:
+def _rows(columns: Events, first: int, last: int) -> Events:
     *values, ends, members = columns
-    return *(column[first:last] for column in values), ends[first : last + 1], members
+    return Events._make([*(column[first:last] for column in values), ends[first : last + 1], members])
 
 
 def _raw(column: pa.Array, kind: type) -> np.ndarray:

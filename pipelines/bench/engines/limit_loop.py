@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,32 @@ KINDS = {"leader": 0, "append": 1, "fetch": 2, "isr": 3}
 _LEADER, _APPEND, _FETCH, _ISR = range(4)
 HW, EMITTED_HW, BIN, LEADER_LEO, IN_SYNC = range(5)
 LEO, LEADER_BEFORE, US_BEFORE, CAUGHT_UP, SINCE = range(5)
+
+
+class Events(NamedTuple):
+    """Columns of some events in their order; `ends` and `members` are the lists of the ISRs."""
+
+    kind: I64
+    series: I64
+    ts: I64
+    replica: I64
+    leo: I64
+    leader_leo: I64
+    ends: I64
+    members: I64
+
+
+class Room(NamedTuple):
+    """What the loop reads and writes: state per partition and per replica, limits (us), and room for the answers."""
+
+    replicas: Records
+    partitions: Records
+    followers: Records
+    limits: I64
+    counts: I64
+    hws: Records
+    changes: Records
+    stretches: Records
 
 
 class LoopState:
@@ -28,19 +54,18 @@ class LoopState:
         self._counts = np.zeros(3, dtype=np.int64)
         self._rows = [np.zeros((1 << 16, width), dtype=np.int64) for width in (3, 4, 4)]
 
-    def grown(self, events: int) -> tuple[Any, ...]:
-        """State and room for what so many events can give, as `loop` takes them."""
+    def grown(self, events: int) -> Room:
+        """State, and room for what so many events can give."""
         for k, rows in enumerate(self._rows):
             if len(rows) - self._counts[k] < events:
                 self._rows[k] = np.concatenate(
                     [rows, np.zeros((max(events, len(rows)), rows.shape[1]), dtype=np.int64)]
                 )
-        return self.replicas, self._partitions, self._followers, self._limits, self._counts, *self._rows
+        return Room(self.replicas, self._partitions, self._followers, self._limits, self._counts, *self._rows)
 
     def end(self) -> None:
         """Emits the HWs of the stretches that no event ended."""
-        self.grown(len(self._partitions))
-        _flush(self._partitions, self._limits[0], self._counts, self._rows[0])
+        _flush(self.grown(len(self._partitions)))
 
     @property
     def hws(self) -> np.ndarray:
@@ -56,78 +81,94 @@ class LoopState:
 
 
 @kernel
-def loop(
-    kind: I64, series: I64, ts: I64, replica: I64, leo: I64, leader_leo: I64, ends: I64, members: I64,
-    R: Records, P: Records, F: Records, limits: I64, counts: I64, hws: Records, changes: Records, stretches: Records,
-) -> None:  # fmt: skip
-    """Reads the events in their order; `ends` and `members` are the lists of the ISRs."""
-    for i in range(len(kind)):
-        k, p = kind[i], series[i]
-        if p < 0 or k < 0:
-            continue
-        if k == _FETCH:
-            f = 1 if R[p, 1] == replica[i] else 2
-            F[p, f, LEO] = leo[i]
-            _fetched(p, f, ts[i], leo[i], R, P, F, limits[1], counts, stretches)
-        elif k == _APPEND:
-            P[p, LEADER_LEO] = leader_leo[i]
-            F[p, 0, LEO] = leader_leo[i]
-        elif k == _LEADER:
-            for n in range(3):
-                R[p, n] = members[ends[i] + n]
-            P[p, IN_SYNC] = 7
-        else:
-            mask = 0
-            for at in range(ends[i], ends[i + 1]):
-                for n in range(3):
-                    if R[p, n] == members[at]:
-                        mask |= 1 << n
-            if mask != P[p, IN_SYNC]:
-                n = counts[1]
-                changes[n, 0], changes[n, 1], changes[n, 2], changes[n, 3] = p, ts[i], P[p, IN_SYNC], mask
-                counts[1] += 1
-                P[p, IN_SYNC] = mask
-        hw = F[p, 0, LEO]
-        for n in range(1, 3):
-            if P[p, IN_SYNC] >> n & 1 and F[p, n, LEO] < hw:
-                hw = F[p, n, LEO]
-        stretch = ts[i] // limits[0]
-        if stretch != P[p, BIN]:
-            _emit(p, P, limits[0], counts, hws)
-            P[p, BIN] = stretch
-        if hw > P[p, HW]:
-            P[p, HW] = hw
+def loop(events: Events, room: Room) -> None:
+    """Reads the events in their order."""
+    for i in range(len(events.kind)):
+        kind, p = events.kind[i], events.series[i]
+        if p >= 0 and kind >= 0:
+            _read(events, i, kind, p, room)
+            _raise_hw(p, events.ts[i], room)
 
 
 @hot
-def _fetched(
-    p: int, f: int, us: int, leo: int, R: Records, P: Records, F: Records, lag_us: int, counts: I64, stretches: Records
-) -> None:
-    before = F[p, f, CAUGHT_UP]
-    if leo >= P[p, LEADER_LEO]:
-        F[p, f, CAUGHT_UP] = us
-    elif leo >= F[p, f, LEADER_BEFORE]:
-        F[p, f, CAUGHT_UP] = max(before, F[p, f, US_BEFORE])
-    if before and us > before + lag_us and F[p, f, SINCE] == 0:
-        F[p, f, SINCE] = before + lag_us + 1000
-    if F[p, f, SINCE] and us <= F[p, f, CAUGHT_UP] + lag_us:
-        n = counts[2]
-        stretches[n, 0], stretches[n, 1], stretches[n, 2], stretches[n, 3] = p, R[p, f], F[p, f, SINCE], us
-        counts[2] += 1
-        F[p, f, SINCE] = 0
-    F[p, f, LEADER_BEFORE], F[p, f, US_BEFORE] = P[p, LEADER_LEO], us
+def _read(events: Events, i: int, kind: int, p: int, room: Room) -> None:
+    partition, leader_log = room.partitions[p], room.followers[p, 0]
+    if kind == _FETCH:
+        slot = 1 if room.replicas[p, 1] == events.replica[i] else 2
+        room.followers[p, slot, LEO] = events.leo[i]
+        _fetched(p, slot, events.ts[i], room)
+    elif kind == _APPEND:
+        partition[LEADER_LEO] = events.leader_leo[i]
+        leader_log[LEO] = events.leader_leo[i]
+    elif kind == _LEADER:
+        for n in range(3):
+            room.replicas[p, n] = events.members[events.ends[i] + n]
+        partition[IN_SYNC] = 7
+    else:
+        _changed(events, i, p, room)
 
 
 @hot
-def _emit(p: int, P: Records, resolution_us: int, counts: I64, hws: Records) -> None:
-    if P[p, HW] > P[p, EMITTED_HW]:
-        n = counts[0]
-        hws[n, 0], hws[n, 1], hws[n, 2] = p, P[p, BIN] * resolution_us, P[p, HW]
-        counts[0] += 1
-        P[p, EMITTED_HW] = P[p, HW]
+def _changed(events: Events, i: int, p: int, room: Room) -> None:
+    """An ISR; a row if it is another one than before."""
+    mask, partition = 0, room.partitions[p]
+    for at in range(events.ends[i], events.ends[i + 1]):
+        for n in range(3):
+            if room.replicas[p, n] == events.members[at]:
+                mask |= 1 << n
+    if mask != partition[IN_SYNC]:
+        row = room.changes[room.counts[1]]
+        row[0], row[1], row[2], row[3] = p, events.ts[i], partition[IN_SYNC], mask
+        room.counts[1] += 1
+        partition[IN_SYNC] = mask
+
+
+@hot
+def _raise_hw(p: int, us: int, room: Room) -> None:
+    """The HW is the least LEO over the ISR; it never falls."""
+    partition, followers = room.partitions[p], room.followers[p]
+    hw = followers[0, LEO]
+    for n in range(1, 3):
+        if partition[IN_SYNC] >> n & 1 and followers[n, LEO] < hw:
+            hw = followers[n, LEO]
+    stretch = us // room.limits[0]
+    if stretch != partition[BIN]:
+        _emit(p, room)
+        partition[BIN] = stretch
+    if hw > partition[HW]:
+        partition[HW] = hw
+
+
+@hot
+def _fetched(p: int, slot: int, us: int, room: Room) -> None:
+    """When a follower was caught up last, and the stretches in which that was too long ago."""
+    partition, follower, lag_us = room.partitions[p], room.followers[p, slot], room.limits[1]
+    before = follower[CAUGHT_UP]
+    if follower[LEO] >= partition[LEADER_LEO]:
+        follower[CAUGHT_UP] = us
+    elif follower[LEO] >= follower[LEADER_BEFORE]:
+        follower[CAUGHT_UP] = max(before, follower[US_BEFORE])
+    if before and us > before + lag_us and follower[SINCE] == 0:
+        follower[SINCE] = before + lag_us + 1000
+    if follower[SINCE] and us <= follower[CAUGHT_UP] + lag_us:
+        row = room.stretches[room.counts[2]]
+        row[0], row[1], row[2], row[3] = p, room.replicas[p, slot], follower[SINCE], us
+        room.counts[2] += 1
+        follower[SINCE] = 0
+    follower[LEADER_BEFORE], follower[US_BEFORE] = partition[LEADER_LEO], us
+
+
+@hot
+def _emit(p: int, room: Room) -> None:
+    partition = room.partitions[p]
+    if partition[HW] > partition[EMITTED_HW]:
+        row = room.hws[room.counts[0]]
+        row[0], row[1], row[2] = p, partition[BIN] * room.limits[0], partition[HW]
+        room.counts[0] += 1
+        partition[EMITTED_HW] = partition[HW]
 
 
 @compiled
-def _flush(P: Records, resolution_us: int, counts: I64, hws: Records) -> None:
-    for p in range(len(P)):
-        _emit(p, P, resolution_us, counts, hws)
+def _flush(room: Room) -> None:
+    for p in range(len(room.partitions)):
+        _emit(p, room)

@@ -37,7 +37,7 @@ class SparkJob:
         self._session = session(
             master=asked.master,
             shuffle_partitions=cores(asked.master),
-            jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
+            jars_dir=jars_dir(),
             conf=PASSES_BLOBS if self.SOURCE == "arrow" else None,
         )
 
@@ -54,14 +54,13 @@ class SparkJob:
 
     def run(self) -> None:
         from pipelines.streaming.job import run
+        from pipelines.streaming.options import RunOptions
 
         self._batch_s = 0.0
         run(
             str(self._lake),
             replace(RULES, hw_resolution_ms=self._asked.resolution_ms),
-            once=True,
-            shuffle_partitions=cores(self._asked.master),
-            source=self.SOURCE,
+            RunOptions(shuffle_partitions=cores(self._asked.master), source=self.SOURCE),
             on_batch=self._add,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pipelines.bench.engines import windows
@@ -28,7 +27,7 @@ class SparkWindow(Writer):
         self._session = session(
             master=asked.master,
             shuffle_partitions=cores(asked.master),
-            jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
+            jars_dir=jars_dir(),
             driver_memory="4g",
         )
         events = self._session.read.format("delta").load(str(self.bronze)).select(*windows.COLUMNS)

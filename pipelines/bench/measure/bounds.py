@@ -76,7 +76,7 @@ def measured(case: Case) -> dict[str, str]:
             append_events(folder, events, app_id="bounds", version=version)
             count += len(events)
         variables = {f"HWMARK_RUN__{name.upper()}": value for name, value in case.settings.items()}
-        variables["HWMARK_RUN__JARS_DIR"] = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")) or ""
+        variables["HWMARK_RUN__JARS_DIR"] = jars_dir() or ""
         words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", folder, "--once"]
         began = time.perf_counter()
         with (

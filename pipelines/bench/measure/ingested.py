@@ -67,7 +67,7 @@ def measure(say: Say) -> Section:
         spark = session(
             master="local[*]",
             shuffle_partitions=os.cpu_count() or 1,
-            jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
+            jars_dir=jars_dir(),
             conf=PASSES_BLOBS,
         )
         try:
@@ -108,6 +108,7 @@ def _read(logs: Path, lake: Path, coalesce_ms: int) -> Read:
     from pipelines.bench.measure.processes import cpu_seconds
     from pipelines.lake.lake import Lake
     from pipelines.streaming.job import run
+    from pipelines.streaming.options import RunOptions
     from pipelines.streaming.tables import KINDS
 
     def cpu() -> float:
@@ -116,7 +117,8 @@ def _read(logs: Path, lake: Path, coalesce_ms: int) -> Read:
     began, started = time.perf_counter(), cpu()
     result = ingest_logs([logs], cluster="bench", lake=str(lake), options=ReadOptions(coalesce_ms=coalesce_ms))
     ingested = cpu()
-    run(str(lake), Rules(), drain=True, shuffle_partitions=os.cpu_count() or 1, on_batch=lambda batch: None)
+    options = RunOptions(drain=True, shuffle_partitions=os.cpu_count() or 1)
+    run(str(lake), Rules(), options, on_batch=lambda batch: None)
     seconds, ended = time.perf_counter() - began, cpu()
     tables = Lake(str(lake), {})
     return Read(

@@ -126,6 +126,7 @@ def _job(stream: Stream, stop: Event, pipe: Connection) -> None:
 
     from pipelines.setup import jars_dir
     from pipelines.streaming.job import run
+    from pipelines.streaming.options import RunOptions
 
     stopping = threading.Event()
 
@@ -137,14 +138,17 @@ def _job(stream: Stream, stop: Event, pipe: Connection) -> None:
     run(
         stream.lake,
         RULES,
-        once=False,
-        interval=INTERVAL_S,
-        master="local[*]",
-        shuffle_partitions=os.cpu_count() or 1,
-        gold_interval_s=0,
-        # What each batch read is looked up in its offsets afterwards: none of them is to be cleared away.
-        spark_conf={"spark.sql.streaming.minBatchesToRetain": "1000000"},
-        jars_dir=jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", "")),
+        RunOptions(
+            once=False,
+            interval=INTERVAL_S,
+            master="local[*]",
+            shuffle_partitions=os.cpu_count() or 1,
+            gold_interval_s=0,
+            gold_retention_s=86_400.0,  # which version of gold had what is read in its files afterwards
+            # What each batch read is looked up in its offsets afterwards: none of them is to be cleared away.
+            spark_conf={"spark.sql.streaming.minBatchesToRetain": "1000000"},
+            jars_dir=jars_dir(),
+        ),
         on_batch=lambda b: pipe.send((time.time() - stream.begins, b.events, b.seconds, b.versions_behind)),
         stop=stopping,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import tempfile
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipelines.bench.engines.engine import size_of
+from pipelines.bench.measure.new_process import in_a_new_process
 from pipelines.bench.report.readme import Section
 from pipelines.bench.workloads.load import rounds
 from pipelines.bench.workloads.stalls import EPOCH_S
@@ -20,8 +20,6 @@ from pipelines.lake.bronze import append_events
 from pipelines.setup import jars_dir
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
     from pyspark.sql import SparkSession
 
     from pipelines.commands.progress import Say
@@ -62,44 +60,30 @@ def _measured(partitions: int, say: Say) -> Started:
             # The last part is the one second that does not fill a step.
             if version * STEP_S == EPOCH_S:
                 say(f"{partitions:,} partitions: the run before")
-                _run_in_a_new_process(lake)
+                in_a_new_process(_run, lake, time.time())
             append_events(lake, events, app_id="bench", version=version)
         say(f"{partitions:,} partitions: the restart")
-        return _run_in_a_new_process(lake)
+        return in_a_new_process(_run, lake, time.time())
 
 
-def _run_in_a_new_process(lake: str) -> Started:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(lake, time.time(), theirs))
-    process.start()
-    theirs.close()
-    try:
-        started: Started = ours.recv()
-    except EOFError:
-        raise RuntimeError("the run that was to be restarted ended by itself") from None
-    finally:
-        process.join()
-    return started
-
-
-def _run(lake: str, begun: float, pipe: Connection) -> None:
+def _run(lake: str, begun: float) -> Started:
     from pipelines.bench.measure.processes import cpu_seconds
     from pipelines.streaming.follow import Batch
     from pipelines.streaming.job import run
+    from pipelines.streaming.options import RunOptions
     from pipelines.streaming.session import PASSES_BLOBS, session
 
     batches: list[Batch] = []
     cores = os.cpu_count() or 1
-    jars = jars_dir(os.environ.get("HWMARK_RUN__JARS_DIR", ""))
+    jars = jars_dir()
     spark = session(master="local[*]", shuffle_partitions=cores, jars_dir=jars, conf=PASSES_BLOBS)
-    run(lake, RULES, once=True, shuffle_partitions=cores, on_batch=batches.append)
+    run(lake, RULES, RunOptions(shuffle_partitions=cores), on_batch=batches.append)
     seconds, cpu = time.time() - begun, cpu_seconds(os.getpid()) or 0.0
     (checkpoint,) = (p.parent for p in Path(lake, "_run").glob("*/offsets"))
     state, buffered = state_bytes(spark, checkpoint)
     spark.stop()
     took, events = sum(b.seconds for b in batches), sum(b.events for b in batches)
-    pipe.send(Started(seconds, took, events, cpu, state, buffered, size_of(checkpoint / "state")))
+    return Started(seconds, took, events, cpu, state, buffered, size_of(checkpoint / "state"))
 
 
 def state_bytes(spark: SparkSession, checkpoint: Path) -> tuple[int, int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from generators.recordings import traces
+from pipelines import setup
 from pipelines.commands import jobs
 from pipelines.commands.progress import alert_line, batch_line, run_line
 from pipelines.errors import UsageError
@@ -19,6 +20,8 @@ from pipelines.settings import Simulate
 from pipelines.verdict import words
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pipelines.alerting.state import AlertState
     from pipelines.settings import Settings
     from pipelines.verdict import Line
@@ -35,6 +38,7 @@ DESCRIPTIONS = {
 SIMULATED = Simulate(
     cluster="power_failure",
     version="4.0",
+    racks=3,
     topics="payments:3x3:min-isr=2",
     load=["steady:20,acks=all"],
     fault=["75s power-off 1 for 10s", "75s power-off 2 for 12s", "76s power-off 3 for 10s"],
@@ -58,19 +62,34 @@ def new_lake(lake: str | None) -> str:
 
 
 def demo(settings: Settings, echo: Echo) -> None:
-    """Every recorded scenario and a simulated one, each its own cluster: reconstructs, checks, alerts, and sums up."""
-    root = settings.lake.path
-    echo(f"The lake of this demo is {root}")
+    """Every recorded scenario and a simulated one, each its own cluster: reconstructs, checks, alerts, and sums up.
+
+    The first demo of an environment also leaves its JVM's classes there, with which later sessions start sooner.
+    """
+    echo(f"The lake of this demo is {settings.lake.path}")
+    if not setup.have_kernels():
+        echo("Kernels are compiled, once for this version: a minute on two cores")
+        setup.compile_kernels()
     echo("\n1. Logs of a real Kafka to events: hwmark ingest logs")
     clusters = [_ingest(name, settings, echo) for name in traces.scenarios()]
     echo("\n2. A simulated Kafka beside them: hwmark simulate")
     clusters.append(_simulate(settings, echo))
-    alerts = _work(settings, echo)
-    known = jobs.verdicts(settings, datetime.now(UTC))
-    for cluster in clusters:
-        mine = [line for line in known if line.cluster == cluster]
-        echo("\n" + "\n".join(_summary(Lake(root), cluster, mine, alerts)))
-    echo("\n" + "\n".join(_next(root)))
+    echo("\n3. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
+
+    def work(conf: Mapping[str, str]) -> SparkSession:
+        spark = jobs.spark_session(_short_lived(settings, conf))
+        try:
+            _run_and_check(settings, echo)
+            _sum_up(settings, clusters, echo)
+        except BaseException:
+            spark.stop()
+            raise
+        return spark
+
+    if setup.jars_dir(settings.run.jars_dir) != str(setup.JARS) or settings.run.spark_conf or setup.have_archive():
+        work({}).stop()
+    else:
+        setup.leaving_archive(work)
 
 
 def _ingest(name: str, settings: Settings, echo: Echo) -> str:
@@ -95,27 +114,29 @@ def _simulate(settings: Settings, echo: Echo) -> str:
     return SIMULATED.cluster
 
 
-def _work(settings: Settings, echo: Echo) -> Sequence[AlertState]:
-    """Reconstruction, checks and alerts around one Spark session; returns the alerts."""
-    echo("\n3. Events to high watermarks, ISR changes and verdicts: hwmark run --once --drain")
-    spark = jobs.spark_session(_short_lived(settings))
-    try:
-        done = jobs.run(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
-        echo(f"   {run_line(done)}")
-        echo("\n4. Quality of telemetry and results, then alerts: hwmark check")
-        for line in jobs.check(settings).lines():
-            echo(f"   {line.split('  e.g. ')[0]}")
-    finally:
-        spark.stop()
+def _run_and_check(settings: Settings, echo: Echo) -> None:
+    done = jobs.run(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
+    echo(f"   {run_line(done)}")
+    echo("\n4. Quality of telemetry and results, then alerts: hwmark check")
+    for line in jobs.check(settings).lines():
+        echo(f"   {line.split('  e.g. ')[0]}")
+
+
+def _sum_up(settings: Settings, clusters: Sequence[str], echo: Echo) -> None:
+    root = settings.lake.path
     alerts = jobs.alerts(settings)
     for state in alerts:
         echo(f"   {alert_line(state)}")
-    return alerts
+    known = jobs.verdicts(settings, datetime.now(UTC))
+    for cluster in clusters:
+        mine = [line for line in known if line.cluster == cluster]
+        echo("\n" + "\n".join(_summary(Lake(root), cluster, mine, alerts)))
+    echo("\n" + "\n".join(_next(root)))
 
 
-def _short_lived(settings: Settings) -> Settings:
-    conf = SHORT_LIVED | settings.run.spark_conf
-    return settings.model_copy(update={"run": settings.run.model_copy(update={"spark_conf": conf})})
+def _short_lived(settings: Settings, conf: Mapping[str, str]) -> Settings:
+    chosen = {**SHORT_LIVED, **conf, **settings.run.spark_conf}
+    return settings.model_copy(update={"run": settings.run.model_copy(update={"spark_conf": chosen})})
 
 
 def _summary(lake: Lake, cluster: str, known: Sequence[Line], alerts: Sequence[AlertState]) -> list[str]:

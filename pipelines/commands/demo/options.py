@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.commands.common_options import Config, Debug, settings_of
-from pipelines.commands.progress import echo
+from pipelines.commands.progress import echo, steps
 
 
 def demo(
@@ -25,4 +25,10 @@ def demo(
     from pipelines.commands.demo import command
 
     settings = settings_of(config, lake={"path": command.new_lake(lake)})
-    command.demo(settings, echo)
+    with steps("demo") as say:
+
+        def show(text: str) -> None:
+            echo(text)
+            say(text.strip().partition("\n")[0])
+
+        command.demo(settings, show)

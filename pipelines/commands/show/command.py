@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from pipelines.commands.known import refuse_unknown, refuse_unwritten
-from pipelines.commands.show import sentences, tables
+from pipelines.commands.show import brokers, loss, tables
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, newest, presents, rows, tally
 from pipelines.printable import printable
-from pipelines.verdict import Limits, Line, lines, verdict
+from pipelines.verdict import Limits, Line, lines, sentences, verdict
 from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.judged import ended
+from pipelines.verdict.known import refuse_unknown, refuse_unwritten
 from pipelines.verdict.losses import NOT_EXCLUDED, unjudged
+from pipelines.verdict.one_away import one_failure_away
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.words import clock
 
@@ -42,6 +44,7 @@ class Question:
     since: Since = None
     limit: int = 30
     format: str = "table"
+    loss_id: str | None = None
 
 
 def show(lake: Lake, asked: Question, now: datetime) -> str:
@@ -64,13 +67,20 @@ def _fields(line: Line) -> tuple[str, ...]:
 
 
 def _data(lake: Lake, asked: Question) -> str:
+    if asked.view in brokers.COLUMNS:
+        return _as(asked, *brokers.data(lake, asked.view, asked.wanted, asked.limit))
+    if asked.view == "loss":
+        refuse_unwritten(lake, VIEWS["serious"])
+        return _as(asked, loss.data(lake, _since(lake, asked), asked.loss_id), loss.COLUMNS)
     refuse_unwritten(lake, VIEWS[asked.view])
     found, _ = rows(lake, asked.view, _since(lake, asked), asked.limit)
     if not found:
         refuse_unknown(lake, asked.wanted)
-    if asked.format == "json":
-        return tables.as_json(found)
-    return tables.as_csv(found, [column.name for column in VIEWS[asked.view].table.columns])
+    return _as(asked, found, [column.name for column in VIEWS[asked.view].table.columns])
+
+
+def _as(asked: Question, found: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
+    return tables.as_json(found) if asked.format == "json" else tables.as_csv(found, columns)
 
 
 def _since(lake: Lake, asked: Question) -> Filter:
@@ -82,6 +92,11 @@ def _view(seen: Survey, asked: Question) -> Iterator[str]:
         return map(printable, _health(seen, asked))
     if asked.view == "regressions":
         return map(printable, _regressions(seen, asked))
+    if asked.view == "loss":
+        refuse_unwritten(seen.lake, VIEWS["serious"])
+        return map(printable, loss.lines(seen.lake, seen.wanted, asked.loss_id))
+    if asked.view in brokers.COLUMNS:
+        return brokers.table(seen.lake, asked.view, asked.wanted, asked.limit)
     return iter(()) if asked.view == "verdict" else _table(seen.lake, asked)
 
 
@@ -93,6 +108,18 @@ def _health(seen: Survey, asked: Question) -> Iterator[str]:
     over = {record.cluster for record in seen.records if ended(record)}
     yield from (sentences.partition(row, ended=row["cluster"] in over) for row in found)
     yield from _more(matching - len(found), matching)
+    yield from _one_away(seen, over)
+
+
+def _one_away(seen: Survey, over: Collection[str]) -> Iterator[str]:
+    """What is one failure away in each cluster that has not ended."""
+    counts = seen.one_failure_away()
+    if counts is None:
+        yield "one failure away: not yet: written by the next `hwmark run`"
+        return
+    for record in seen.records:
+        if record.cluster not in over and record.cluster in counts:
+            yield f"{record.cluster}{record.scope}: {one_failure_away(counts[record.cluster])}"
 
 
 def _regressions(seen: Survey, asked: Question) -> Iterator[str]:

@@ -10,6 +10,7 @@ import typer
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
 from pipelines.commands.progress import echo
+from pipelines.errors import UsageError
 
 
 class What(StrEnum):
@@ -22,6 +23,10 @@ class What(StrEnum):
     regressions = "regressions"
     alerts = "alerts"
     health = "health"
+    brokers = "brokers"
+    racks = "racks"
+    replicas = "replicas"
+    loss = "loss"
 
 
 class Format(StrEnum):
@@ -42,20 +47,32 @@ def show(
         typer.Option(metavar="WHEN", help="15m, 2h, 3d before the cluster's present, an ISO time (UTC), or all."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many rows, the newest.")] = 30,
+    limit: Annotated[int, typer.Option(min=1, max=10**9, help="At most so many rows, the newest.")] = 30,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
+    loss_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Of loss: its regression_id, or how that begins."),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT,...", help="Of loss: ask the cluster which groups have read what is gone."),
+    ] = None,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
     """Look into a lake without Spark: what is known of each cluster, then rows, newest last, the latest revision only.
 
-    History is told of the last 24 hours of each cluster, unless --since says otherwise. Times are in UTC.
+    Brokers, racks and replicas are those of the present. History is that of the last 24 hours of each cluster, unless
+    --since says otherwise. Times are in UTC.
 
     \b
     Examples:
       hwmark show verdict --lake lake
       hwmark show health --lake lake
       hwmark show regressions --lake lake
+      hwmark show brokers --lake lake             who leads, follows, holds back, and is restarted
+      hwmark show loss --topic clicks --partition 0
+      hwmark show loss --bootstrap kafka-1:9092   which consumer groups have read what is gone
       hwmark show hw --topic orders --partition 3 --since 15m
       hwmark show isr --since 2026-11-21T09:20:00 --format json
     """
@@ -65,9 +82,18 @@ def show(
     from pipelines.lake.lake import Lake
     from pipelines.verdict.since import since_of
 
-    asked = since_of(since) if since else None
-    settings = settings_of_existing_lake(config, lake={"path": lake})
-    limits = jobs.limits(settings, asked if since else jobs.DAY)
+    if bootstrap is not None and what is not What.loss:
+        raise UsageError(f"--bootstrap is for `show loss`: leave it out of `show {what}`")
+    asked = None if since is None else since_of(since)
+    settings = settings_of_existing_lake(config, lake={"path": lake}, watch={"bootstrap": bootstrap})
+    limits = jobs.limits(settings, jobs.DAY if since is None else asked)
     wanted = queries.Filter(cluster, topic, partition)
-    question = command.Question(what.value, wanted, limits, asked, limit, format.value)
-    echo(command.show(Lake(settings.lake.path, settings.lake.storage_options), question, clock.now()))
+    question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id)
+    place = Lake(settings.lake.path, settings.lake.storage_options)
+    if bootstrap is None or format is Format.table:
+        echo(command.show(place, question, clock.now()))
+    if bootstrap is not None:
+        from pipelines.commands.show import lost_reads
+        from pipelines.commands.watch.command import watch_options
+
+        echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug)))

@@ -5,20 +5,91 @@ from __future__ import annotations
 import csv
 import io
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pipelines.commands.progress import terminal_width
 from pipelines.printable import printable
 
 Row = Mapping[str, Any]
 
 
+LEAST = (
+    *(
+        "leader_epoch",
+        "partition_epoch",
+        "witness",
+        "commit_ms",
+        "previous_state",
+        "first_ts",
+        "isr_before",
+        "leader_leo",
+    ),
+    *("reported_hw", "in_isr", "leader_id", "reason", "lag_ms", "subject", "cluster"),
+)
+"""What a table goes without on a narrow terminal, the first before the others."""
+FOLDED = ("summary", "text")
+"""Sentences, which go on below themselves; of anything else a row is one line."""
+APART = 2
+NARROWEST = 24
+"""Columns of the terminal between two columns of a table, and the fewest of a sentence."""
+
+
 def as_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Aligned columns under a heading; unknown is blank, arrays are `1,2`, times UTC with milliseconds."""
-    cells = [[heading(c) for c in columns], *([_cell(row, c) for c in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
+    """Aligned columns under a heading; unknown is blank, arrays are `1,2`, times UTC with milliseconds.
+
+    On a terminal that is too narrow for all columns those that say the same in every row stand once below the table,
+    and what still does not fit is left out, and named.
+    """
+    table = {column: [_cell(row, column) for row in rows] for column in columns}
+    width = terminal_width()
+    if width is None or _width(table) <= width:
+        return _aligned(table)
+    from pipelines.commands.show.narrow import fitted_table
+
+    kept, below = _without(table, width)
+    return "\n".join([fitted_table({heading(c): cells for c, cells in kept.items()}, width), *below])
+
+
+Cells = dict[str, list[str]]
+
+
+def _aligned(table: Cells) -> str:
+    lines = zip(*([heading(column), *cells] for column, cells in table.items()), strict=True)
+    widths = [_wide(column, cells) for column, cells in table.items()]
+    return "\n".join((" " * APART).join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _wide(column: str, cells: Sequence[str]) -> int:
+    return max(map(len, [heading(column), *cells]))
+
+
+def _width(table: Cells, *, folded: bool = False) -> int:
+    """How wide a table is, or with its sentences folded at least."""
+    widths = [
+        min(NARROWEST, wide) if folded and column in FOLDED else wide
+        for column, cells in table.items()
+        if (wide := _wide(column, cells))
+    ]
+    return sum(widths) + APART * (len(widths) - 1)
+
+
+def _without(table: Cells, width: int) -> tuple[Cells, list[str]]:
+    """The columns that fit, and lines about those that do not."""
+    kept, same, left_out = dict(table), [], []
+    for column in reversed(table):
+        if _width(kept, folded=True) > width and column not in FOLDED and len(set(table[column])) == 1:
+            same.append(f"{heading(column)} {kept.pop(column)[0] or 'unknown'}")
+    for column in (*LEAST, *list(reversed(table))[:-1]):  # the first is what a row is about
+        if _width(kept, folded=True) > width and column in kept and column not in FOLDED:
+            del kept[column]
+            left_out.append(heading(column))
+    below = [f"(the same in all rows: {', '.join(reversed(same))})"] if same else []
+    if left_out:
+        below.append(f"(too narrow for {', '.join(left_out)}: --format json has all)")
+    return kept, [line for words in below for line in textwrap.wrap(words, width)]
 
 
 def as_json(rows: Sequence[Row]) -> str:

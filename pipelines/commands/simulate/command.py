@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipelines.commands.progress import Say, progress
+from pipelines.commands.progress import Say, working
 from pipelines.errors import UsageError
 from pipelines.lake.roles import hold
 from pipelines.settings import Settings
@@ -99,7 +99,7 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
         raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
     if way.out is not None and planned.fetch_every_ms:
         raise UsageError("--fetch-every-ms is for events: a broker's log has every fetch, so leave it out")
-    with progress("simulate") as say:
+    with working("simulate") as say:
         outcome = (_fleet if _is_fleet(planned, way) else _steps)(planned, settings, way, say)
     echo("\n".join(summary.lines(outcome)))
     if rules := summary.rules(planned.settings):

@@ -25,6 +25,7 @@ def simulate(
     lake: Lake = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="What to call it.")] = None,
     brokers: Annotated[int | None, typer.Option(metavar="N", help="How many brokers: 1, 2, 3, ...")] = None,
+    racks: Annotated[int | None, typer.Option(metavar="N", help="In so many racks; 0: none known.")] = None,
     topics: Annotated[
         str | None, typer.Option(metavar="SPEC", help="NAME:PARTITIONSxREPLICAS[:min-isr=N][:unclean],...")
     ] = None,
@@ -45,9 +46,11 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="KIND=SHARE", help="Telemetry lost, late, ... on its way; again for more."),
     ] = None,
-    level: Annotated[int | None, typer.Option(metavar="3|2|0", help="What its telemetry tells.")] = None,
+    level: Annotated[
+        int | None, typer.Option(metavar="3|2|0", help="The telemetry level: 3 full TRACE, 2 lean, 0 INFO.")
+    ] = None,
     fetch_every_ms: Annotated[
-        int | None, typer.Option(metavar="N", help="Tell of fetches that change nothing only so often; 0: of each.")
+        int | None, typer.Option(metavar="N", help="Report fetches that change nothing only so often; 0: each.")
     ] = None,
     truth: Annotated[Path | None, typer.Option(metavar="DIR", help="What really happened, as Delta tables.")] = None,
     format: Annotated[
@@ -58,7 +61,7 @@ def simulate(
         bool | None, typer.Option("--fleet/--no-fleet", help="Many partitions in compiled rounds; above 500 it is so.")
     ] = None,
     scenario: Annotated[str | None, typer.Option(metavar="NAME", help="Play this one, without all of that.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Tell the scenario step by step.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print the scenario step by step.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="Name the scenarios, faults and loads there are.")] = False,
     config: Config = None,
     debug: Debug = False,
@@ -84,8 +87,9 @@ def simulate(
     from pipelines.commands.simulate import command
 
     given = {
-        "seed": seed, "cluster": cluster, "brokers": brokers, "topics": topics, "partitions": partitions,
-        "duration": duration, "version": version, "load": load, "faults": faults, "fault": fault,
+        "seed": seed, "cluster": cluster, "brokers": brokers, "racks": racks, "topics": topics,
+        "partitions": partitions, "duration": duration, "version": version, "load": load,
+        "faults": faults, "fault": fault,
         "rates": command.numbers("rate", rate), "spoil": command.numbers("spoil", spoil), "level": level,
         "fetch_every_ms": fetch_every_ms,
     }  # fmt: skip
@@ -96,6 +100,6 @@ def simulate(
     elif scenario:
         command.play(settings, scenario, given, explain, way, echo)
     elif explain:
-        raise UsageError("--explain tells a scenario step by step and needs --scenario; --list names them")
+        raise UsageError("--explain prints a scenario step by step and needs --scenario; --list names them")
     else:
         command.simulate(settings, given, way, echo)

@@ -54,10 +54,11 @@ def plan(section: Simulate) -> Plan:
     settings = Settings(
         cluster=section.cluster,
         seed=section.seed,
-        brokers=tuple(range(1, section.brokers + 1)),
+        brokers=_brokers(section),
         topics=_topics(section),
         version=VERSIONS[_version(section.version)],
         controllers=_controllers(section),
+        racks={broker: f"rack-{(broker - 1) % section.racks + 1}" for broker in _brokers(section) if section.racks},
         clocks=_clocks(section),
         lag_max_ms=section.lag_max_ms,
         lag_max_messages=section.lag_max_messages,
@@ -89,6 +90,10 @@ def plan(section: Simulate) -> Plan:
         every,
         section.second_file,
     )
+
+
+def _brokers(section: Simulate) -> tuple[int, ...]:
+    return tuple(range(1, section.brokers + 1))
 
 
 def _topics(section: Simulate) -> tuple[Topic, ...]:

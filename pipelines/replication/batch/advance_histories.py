@@ -7,13 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.replication.batch.gauges import GaugeMove, GaugeState
-from pipelines.replication.batch.lane_jobs import behind_gaps, postponed
-from pipelines.replication.batch.read import Batch
-from pipelines.replication.batch.run_terms import TermResults
+from pipelines.replication.batch.minute_stats import GaugeMove, GaugeState
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.progress import NoProgress
-from pipelines.replication.compiled.types import I64, NEVER, NULL32
+from pipelines.replication.compiled.types import I64, NULL32
 from pipelines.replication.partition.events import PartitionEvent
 from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.partition.registration import PartitionRegistration
@@ -30,22 +27,6 @@ class HistoryChanges:
     isr_changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
     gauge_moves: list[GaugeMove] = field(default_factory=list)
-
-
-def history_limits(state: State, low_watermarks: dict[int, int], batch: Batch, results: TermResults) -> I64:
-    """Per partition the time up to which its history may advance.
-
-    That is the low watermark of its cluster (by number), but ahead of rows behind a gap, and of rows that lanes have
-    postponed because other clocks are involved.
-    """
-    by_topic = np.array([low_watermarks[state.clusters.number(t[0])] for t in state.topics.all] or [NEVER], np.int64)
-    upto: I64 = by_topic[state.partition_keys.keys >> 32]
-    series, times = behind_gaps(batch.accepted)
-    np.minimum.at(upto, state.series["partition"][series], times - 1)
-    if state.clock_offsets.count:
-        series, clocks = postponed(batch, results.left)
-        np.minimum.at(upto, state.series["partition"][series], clocks - 1)
-    return upto
 
 
 def advance_histories(state: State, lookup: StateTermLookup, upto: I64) -> HistoryChanges:

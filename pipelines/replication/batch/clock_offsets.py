@@ -22,7 +22,7 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.records import Arrays, RecordLayout, Records
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import BY_CONTROLLER, CODE
-from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
+from pipelines.replication.metadata.layout import CLOCK_OFFSETS, RECORDED_EPOCHS, REPORTED_EPOCHS, REQUESTED_EPOCHS
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
 
@@ -59,7 +59,10 @@ def compare_clocks(state: State, batch: Batch, rules: Rules) -> list[WrongClock]
     """Matches what controllers and brokers report of partition epochs; returns the clocks that prove to be wrong, or
     right again."""
     c = batch.columns
-    rows = np.flatnonzero(batch.accepted.counts(batch.rare) & (c.partition_epoch >= 0))
+    counts = batch.accepted.counts(batch.rare) & (c.partition_epoch >= 0)
+    if (watched := state.watched_series()) is not None:  # a watcher's clock is that of no broker
+        counts &= ~watched[batch.series[batch.rare]]
+    rows = np.flatnonzero(counts)
     if not len(rows):
         return []
     grace, race_window = rules.reorder_grace_ms * 1000, rules.race_window_ms * 1000
@@ -85,12 +88,12 @@ def compare_clocks(state: State, batch: Batch, rules: Rules) -> list[WrongClock]
     after = Differences(reported[matched, 4], ahead, since)
     before = Differences(requested[answered, 4], lead, answered_at)
     wrong = _wrong_clocks(state, after, before, grace)
-    state.requested_epochs = _arrays(ASKED, requested[~answered & (requested[:, 1] > horizon)])
+    state.requested_epochs = _arrays(REQUESTED_EPOCHS, requested[~answered & (requested[:, 1] > horizon)])
     is_delay = (ahead >= 0) & (ahead <= race_window)
     offsets = np.stack([_partition_and_broker(reported[matched]), since, np.where(is_delay, 0, ahead)], axis=1)
     _keep_offsets(state, offsets[np.abs(ahead) <= grace], horizon)
-    state.recorded_epochs = _arrays(RECORDED, recorded[np.lexsort((recorded[:, 1], recorded[:, 0]))])
-    state.reported_epochs = _arrays(HEARD, reported[~matched & (reported[:, 1] > horizon)])
+    state.recorded_epochs = _arrays(RECORDED_EPOCHS, recorded[np.lexsort((recorded[:, 1], recorded[:, 0]))])
+    state.reported_epochs = _arrays(REPORTED_EPOCHS, reported[~matched & (reported[:, 1] > horizon)])
     return wrong
 
 
@@ -99,7 +102,7 @@ def _wrong_clocks(state: State, after: Differences, before: Differences, grace: 
 
     `after`: reports of recorded epochs; `before`: requests that were answered.
     """
-    most, least, apart = (state.series[name] for name in ("ahead_most", "ahead_least", "apart"))
+    most, least, apart = (state.series[name] for name in ("clock_offset_max", "clock_offset_min", "clock_offset"))
     known = np.full(state.series.count, -1, dtype=np.int64)
     for differences, bound, narrow in ((after, most, np.minimum), (before, least, np.maximum)):
         narrow.at(bound, differences.series, differences.ahead)
@@ -170,7 +173,7 @@ def _keep_offsets(state: State, offsets: Records, horizon: int) -> None:
         rows = np.unique(np.concatenate([known, offsets]), axis=0)
         old = rows[:, 1] <= horizon
         replaced = np.append((rows[1:, 0] == rows[:-1, 0]) & old[1:], False)
-        state.clock_offsets = _arrays(APART, rows[~replaced])
+        state.clock_offsets = _arrays(CLOCK_OFFSETS, rows[~replaced])
 
 
 def _rows(arrays: Arrays) -> Records:

@@ -7,11 +7,14 @@ of another. Two equal rows of one file are two events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.compiled.records import Arrays
+from pipelines.replication.compiled.records import Arrays, Records
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED
@@ -35,11 +38,11 @@ def mark_copies(state: State, batch: Batch) -> None:
     rows = _readable(batch)
     if not len(rows):
         return
-    at, key = batch.rare[rows], _line_keys(state, batch, rows)
-    source = state.series["source"][batch.series[at]].astype(np.int64)
+    at, lines = batch.rare[rows], _lines(state, batch, rows)
     in_lane = state.series["lane"][batch.series[at]] >= 0
-    known = state.lines_read.data[: state.lines_read.count]
-    keys, sources = np.concatenate([known[:, AT.key], key]), np.concatenate([known[:, AT.source], source])
+    known = _known_lines(state, batch, rows, lines)
+    both = np.concatenate([known, lines])
+    keys, sources = _keys(both), both[:, AT.source]
     if not _in_several_sources(keys, sources):
         return
     priority = np.concatenate([np.zeros(len(known), dtype=np.int64), 2 - in_lane.astype(np.int64)])
@@ -55,14 +58,11 @@ def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], r
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
     rows = _readable(batch)
-    key, at = _line_keys(state, batch, rows), batch.rare[rows]
-    counts, read = batch.accepted.copied[at] == 0, consumed[at] == 1
+    lines, at = _lines(state, batch, rows), batch.rare[rows]
+    key, counts, read = _keys(lines), batch.accepted.copied[at] == 0, consumed[at] == 1
     kept = read & (counts | ~np.isin(key, key[counts & ~read])) & ~_bypassed_lane(state, batch, rows)
-    rows, key, at = rows[kept], key[kept], at[kept]
     known = state.lines_read.data[: state.lines_read.count]
-    known = known[known[:, AT.ts] > horizon]
-    source = state.series["source"][batch.series[at]]
-    new = np.stack([key, batch.columns.ts[rows], source], axis=1).astype(np.int64)
+    known, new = known[known[:, AT.ts] > horizon], lines[kept]
     state.lines_read = Arrays(LINES_READ)
     state.lines_read.grow(len(known) + len(new))
     state.lines_read.data[: state.lines_read.count] = np.concatenate([known, new])
@@ -89,24 +89,53 @@ def _readable(batch: Batch) -> I64:
     return np.flatnonzero(readable)
 
 
-def _line_keys(state: State, batch: Batch, rows: I64) -> I64:
-    """What copies of a line have in common, as a 64-bit hash: broker, partition, time, type, epochs, offsets, ISR.
+def _lines(state: State, batch: Batch, rows: I64) -> Records:
+    """Rows of LINES_READ for these rare rows."""
+    series = batch.series[batch.rare[rows]]
+    partition, source = (state.series[name][series] for name in ("partition", "source"))
+    lines = [_hash(_in_common(batch, rows)), batch.columns.ts[rows], source, partition]
+    return np.stack(lines, axis=1).astype(np.int64)
+
+
+def _in_common(batch: Batch, rows: I64) -> list[npt.NDArray[Any]]:
+    """What copies of a line have in common beside the partition: broker, time, type, epochs, offsets, ISR.
 
     The line of a truncation names no epoch; its row has the one that the file had before it.
     """
     c = batch.columns
     leadership, truncates = np.isin(c.kind[rows], _LEADERSHIP), c.kind[rows] == CODE["truncate"]
-    partition = state.series["partition"][batch.series[batch.rare[rows]]]
-    parts = [
-        partition, c.broker[rows], c.ts[rows], c.kind[rows], np.where(truncates, 0, c.partition_epoch[rows]),
+    return [
+        c.broker[rows], c.ts[rows], c.kind[rows], np.where(truncates, 0, c.partition_epoch[rows]),
         c.leo[rows], np.where(leadership, c.leader_epoch[rows], 0), np.where(leadership, c.hw[rows], 0),
         c.isr_from_whom[rows], c.replica_id[rows], list_hash(c.isr_from, c.isr_ids)[rows],
     ]  # fmt: skip
-    mixed = np.zeros(len(rows), dtype=np.uint64)
+
+
+def _hash(parts: Sequence[npt.NDArray[Any]]) -> I64:
+    """A 64-bit hash of each row of these columns."""
+    mixed = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
         mixed = _mixed(mixed, part.astype(np.int64).view(np.uint64))
-    key: I64 = mixed.view(np.int64)
-    return key
+    hashed: I64 = mixed.view(np.int64)
+    return hashed
+
+
+def _keys(lines: Records) -> I64:
+    """Equal for copies of a line."""
+    return _hash([lines[:, AT.key], lines[:, AT.partition]])
+
+
+def _known_lines(state: State, batch: Batch, rows: I64, lines: Records) -> Records:
+    """Lines that were read before. Those of an earlier version get their partition from a copy among these `lines`."""
+    known = state.lines_read.data[: state.lines_read.count]
+    unplaced = np.flatnonzero(known[:, AT.partition] < 0)
+    if len(unplaced):
+        earlier = _hash([lines[:, AT.partition], *_in_common(batch, rows)])
+        copies = dict(zip(earlier.tolist(), lines, strict=True))
+        for line in unplaced:
+            if (copy := copies.get(int(known[line, AT.key]))) is not None:
+                known[line, [AT.key, AT.partition]] = copy[[AT.key, AT.partition]]
+    return known
 
 
 def _mixed(state: npt.NDArray[np.uint64], value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""Rows of silver/telemetry_gaps: gaps in sequence numbers, resets, wrong clocks."""
+"""Rows of silver/telemetry_gaps: gaps in sequence numbers, resets, wrong clocks, and rows that arrive late."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.replication.batch.clock_offsets import WrongClock
 from pipelines.replication.batch.minute_stats import MinuteStats
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
+from pipelines.replication.compiled.types import I64
+from pipelines.replication.events.columns import int64_column, take_rows
+from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.sources import RESTARTED_NUMBERS, Gap
+from schemas.replication_events import WATCHER
 
 
 @dataclass
@@ -61,7 +66,10 @@ def source_gap(state: State, found: GapRows, gap: Gap) -> None:
     }  # fmt: skip
     found.of_sources.append(gap_row(event, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
     if broker is not None and (gap.kind == "gap" or gap.detail == RESTARTED_NUMBERS):
-        state.record_gap(state.clusters.number(source.cluster), broker, gap.ts)
+        if source.source_id.startswith(WATCHER):
+            state.watched.record_gap(source.cluster, broker, gap.ts)
+        else:
+            state.record_gap(state.clusters.number(source.cluster), broker, gap.ts)
 
 
 def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
@@ -93,3 +101,55 @@ def clock_gaps(state: State, found: GapRows, clocks: list[WrongClock]) -> None:
             }  # fmt: skip
             detail = str(clock.ahead // 1000)
             found.of_partitions.append(gap_row(event, clock.ts, "partition", clock.seq, clock.seq, "clock", detail))
+
+
+def late_rows(state: State, found: GapRows, batch: Batch, late_until: I64) -> None:
+    """Adds the late rows: those that fill numbers declared lost, and those of sources no longer waited for.
+
+    `late_until`: by source number, see `telemetry.sources.Decided`.
+    """
+    rows = np.concatenate([_filling_lost_numbers(state, batch), _behind_decisions(state, batch, late_until)])
+    if not len(rows):
+        return
+    late = take_rows(batch.events, rows)
+    for ts, event in zip(int64_column(late["ts"]).tolist(), late.to_pylist(), strict=True):
+        found.of_partitions.append(gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
+
+
+def _filling_lost_numbers(state: State, batch: Batch) -> I64:
+    """Dropped rows whose numbers had been declared lost; the numbers are known from now on."""
+    if not state.lost_numbers:
+        return np.empty(0, dtype=np.int64)
+    found = []
+    dropped = np.flatnonzero(batch.accepted.dropped)
+    for row, seq in zip(dropped, batch.int64("seq", dropped).tolist(), strict=True):
+        lost = state.lost_numbers.get(int(batch.series[row]), [])
+        for k, (first, last) in enumerate(lost):
+            if first <= seq <= last:
+                lost[k : k + 1] = [part for part in ((first, seq - 1), (seq + 1, last)) if part[0] <= part[1]]
+                found.append(row)
+                break
+    return np.array(found, dtype=np.int64)
+
+
+def _behind_decisions(state: State, batch: Batch, late_until: I64) -> I64:
+    """New rows, not after what was decided, of sources whose low watermark was behind that."""
+    if late_until.max(initial=-1) < 0:
+        return np.empty(0, dtype=np.int64)
+    accepted = batch.accepted
+    packed = accepted.rows[: accepted.bounds[-1]]
+    row, series = packed[:, PACKED.row], np.repeat(accepted.series, np.diff(accepted.bounds))
+    behind = packed[:, PACKED.ts] <= late_until[state.series["source"][series]]
+    rows = np.sort(row[behind & (accepted.dropped[row] == 0) & (row >= batch.waited)])
+    return rows[_first_arrivals(batch, rows)] if len(rows) else rows
+
+
+def _first_arrivals(batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
+    """Which of these rows repeat neither one another nor a row that waits."""
+    earlier = np.arange(batch.waited)
+    arrived = set(zip(batch.series[earlier].tolist(), batch.int64("seq", earlier).tolist(), strict=True))
+    first = np.zeros(len(rows), dtype=np.bool_)
+    for k, key in enumerate(zip(batch.series[rows].tolist(), batch.int64("seq", rows).tolist(), strict=True)):
+        first[k] = key not in arrived
+        arrived.add(key)
+    return first

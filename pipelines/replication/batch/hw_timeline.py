@@ -78,7 +78,7 @@ def trim_timeline(state: State, results: TermResults, before: dict[str, Any], de
     """Keeps the rows after `decided` (by partition), and of lanes that have such rows the HW at that time."""
     recent = [np.ascontiguousarray(state.recent_hws[name]) for name in ("lane", "ts", "hw")]
     parts = [(recent[0], recent[1], recent[2]), *results.hw.parts()]
-    moved, last = state.lanes["carried"] > 0, np.full(state.lanes.count, -1, dtype=np.int64)
+    moved, last = state.lanes["pending"] > 0, np.full(state.lanes.count, -1, dtype=np.int64)
     upto, firsts = decided[state.lanes["partition"]], np.cumsum([0, *(len(part[0]) for part in parts)])
     for first, (lane, ts, _) in zip(firsts, parts, strict=False):
         _mark_moved(first, lane, ts, upto, moved, last)

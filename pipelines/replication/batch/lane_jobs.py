@@ -1,4 +1,4 @@
-"""What each lane has to read in a micro-batch, and up to where; and the rows that wait."""
+"""What each lane has to read in a micro-batch, and up to where; the rows that wait, and how far histories may go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted
-from pipelines.replication.batch.watermarks import FOREVER, Watermarks
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records, records
 from pipelines.replication.compiled.types import I32, I64, NEVER
@@ -17,6 +16,17 @@ from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.state.state import State
 from pipelines.replication.term.constants import DROPPED
 from pipelines.replication.term.layout import GAPS
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """Times in microseconds. By source number: `of_sources`, its low watermark, and `clock_ceiling`, the largest time
+    that is not taken for a wrong clock. By lane: the low watermarks `of_cluster` and `of_active` sources."""
+
+    of_sources: I64
+    clock_ceiling: I64
+    of_cluster: I64
+    of_active: I64
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,22 @@ class _Stretches(NamedTuple):
     end: I64
 
 
+def watermarks(state: State, final: bool) -> Watermarks:
+    """The watermarks by which lanes decide; `final`: all that was reported so far is complete."""
+    known = [state.sources.known.get(name) for name in state.source_names.all]
+    ceiling = [NEVER if source is None or source.clock_since is None else source.latest for source in known]
+    of_sources, clock_ceiling = state.low_watermarks(), np.array(ceiling, dtype=np.int64)
+    if final:
+        unbounded = np.full(state.lanes.count, NEVER, dtype=np.int64)
+        return Watermarks(of_sources, clock_ceiling, unbounded, unbounded)
+    of_cluster, of_active = (
+        np.array([low_watermark(str(name[0])) for name in state.clusters.all] or [-1], dtype=np.int64)
+        for low_watermark in (state.sources.cluster_low_watermark, state.sources.active_low_watermark)
+    )
+    cluster = state.lanes["cluster"]
+    return Watermarks(of_sources, clock_ceiling, of_cluster[cluster], of_active[cluster])
+
+
 def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, final: bool) -> LaneJobs:
     """The jobs of all lanes that have rows to read, or something to decide."""
     accepted = batch.accepted
@@ -50,7 +76,7 @@ def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, final: bool) -
     low_watermark = np.minimum(of_source, _before_gaps(state, accepted)[lanes])
     jobs = np.stack([
         lanes, start, end, low_watermark, watermarks.of_cluster[lanes], watermarks.of_active[lanes],
-        np.where(home < 0, FOREVER, watermarks.clock_ceiling[home]), gaps_from[:-1], gaps_from[1:],
+        np.where(home < 0, NEVER, watermarks.clock_ceiling[home]), gaps_from[:-1], gaps_from[1:],
         np.full(len(lanes), int(final)),
     ], axis=1).astype(np.int64)  # fmt: skip
     return LaneJobs(jobs, gap_times, accepted.rows[:used], int((end - start).sum()))
@@ -100,9 +126,10 @@ def _with_idle_lanes(state: State, watermarks: Watermarks, stretches: _Stretches
     lanes, start, end = stretches
     home, of_sources = state.lanes["home"], watermarks.of_sources
     low_watermark = np.where(home < 0, -1, of_sources[home]) if len(of_sources) else np.full(len(home), -1)
-    wanted = (state.lanes["carried"] > 0) | (state.lanes["deadline"] < low_watermark)
+    wanted = (state.lanes["pending"] > 0) | (state.lanes["deadline"] < low_watermark)
     if state.gap_times:
         wanted |= state.lanes["state"] != 0
+    wanted &= ~state.sampled_lanes()
     wanted[lanes] = False
     idle = np.flatnonzero(wanted).astype(np.int32)
     none = np.zeros(len(idle), dtype=np.int64)
@@ -157,6 +184,22 @@ def _before_gaps(state: State, accepted: Accepted) -> I64:
     lane = state.series["lane"][series]
     np.minimum.at(first, lane[lane >= 0], ts[lane >= 0])
     return first
+
+
+def history_limits(state: State, low_watermarks: dict[int, int], batch: Batch, left: I64) -> I64:
+    """Per partition the time up to which its history may advance.
+
+    That is the low watermark of its cluster (by number), but ahead of rows behind a gap, and of those among `left`, the
+    rows not read, that lanes have postponed because other clocks are involved.
+    """
+    by_topic = np.array([low_watermarks[state.clusters.number(t[0])] for t in state.topics.all] or [NEVER], np.int64)
+    upto: I64 = by_topic[state.partition_keys.keys >> 32]
+    series, times = behind_gaps(batch.accepted)
+    np.minimum.at(upto, state.series["partition"][series], times - 1)
+    if state.clock_offsets.count:
+        series, clocks = postponed(batch, left)
+        np.minimum.at(upto, state.series["partition"][series], clocks - 1)
+    return upto
 
 
 def postponed(batch: Batch, left: I64) -> tuple[I32, I64]:

@@ -1,20 +1,26 @@
-"""silver/minute_stats: what one micro-batch adds to each broker's minutes, mergeable by addition."""
+"""silver/minute_stats: what one micro-batch adds to each broker's minutes, mergeable by addition.
+
+The kernel counts events and latencies; histories add gauge moves, ISR changes and regressions.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.replication.batch.numbering import MINUTE_US, stat_place
+from pipelines.replication.batch.numbering import stat_place
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
-from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.compiled.types import I32, I64, MINUTE_US
+from pipelines.replication.events.columns import int64_column
+from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.partition_hw import HwRows
 from pipelines.replication.facts.tables import SCHEMAS
+from pipelines.replication.partition.committed_isr import RETRACTED
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import OUT_OF_SYNC, REPLICA_HW
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
@@ -93,3 +99,56 @@ class MinuteStats:
 def _histogram(counts: I64 | None, size: int) -> list[int]:
     buckets: list[int] = (np.zeros(size, int) if counts is None else counts).tolist()
     return buckets
+
+
+class GaugeState(NamedTuple):
+    """The leader of a partition, and 0 or 1 for each gauge of that broker in which the partition counts."""
+
+    leader_id: int | None
+    partitions_change: int
+    under_replicated_change: int
+    under_min_isr_change: int
+
+
+GaugeMove = tuple[int, int, GaugeState, GaugeState]
+"""(partition, ts, before, after)"""
+
+
+def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats) -> None:
+    """Moves the gauges of brokers; the lane of a broker that leads no more is marked as deposed."""
+    for partition, ts, before, after in moves:
+        cluster = state.place(partition)[0]
+        for gauges, sign in ((before, -1), (after, 1)):
+            for name in GaugeState._fields[1:]:
+                if count := getattr(gauges, name):
+                    minutes.add(cluster, gauges.leader_id, ts, name, sign * count)
+        led = before.leader_id is not None and before.leader_id >= 0
+        lane = state.lane_of(partition, before.leader_id) if before.leader_id is not None and led else -1
+        if lane >= 0 and state.partitions["leader_id"][partition] != before.leader_id:
+            state.lanes["deposed"][lane] = 1
+
+
+def count_changes(changes: list[Any], regressions: list[Any], minutes: MinuteStats) -> None:
+    """Counts ISR changes by cause and regressions by class; a retracted change counts no more."""
+    for row in changes:
+        retracted = row["change"] == RETRACTED
+        change = row.get("was") if retracted else row["change"]
+        if change in ("shrink", "expand") and (retracted or row["news"]):
+            name = f"{change}:{row['cause']}"
+            minutes.add(row["cluster"], row["leader_id"], row["ts"], name, -1 if retracted else 1)
+    for row in regressions:
+        if row["revision"] == 1:
+            minutes.add(row["cluster"], row["leader_id"], row["ts"], f"regression:{row['class']}")
+
+
+def count_broker_wide(bucket: int, buckets: int, rows: pa.Table, minutes: MinuteStats) -> None:
+    """Counts broker-wide events in the bucket that owns their source."""
+    if not rows.num_rows:
+        return
+    minute = pa.array(int64_column(rows["ts"]) // MINUTE_US)
+    counted = rows.select(["cluster", "source_id", "broker_id"]).append_column("ts", minute)
+    by = ["cluster", "source_id", "broker_id", "ts"]
+    groups = counted.group_by(by, use_threads=False).aggregate([([], "count_all")])
+    for row in groups.to_pylist():
+        if owner(row["source_id"], buckets) == bucket:
+            minutes.add(row["cluster"], row["broker_id"], row["ts"] * MINUTE_US, "events", row["count_all"])

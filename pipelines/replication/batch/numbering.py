@@ -10,21 +10,20 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
-from pipelines.replication.compiled.records import Arrays, Records, record_layout
-from pipelines.replication.compiled.types import I8, I32, I64, read_only
+from pipelines.replication.compiled.records import Arrays, Records, read_only, record_layout
+from pipelines.replication.compiled.types import I8, I32, I64, MINUTE_US, NEVER
 from pipelines.replication.events.columns import CODE, RARE, VOID, contiguous
 from pipelines.replication.events.packed_rows import SERIES_TALLY, tally
 from pipelines.replication.events.row_slices import Bits, RowSlice
-from pipelines.replication.events.sources_of_rows import SourcedRows
 from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.coverage import SourcedRows
 from pipelines.replication.term.layout import SERIES
 
 _LEADS = np.zeros(len(CODE) + 1, dtype=np.bool_)
 _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_proposed", "isr_rejected")]] = True
 """Event types that only the leader of a partition reports."""
 HW = CODE["hw"]
-MINUTE_US = 60_000_000
-SOURCE_MINUTES = record_layout(since=1 << 62, broker=0, number=0)
+SOURCE_MINUTES = record_layout(since=NEVER, broker=0, number=0)
 """By source the minute of its last row, in microseconds, the broker in it, and the number of the two."""
 MINUTE = SOURCE_MINUTES.at
 
@@ -249,6 +248,8 @@ def _give_lanes(state: State, rows: RowSlice, kind: I8, series: I32) -> bool:
     leader = rows.int32("leader_id"), rows.valid("leader_id")
     if not _first_leading(series, kind, brokers, *leader, state.series.data, first):
         return False
+    if (watched := state.watched_series()) is not None:
+        first[watched] = -1
     which = np.flatnonzero(first >= 0)
     partition, broker = state.series["partition"][which].astype(np.int64), brokers[first[which]]
     known = state.lane_keys.count

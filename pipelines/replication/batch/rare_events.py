@@ -22,9 +22,10 @@ from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_event, rows_as_dicts
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
+from schemas.replication_events import WATCHER
 
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
-_FIRST = {"leader", "follower", "isr", "config"}
+FIRST = {"leader", "follower", "isr", "config"}
 """Event types that go first in the canonical order of one instant."""
 _STARTS = [CODE["leader"], CODE["follower"]]
 _QUEUED_COLUMNS = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
@@ -52,10 +53,13 @@ def _partitions(state: State, batch: Batch, rows: I64) -> I64:
     return partitions
 
 
-def queue_partition_events(state: State, batch: Batch, results: TermResults) -> None:
+def queue_partition_events(
+    state: State, batch: Batch, results: TermResults, by_samples: dict[int, bool] | None = None
+) -> None:
     """Queues the rare rows that were read, and the findings of the kernel, for the histories of their partitions.
 
-    A start that is the only event of its partition so far stays a row: see `start_first_terms`.
+    A start that is the only event of its partition so far stays a row: see `start_first_terms`. `by_samples`: of rows
+    that shrink an ISR whether the lag rule had said so.
     """
     read = (results.consumed[batch.rare] == 1) & batch.accepted.counts(batch.rare)
     rare = np.flatnonzero(read)
@@ -64,7 +68,10 @@ def queue_partition_events(state: State, batch: Batch, results: TermResults) -> 
     only = _only_events(state, batch, rare, found)
     _keep_starts(state, batch, rare[only])
     others = rare[~only]
+    if not len(others) and not before and not after:
+        return
     predicted = {int(r): {"predicted": mark == PREDICTED} for mark in _LAG_RULE_MARKS for r in results.marked(mark)}
+    predicted |= {row: {"predicted": said} for row, said in (by_samples or {}).items()}
     truncations = _last_reported_hws(state, batch, results, others)
     in_order = [(int(r), predicted.get(int(r)) or truncations.get(int(r), {})) for r in batch.rare[others]]
     findings = [*before, *in_order, *after]
@@ -73,7 +80,7 @@ def queue_partition_events(state: State, batch: Batch, results: TermResults) -> 
     events = [*_rows_of(batch, before), *rare_rows, *_rows_of(batch, after)]
     clocks = batch.clocks(rows).tolist()
     partitions = _partitions(state, batch, rows)
-    state.partitions["noted"][partitions] = 1
+    state.partitions["has_events"][partitions] = 1
     for (_, extra), event, clock, partition in zip(findings, events, clocks, partitions.tolist(), strict=True):
         state.queued_events.setdefault(partition, []).append(_queued(event, clock, extra))
 
@@ -102,7 +109,7 @@ def queue_clocks(state: State, clocks: list[WrongClock]) -> None:
     for clock in clocks:
         _, source_id, source_epoch = clock.source
         event = PartitionEvent(clock.ts, "clock", clock.broker, source_id, before=clock.ahead)
-        state.partitions["noted"][clock.partition] = 1
+        state.partitions["has_events"][clock.partition] = 1
         key = (clock.ts, clock.broker, 1, source_id, source_epoch, 0)
         state.queued_events.setdefault(clock.partition, []).append((key, event))
 
@@ -126,7 +133,7 @@ def _keep_starts(state: State, batch: Batch, rare: I64) -> None:
     ]
     starts = table(PENDING_STARTS, dict(zip(PENDING_STARTS.names, columns, strict=True)))
     state.pending_starts = pa.concat_tables([state.pending_starts, starts])
-    state.partitions["noted"][partition] = 1
+    state.partitions["has_events"][partition] = 1
 
 
 def _only_events(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArray[np.bool_]:
@@ -134,7 +141,9 @@ def _only_events(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArr
     c, partition = batch.columns, _partitions(state, batch, batch.rare[rare])
     count = np.bincount(np.concatenate([partition, _partitions(state, batch, found)]))[partition]
     starts = (c.kind[rare] == CODE["leader"]) & (c.leader_epoch[rare] >= 0) & (c.broker[rare] >= 0)
-    only: npt.NDArray[np.bool_] = starts & (count == 1) & (state.partitions["noted"][partition] == 0)
+    if (watched := state.watched_series()) is not None:
+        starts &= ~watched[batch.series[batch.rare[rare]]]
+    only: npt.NDArray[np.bool_] = starts & (count == 1) & (state.partitions["has_events"][partition] == 0)
     return only
 
 
@@ -208,7 +217,9 @@ def _last_reported_hws(state: State, batch: Batch, results: TermResults, rare: I
 
 
 def _queued(row: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, PartitionEvent]:
-    later = int(row["event_type"] not in _FIRST)
+    later = int(row["event_type"] not in FIRST)
+    if row["source_id"].startswith(WATCHER):
+        row = row | {"hw": None}  # -1: which HW a term began with no broker says
     key = (clock, row["broker_id"], later, row["source_id"], row["source_epoch"], row["seq"])
     if row["committed"] is not None:
         extra = extra | {"reported_by": (row["source_id"], row["source_epoch"], row["source_seq"])}

@@ -1,22 +1,124 @@
-"""From the rows of a micro-batch to numbered, packed rows, and which of them may be read now."""
+"""From the rows of a micro-batch to numbered, packed rows, and which of them may be read now.
+
+Rows that break a row rule leave them first, and broker-wide rows are set apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.batch.numbering import Numbering, encode
 from pipelines.replication.batch.sequencing import Accepted, GapLimits, PackedSeries, RowFlags, accept, clocks_of
-from pipelines.replication.compiled.records import Records, lines
-from pipelines.replication.compiled.types import I32, I64, read_only
-from pipelines.replication.events.columns import Columns, int64_column, kernel_columns, take_rows
+from pipelines.replication.compiled.records import Records, lines, read_only
+from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.events.columns import Columns, int64_column, kernel_columns, take_rows, with_dictionaries
 from pipelines.replication.events.packed_rows import PackingPlan, SliceColumns, pack, sort_series
+from pipelines.replication.events.row_rules import split
 from pipelines.replication.events.row_slices import RowSlice
-from pipelines.replication.events.sources_of_rows import SourcedRows
+from pipelines.replication.events.sharding import owner
 from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.coverage import SourcedRows
+from schemas import replication_events
+from schemas.replication_events import WATCHER
+
+_BROKER_WIDE_COLUMNS = (
+    "cluster", "source_id", "source_epoch", "source_seq", "ts", "broker_id", "event_type", "topic", "topic_id",
+    "partition", "leader_id", "leader_epoch", "replica_id", "broker_epoch", "min_isr", "lag_max_ms", "level", "detail",
+    "ts_error_ms",
+)  # fmt: skip
+"""The columns of a broker-wide event that are read."""
+REJECTED = "rejected"
+"""Stands for the event type of a row that went to quarantine."""
+NO_EVENTS = replication_events.ARROW.empty_table()
+_NEVER_NULL = (
+    "cluster", "source_id", "source_epoch", "source_seq", "seq", "ts", "broker_id", "partition", "level",
+)  # fmt: skip
+
+
+class Intake(NamedTuple):
+    """The rows of a micro-batch, sorted out."""
+
+    rows: SourcedRows
+    """All rows, those that waited before the others. A rejected one among them has the type REJECTED, so that it takes
+    up its sequence number."""
+    waited: int
+    """So many of `rows` had arrived earlier."""
+    broker_wide: pa.Table
+    """Events of whole brokers."""
+    rejected: pa.Table
+    """Rows that break a row rule."""
+
+
+def sort_out(waiting: pa.Table, rows: SourcedRows, bucket: int, buckets: int) -> Intake:
+    """Validates rows and puts those before them that waited; broker-wide rows are those relevant to this bucket."""
+    good, rejected = split(rows.events, rows.slices)
+    if good is not None:
+        rows = SourcedRows(_blank_rejected(rows.events, good))
+    found = _relevant(_broker_wide_rows(rows), bucket, buckets)
+    if waiting.num_rows:
+        waiting = with_dictionaries(waiting)
+        new = rows.events.select(waiting.column_names).cast(waiting.schema)
+        rows = SourcedRows(pa.concat_tables([waiting, new]))
+    accepted = found.filter(pc.not_equal(found["event_type"], REJECTED))
+    return Intake(rows, waiting.num_rows, accepted, _own_rejected(rejected, bucket, buckets))
+
+
+def _broker_wide_rows(rows: SourcedRows) -> pa.Table:
+    """The broker-wide rows, _BROKER_WIDE_COLUMNS only."""
+    found = [part.first + np.flatnonzero(part.int32("partition") < 0) for part in rows.slices]
+    return take_rows(rows.events.select(_BROKER_WIDE_COLUMNS), np.concatenate([np.empty(0, dtype=np.int64), *found]))
+
+
+def _relevant(rows: pa.Table, bucket: int, buckets: int) -> pa.Table:
+    """Broker-wide events without the `progress` of sources of other buckets: coverage has what those report. That of a
+    watcher says more: every replica without a row of its own has answered as before."""
+    if buckets == 1 or not rows.num_rows:
+        return rows
+    owned = _owned(rows["source_id"], bucket, buckets)
+    of_watcher = pc.starts_with(rows["source_id"].cast(pa.string()), WATCHER)
+    return rows.filter(pc.or_(pc.or_(owned, of_watcher), pc.not_equal(rows["event_type"], "progress")))
+
+
+def _own_rejected(rejected: pa.Table, bucket: int, buckets: int) -> pa.Table:
+    """The rejected rows that this bucket emits: broker-wide ones, which all buckets have, only as their owner."""
+    if buckets == 1 or not rejected.num_rows:
+        return rejected
+    on_partitions = pc.greater_equal(pc.fill_null(rejected["partition"], -1), 0)
+    return rejected.filter(pc.or_(on_partitions, _owned(rejected["source_id"], bucket, buckets)))
+
+
+def _owned(source: pa.ChunkedArray, bucket: int, buckets: int) -> pa.ChunkedArray:
+    """Whether this bucket owns each of these sources."""
+    names = pc.fill_null(source.cast(pa.string()), "")
+    own = [name for name in pc.unique(names).to_pylist() if owner(name, buckets) == bucket]
+    return pc.is_in(names, value_set=pa.array(own, pa.string()))
+
+
+def _blank_rejected(events: pa.Table, good: pa.Array) -> pa.Table:
+    """The same rows with the type of rejected ones replaced; those without a usable number are left out."""
+    at = events.schema.get_field_index("event_type")
+    kind = pc.if_else(good, events["event_type"], REJECTED)
+    return events.set_column(at, "event_type", kind).filter(pa.array(~_without_number(events)))
+
+
+def _without_number(events: pa.Table) -> npt.NDArray[np.bool_]:
+    """Rows that cannot even take up a sequence number: what identifies them is missing or out of range."""
+    mask: Any = np.zeros(events.num_rows, dtype=np.bool_)
+    for name in _NEVER_NULL:
+        mask |= events[name].is_null().to_numpy()
+    mask |= pc.and_(events["topic"].is_null(), pc.fill_null(pc.greater_equal(events["partition"], 0), False)).to_numpy()
+    for name in ("source_epoch", "seq", "source_seq"):
+        mask |= pc.fill_null(pc.less(events[name], 0), False).to_numpy()
+    mask |= pc.fill_null(pc.less(events["partition"], -1), False).to_numpy()
+    found: npt.NDArray[np.bool_] = mask
+    return found
 
 
 @dataclass(frozen=True)
@@ -34,10 +136,17 @@ class Batch:
     """The rare rows."""
     columns: Columns
     """Of the rare rows."""
+    waited: int
+    """So many of its first rows had arrived earlier."""
 
     def int64(self, name: str, rows: I64) -> I64:
         """The values of a 64-bit or time column in these rows."""
         return int64_column(take_rows(self.events.select([name]), rows)[name])
+
+    def bronze_rows(self, rows: I64) -> pa.Table:
+        """These rows, in bronze schema."""
+        schema = replication_events.ARROW
+        return take_rows(self.events, rows).select(schema.names).cast(schema) if len(rows) else NO_EVENTS
 
     def clocks(self, rows: I64) -> I64:
         """For each of these rows, which have been read, the running maximum of time in its series."""
@@ -45,11 +154,12 @@ class Batch:
         return clocks_of(self.accepted, series, read_only(seq), np.lexsort((seq, series)))
 
 
-def number_rows(state: State, rows: SourcedRows, limits: Callable[[], GapLimits]) -> Batch:
+def number_rows(state: State, intake: Intake, limits: Callable[[], GapLimits]) -> Batch:
     """Numbers the rows and decides which of those on partitions may be read now.
 
     `limits` is called when the sources have their numbers.
     """
+    rows = intake.rows
     events, numbering = rows.events, Numbering(state, rows)
     for part, source in zip(rows.slices, rows.source_of, strict=True):
         numbering.add(part, source)
@@ -59,7 +169,7 @@ def number_rows(state: State, rows: SourcedRows, limits: Callable[[], GapLimits]
     topic_id = encode(rare_events["topic_id"], lambda v: state.topic_ids.number(v))
     columns = kernel_columns(rare_events, topic_id)
     stat_keys = numbering.statistics.keys.copy()
-    return Batch(events, read_only(numbering.series), stat_keys, accepted, rare, rare_events, columns)
+    return Batch(events, read_only(numbering.series), stat_keys, accepted, rare, rare_events, columns, intake.waited)
 
 
 def _accept(state: State, slices: list[RowSlice], numbering: Numbering, limits: GapLimits) -> Accepted:

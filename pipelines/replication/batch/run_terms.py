@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.replication.batch.lane_jobs import LaneJobs, lane_jobs
+from pipelines.replication.batch.lane_jobs import LaneJobs, Watermarks, lane_jobs
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.batch.sequencing import advance_series
-from pipelines.replication.batch.watermarks import Watermarks
+from pipelines.replication.batch.sequencing import Accepted, advance_series
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Record, Records, as_records, records
 from pipelines.replication.compiled.types import I8, I64
 from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED, PACKED_ROW, flag
 from pipelines.replication.facts.partition_hw import BLOCK, HwRows
-from pipelines.replication.metadata.layout import BROKERS, CONFIGS, VERSIONS_TOLD, Timeline
+from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CONFIGS, Timeline
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
 from pipelines.replication.term.bundles import Assigned, Run, Stats
@@ -46,6 +45,8 @@ class TermResults:
     """Rows with a mark other than CONSUMED, and their marks."""
     consumed: I8
     """By row of the micro-batch whether it was read."""
+    unled: I64
+    """Rows read that no lane reads."""
     left: I64
     """Rows on partitions that were not read."""
     follower_hws: tuple[I64, I64, I64]
@@ -74,11 +75,12 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
     packed, stats, marks = jobs.rows, _empty_stats(batch), np.zeros(len(jobs.rows), dtype=np.uint8)
     hw, sync, ended = _run_all(state, rules, batch, jobs, stats, marks)
     consumed = (batch.series >= 0).view(np.int8)
-    all_read = accepted.all_readable and np.count_nonzero(marks) == jobs.row_count
+    unled, waits = _without_lane(state, accepted, final)
+    all_read = accepted.all_readable and np.count_nonzero(marks) == jobs.row_count and not waits
     if not all_read:
         consumed = np.zeros(len(batch.series), dtype=np.int8)
         _mark_consumed(packed, marks, consumed)
-    unled = _read_without_lane(state, batch, consumed, stats)
+    unled = _read_without_lane(batch, unled, consumed, stats)
     advance_series(accepted, consumed, state.series.data)
     marked = np.flatnonzero(marks > CONSUMED)
     by_followers = marked[marks[marked] & OF_FOLLOWER != 0]
@@ -87,6 +89,7 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
     return TermResults(
         marks=(packed[marked, PACKED.row], marks[marked]),
         consumed=consumed,
+        unled=packed[unled, PACKED.row],
         left=unled[:0] if all_read else np.flatnonzero((consumed == 0) & (batch.series >= 0)),
         follower_hws=(
             packed[follower, PACKED.row], packed[follower, PACKED.more], packed[follower, PACKED.who] >> 32,
@@ -140,13 +143,32 @@ def _kinds(packed: Records) -> I64:
     return kinds
 
 
-def _read_without_lane(state: State, batch: Batch, consumed: I8, stats: Stats) -> I64:
-    """Reads the packed rows of series without a lane, repeats aside: they count as events, and the rare ones go to the
-    histories. Returns where they stand."""
-    accepted = batch.accepted
+def _without_lane(state: State, accepted: Accepted, final: bool) -> tuple[I64, bool]:
+    """(where the packed rows stand that no lane reads and that may be read now, whether others of them wait).
+
+    A watcher's rows wait until every source of the cluster has reported up to them: the answers of several brokers
+    make one fact.
+    """
     series = np.flatnonzero(state.series["lane"][accepted.series] < 0)
-    at = [np.arange(accepted.start[k], accepted.end[k]) for k in series]
-    read = np.concatenate(at) if at else np.empty(0, dtype=np.int64)
+    start = accepted.start[series]
+    size = accepted.end[series] - start
+    of = np.repeat(np.arange(len(series)), size)
+    rows: I64 = start[of] + np.arange(len(of)) - (np.cumsum(size) - size)[of]
+    watched = state.watched_series()
+    if watched is None or not len(rows):
+        return rows, False
+    by_cluster = state.cluster_low_watermarks(final)
+    limits = np.array([by_cluster[state.clusters.number(str(name[0]))] for name in state.source_names.all])
+    number = accepted.series[series[of]]
+    later = watched[number] & (accepted.rows[rows, PACKED.ts] > limits[state.series["source"][number]])
+    behind = np.maximum.accumulate(np.where(later, of + 1, 0)) == of + 1
+    return rows[~behind], bool(behind.any())
+
+
+def _read_without_lane(batch: Batch, read: I64, consumed: I8, stats: Stats) -> I64:
+    """Reads these packed rows, repeats aside: they count as events, and the rare ones go to the histories. Returns
+    where the others stand."""
+    accepted = batch.accepted
     rows = accepted.rows[read, PACKED.row]
     consumed[rows] = 1
     counted: I64 = read[accepted.counts(rows)]
@@ -159,10 +181,10 @@ def _run_all(
 ) -> tuple[HwRows, dict[str, Any], dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
     longest = int(np.max(jobs.jobs[:, JOBS.at.end] - jobs.jobs[:, JOBS.at.start], initial=0))
-    pending = int(state.lanes["carried"].sum())
+    pending = int(state.lanes["pending"].sum())
     hw, keep, scratch = (Arrays(HW_ROWS, blank=False) for _ in range(3))
     sync, ended = Arrays(SYNC_ROWS, blank=False), Arrays(TERMS, blank=False)
-    of_one_lane = 3 * longest + int(np.max(state.lanes["carried"], initial=0)) + 8
+    of_one_lane = 3 * longest + int(np.max(state.lanes["pending"], initial=0)) + 8
     scratch.grow(of_one_lane)
     hw.grow(max(BLOCK, of_one_lane))
     final = HwRows(state)
@@ -187,7 +209,7 @@ def _run_all(
             )
         )  # fmt: skip
         at = cursor[0]
-        if at["job"] == len(jobs.jobs) or at["full"] == HW_FULL:
+        if at["final"] and (at["job"] == len(jobs.jobs) or at["full"] == HW_FULL):
             final.add(hw.data[: at["final"]])
             at["final"] = 0
         if at["job"] == len(jobs.jobs):
@@ -200,13 +222,15 @@ def _run_all(
 
 def _timeline(state: State) -> Timeline:
     """What is known of brokers and configs, as records."""
-    known = state.timeline.arrays()
+    if state.timeline.arrays_are_old:
+        state.timeline.build_arrays()
+    known = state.timeline.arrays
     return Timeline(
         brokers=as_records(BROKERS, known.brokers),
         configs=as_records(CONFIGS, known.configs),
-        versions=as_records(VERSIONS_TOLD, known.versions),
-        recorded=state.recorded_epochs.records[: state.recorded_epochs.count],
-        apart=state.clock_offsets.records[: state.clock_offsets.count],
+        versions=as_records(BROKER_VERSIONS, known.versions),
+        recorded_epochs=state.recorded_epochs.records[: state.recorded_epochs.count],
+        clock_offsets=state.clock_offsets.records[: state.clock_offsets.count],
     )
 
 
@@ -251,6 +275,8 @@ def _by_lane(keep: Arrays) -> Arrays:
 def _assignments_at_starts(state: State, batch: Batch) -> Assigned:
     """The assignment as of each `leader` row, where known."""
     c, leads = batch.columns, np.flatnonzero(batch.columns.kind == CODE["leader"])
+    if not len(leads) or not state.assignments.any_known:
+        return Assigned(leads, np.zeros(len(leads) + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
     partition = state.series["partition"][batch.series[batch.rare[leads]]]
     bounds, replicas = state.assignments.as_of(partition, c.ts[leads])
     return Assigned(leads, bounds, replicas)

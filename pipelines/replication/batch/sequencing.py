@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import I8, I32, I64, NULL
+from pipelines.replication.compiled.types import I8, I32, I64, NEVER, NULL
 from pipelines.replication.events.packed_rows import PACKED, TALLY
+from pipelines.replication.rules import Rules
+from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import SERIES
 
 AT = SERIES.at
@@ -30,6 +32,20 @@ class GapLimits(NamedTuple):
 
     expired: I64
     complete_until: I64
+
+
+def gap_limits(state: State, rules: Rules, final: bool) -> GapLimits:
+    """By source number the deadline of its gaps, on its own clock unless it has been silent for the grace; and the time
+    after which its rows stand behind a gap in its own numbers."""
+    names, grace = state.source_names.all, rules.reorder_grace_ms * 1000
+    expired, complete_until = np.full((2, len(names)), NEVER, dtype=np.int64)
+    for number, name in enumerate(() if final else names):
+        source, newest = state.sources.known.get(name), state.sources.latest(str(name[0]))
+        own = source.latest if source is not None else -1
+        expired[number] = (own if newest - own < grace else newest) - grace
+        if source is not None and source.pending_runs:
+            complete_until[number] = source.low_watermark
+    return GapLimits(expired, complete_until)
 
 
 class RowFlags(NamedTuple):

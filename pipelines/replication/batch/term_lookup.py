@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from pipelines.replication.partition.terms import Term
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import IDLE
+from schemas.levels import POLLED
 
 _CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
 
@@ -32,6 +33,8 @@ class StateTermLookup:
     results: TermResults
     race_window_us: int = 0
     grace_us: int = 0
+    predicted: dict[int, bool] = field(default_factory=dict)
+    """By row that shrinks an ISR as samples show it whether the lag rule had said so."""
     partition: int = -1
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
@@ -69,6 +72,17 @@ class StateTermLookup:
             level=int(lanes["level"][lane]),
             **_cut_off_report({name: lanes[name][lane] for name in _CUT_OFF}),
         )
+
+    def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
+        one = self.state.sampled(self.partition)
+        term = one.term(broker_id, epoch, topic_id) if one is not None else None
+        if term is None:
+            return None
+        return TermSummary(term.hw_at(as_of), term.leo, frozenset(term.fetchers), level=POLLED)
+
+    def answered_always(self, broker_id: int, after: int, until: int) -> bool:
+        cluster = str(self.state.clusters.all[self._cluster()][0])
+        return self.state.watched.answered_always(cluster, broker_id, after, until)
 
     def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none."""

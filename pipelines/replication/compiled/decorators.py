@@ -91,9 +91,24 @@ def _short(self: types.Type) -> tuple[str, tuple[()]]:
 types.Record.mangling_args = types.NamedTuple.mangling_args = types.NamedUniTuple.mangling_args = property(_short)
 
 
+def _of_any_value(made: Any) -> Any:
+    """The function, compiled once for all constants that others call it with.
+
+    numba compiles anew for each of them, a fifth of all that is compiled; LLVM puts the constants in anyway where a
+    function becomes part of its caller.
+    """
+    typed = made.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return typed(tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()})
+
+    made.get_call_template = get_call_template
+    return made
+
+
 def compiled(function: Function) -> Function:
     """Compiled when first called, kept for the next process."""
-    made: Function = njit(cache=True, nogil=True)(function)
+    made: Function = _of_any_value(njit(cache=True, nogil=True)(function))
     return made
 
 
@@ -105,7 +120,7 @@ def kernel(function: Function) -> Function:
     An index is best unsigned, or that of `range(len(...))`: numba asks of every other one, at each access, whether it
     counts from the end, which doubled what small loops take.
     """
-    made: Function = njit(cache=True, nogil=True, _nrt=False)(function)
+    made: Function = _of_any_value(njit(cache=True, nogil=True, _nrt=False)(function))
     return made
 
 
@@ -115,7 +130,7 @@ def hot(function: Function) -> Function:
     A call hands over some forty numbers that the arrays consist of, more than the registers hold: without them a
     run takes less than half the time.
     """
-    made: Function = njit(cache=True, nogil=True, _nrt=False, forceinline=True)(function)
+    made: Function = _of_any_value(njit(cache=True, nogil=True, _nrt=False, forceinline=True)(function))
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -22,8 +22,15 @@ Records: TypeAlias = npt.NDArray[np.int64]
 """A row per lane, slot or output row; columns as a RecordLayout names them."""
 RecordArray: TypeAlias = npt.NDArray[np.void]
 """The same with a field per column."""
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 Record: TypeAlias = Any
 """One of these, by reference: what is written to it is written to the array."""
+
+
+def read_only(array: Array) -> Array:
+    """The array, read-only as Arrow's buffers are: one type of array means one compiled kernel."""
+    array.flags.writeable = False
+    return array
 
 
 class RecordLayout(NamedTuple):

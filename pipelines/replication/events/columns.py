@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, read_only
+from pipelines.replication.compiled.records import read_only
+from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32
 from schemas import replication_events
 from schemas.event_types import EVENT_TYPES
 

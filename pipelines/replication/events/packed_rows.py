@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.compiled.decorators import compiled, hot, kernel
-from pipelines.replication.compiled.records import Arrays, Records, record_layout
+from pipelines.replication.compiled.records import Arrays, Records, read_only, record_layout
 from pipelines.replication.compiled.streaming_stores import write_line
-from pipelines.replication.compiled.types import I8, I32, I64, NULL, NULL32, read_only
+from pipelines.replication.compiled.types import I8, I32, I64, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import CODE, RARE
 from pipelines.replication.events.row_slices import Bits, RowSlice
 
@@ -29,7 +29,7 @@ leader id and `leader_leo` the HW before.
 """
 
 FOLLOWS, RISES, FALLS = 0, 1, 2
-SERIES_TALLY = record_layout(count=0, first=1 << 62, last=-1, latest=NULL, order=FOLLOWS)
+SERIES_TALLY = record_layout(count=0, first=NEVER, last=-1, latest=NULL, order=FOLLOWS)
 """What a micro-batch holds of a series: number of rows, smallest and largest sequence number, largest time, and the
 order: each number FOLLOWS the one before; some are missing or repeated (RISES); some come after larger ones (FALLS)."""
 TALLY = SERIES_TALLY.at

@@ -1,7 +1,8 @@
 """What one event must satisfy by itself: a pure function per rule, from a slice of events to the rows that break it.
 
-A rule first looks at what a column holds at all (nulls, bounds, dictionary). Mostly that shows that no row can break
-it, at a fraction of the cost of looking at each row, and the rule returns None.
+A rule first looks at what the slice holds at all (event types, nulls, values beyond limits; see CheckedSlice). Mostly
+that shows that no row can break it, at a fraction of the cost of looking at each row, and the rule returns None.
+`split` applies all of them.
 """
 
 from __future__ import annotations
@@ -12,27 +13,40 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I32
-from pipelines.replication.events.checked_slice import CheckedSlice, Mask, packed_bits
+from pipelines.replication.events.row_slices import CheckedSlice, Mask, RowSlice, packed_bits, row_slices
 from schemas import replication_events
 from schemas.event_types import DETAILS, REQUIRED
 
 TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """Kafka's legal topic names (org.apache.kafka.common.internals.Topic), except that `.` and `..` are not legal."""
 
-BROKER_WIDE = ("broker_state", "config", "progress", "lost")
+BROKER_WIDE = ("broker_state", "config", "progress")
+"""Event types that are of a whole broker."""
+EITHER = ("lost",)
+"""Of a whole source, or of the one partition that was not answered for."""
 FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
-_PARTITION_EVENTS = tuple(name for name in REQUIRED if name not in BROKER_WIDE)
+_PARTITION_EVENTS = tuple(name for name in REQUIRED if name not in (*BROKER_WIDE, *EITHER))
 _REPLICA_AND_BROKER = ("replica_id", "broker_id")
 _LEAST = {
     **dict.fromkeys(("leo", "leader_leo", "hw", "log_start", "leader_id", "broker_id", "partition"), -1),
     **dict.fromkeys(("source_epoch", "source_seq", "seq", "level"), 0),
     **dict.fromkeys(("min_isr", "lag_max_ms"), 1),
 }
+_MOST_LEVEL = 3
+_FIRST_US, _LAST_US = (pa.scalar(bound, pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() for bound in (FIRST, LAST))
+_LIMITS: dict[str, tuple[int | None, int | None]] = {
+    **{column: (least, None) for column, least in _LEAST.items()},
+    "replica_id": (0, None),
+    "level": (_LEAST["level"], _MOST_LEVEL),
+    "ts": (_FIRST_US, _LAST_US),
+}
+"""What the rules about limits look at together, see CheckedSlice; each of them judges the rows by itself."""
 _DOTS = pa.array([".", ".."])
 
 Check = Callable[[CheckedSlice], Mask | None]
@@ -49,30 +63,31 @@ class RowRule:
 
 
 def _is_null(column: str) -> Check:
-    return lambda checked: pc.is_null(checked[column]) if checked[column].null_count else None
+    return lambda checked: pc.is_null(checked[column]) if column in checked.with_nulls else None
 
 
 def _unknown_type(checked: CheckedSlice) -> Mask | None:
-    return checked.mask(checked.of_types(*checked.unknown_types))
+    return checked.mask(checked.of_types(*checked.unknown_types)) if checked.unknown_types else None
 
 
 def _lacks(column: str) -> Check:
     types = tuple(t for t, needs in REQUIRED.items() if column in needs)
 
     def broken(checked: CheckedSlice) -> Mask | None:
-        return checked.mask(checked.of_types(*types) & checked.null(column)) if checked[column].null_count else None
+        if column not in checked.with_nulls or checked.types.isdisjoint(types):
+            return None
+        return checked.mask(checked.of_types(*types) & checked.null(column))
 
     return broken
 
 
 def _outside(column: str, least: Any = None, most: Any = None) -> Check:
-    """Values below `least` or above `most`."""
+    """Values below `least` or above `most`; _LIMITS has both."""
     kind = replication_events.ARROW.field(column).type
     low, high = (pa.scalar(value, kind) for value in (least, most))
-    below, above = (bound.cast(pa.int64()).as_py() for bound in (low, high))
 
     def broken(checked: CheckedSlice) -> Mask | None:
-        if (below is None or checked.least(column) >= below) and (above is None or checked.most(column) <= above):
+        if column not in checked.beyond:
             return None
         values = checked.rows.array(column)
         return pc.or_kleene(pc.less(values, low), pc.greater(values, high))
@@ -81,6 +96,8 @@ def _outside(column: str, least: Any = None, most: Any = None) -> Check:
 
 
 def _missing_config(checked: CheckedSlice) -> Mask | None:
+    if "config" not in checked.types:
+        return None
     empty = checked.null("min_isr") & checked.null("lag_max_ms") & checked.null("detail")
     return checked.mask(checked.of_types("config") & empty)
 
@@ -89,6 +106,8 @@ def _unknown_detail(event_type: str) -> Check:
     known = (*DETAILS[event_type], *([None] if event_type != "broker_state" else []))
 
     def broken(checked: CheckedSlice) -> Mask | None:
+        if event_type not in checked.types:
+            return None
         at, types, details, values = checked.details
         unknown = np.array([value not in known for value in values], dtype=np.bool_)
         if not unknown.any():
@@ -100,7 +119,7 @@ def _unknown_detail(event_type: str) -> Check:
 
 def _hw_above_leo(checked: CheckedSlice) -> Mask | None:
     """A broker's own HW is never above its own log end (UnifiedLog.updateHighWatermark)."""
-    if not checked.has_values("hw", "leo", "replica_id"):
+    if not checked.with_values.issuperset(("hw", "leo", "replica_id")):
         return None
     at = checked.rows_with("hw", "leo", "replica_id", "broker_id")
     replica, broker = map(checked.rows.int32, _REPLICA_AND_BROKER)
@@ -109,7 +128,7 @@ def _hw_above_leo(checked: CheckedSlice) -> Mask | None:
 
 
 def _unassigned(checked: CheckedSlice) -> Mask | None:
-    if not checked.has_values("replicas", "replica_id"):
+    if not checked.with_values.issuperset(("replicas", "replica_id")):
         return None
     at = checked.rows_with("replicas", "replica_id")
     if not len(at):
@@ -123,7 +142,7 @@ def _unassigned(checked: CheckedSlice) -> Mask | None:
 
 
 def _leads_without_isr(checked: CheckedSlice) -> Mask | None:
-    if not checked.has_values("isr"):
+    if "isr" not in checked.with_values:
         return None
     at, offsets = checked.rows_with("isr"), checked.offsets("isr")
     empty = checked.mask_of_rows(at[offsets[at + 1] == offsets[at]])
@@ -136,7 +155,7 @@ def _leads_without_isr(checked: CheckedSlice) -> Mask | None:
 
 def _no_broker(column: str) -> Check:
     def broken(checked: CheckedSlice) -> Mask | None:
-        if not checked.has_values(column) or _all_brokers(checked[column], checked.offsets(column)):
+        if column not in checked.with_values or _all_brokers(checked[column], checked.offsets(column)):
             return None
         wrong = np.asarray(pc.fill_null(pc.less(pc.list_flatten(checked[column]), 0), True))
         return checked.mask_of_rows(np.unique(pc.list_parent_indices(checked[column]).to_numpy()[wrong]))
@@ -151,22 +170,26 @@ def _all_brokers(lists: pa.Array, offsets: I32) -> bool:
 
 
 def _partition_event_without_partition(checked: CheckedSlice) -> Mask | None:
+    if not checked.broker_wide.any():
+        return None
     at = checked.numbers(checked.broker_wide & checked.of_types(*_PARTITION_EVENTS))
     return checked.mask_of_rows(at[checked.rows.int32("partition")[at] == -1])
 
 
 def _broker_wide_on_partition(checked: CheckedSlice) -> Mask | None:
+    if checked.types.isdisjoint(BROKER_WIDE):
+        return None
     return checked.mask_of_rows(checked.numbers(checked.of_types(*BROKER_WIDE) & checked.on_partition))
 
 
 def _without_topic(checked: CheckedSlice) -> Mask | None:
-    if not checked["topic"].null_count:
+    if "topic" not in checked.with_nulls:
         return None
     return checked.mask_of_rows(checked.numbers(checked.null("topic") & checked.on_partition))
 
 
 def _illegal_topic(checked: CheckedSlice) -> Mask | None:
-    if not checked.has_values("topic"):
+    if "topic" not in checked.with_values:
         return None
     codes, names = checked.rows.codes("topic")
     names = names.cast(pa.string())
@@ -192,7 +215,7 @@ ROW_RULES: tuple[RowRule, ...] = (
     *(RowRule(f"unknown_detail_of_{t}", ("detail",), _unknown_detail(t)) for t in DETAILS),
     *(RowRule(f"{column}_below_{least}", (column,), _outside(column, least)) for column, least in _LEAST.items()),
     RowRule("replica_id_below_0", ("replica_id",), _outside("replica_id", 0)),
-    RowRule("level_above_3", ("level",), _outside("level", most=3)),
+    RowRule("level_above_3", ("level",), _outside("level", most=_MOST_LEVEL)),
     RowRule("time_outside_2010_to_2100", ("ts",), _outside("ts", FIRST, LAST)),
     RowRule("hw_above_leo", ("hw", "leo", "replica_id"), _hw_above_leo),
     RowRule("replica_not_assigned", ("replica_id", "replicas"), _unassigned),
@@ -204,3 +227,56 @@ ROW_RULES: tuple[RowRule, ...] = (
     RowRule("illegal_topic", ("topic",), _illegal_topic),
 )
 """Every row rule, in the order in which reasons are listed."""
+
+
+LONGEST_VALUE = 300
+"""The most characters of a bad value that a reason shows."""
+
+
+def split(events: pa.Table, slices: list[RowSlice] | None = None) -> tuple[pa.BooleanArray | None, pa.Table]:
+    """(mask of the valid rows, None where all are; the invalid rows with `reasons: list<string>`).
+
+    `slices`: the slices of `events`, where the caller has them already.
+    """
+    found: dict[str, npt.NDArray[np.bool_]] = {}
+    for rows in row_slices(events) if slices is None else slices:
+        for rule, mask in _broken_rules(rows):
+            found.setdefault(rule.name, np.zeros(len(events), dtype=np.bool_))[rows.rows] = mask
+    if not found:
+        return None, events.slice(0, 0).append_column("reasons", pa.array([], pa.list_(pa.string())))
+    rules = [rule for rule in ROW_RULES if rule.name in found]
+    broken = np.stack([found[rule.name] for rule in rules])
+    bad = np.flatnonzero(broken.any(axis=0))
+    rejected = events.take(bad)
+    reasons = _reasons(rules, broken[:, bad], rejected)
+    good = np.ones(len(events), bool)
+    good[bad] = False
+    return pa.array(good), rejected.append_column("reasons", reasons)
+
+
+def _broken_rules(rows: RowSlice) -> list[tuple[RowRule, npt.NDArray[np.bool_]]]:
+    """The rules that rows of this slice break, and which rows."""
+    checked, found = CheckedSlice(rows, frozenset(REQUIRED), tuple(DETAILS), _LIMITS), []
+    for rule in ROW_RULES:
+        mask = rule.broken(checked)
+        if mask is not None and pc.any(mask).as_py():
+            found.append((rule, np.asarray(pc.fill_null(mask, False))))
+    return found
+
+
+def _reasons(rules: list[RowRule], broken: np.ndarray, rejected: pa.Table) -> pa.ListArray:
+    reasons: list[list[str]] = [[] for _ in range(len(rejected))]
+    for rule, mask in zip(rules, broken, strict=True):
+        at = np.flatnonzero(mask)
+        shown = rejected.select(rule.shows).take(at).to_pydict()
+        for i, row in enumerate(at):
+            values = ", ".join(f"{name} = {_shown(shown[name][i])}" for name in rule.shows)
+            reasons[row].append(f"{rule.name}: {values}")
+    return pa.array(reasons, pa.list_(pa.string()))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    text = "null" if value is None else str(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

@@ -39,9 +39,11 @@ def _number(*names: str) -> int:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
-    """Distinct names (at least one), and each row's index among them (0 where null)."""
+    """Distinct names, and each row's index among them; null is a name without letters, whatever the others are."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     array = column.unify_dictionaries().combine_chunks()
-    names = [name or "" for name in array.dictionary.to_pylist()] or [""]
-    return names, pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False)
+    names = [name or "" for name in array.dictionary.to_pylist()]
+    if array.indices.null_count or not names:
+        return [*names, ""], pc.fill_null(array.indices, len(names)).to_numpy(zero_copy_only=False)
+    return names, array.indices.to_numpy(zero_copy_only=False)

@@ -279,7 +279,7 @@ def replica_sync(state: State, rows: Rows) -> pa.Table:
         "replica_id": pa.array(rows["replica"]),
         "state": word_column(rows["state"], STATES),
         "previous_state": word_column(rows["previous"], STATES),
-        "in_isr": pa.array(rows["in_isr"]).cast(pa.bool_()),
+        "in_isr": pa.array(rows["in_isr"] == 1, mask=rows["in_isr"] == NULL),
         "last_caught_up_ts": times(rows["caught_up"]),
         "leo": pa.array(leo, mask=leo < 0),
         "leader_leo": bigints(leader_leo),

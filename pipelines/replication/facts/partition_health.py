@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
-from pipelines.replication.facts.columns import bigints, ints, members, times
+from pipelines.replication.facts.answers import answered_leos, unanswered
+from pipelines.replication.facts.columns import bigints, ints, members, times, word_column
+from pipelines.replication.facts.failure_risk import RISKS, risks
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import IDLE, LANES, OUT_OF_SYNC, REPLICAS
 from schemas import partition_health
@@ -28,10 +31,9 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     if not count:
         return partition_health.ARROW.empty_table()
     registered, keys = state.partitions, state.partition_keys.keys
-    last = _last_lanes(state)
-    leads = state.lanes["state"][last] != IDLE if state.lanes.count else np.zeros(count, dtype=np.bool_)
-    led = (last >= 0) & leads & (state.lanes["deposed"][last] == 0 if state.lanes.count else False)
-    lane, known, place = np.where(led, last, -1), last >= 0, np.maximum(last, 0)
+    last = _last_lanes(state, low_watermarks)
+    lane = _led(state, last)
+    led, known, place = lane >= 0, last >= 0, np.maximum(last, 0)
     lanes = state.lanes if state.lanes.count else None
     topic = (keys >> 32).astype(np.int64)
 
@@ -51,6 +53,8 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     by_history = _members_by_history(state, np.flatnonzero(~with_isr))
     unled = {partition: found for partition, found in by_history.items() if not led[partition]}
     under_min_isr = np.where(with_isr, of_lane("frozen", 0) == 1, offline)
+    min_isr = of_lane("min_isr", NULL32)
+    isr_sizes, assigned_sizes = _sizes(isr_size, assigned_size, by_history)
     made = {
         "cluster": _named(topic, [str(t[0]) for t in state.topics.all]),
         "topic": _named(topic, [str(t[1]) for t in state.topics.all]),
@@ -64,20 +68,39 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "ar": _lists(state, assigned, place, by_history, 1),
         "isr": _lists(state, isr, place, by_history, 0),
         "osr": _lists(state, assigned & ~isr, place, by_history, 2),
-        "out_of_sync": _lists(state, out_of_sync, place, unled, 3),
+        "out_of_sync": _unless(unanswered(state, lane), _lists(state, out_of_sync, place, unled, 3)),
         "holding_replicas": _lists(state, np.where(leo > hw, slowest, 0), place, unled, 3),
         "under_replicated": _under_replicated(isr_size < assigned_size, by_history),
         "under_min_isr": pa.array(under_min_isr, mask=~with_isr & ~offline),
         "offline": pa.array(offline, mask=leader == NULL32),
-        "lag_records": pa.array(lag, mask=~led),
+        "lag_records": pa.array(lag, mask=~led | (assigned == 0) | (lag == NEVER)),
         "stalled_ms": pa.array(
             np.where(stalled == NULL, 0, (now - stalled) // 1000), mask=(~led) | (now == NULL)
         ),
         "last_event_ts": times(_last_event_ts(state)),
         "level": ints(of_lane("level", NULL32, known)),
+        "min_isr": ints(min_isr),
+        "one_failure_away": word_column(risks(isr_sizes, assigned_sizes, min_isr, offline), RISKS),
     }  # fmt: skip
     schema = partition_health.ARROW
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
+
+
+def led_lanes(state: State, low_watermarks: I64) -> I64:
+    """Per partition the lane of the broker that leads it, -1 where none is known to."""
+    return _led(state, _last_lanes(state, low_watermarks))
+
+
+def _unless(unknown: Any, lists: pa.Array) -> pa.Array:
+    """The lists, null where `unknown`."""
+    return pc.if_else(pa.array(~unknown), lists, pa.scalar(None, lists.type)) if unknown.any() else lists
+
+
+def _led(state: State, last: I64) -> I64:
+    if not state.lanes.count:
+        return np.full(len(last), -1)
+    leads = (state.lanes["state"][last] != IDLE) & (state.lanes["deposed"][last] == 0)
+    return np.where((last >= 0) & leads, last, -1)
 
 
 def _named(numbers: Any, names: list[str]) -> pa.Array:
@@ -86,10 +109,30 @@ def _named(numbers: Any, names: list[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string())).cast(pa.string())
 
 
-def _last_lanes(state: State) -> Any:
-    """Per partition the lane whose term started last, -1 where no broker was seen leading."""
+def _last_lanes(state: State, low_watermarks: Any) -> Any:
+    """Per partition the lane whose term started last, -1 where no broker was seen leading.
+
+    Where both a log and samples show a leadership, the log does, unless it cannot show HWs or has fallen silent.
+    """
+    sampled = state.sampled_lanes() if state.lanes.count else np.zeros(0, np.bool_)
+    by_logs = _begun_last(state, ~sampled)
+    if not sampled.any():
+        return by_logs
+    by_samples = _begun_last(state, sampled)
+    log, sample, lanes = np.maximum(by_logs, 0), np.maximum(by_samples, 0), state.lanes
+    newer = lanes["leader_epoch"][sample] - lanes["leader_epoch"][log]
+    shown = (lanes["state"][log] != IDLE) & (lanes["deposed"][log] == 0) & (lanes["level"][log] > 0)
+    home = lanes["home"][log]
+    latest = np.array([state.sources.latest(str(name[0])) for name in state.clusters.all])
+    silent = latest[lanes["cluster"][log]] - low_watermarks[home] > state.sources.grace_us
+    by_sample = (by_samples >= 0) & ((by_logs < 0) | (newer > 0) | ((newer == 0) & (~shown | silent)))
+    return np.where(by_sample, by_samples, by_logs)
+
+
+def _begun_last(state: State, which: Any) -> Any:
+    """Per partition the one of these lanes whose term started last, -1 where there is none."""
     lane_of = np.full(state.partition_keys.count, -1, dtype=np.int64)
-    begun = np.flatnonzero(state.lanes["term_start"] != NULL)
+    begun = np.flatnonzero((state.lanes["term_start"] != NULL) & which)
     order = begun[np.argsort(state.lanes["term_start"][begun], kind="stable")]
     lane_of[state.lanes["partition"][order]] = order
     return lane_of
@@ -106,7 +149,7 @@ def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:
     """Per partition: the replicas out of sync, those of the ISR at its smallest LEO, and the largest lag in records."""
     masks = np.zeros((3, len(lane)), dtype=np.int64)
     if state.lanes.count:
-        _write_replica_masks(lane, state.lanes.data, state.replicas.data, state.replicas.width, masks)
+        _write_replica_masks(lane, state.lanes.data, answered_leos(state), state.replicas.width, masks)
     return masks[0], masks[1], masks[2]
 
 
@@ -128,8 +171,17 @@ def _write_replica_masks(lane: I64, lanes: Records, replicas: Records, width: in
             if (assigned >> k) & 1 or replicas[at, SLOT.leo] >= 0:
                 if replicas[at, SLOT.sync] == OUT_OF_SYNC:
                     masks[0, partition] |= 1 << k
-                if leader_leo != NULL:
-                    masks[2, partition] = max(masks[2, partition], leader_leo - max(replicas[at, SLOT.leo], 0))
+                known = leader_leo != NULL and replicas[at, SLOT.leo] >= 0
+                masks[2, partition] = max(masks[2, partition], leader_leo - replicas[at, SLOT.leo] if known else NEVER)
+
+
+def _sizes(isr: Any, assigned: Any, by_history: Mapping[int, Members]) -> tuple[Any, Any]:
+    """How many replicas are in sync and assigned, by lane or by history; NULL32 where that is not known."""
+    sizes = isr.astype(np.int64), np.where(assigned > 0, assigned, NULL32).astype(np.int64)
+    for partition, members_of in by_history.items():
+        for known, which in zip(sizes, members_of, strict=False):
+            known[partition] = NULL32 if which is None else len(which)
+    return sizes
 
 
 def _under_replicated(by_lane: Any, by_history: Mapping[int, Members]) -> pa.Array:

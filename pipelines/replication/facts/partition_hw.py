@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ import pyarrow as pa
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Record, RecordArray, Records, as_records, record_layout
-from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
+from pipelines.replication.compiled.types import I32, I64, MINUTE_US, NULL, NULL32
 from pipelines.replication.facts.columns import (
     LaneReplicas,
     NameColumns,
@@ -31,7 +33,6 @@ from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_
 
 BLOCK = 1 << 15
 """Rows that are written together."""
-MINUTE_US = 60_000_000
 WORDS = (*AGREEMENTS, *KINDS)
 _AGREEMENTS, _KINDS = Vocabulary.from_words(AGREEMENTS), Vocabulary.from_words(KINDS)
 HW_RUNS = record_layout(
@@ -143,24 +144,32 @@ def _begin_run(run: Record, first: int, row: Record, lane: Record) -> int:
     return int((minute + 1) * MINUTE_US)
 
 
+@dataclass
 class HwRows:
     """The final HW rows of one micro-batch, as Arrow tables and as numbers."""
 
-    def __init__(self, state: State) -> None:
-        self._state, self._names = state, NameColumns(state)
-        self._blocks, self._tables = list[tuple[I64, I64, Block]](), list[pa.Table]()
-        self._places, self._counts = Keys(), np.zeros((0, len(WORDS)), dtype=np.int64)
+    state: State
+    blocks: list[tuple[I64, I64, Block]] = field(default_factory=list)
+    """Blocks of rows: the lanes of its runs, their sizes, its columns."""
+    _tables: list[pa.Table] = field(default_factory=list)
+    _places: Keys = field(default_factory=Keys)
+    _counts: npt.NDArray[np.int64] | None = None
+    """By place and word."""
+
+    @cached_property
+    def _names(self) -> NameColumns:
+        return NameColumns(self.state)
 
     def add(self, rows: Records) -> None:
         """Adds rows of the kernel; it may overwrite them afterwards."""
         if not len(rows):
             return
-        source, runs = BlockSource.from_state(self._state), np.empty((len(rows), len(RUN)), dtype=np.int64)
+        source, runs = BlockSource.from_state(self.state), np.empty((len(rows), len(RUN)), dtype=np.int64)
         block = Block.blank(len(rows), source.replicas.width)
         count, *nulls = _fill_block(as_records(HW_ROWS, rows), source, block, as_records(HW_RUNS, runs))
         columns = np.ascontiguousarray(runs[:count].T)
         sizes = np.append(columns[RUN.first, 1:], len(rows)) - columns[RUN.first]
-        self._blocks.append((columns[RUN.lane], sizes, block))
+        self.blocks.append((columns[RUN.lane], sizes, block))
         self._tables.append(self._table(columns, sizes, block, *nulls))
         self._count(columns, sizes)
 
@@ -191,22 +200,25 @@ class HwRows:
         word = np.where(by_agreement, agreement, len(AGREEMENTS) + kind)
         cells = self._places.count * len(WORDS)
         counts = np.bincount(place * len(WORDS) + word, sizes, cells).astype(np.int64).reshape(-1, len(WORDS))
-        counts[: len(self._counts)] += self._counts
+        if self._counts is not None:
+            counts[: len(self._counts)] += self._counts
         self._counts = counts
 
     def counts(self) -> list[tuple[int, str, int]]:
         """(place, see `batch.numbering.stat_place`; word; number of rows) of all rows added."""
+        if self._counts is None:
+            return []
         keys = self._places.keys.tolist()
         return [(keys[p], WORDS[w], int(self._counts[p, w])) for p, w in zip(*np.nonzero(self._counts), strict=True)]
 
     def lanes(self) -> I64:
         """The lanes that have rows; one may come several times."""
-        lanes: I64 = np.concatenate([np.empty(0, np.int64), *(lane for lane, _, _ in self._blocks)])
+        lanes: I64 = np.concatenate([np.empty(0, np.int64), *(lane for lane, _, _ in self.blocks)])
         return lanes
 
     def parts(self) -> list[tuple[I64, I64, I64]]:
         """`lane`, `ts` and `hw` of the rows of each block."""
-        return [(np.repeat(lane, sizes), block.ts, block.hw) for lane, sizes, block in self._blocks]
+        return [(np.repeat(lane, sizes), block.ts, block.hw) for lane, sizes, block in self.blocks]
 
     def table(self) -> pa.Table:
         """silver/partition_hw."""

@@ -30,8 +30,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     "quarantine": quarantine.ARROW,
 }
 
-EMPTY = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
-"""Each table without rows. To make one of 27 columns takes as long as to reconstruct a thousand events."""
+EMPTY = {
+    name: pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    for name, schema in SCHEMAS.items()
+}
+"""Each table without rows. To make one of 27 columns takes as long as to reconstruct a thousand events.
+
+`Schema.empty_table` imports pandas, which whoever only looks into a lake should not wait for.
+"""
 
 
 def table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:

@@ -29,9 +29,12 @@ class Assignments:
 
     def __init__(self, unchanged: pa.Table | None = None, changed: dict[int, list[Assignment]] | None = None) -> None:
         self.changed = changed or {}
+        self.any_known = bool(self.changed)
+        """Whether a row has named the replicas of any partition."""
         self._since, self._at, self._size = (np.empty(0, dtype=np.int64) for _ in range(3))
         self._ids = np.empty(0, dtype=np.int32)
         if unchanged is not None and unchanged.num_rows:
+            self.any_known = True
             lists = unchanged["replicas"].combine_chunks()
             at, ids = lists.offsets.to_numpy().astype(np.int64), lists.values.to_numpy()
             since = unchanged["since"].to_numpy()
@@ -40,7 +43,10 @@ class Assignments:
     def record(self, partition: I64, ts: I64, at: I64, size: I64, ids: I32) -> None:
         """At ts[k] a row named ids[at[k] : at[k] + size[k]] as replicas of partition[k]; empty lists are ignored."""
         partition, ts, at, size = (column[size > 0] for column in (partition, ts, at, size))
-        self._grow(int(partition.max(initial=-1)) + 1)
+        if not len(partition):
+            return
+        self.any_known = True
+        self._grow(int(partition.max()) + 1)
         distinct, first, row = np.unique(partition, return_index=True, return_inverse=True)
         known = self._since[distinct] < NEVER
         all_ids = np.concatenate([self._ids, ids])

@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
-from pipelines.replication.metadata.layout import APART, BROKERS, CONFIGS, RECORDED, VERSIONS_TOLD
+from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
 
 BrokerState = tuple[int, str, int | None, str, int, int]
@@ -29,13 +29,21 @@ REPLAY_US = 10_000_000
 
 @dataclass
 class Timeline:
-    """Entries by (cluster number, broker or topic number), in time order; `arrays` gives the same to the kernel."""
+    """Entries by (cluster number, broker or topic number), in time order; `arrays` has the same for the kernel."""
 
     brokers: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict)
     configs: dict[tuple[int, int], list[Config]] = field(default_factory=dict)
     versions: dict[tuple[int, int], list[Version]] = field(default_factory=dict)
+    racks: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict)
+    """The rack that a broker reported last, and when."""
     _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
-    _arrays: KernelTimeline | None = field(default=None, repr=False)
+    arrays: KernelTimeline = field(init=False, repr=False, compare=False)
+    """The entries sorted by (key, ts), for as-of look-ups in the kernel."""
+    arrays_are_old: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether an entry was added since `build_arrays`."""
+
+    def __post_init__(self) -> None:
+        self.build_arrays()
 
     def record_broker_state(
         self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None, reported_by: tuple[str, int, int]
@@ -46,7 +54,7 @@ class Timeline:
         if row not in states:
             states.append(row)
             self._states.pop((cluster, broker), None)
-            self._arrays = None
+            self.arrays_are_old = True
 
     def record_config(
         self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None, topic_id: int = -1
@@ -56,14 +64,18 @@ class Timeline:
         entry = (ts, min_isr, lag_max_ms, topic_id)
         if entry not in entries:
             insort(entries, entry, key=lambda e: (e[0], e[1] or -1, e[2] or -1, e[3]))
-            self._arrays = None
+            self.arrays_are_old = True
 
     def record_version(self, cluster: int, broker: int, ts: int, reported: int, value: int) -> None:
         """Adds what a broker reports of its version from `ts` on; see kafka_versions for `reported` and `value`."""
         entries = self.versions.setdefault((cluster, broker), [])
         if (ts, reported, value) not in entries:
             insort(entries, (ts, reported, value))
-            self._arrays = None
+            self.arrays_are_old = True
+
+    def record_rack(self, cluster: int, broker: int, ts: int, rack: str) -> None:
+        """Adds the rack of a broker; the latest counts, of several at one time the greatest name."""
+        self.racks[cluster, broker] = max((ts, rack), self.racks.get((cluster, broker), (ts, rack)))
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[BrokerState]:
         """The states of a broker up to a time."""
@@ -95,18 +107,14 @@ class Timeline:
             return None
         return next((e[1] for e in reversed(entries) if e[0] <= as_of and e[1] is not None), None)
 
-    def arrays(self) -> KernelTimeline:
-        """Arrays sorted by (key, ts) for as-of look-ups in the kernel."""
-        if self._arrays is None:
-            self._arrays = self._build()
-        return self._arrays
-
-    def _build(self) -> KernelTimeline:
+    def build_arrays(self) -> None:
+        """Brings `arrays` up to date."""
         versions = [(_key(place), *entry) for place, entries in self.versions.items() for entry in entries]
-        return KernelTimeline(
+        self.arrays = KernelTimeline(
             _records(BROKERS, self._broker_rows()), _records(CONFIGS, self._config_rows()),
-            _records(VERSIONS_TOLD, sorted(versions)), _records(RECORDED, []), _records(APART, []),
+            _records(BROKER_VERSIONS, sorted(versions)), _records(RECORDED_EPOCHS, []), _records(CLOCK_OFFSETS, []),
         )  # fmt: skip
+        self.arrays_are_old = False
 
     def _broker_rows(self) -> list[tuple[int, ...]]:
         """Rows of BROKERS: a state holds until the next, a failed log directory included."""

@@ -16,20 +16,20 @@ else it is as before."""
 
 CONFIGS = record_layout(key=0, ts=0, min_isr=NULL32, lag=NULL, topic_id=-1)
 
-VERSIONS_TOLD = record_layout(key=0, ts=0, told=0, value=0)
+BROKER_VERSIONS = record_layout(key=0, ts=0, reported=0, value=0)
 """What a broker says of the rules it follows, see kafka_versions."""
 
-RECORDED = record_layout(key=0, ts=NULL, topic_id=-1, isr=0)
+RECORDED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, isr=0)
 """When a controller recorded a partition epoch, and the ISR in it as a hash; the key is partition << 32 | partition
 epoch."""
 
-HEARD = record_layout(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1)
+REPORTED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1)
 """When a broker reported a partition epoch that no controller has reported yet."""
 
-ASKED = record_layout(key=0, ts=NULL, topic_id=-1, isr=0, series=-1)
+REQUESTED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, isr=0, series=-1)
 """When a leader asked for an ISR, by the partition epoch that it would have."""
 
-APART = record_layout(key=0, ts=NULL, ahead=0)
+CLOCK_OFFSETS = record_layout(key=0, ts=NULL, clock_offset=0)
 """By how much a broker's clock is ahead of the controller's since `ts`; the key is partition << 32 | broker."""
 
 
@@ -40,5 +40,5 @@ class Timeline(NamedTuple):
     brokers: Any
     configs: Any
     versions: Any
-    recorded: Any
-    apart: Any
+    recorded_epochs: Any
+    clock_offsets: Any

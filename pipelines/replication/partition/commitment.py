@@ -28,6 +28,8 @@ def witness_of(event: PartitionEvent, leader_id: int | None) -> str:
         if event.broker_id < 0:
             return METADATA_LOG
         return CONTROLLER if event.committed else CONTROLLER_ONLY
+    if event.watched:
+        return BROKER
     own = event.event_type == "leader" or event.detail == "alter_partition"
     return LEADER if own or event.broker_id == leader_id else BROKER
 

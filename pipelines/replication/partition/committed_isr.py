@@ -89,7 +89,8 @@ def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, le
     commit.leader_epoch = leader_epoch if commit.leader_epoch is None else commit.leader_epoch
     commit.replicas = event.replicas if commit.replicas is None else commit.replicas
     commit.by_response |= event.event_type == "isr" and event.detail == "alter_partition"
-    if event.broker_id == commit.leader_id and event.detail != "controller" and commit.leader_ts is None:
+    by_leader = event.broker_id == commit.leader_id and event.detail != "controller" and not event.watched
+    if by_leader and commit.leader_ts is None:
         commit.leader_ts = event.ts
     if event.event_type == "election" or event.detail == "controller":
         if commit.controller_ts is None or event.ts < commit.controller_ts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
 from pipelines.replication.partition.loss_exclusion import missing_to_exclude_loss
@@ -13,15 +14,13 @@ from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import judge_truncation, still_critical, unproven_where_unsure
 
-FOREVER = 1 << 62
-
 
 def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
     """Takes every decision due by `at`, from what is known as of `as_of`."""
     decide_isr_changes(topic, at, as_of, lookup)
     if any(pending.due <= at for pending in topic.terms.pending_hws):
         count_pending_hws(topic, at, lookup)
-    if any(t.due and t.due <= at for t in topic.terms.terms) or (topic.judge_again_at or FOREVER) <= at:
+    if any(t.due and t.due <= at for t in topic.terms.terms) or (topic.judge_again_at or NEVER) <= at:
         judge_terms(topic, at, as_of, lookup)
     decide_truncations(topic, at, lookup)
     decide_moved_back(topic, at, lookup)
@@ -67,7 +66,7 @@ def decide_moved_back(topic: TopicState, at: int, lookup: TermLookup) -> None:
 
 def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
     """Judges every term that has begun, again where something about an earlier one has changed."""
-    topic.judge_again_at = None if (topic.judge_again_at or FOREVER) <= at else topic.judge_again_at
+    topic.judge_again_at = None if (topic.judge_again_at or NEVER) <= at else topic.judge_again_at
     if _is_first_term(topic):
         return
     terms = topic.terms
@@ -76,7 +75,7 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
             term.due = 0
             summary = term.summary_as_of(as_of, lookup)
             term.gap_at_start, term.level = summary.has_gap, summary.level
-            if term.unclean is None and topic.isr.replaced_under(term.epoch):
+            if term.unclean is None and (topic.isr.replaced_under(term.epoch) or _seen_outside(topic, term)):
                 term.unclean = True
             ended = place + (term is not terms.terms[-1])
             for over in terms.terms[:ended]:
@@ -87,6 +86,11 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
             topic.publish_term(term, _unless_excluded(topic, term, verdict, mark, as_of, lookup))
     while len(terms.terms) > KEPT_TERMS and not any(t.due for t in terms.terms[:2]):
         terms.fold(marks.pop(0), as_of, lookup)
+
+
+def _seen_outside(topic: TopicState, term: Term) -> bool:
+    """Whether a watcher last saw the leader of this term outside the ISR."""
+    return term.sampled and topic.isr.last_without(term.broker_id, term.epoch)
 
 
 def _is_first_term(topic: TopicState) -> bool:

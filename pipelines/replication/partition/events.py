@@ -15,6 +15,7 @@ from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.events.columns import int32_column, int64_column, list_column
 from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.codec import PersistedFrozen
+from schemas.replication_events import WATCHER
 
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
@@ -24,11 +25,7 @@ EVENT_COLUMNS = (
 """The columns of `replication_events` that a PartitionEvent has."""
 
 
-_BYTES = {"predicted": "foretold", "reported_by": "place"}
-"""Names of fields in snapshots, where they differ."""
-
-
-class PartitionEvent(Struct, gc=False, rename=_BYTES):
+class PartitionEvent(Struct, gc=False):
     """One rare row of `replication_events`, or a finding of the kernel, in the history of its partition.
 
     `ts` is in microseconds; nulls are None. event_type is one of bronze (leader, follower, election, isr, isr_proposed,
@@ -70,6 +67,11 @@ class PartitionEvent(Struct, gc=False, rename=_BYTES):
     controller_epoch: int | None = None
     committed: bool | None = None
     reported_by: tuple[str, int, int] | None = None
+
+    @property
+    def watched(self) -> bool:
+        """Whether a watcher reports it: on its own clock, as of a round, and without partition epochs."""
+        return self.source_id.startswith(WATCHER)
 
 
 _UP_TO_DETAIL = itemgetter(*EVENT_COLUMNS[: EVENT_COLUMNS.index("min_isr")])
@@ -161,6 +163,14 @@ class TermLookup(Protocol):
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         """The summary of the term that `broker_id` began at `start_ts`."""
+        ...
+
+    def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
+        """What was sampled in the leader epoch that `broker_id` led; None where nothing was."""
+        ...
+
+    def answered_always(self, broker_id: int, after: int, until: int) -> bool:
+        """Whether a broker answered a watcher in every round of (after, until], where there is one."""
         ...
 
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:

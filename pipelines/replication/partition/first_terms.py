@@ -35,7 +35,8 @@ class FirstTerms:
         self._starts = STARTS.empty_table() if starts is None else _with_all_columns(starts)
         self._row: dict[int, int] = {}
         self._due = self._starts["due"].to_numpy().copy()
-        self._decided = self._starts["decided"].to_numpy(zero_copy_only=False).copy()
+        self.decided = self._starts["decided"].to_numpy(zero_copy_only=False).copy()
+        """By row whether the start is decided; one that was taken is."""
         self._index(0)
 
     def _index(self, first: int) -> None:
@@ -49,17 +50,17 @@ class FirstTerms:
         columns += [events[name].cast(STARTS.field(name).type) for name in EVENT_COLUMNS]
         self._starts = pa.concat_tables([self._starts, pa.table(columns, schema=STARTS)])
         self._due = np.concatenate([self._due, due])
-        self._decided = np.concatenate([self._decided, np.zeros(len(due), dtype=np.bool_)])
+        self.decided = np.concatenate([self.decided, np.zeros(len(due), dtype=np.bool_)])
         self._index(known)
 
     def undecided(self) -> tuple[I64, I64, I64]:
         """(rows, partitions, when due) of starts that are still to be decided."""
-        rows: I64 = np.flatnonzero(~self._decided)
+        rows: I64 = np.flatnonzero(~self.decided)
         return rows, self._starts["number"].to_numpy()[rows], self._due[rows]
 
     def decide(self, rows: I64) -> None:
         """Marks starts as decided: nothing came before them to measure them against."""
-        self._decided[rows] = True
+        self.decided[rows] = True
 
     def take(self, numbers: Iterable[int], place: Callable[[int], tuple[str, str, int]]) -> dict[int, PartitionHistory]:
         """Removes the starts of these partitions, where there are some, and returns their histories."""
@@ -73,14 +74,14 @@ class FirstTerms:
         event, due = partition_event(start), int(self._due[row])
         history, lookup = PartitionHistory(*place), cast(TermLookup, _FirstStartLookup(due - event.ts))
         history.apply(event, lookup)
-        if self._decided[row]:
+        if self.decided[row]:
             history.settle(due + 1, lookup)
-        self._decided[row] = True
+        self.decided[row] = True
         return history
 
     def table(self) -> pa.Table:
         """The starts that were not taken, for a snapshot."""
-        starts = self._starts.set_column(STARTS.get_field_index("decided"), "decided", pa.array(self._decided))
+        starts = self._starts.set_column(STARTS.get_field_index("decided"), "decided", pa.array(self.decided))
         if len(self._row) == starts.num_rows:
             return starts
         return starts.filter(pc.is_in(starts["number"], pa.array(self._row, pa.int64())))

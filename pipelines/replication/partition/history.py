@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import field
 
 from pipelines.replication.compiled.progress import NoProgress
+from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition import codec
 from pipelines.replication.partition.codec import Persisted
-from pipelines.replication.partition.decisions import FOREVER
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.registration import PartitionRegistration
@@ -18,7 +18,7 @@ from pipelines.replication.partition.terms import Term, Terms
 from pipelines.replication.partition.topic_history import TopicHistory
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US, TopicIdentity
 
-VERSION = 4
+VERSION = 5
 MOST_DECISIONS_AT_ONCE = 16
 """The most decisions in a row of which none is due later than the one before: an adopted topic brings its rows
 along."""
@@ -149,9 +149,9 @@ class PartitionHistory(Persisted):
             return self._recreate(adopted, lookup)
         for topic in list(self.topics):
             if topic.closes_at is not None and topic.closes_at <= at:
-                topic.decide(FOREVER, at, lookup)
+                topic.decide(NEVER, at, lookup)
                 self.topics.remove(topic)
-            elif (topic.due() or FOREVER) <= at:
+            elif (topic.due() or NEVER) <= at:
                 topic.decide(at, at, lookup)
             self._gather(topic)
         return None

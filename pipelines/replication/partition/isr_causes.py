@@ -41,7 +41,9 @@ def cause(
         return by_controller[0]
     if any(_lost_a_log_dir(r, since[r], ts, until, lookup) for r in since):
         return LOG_DIR_OFFLINE
-    if proposed or after.by_response or (added and not removed):
+    sampled = after.partition_epoch is None and bool(after.predicted)
+    if proposed or after.by_response or sampled or (added and not removed):
+        # samples: all that it removes were out of sync by the lag rule
         # an ISR grows inside a leader epoch only because its leader asked: no controller adds a replica itself
         return "caught_up" if added else "lag"
     return "reassignment" if reassigned else "unknown"

@@ -10,7 +10,7 @@ from msgspec import field
 from msgspec.json import Decoder, Encoder
 
 from pipelines.replication.partition.codec import Persisted
-from pipelines.replication.partition.commitment import CONTROLLER_ONLY
+from pipelines.replication.partition.commitment import BROKER, CONTROLLER_ONLY
 from pipelines.replication.partition.committed_isr import (
     RETRACTED,
     CommittedIsr,
@@ -28,6 +28,8 @@ KEPT_COMMITS = 16
 KEPT_PROPOSALS = 8
 CLOCK_DIFFERENCE_US = 10_000_000
 """The clocks of two brokers are taken to differ by no more than this."""
+SEEN_WITHIN_US = 10_000_000
+"""Metadata that a watcher reports is taken to be no older than this: two rounds at the usual interval."""
 _encoder, _decoder = Encoder(), Decoder()
 
 
@@ -82,6 +84,27 @@ class IsrHistory(Persisted):
             self.floor = _epoch(event)
         return _epoch(event) < self.floor
 
+    @property
+    def has_epochs(self) -> bool:
+        """Whether the last ISR known was reported with its partition epoch, as logs do."""
+        return bool(self.commits) and self.commits[-1].partition_epoch is not None
+
+    def is_past(self, event: PartitionEvent, grace_us: int) -> bool:
+        """Whether a watcher saw an ISR that others have reported, with its partition epoch, before the present one.
+
+        Brokers answer from metadata that is a round old, on clocks that differ by up to the grace: the ISR of the same
+        leader epoch that ended no longer ago is the one that was seen, and no change back to it.
+        """
+        last = self.commits[-1] if self.commits else None
+        if event.isr is None or last is None or set(last.isr) == set(event.isr) or last.partition_epoch is None:
+            return False
+        return any(
+            set(before.isr) == set(event.isr)
+            and event.leader_epoch in (None, before.leader_epoch)
+            and after.ts >= event.ts - grace_us - SEEN_WITHIN_US
+            for before, after in self._pairs()
+        )
+
     def proves(self, event: PartitionEvent) -> bool:
         """Whether the ISR that this event reports is known to be committed in its partition epoch."""
         return any(c.witness != CONTROLLER_ONLY and set(c.isr) == set(event.isr or ()) for c in self._at_epoch(event))
@@ -118,6 +141,11 @@ class IsrHistory(Persisted):
         """The last ISR before this leader epoch that is known to be committed."""
         known = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]
         return next((c for c in reversed(known) if c.witness != CONTROLLER_ONLY), None)
+
+    def last_without(self, replica: int, leader_epoch: int) -> bool:
+        """Whether the last ISR with members that is known before this leader epoch did not have a replica."""
+        known = [c for c in self.commits if c.isr and c.leader_epoch is not None and c.leader_epoch < leader_epoch]
+        return bool(known) and replica not in known[-1].isr
 
     def led_before(self, leader_epoch: int) -> bool:
         """Whether an earlier leader epoch than this one was reported."""
@@ -159,6 +187,8 @@ class IsrHistory(Persisted):
         """
         if after.leader_id not in set(after.isr) - set(before.isr):  # no leader adds itself
             return False
+        if after.partition_epoch is None and after.witness == BROKER and len(after.isr) > 1:
+            return False  # as a watcher saw it: it may have joined between two rounds; an election leaves it alone
         asked = any(p.broker_id == before.leader_id and after.leader_id in p.isr for p in self.proposals)
         return not asked or after.replicas is None or before.leader_id in after.replicas
 

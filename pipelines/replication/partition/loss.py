@@ -68,7 +68,8 @@ def judge(terms: Terms, as_of: int, lookup: TermLookup) -> tuple[list[Verdict | 
     marks: list[CommittedMark] = []
     mark, previous = terms.base, terms.folded_term
     for term in terms.terms:
-        offset, since = terms.first_start_since(term, as_of, lookup) if term.unclean else (term.start_offset, None)
+        replaced = term.unclean and not term.sampled  # samples may have missed that its leader had joined the ISR
+        offset, since = terms.first_start_since(term, as_of, lookup) if replaced else (term.start_offset, None)
         verdict = _verdict(terms, term, previous, mark, offset, since)
         mark = _mark_after(term, mark, offset, term.summary_as_of(as_of, lookup))
         verdicts.append(verdict)

@@ -13,6 +13,9 @@ from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import CRITICAL, wrong_clocks
 from pipelines.replication.partition.terms import CommittedMark, Term, Terms
 
+STARTS_US = 1_000_000
+"""No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
+
 
 def missing_to_exclude_loss(
     terms: Terms, term: Term, before: CommittedMark, isr: IsrHistory, as_of: int, lookup: TermLookup
@@ -30,10 +33,20 @@ def missing_to_exclude_loss(
     missing = [] if resumed else _missing_of_election(term, isr)
     missing += _missing_of_log(terms, term, isr, min(as_of, term.ts + lookup.grace_us), lookup)
     missing += wrong_clocks(terms, {term.broker_id})
+    missing += _missing_of_answers(terms, term, isr, lookup)
     if not missing:
         return []
     start = [] if term.start_offset is not None else ["start offset"]
     return [*start, "an upper bound of the HW before", *missing]
+
+
+def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermLookup) -> list[str]:
+    """What is missing where only a watcher saw the term begin: a broker that did not answer may have restarted."""
+    if not term.sampled:
+        return []
+    since = max(isr.member_since(term.broker_id, term.epoch), terms.started_before(term))
+    always = lookup.answered_always(term.broker_id, since + STARTS_US, term.ts)
+    return [] if always else [f"an answer of broker {term.broker_id} in every round before"]
 
 
 def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:

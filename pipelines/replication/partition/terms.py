@@ -64,13 +64,21 @@ class Term(Persisted):
     def key(self) -> TermKey:
         return self.epoch, self.ordinal
 
+    @property
+    def sampled(self) -> bool:
+        """Whether only a watcher has reported its start, which does not know the HW then."""
+        return self.start_ts is not None and self.start_offset is not None and self.start_hw is None
+
     def summary_as_of(self, as_of: int, lookup: TermLookup) -> TermSummary:
         """Its final summary once it is over, else what is known as of a time."""
         if self.summary is not None:
             return self.summary
         if self.start_ts is None:
             return TermSummary()
-        summary = lookup.term(self.broker_id, self.start_ts, max(as_of, self.start_ts))
+        as_of = max(as_of, self.start_ts)
+        summary = lookup.term(self.broker_id, self.start_ts, as_of)
+        if not summary.complete and (sampled := lookup.sampled(self.broker_id, self.epoch, self.topic_id, as_of)):
+            summary = _with_samples(summary, sampled)
         level = summary.level if summary.misread else max(summary.level, self.level)
         if summary.has_gap >= self.has_gap and summary.level >= level:
             return summary
@@ -80,6 +88,17 @@ class Term(Persisted):
         """Makes the summary as of now its final one, unless it has one."""
         if self.summary is None:
             self.summary, self.summary_at = self.summary_as_of(as_of, lookup), as_of
+
+
+def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:
+    """What a log shows of a term, which is not all of it, and what was sampled in it."""
+    hws = [hw for hw in (summary.hmax, sampled.hmax) if hw is not None]
+    return replace(
+        summary,
+        hmax=max(hws, default=None),
+        fetchers=summary.fetchers | sampled.fetchers,
+        level=max(summary.level, sampled.level),
+    )
 
 
 class BrokerPosition(Persisted):
@@ -157,8 +176,9 @@ class Terms(Persisted):
         """A leader's start: a new term, or the one that an election has announced."""
         epoch = 0 if event.leader_epoch is None else event.leader_epoch
         same = [t for t in self.terms if t.epoch == epoch]
-        if same and same[-1].start_ts is None and same[-1].broker_id == event.broker_id:
-            term = same[-1]
+        known = bool(same) and same[-1].broker_id == event.broker_id
+        if known and (same[-1].start_ts is None or (same[-1].sampled and not event.watched)):
+            term = same[-1]  # announced, or sampled: the leader's own log is the finer source
         else:
             term = self.announce(epoch, event.broker_id, event.ts, due)
         term.start_ts, term.ts, term.due = event.ts, event.ts, due

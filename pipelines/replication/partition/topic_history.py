@@ -78,6 +78,8 @@ class TopicHistory(TopicState):
         self.publish(verdict, "recreated", event.ts, event.level)
 
     def _leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        if event.watched:
+            return self._sampled_leader(event, lookup)
         self._attribute_stored_hw(event, lookup)
         if not self.terms.is_folded(event.leader_epoch or 0):
             term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
@@ -86,7 +88,20 @@ class TopicHistory(TopicState):
             self.terms.positions[event.broker_id] = position
             decisions.count_pending_hws(self, event.ts, lookup)
         own = event.leader_id == event.broker_id
-        self._isr(event if own else replace(event, leader_id=event.broker_id), lookup)
+        return self._isr(event if own else replace(event, leader_id=event.broker_id), lookup)
+
+    def _sampled_leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """A leader that a watcher sees, with where its epoch begins. What the leader's own log says of it is finer; and
+        a watcher that starts again reports every leader again, while it cannot see one that starts again."""
+        epoch = event.leader_epoch or 0
+        known = self.terms.first_of_epoch(epoch)
+        if not self.terms.is_folded(epoch) and (known is None or known.start_ts is None):
+            self.judge_again_at = self.decision_time()
+            term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
+            position = BrokerPosition(term.epoch, event.leo, None, True, term.key, ts=event.ts)
+            self.terms.positions[event.broker_id] = position
+        seen = replace(event, event_type="isr", detail="metadata", leader_id=event.broker_id)
+        self._isr(seen, lookup)
 
     def _midflight(self, event: PartitionEvent) -> None:
         """A broker leads whose start was not reported: what it commits counts for the term after it all the same."""
@@ -198,6 +213,11 @@ class TopicHistory(TopicState):
         if event.event_type == "isr_rejected":
             return self.isr.reject(event)
         due = self.decision_time()
+        if event.watched:
+            if self.isr.is_past(event, lookup.grace_us):
+                return None
+            if self.isr.has_epochs:  # others report ISRs, too, and theirs have the cause and the time
+                due = max(due, event.ts + lookup.grace_us)
         if provisional(event) and not self._is_confirmed(event):
             due = max(due, event.ts + lookup.grace_us)
             self.provisional = [*self.provisional[1 - KEPT_PROVISIONAL :], (due, event)]

@@ -26,7 +26,7 @@ def change_rules(state: State, old: Rules, new: Rules) -> None:
             lanes["lag_max"][by_rule] = after.lag_max_ms * 1000
         if before.min_isr != after.min_isr:
             configured = np.isin(lanes["topic"], _configured_topics(state, number, _MIN_ISR, in_cluster))
-            by_leader = lanes["told_min_isr"] != NULL32
+            by_leader = lanes["reported_min_isr"] != NULL32
             by_rule = in_cluster & ~configured & ~by_leader & (lanes["min_isr"] == before.min_isr)
             lanes["min_isr"][by_rule] = after.min_isr
 

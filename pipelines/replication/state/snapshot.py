@@ -1,13 +1,15 @@
 """A Reconstructor's state as one blob: a version, then Arrow tables and a little JSON, Zstandard throughout.
 
-Names of tables, of columns and of the fields of `Rest` are part of the format; attributes of State are not.
+Names of tables, of columns and of the fields of `Rest` are part of the format: to rename one is a new version.
 """
 
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, ValidationError
 from msgspec.json import Decoder, Encoder
@@ -17,55 +19,48 @@ from pipelines.replication.compiled.records import Arrays, RecordLayout
 from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata.assignments import Assignment, Assignments
 from pipelines.replication.metadata.brokers_and_configs import BrokerState, Config, Timeline, Version
-from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
+from pipelines.replication.metadata.layout import CLOCK_OFFSETS, RECORDED_EPOCHS, REPORTED_EPOCHS, REQUESTED_EPOCHS
 from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
+from pipelines.replication.samples import steady
+from pipelines.replication.samples.watched import Watched
+from pipelines.replication.state import version_7
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.sources import Source, Sources
 from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 
-MAGIC, VERSION = b"hwmark-state", 7
+MAGIC, VERSION = b"hwmark-state", 8
 
 
-class _Stored(NamedTuple):
-    """The attribute of State that a table holds."""
-
-    attribute: str
-    layout: RecordLayout
-
-
-_ARRAYS = {
-    "series": _Stored("series", SERIES),
-    "partitions": _Stored("partitions", PARTITIONS),
-    "lanes": _Stored("lanes", LANES),
-    "replicas": _Stored("replicas", REPLICAS),
-    "carry": _Stored("pending_rows", HW_ROWS),
-    "recent": _Stored("recent_hws", RECENT),
-    "recorded": _Stored("recorded_epochs", RECORDED),
-    "heard": _Stored("reported_epochs", HEARD),
-    "asked": _Stored("requested_epochs", ASKED),
-    "apart": _Stored("clock_offsets", APART),
-    "lines_read": _Stored("lines_read", LINES_READ),
-}
-_ADDED_TABLES = frozenset({"lines_read", "asked"})
-"""Tables that blobs of earlier versions lack."""
+RECORDS: dict[str, RecordLayout] = {
+    "series": SERIES, "partitions": PARTITIONS, "lanes": LANES, "replicas": REPLICAS, "pending_rows": HW_ROWS,
+    "recent_hws": RECENT, "recorded_epochs": RECORDED_EPOCHS, "reported_epochs": REPORTED_EPOCHS,
+    "requested_epochs": REQUESTED_EPOCHS, "clock_offsets": CLOCK_OFFSETS, "lines_read": LINES_READ,
+}  # fmt: skip
+"""Tables of records, each an attribute of State."""
+_ADDED_TABLES = frozenset({"lines_read", "requested_epochs"})
+"""Tables that the first blobs of version 7 lack."""
 _ADDED_COLUMNS = {
-    "series": frozenset({"follower_epoch", "ahead_most", "ahead_least", "apart"}),
+    "series": frozenset({"follower_epoch", "clock_offset_max", "clock_offset_min", "clock_offset"}),
     "lanes": frozenset(
         {"isr_doubted", "thawed", "missed", "version", "reports_open", "gap_low", "gap_high", "cut_off", "cut_off_ts",
          "cut_off_until", "cut_off_isr"}
     ),
-    "carry": frozenset({"before", "awaited"}),
-    "recorded": frozenset({"isr"}),
-    "heard": frozenset({"series"}),
+    "pending_rows": frozenset({"hw_before", "awaited"}),
+    "recorded_epochs": frozenset({"isr"}),
+    "reported_epochs": frozenset({"series"}),
+    "lines_read": frozenset({"partition"}),
 }  # fmt: skip
-"""Columns that they lack. Those versions knew nothing of them, which is what the defaults say."""
+"""Columns that they lack: nothing was known of them, which is what the defaults say."""
+_PLACE_OF_LANE = ("partition", "broker", "topic", "cluster")
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
-_OTHERS = ("waiting", "assigned", "first_terms", "starting", "histories", "rest")
-_KNOWN = frozenset({*_ARRAYS, *_KEYS, *_OTHERS})
+_OTHERS = ("waiting", "assignments", "first_terms", "pending_starts", "histories", "rest")
+WATCHED = "watched"
+"""The table of what watchers have sampled, in the states of lakes that have any."""
+_KNOWN = frozenset({*RECORDS, *_KEYS, *_OTHERS, WATCHED, *steady.TABLES})
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
 _EVENT_FIELDS = PartitionEvent.__struct_fields__
 _TUPLES = tuple(_EVENT_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
@@ -74,13 +69,17 @@ _event_values = attrgetter(*_EVENT_FIELDS)
 
 def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     """The state as bytes."""
-    tables: dict[str, pa.Table] = {name: getattr(state, of.attribute).table() for name, of in _ARRAYS.items()}
+    tables: dict[str, pa.Table] = {name: getattr(state, name).table() for name in RECORDS}
     tables |= {name: pa.table({"key": getattr(state, name).keys}) for name in _KEYS}
     tables["waiting"] = state.waiting
-    tables |= {"assigned": state.assignments.table(), "first_terms": state.first_terms.table()}
-    tables["starting"] = state.pending_starts
+    tables |= {"assignments": state.assignments.table(), "first_terms": state.first_terms.table()}
+    tables["pending_starts"] = state.pending_starts
     tables["histories"] = state.encoded_histories.table({p: h.to_bytes() for p, h in state.histories.items()})
     tables["rest"] = pa.table({"json": pa.array([_encoder.encode(_rest(state, rules, bucket, buckets))], pa.string())})
+    if state.watched or state.steady:
+        tables[WATCHED] = pa.table({"json": pa.array([_encoder.encode(state.watched)], pa.string())})
+    if state.steady:
+        tables |= state.steady.tables()
     sink = pa.BufferOutputStream()
     sink.write(MAGIC + VERSION.to_bytes(2, "little"))
     for name, table in tables.items():
@@ -98,14 +97,7 @@ def _write(sink: Any, name: str, table: pa.Table) -> None:
     sink.write(body)
 
 
-_BYTES = {
-    "queued_events": "notes", "ended_terms": "ended", "lost_numbers": "gaps", "reported_losses": "told_lost",
-    "gap_times": "holds", "reassigned": "assigned", "misread_times": "unread", "wrong_clocks": "clocks_apart",
-}  # fmt: skip
-"""Names of fields in snapshots, where they differ."""
-
-
-class Rest(Struct, forbid_unknown_fields=True, rename=_BYTES):
+class Rest(Struct, forbid_unknown_fields=True):
     """The small parts of a state, as JSON."""
 
     rules: Rules
@@ -130,9 +122,10 @@ class Rest(Struct, forbid_unknown_fields=True, rename=_BYTES):
     misread_times: list[tuple[int, int, list[int]]] = []
     versions: list[tuple[int, int, list[Version]]] = []
     wrong_clocks: list[tuple[int, int, int]] = []
+    racks: list[tuple[int, int, tuple[int, str]]] = []
 
 
-_encoder, _decoder = Encoder(), Decoder(Rest)
+_encoder, _decoder, _watched = Encoder(), Decoder(Rest), Decoder(Watched)
 
 
 def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
@@ -153,6 +146,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         misread_times=[(*k, v) for k, v in state.misread_times.items()],
         versions=[(*k, v) for k, v in state.timeline.versions.items()],
         wrong_clocks=[(*k, v) for k, v in state.wrong_clocks.items()],
+        racks=[(*k, v) for k, v in state.timeline.racks.items()],
     )  # fmt: skip
 
 
@@ -161,11 +155,14 @@ def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
     if not blob.startswith(MAGIC):
         raise ValueError(f"not a snapshot of hwmark: it begins with {blob[:12]!r}")
     version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 2], "little")
-    if version != VERSION:
+    if version not in (VERSION, version_7.VERSION):
         raise ValueError(
-            f"snapshot has version {version}, this hwmark reads {VERSION}: rebuild with `hwmark run --rebuild`"
+            f"snapshot has version {version}, this hwmark reads {version_7.VERSION} and {VERSION}: "
+            "rebuild with `hwmark run --rebuild`"
         )
     tables = _read(memoryview(blob)[len(MAGIC) + 2 :])
+    if version == version_7.VERSION:
+        tables = version_7.renamed(tables)
     if unknown := sorted(tables.keys() - _KNOWN):
         raise ValueError(f"state {unknown[0]} is not known to this version: {_WAY_OUT}")
     try:
@@ -191,12 +188,12 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     sources.known = {(s.cluster, s.source_id, s.source_epoch): s for s in rest.sources}
     sources.settled = rest.settled
     state = State(sources)
-    for name, (attribute, layout) in _ARRAYS.items():
+    for name, layout in RECORDS.items():
         if name not in tables and name in _ADDED_TABLES:
             continue
         width, added = rest.width if name == "replicas" else 1, _ADDED_COLUMNS.get(name, frozenset())
         try:
-            setattr(state, attribute, Arrays.from_table(layout, tables[name], width, added))
+            setattr(state, name, Arrays.from_table(layout, tables[name], width, added))
         except ValueError as error:
             raise ValueError(f"state {name}: {error}: {_WAY_OUT}") from error
     for name in _KEYS:
@@ -207,8 +204,12 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, b): states for c, b, states in rest.brokers},
         {(c, t): entries for c, t, entries in rest.configs},
         {(c, b): entries for c, b, entries in rest.versions},
+        {(c, b): rack for c, b, rack in rest.racks},
     )
-    state.waiting, state.pending_starts = with_all_columns(tables["waiting"]), with_all_columns(tables["starting"])
+    state.waiting, state.pending_starts = (
+        with_all_columns(tables["waiting"]),
+        with_all_columns(tables["pending_starts"]),
+    )
     state.encoded_histories = EncodedHistories(tables["histories"])
     state.queued_events = {p: [(key, _event(values)) for key, values in events] for p, events in rest.queued_events}
     state.ended_terms = {(lane, start): (end, summary) for lane, start, end, summary in rest.ended_terms}
@@ -217,9 +218,36 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.gap_times = {(c, b): times for c, b, times in rest.gap_times}
     state.wrong_clocks = {(p, b): ahead for p, b, ahead in rest.wrong_clocks}
     state.misread_times = {(c, b): times for c, b, times in rest.misread_times}
-    state.assignments = Assignments(tables["assigned"], dict(rest.reassigned))
+    state.assignments = Assignments(tables["assignments"], dict(rest.reassigned))
     state.first_terms = FirstTerms(tables["first_terms"])
+    if WATCHED in tables:
+        state.watched = _watched.decode(tables[WATCHED]["json"][0].as_py())
+        state.steady = _steady(tables)
+    elif (watched := state.watched_series()) is not None:
+        _take_from_kernel(state, watched)
     return state
+
+
+def _steady(tables: dict[str, pa.Table]) -> steady.SteadyPartitions:
+    if steady.TABLES[0] not in tables:
+        return steady.SteadyPartitions()
+    try:
+        return steady.SteadyPartitions.from_tables(tables)
+    except ValueError as error:
+        raise ValueError(f"state {steady.TABLES[0]}: {error}: {_WAY_OUT}") from error
+
+
+def _take_from_kernel(state: State, watched: npt.NDArray[np.bool_]) -> None:
+    """Earlier versions gave the kernel the leaders that a watcher reports, which made nothing of them: these lanes end.
+
+    What a watcher samples from here on fills lanes of its own.
+    """
+    state.series["lane"][watched] = -1
+    homes = state.lanes["home"]
+    ended = (homes >= 0) & state.watchers()[homes]
+    for name in LANES.names:
+        if name not in _PLACE_OF_LANE:
+            state.lanes[name][ended] = LANES.defaults[LANES.names.index(name)]
 
 
 def _event(values: list[Any]) -> PartitionEvent:

@@ -7,27 +7,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays
-from pipelines.replication.compiled.types import I64
+from pipelines.replication.compiled.types import I64, NEVER
 from pipelines.replication.metadata.assignments import Assignments
 from pipelines.replication.metadata.brokers_and_configs import Timeline
-from pipelines.replication.metadata.layout import APART, ASKED, HEARD, RECORDED
+from pipelines.replication.metadata.layout import CLOCK_OFFSETS, RECORDED_EPOCHS, REPORTED_EPOCHS, REQUESTED_EPOCHS
 from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.partition.history import PartitionHistory
+from pipelines.replication.samples.partition import SampledPartition
+from pipelines.replication.samples.steady import SteadyPartitions
+from pipelines.replication.samples.watched import Watched
 from pipelines.replication.telemetry.sources import Sources
 from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES, SLOTS
 from schemas import replication_events
+from schemas.replication_events import WATCHER
 
 OrderKey = tuple[int, int, int, str, int, int]
 """The canonical order of events of different sources: time; broker; 0 for leader, follower, isr and config, else 1;
 source id; source epoch; sequence number."""
+SAMPLED = 1 << 31
+"""In the key of a lane beside the broker: samples fill it. A broker's log may fill another one meanwhile."""
 
-
+KEPT_TERMS = 1024
+"""The most ended terms that are kept without a look at their age."""
+ENDED_TERM_GRACES, GAP_GRACES = 6, 60
+"""For how many graces ended terms and the times of gaps are kept behind the low watermark."""
 PENDING_STARTS = pa.schema([("number", pa.int64()), ("clock", pa.int64()), *replication_events.ARROW])
 """A leader's start by the number of its partition; `clock` is its time in the canonical order."""
 
@@ -75,15 +85,15 @@ class State:
     recent_hws: Arrays = field(default_factory=lambda: Arrays(RECENT))
     """HWs of lanes that a history may still ask for, in the order of their lanes."""
     timeline: Timeline = field(default_factory=Timeline)
-    recorded_epochs: Arrays = field(default_factory=lambda: Arrays(RECORDED))
+    recorded_epochs: Arrays = field(default_factory=lambda: Arrays(RECORDED_EPOCHS))
     """Partition epochs that a controller recorded lately, sorted by (key, ts)."""
-    reported_epochs: Arrays = field(default_factory=lambda: Arrays(HEARD))
+    reported_epochs: Arrays = field(default_factory=lambda: Arrays(REPORTED_EPOCHS))
     """Partition epochs that a broker reported and no controller has yet."""
-    requested_epochs: Arrays = field(default_factory=lambda: Arrays(ASKED))
+    requested_epochs: Arrays = field(default_factory=lambda: Arrays(REQUESTED_EPOCHS))
     """ISRs that a leader asked for, by the partition epoch that they would get; not answered yet."""
     wrong_clocks: dict[tuple[int, int], int] = field(default_factory=dict)
     """By partition and broker: by how many microseconds its clock is wrong, see batch.clock_offsets."""
-    clock_offsets: Arrays = field(default_factory=lambda: Arrays(APART))
+    clock_offsets: Arrays = field(default_factory=lambda: Arrays(CLOCK_OFFSETS))
     """Brokers whose clocks differ, or did, from the controller's, sorted by (key, ts)."""
     lines_read: Arrays = field(default_factory=lambda: Arrays(LINES_READ))
     """Rare lines read lately, by which their copies in other files are recognised."""
@@ -111,6 +121,12 @@ class State:
     """Starts that may become first terms, once the low watermark has passed them."""
     first_terms: FirstTerms = field(default_factory=FirstTerms)
     """Partitions whose only rare event is their start, instead of a history."""
+    watched: Watched = field(default_factory=Watched)
+    """What watchers have sampled; what they see leading has lanes of its own, see `sampled_lanes`."""
+    steady: SteadyPartitions = field(default_factory=SteadyPartitions)
+    """Sampled partitions of which only offsets change: these are not in `watched`."""
+    _watchers: list[bool] = field(default_factory=list, repr=False)
+    _watched_series: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_), repr=False)
 
     def place(self, partition: int) -> tuple[str, str, int]:
         """(cluster, topic, partition) of a numbered partition."""
@@ -131,6 +147,21 @@ class State:
         if ts not in times:
             insort(times, ts)
 
+    def forget(self, low_watermarks: dict[int, int], grace_us: int) -> None:
+        """Drops ended terms and gaps that no history will ask for any more; low watermarks by cluster number."""
+        if len(self.ended_terms) > KEPT_TERMS:
+            cluster, kept_us = self.lanes["cluster"], ENDED_TERM_GRACES * grace_us
+            self.ended_terms = {
+                key: term
+                for key, term in self.ended_terms.items()
+                if term[0] >= low_watermarks[int(cluster[key[0]])] - kept_us
+            }
+        oldest = min(low_watermarks.values(), default=-1) - GAP_GRACES * grace_us
+        self.gap_times, self.misread_times = (
+            {broker: kept for broker, times in known.items() if (kept := [ts for ts in times if ts > oldest])}
+            for known in (self.gap_times, self.misread_times)
+        )
+
     def history(self, partition: int) -> PartitionHistory:
         """The history of a numbered partition, made or decoded on first use."""
         if partition not in self.histories:
@@ -145,6 +176,65 @@ class State:
         """The lane of a broker in a partition, -1 where it has none."""
         return self.lane_keys.find((partition << 32) | (broker & 0xFFFFFFFF))
 
+    @property
+    def histories_wait(self) -> bool:
+        """Whether a history has something to do, now or once the low watermark is past it: an event queued, a decision
+        that falls due, a first term undecided, HWs of a leader that was deposed."""
+        undecided = self.first_terms.decided.size and not self.first_terms.decided.all()
+        return bool(self.queued_events or self.due or undecided or (self.lanes["deposed"] == 1).any())
+
+    def watchers(self) -> npt.NDArray[np.bool_]:
+        """By source number whether it is a watcher."""
+        new = self.source_names.all[len(self._watchers) :]
+        self._watchers += [str(name[1]).startswith(WATCHER) for name in new]
+        return np.array(self._watchers, dtype=np.bool_)
+
+    @property
+    def has_watcher(self) -> bool:
+        """Whether any source is a watcher."""
+        return bool(self.watchers().any())
+
+    def watched_series(self) -> npt.NDArray[np.bool_] | None:
+        """By series whether a watcher reports it; None where no watcher reports anything."""
+        if not self.has_watcher:
+            return None
+        known = len(self._watched_series)
+        if known < self.series.count:
+            new = self.watchers()[self.series["source"][known:]]
+            self._watched_series = np.concatenate([self._watched_series, new])
+        return self._watched_series
+
+    def sampled(self, partition: int) -> SampledPartition | None:
+        """What was sampled of a partition, to be read; None where nothing was."""
+        return self.watched.partitions.get(partition) or self.steady.view(partition, self.topic_ids.all)
+
+    def release(self, partitions: I64) -> None:
+        """These partitions, which are steady, are so no more."""
+        found = {number: self.steady.view(number, self.topic_ids.all) for number in partitions.tolist()}
+        self.watched.partitions |= {number: one for number, one in found.items() if one is not None}
+        self.steady.remove(partitions)
+
+    def sampled_lane(self, partition: int, broker: int) -> int:
+        """The lane that samples of a broker's leadership fill, -1 where there is none."""
+        return self.lane_keys.find((partition << 32) | SAMPLED | broker)
+
+    def sampled_lanes(self) -> npt.NDArray[np.bool_]:
+        """By lane whether samples fill it instead of the kernel."""
+        sampled: npt.NDArray[np.bool_] = (self.lane_keys.keys & SAMPLED != 0) & (self.lanes["broker"] >= 0)
+        return sampled
+
     def pending_from(self) -> I64:
         """Where the pending rows of each lane begin."""
-        return np.concatenate([[0], np.cumsum(self.lanes["carried"], dtype=np.int64)])
+        return np.concatenate([[0], np.cumsum(self.lanes["pending"], dtype=np.int64)])
+
+    def low_watermarks(self) -> I64:
+        """The low watermark of each source by number, -1 where it has none."""
+        known, names = self.sources.known, self.source_names.all
+        return np.array([known[name].low_watermark if name in known else -1 for name in names], dtype=np.int64)
+
+    def cluster_low_watermarks(self, final: bool) -> dict[int, int]:
+        """The low watermark of each cluster by number."""
+        return {
+            number: NEVER if final else self.sources.cluster_low_watermark(str(name[0]))
+            for number, name in enumerate(self.clusters.all)
+        }

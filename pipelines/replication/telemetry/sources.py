@@ -12,9 +12,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
-
-DRAIN = "hwmark/drain"
-"""The source of the rows that close a history: all that was reported so far becomes final."""
+from schemas.replication_events import DRAIN
 
 RESTARTED_NUMBERS = "source_seq starts anew inside a source_epoch: its rows are taken for repeats"
 
@@ -28,11 +26,7 @@ def _earlier_start(runs: list[Run], since: int) -> int:
     return min((run[2] for run in runs if run[2] < since - CLOCK_JUMP_US), default=since)
 
 
-_BYTES = {"first_ts": "first", "low_watermark": "told", "pending_runs": "ahead", "superseded": "gone"}
-"""Names of fields in snapshots, where they differ."""
-
-
-class Source(Struct, rename=_BYTES):
+class Source(Struct):
     """One incarnation of a telemetry writer. Times in microseconds, -1 where there is none yet."""
 
     cluster: str
@@ -73,6 +67,19 @@ class Gap:
     detail: str | None = None
 
 
+@dataclass(frozen=True)
+class Decided:
+    """By cluster up to which time everything was decided, and the low watermarks of the sources then."""
+
+    settled: dict[str, int]
+    low_watermarks: dict[tuple[str, str, int], int]
+
+    def late_until(self, source: tuple[str, str, int]) -> int:
+        """Up to which time the rows of a source come too late; -1 where nothing was decided without it."""
+        settled = self.settled.get(source[0], -1)
+        return settled if self.low_watermarks.get(source, -1) < settled else -1
+
+
 class Sources:
     """Every source of every cluster, by (cluster, source_id, source_epoch)."""
 
@@ -81,6 +88,10 @@ class Sources:
         self.known: dict[tuple[str, str, int], Source] = {}
         self.settled: dict[str, int] = {}
         """Per cluster the time up to which everything that depends on all sources has been decided."""
+
+    def decided(self) -> Decided:
+        """What is decided before the micro-batch that comes."""
+        return Decided(dict(self.settled), {key: source.low_watermark for key, source in self.known.items()})
 
     def advance(self, runs: pa.Table) -> list[Gap]:
         """Adds the COVERAGE of one micro-batch; returns the resets and wrong clocks that it shows."""
@@ -101,7 +112,7 @@ class Sources:
                 last = source.next_seq - 1
                 found.append(Gap(source, "reset", last, last, row["since"], RESTARTED_NUMBERS))
             if row["seq_to"] >= source.next_seq:
-                source.pending_runs.append((row["seq_from"], row["seq_to"], row["since"], row["told"]))
+                source.pending_runs.append((row["seq_from"], row["seq_to"], row["since"], row["latest"]))
         for key in sorted(self.known):
             source = self.known[key]
             if key in new:

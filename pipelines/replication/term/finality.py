@@ -7,8 +7,8 @@ from pipelines.replication.compiled.records import Record, RecordArray, copy_rec
 from pipelines.replication.compiled.types import NEVER, NULL
 from pipelines.replication.term.bundles import Term, hw_row
 from pipelines.replication.term.constants import LEFT, MATCHED, unsigned
-from pipelines.replication.term.hw_reports import decide_report
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, IDLE, OPEN, REPORT, UNREPORTED
+from pipelines.replication.term.report_agreement import decide_report
 
 
 @kernel
@@ -19,10 +19,10 @@ def pause_after_gap(lane: Record, now: int) -> None:
     the same name.
     """
     lane.missed = now
-    lane.witness = lane.agreed = NULL
+    lane.evidence_hw = lane.agreed = NULL
     lane.low_reports = 0
     if lane.state != IDLE:
-        lane.held = lane.isr | lane.joining
+        lane.unknown_leos = lane.isr | lane.joining
         lane.append_ts = NULL
         lane.isr_doubted = 1
 
@@ -33,9 +33,9 @@ def pass_gaps(term: Term, gaps: RecordArray, end: int, now: int) -> None:
     lane, cursor = term.lane, term.cursor
     while cursor.gap < end and gaps[cursor.gap].ts <= now:
         gap = gaps[cursor.gap]
-        if gap.ts > lane.held_at:
+        if gap.ts > lane.paused_at:
             pause_after_gap(lane, now)
-            lane.held_at = gap.ts
+            lane.paused_at = gap.ts
             if gap.unread:
                 lane.level = 0  # nobody knows what this source still logs
         cursor.gap += 1

@@ -37,7 +37,7 @@ def put_hw(term: Term, ts: int, kind: int, reported: int, holding: int, agreemen
     row.leader_epoch = lane.leader_epoch
     row.topic_id = lane.topic_id
     row.level = lane.level
-    row.before = NULL
+    row.hw_before = NULL
     row.awaited = NULL
     term.cursor.hw += 1
     return row
@@ -120,7 +120,7 @@ def try_advance(term: Term, timeline: Timeline, stats: Stats, now: int, stat: in
     lane = term.lane
     if seldom(lane.state == IDLE or lane.isr_known == 0 or lane.leader_leo == NULL or lane.hw == NULL):
         return
-    if seldom(lane.held != 0) or not may_advance(lane.frozen == 1, term.settings.strict_min_isr == 1):
+    if seldom(lane.unknown_leos != 0) or not may_advance(lane.frozen == 1, term.settings.strict_min_isr == 1):
         return
     lowest, holding = lowest_leo(term, timeline, now)
     if high_watermark(lane.hw, lane.leader_leo, lowest) == lane.hw:
@@ -134,8 +134,8 @@ def try_advance(term: Term, timeline: Timeline, stats: Stats, now: int, stat: in
     if seldom(report >= 0):
         matched = hw_row(term, report)
         matched.agreement = MATCHED
-        put_hw(term, now, ADVANCE, lowest, holding, RACE).before = matched.before
-        open_gap(lane, matched.before)
+        put_hw(term, now, ADVANCE, lowest, holding, RACE).hw_before = matched.hw_before
+        open_gap(lane, matched.hw_before)
         lane.agreed = max(lane.agreed, lowest)
         return
     put_hw(term, now, ADVANCE, NULL, holding, agreement)

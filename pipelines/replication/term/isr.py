@@ -8,13 +8,7 @@ from pipelines.replication.compiled.types import NEVER, NULL, NULL32
 from pipelines.replication.events.columns import BY_CONTROLLER, BY_METADATA, Columns
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Event, Stats, Term, replica_in
-from pipelines.replication.term.constants import (
-    NOT_PREDICTED,
-    PREDICTED,
-    attempt_was_in_vain,
-    lacks_fetches,
-    popcount,
-)
+from pipelines.replication.term.constants import NOT_PREDICTED, PREDICTED, attempt_was_in_vain, lacks_fetches, popcount
 from pipelines.replication.term.high_watermark import put_hw, try_advance
 from pipelines.replication.term.kafka_rules import is_under_min_isr
 from pipelines.replication.term.layout import FREEZE, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
@@ -58,8 +52,8 @@ def set_isr(lane: Record, isr: int) -> None:
     lane.isr_known = 1
     lane.isr_doubted = 0
     lane.joining = 0
-    lane.asked = 0
-    lane.held &= isr
+    lane.proposed_isr = 0
+    lane.unknown_leos &= isr
     lane.assigned |= isr
     lane.assigned_count = popcount(lane.assigned)
 
@@ -91,13 +85,13 @@ def on_isr(term: Term, timeline: Timeline, stats: Stats, columns: Columns, event
     term.marks[event.position] |= _predicted(term, lane.isr & ~isr)
     if partition_epoch != NULL32:
         lane.partition_epoch = partition_epoch
-        lane.learnt = now
+        lane.epoch_learned_at = now
     since = NULL
-    if isr != lane.asked:
-        lane.asked_ts = NULL
+    if isr != lane.proposed_isr:
+        lane.proposed_ts = NULL
         if by_metadata:
             since = recorded_at(lane, term.settings, timeline, now) if partition_epoch != NULL32 else NULL
-            since = now - lane.ahead if since == NULL else since
+            since = now - lane.clock_offset if since == NULL else since
     on_removed(term, timeline, lane.isr & ~isr, since, now)
     set_isr(lane, isr)
     if popcount(isr) < lane.assigned_count:
@@ -119,9 +113,9 @@ def on_removed(term: Term, timeline: Timeline, removed: int, since: int, now: in
         if in_set(removed, slot):
             replica = replica_in(term, slot)
             replica.epoch = -1
-            known = state_of(term.lane, timeline, replica.id, now if since == NULL else since + term.lane.ahead)
+            known = state_of(term.lane, timeline, replica.id, now if since == NULL else since + term.lane.clock_offset)
             if known < 0 or timeline.brokers[known].failed == 0:
-                replica.barred = max(replica.barred, since)
+                replica.ineligible_until = max(replica.ineligible_until, since)
 
 
 @kernel

@@ -32,7 +32,7 @@ LANES = record_layout(
     start_offset=NULL,
     hw=NULL,
     leader_leo=NULL,
-    told_leo=NULL,
+    reported_leo=NULL,
     agreed=NULL,
     low_reports=0,
     isr=0,
@@ -42,28 +42,28 @@ LANES = record_layout(
     joining=0,
     assigned=0,
     assigned_count=0,
-    held=0,
-    held_at=-1,
+    unknown_leos=0,
+    paused_at=-1,
     missed=NULL,
-    told_min_isr=NULL32,
+    reported_min_isr=NULL32,
     min_isr=NULL32,
     lag_max=NULL,
     version=0,
     deadline=NEVER,
     last_ts=-1,
-    witness=NULL,
-    witness_ts=NULL,
+    evidence_hw=NULL,
+    evidence_ts=NULL,
     hw_before=NULL,
     agreed_before=NULL,
     append_ts=NULL,
     append_leo=NULL,
     stalled_since=NULL,
-    ahead=0,
-    compared=0,
-    learnt=NULL,
-    asked=0,
-    asked_ts=NULL,
-    carried=0,
+    clock_offset=0,
+    clock_compared=0,
+    epoch_learned_at=NULL,
+    proposed_isr=0,
+    proposed_ts=NULL,
+    pending=0,
     slots=0,
     reports_open=0,
     gap_low=NULL,
@@ -74,18 +74,20 @@ LANES = record_layout(
     cut_off_isr=0,
 )
 """`version`: the rules of the version that its broker had reported when the term began (bits as in kafka_versions, and
-above them replica.lag.max.messages + 1), 0 where none was; `held`: replicas whose LEO has to be reported again after a
-gap; `isr_doubted`: rows are missing since the last one with the ISR; `missed`: when rows were missing last; `thawed`:
-when the HW began to stand still, or did no longer, in a log without fetches; `reports_open`: some report matches
-nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet; `cut_off`: the largest
-report that nothing computed matches, since `cut_off_ts`, when the ISR was `cut_off_isr`, and until when it may be the
-last word of a broker that was killed."""
+above them replica.lag.max.messages + 1), 0 where none was; `unknown_leos`: replicas whose LEO has to be reported again
+after a gap, the last of which was at `paused_at`; `evidence_hw`: a report that is the only evidence of the HW;
+`clock_offset`: by how much the clock of its broker is ahead of the controller's; `pending`: how many of its HW rows
+are not final; `isr_doubted`: rows are missing since the last one with the ISR; `missed`: when rows were missing last;
+`thawed`: when the HW began to stand still, or did no longer, in a log without fetches; `reports_open`: some report
+matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet; `cut_off`: the
+largest report that nothing computed matches, since `cut_off_ts`, when the ISR was `cut_off_isr`, and until when it may
+be the last word of a broker that was killed."""
 
 
 REPLICAS = record_layout(
     id=NULL32,
     leo=-1,
-    told=-1,
+    reported_leo=-1,
     last_fetch_leader_leo=0,
     last_fetch=0,
     caught_up=NULL,
@@ -94,7 +96,7 @@ REPLICAS = record_layout(
     answered=NULL,
     hw=NULL,
     epoch=NULL,
-    barred=NULL,
+    ineligible_until=NULL,
 )
 
 
@@ -112,15 +114,16 @@ HW_ROWS = record_layout(
     leader_epoch=NULL32,
     topic_id=-1,
     level=0,
-    before=NULL,
+    hw_before=NULL,
     awaited=NULL,
 )
-"""A row of silver/partition_hw to be. `before`: of a report the HW before it, as the broker printed it; of an open
+"""A row of silver/partition_hw to be. `hw_before`: of a report the HW before it, as the broker printed it; of an open
 report `holding` has its links, see hw_reports, and `awaited` is a computed HW beside it whose own report is missing."""
 
 
-LINES_READ = record_layout(key=0, ts=NULL, source=-1)
-"""A rare line lately read from a source: what its copies in other files have in common as a hash, see copied_lines."""
+LINES_READ = record_layout(key=0, ts=NULL, source=-1, partition=-1)
+"""A rare line lately read from a source: what its copies in other files have in common beside the partition, as a hash,
+see copied_lines; without a partition: of an earlier version, whose hash has its number in it."""
 
 RECENT = record_layout(lane=-1, ts=NULL, hw=NULL)
 """HWs of a lane ahead of what is decided."""
@@ -224,18 +227,18 @@ SERIES = record_layout(
     last_ts=NULL,
     follower_hw=NULL,
     follower_epoch=NULL32,
-    ahead_most=NEVER,
-    ahead_least=-NEVER,
-    apart=0,
+    clock_offset_max=NEVER,
+    clock_offset_min=-NEVER,
+    clock_offset=0,
 )
-"""One source's rows of one partition. Its clock is ahead of the controller's by `ahead_least` to `ahead_most`; `apart`:
-by how much at least, once these exclude that it is right."""
+"""One source's rows of one partition. Its clock is ahead of the controller's by `clock_offset_min` to
+`clock_offset_max`; `clock_offset`: by how much at least, once these exclude that it is right."""
 
 PARTITIONS = record_layout(
     leader_id=NULL32,
     leader_epoch=NULL32,
     partition_epoch=NULL32,
     topic_id=-1,
-    noted=0,
+    has_events=0,
 )
-"""The present of one partition, as its history has it; `noted`: it has rare events."""
+"""The present of one partition, as its history has it; `has_events`: it has rare ones."""

@@ -55,11 +55,11 @@ def end_term(term: Term, now: int) -> None:
 def _begin(lane: Record, hw: int, leo: int) -> None:
     """What every term begins with; its reports are a chain of their own."""
     lane.hw = lane.agreed = hw
-    lane.start_offset = lane.leader_leo = lane.told_leo = leo
-    lane.asked_ts = NULL
+    lane.start_offset = lane.leader_leo = lane.reported_leo = leo
+    lane.proposed_ts = NULL
     lane.low_reports = 0
-    lane.held = 0
-    lane.witness = NULL
+    lane.unknown_leos = 0
+    lane.evidence_hw = NULL
     lane.reports_open = 0
     lane.thawed = NULL
     lane.gap_low = lane.gap_high = NULL
@@ -80,14 +80,14 @@ def start_term(
     lane.leader_epoch = columns.leader_epoch[rare]
     lane.partition_epoch = columns.partition_epoch[rare]
     lane.topic_id = columns.topic_id[rare]
-    lane.learnt = now if columns.partition_epoch[rare] != NULL32 else NULL
+    lane.epoch_learned_at = now if columns.partition_epoch[rare] != NULL32 else NULL
     _take_over_clock_offset(lane, term.settings, timeline, now)
     lane.deposed = 0
     lane.term_start = columns.ts[rare]
     _begin(lane, columns.hw[rare], columns.leo[rare])
     lane.append_ts = NULL
     lane.stalled_since = now if columns.hw[rare] < columns.leo[rare] else NULL
-    lane.told_min_isr = columns.min_isr[rare]
+    lane.reported_min_isr = columns.min_isr[rare]
     lane.assigned = assigned | (1 << own_slot(term))
     settle_config(lane, term.settings, timeline, now, True, True)
     if columns.lag_max_ms[rare] != NULL32:
@@ -102,10 +102,10 @@ def start_term(
 @kernel
 def _take_over_clock_offset(lane: Record, settings: Record, timeline: Timeline, now: int) -> None:
     """The offset of this broker's clock that was found outside of its terms, up to the race window none."""
-    known = as_of(timeline.apart, key_of(lane.partition, lane.broker), now)
+    known = as_of(timeline.clock_offsets, key_of(lane.partition, lane.broker), now)
     if known >= 0:
-        offset = timeline.apart[known]
-        ahead = bounded_by_restart(lane, timeline, offset.ts, offset.ahead)
+        offset = timeline.clock_offsets[known]
+        ahead = bounded_by_restart(lane, timeline, offset.ts, offset.clock_offset)
         update_clock_offset(lane, settings, 0 if 0 <= ahead <= settings.race_window else ahead, False)
 
 
@@ -131,7 +131,7 @@ def begin_midflight(lane: Record, settings: Record, timeline: Timeline, row: Rec
     lane.isr_known = 0
     lane.isr = 0
     lane.joining = 0
-    lane.asked = 0
-    lane.learnt = NULL
-    lane.told_min_isr = NULL32
+    lane.proposed_isr = 0
+    lane.epoch_learned_at = NULL
+    lane.reported_min_isr = NULL32
     settle_config(lane, settings, timeline, now, True, True)

@@ -1,7 +1,7 @@
 """The kernel: what the leader's own telemetry says of its high watermark and its followers.
 
 One pass over the rows of each lane, in the order of their numbers; a lane is a broker's leadership of one partition.
-Rules and their sources (Apache Kafka classes) are in kafka_rules.
+What each event does is in handlers; rules and their sources (Apache Kafka classes) are in kafka_rules.
 """
 
 from __future__ import annotations
@@ -10,80 +10,45 @@ import numpy as np
 
 from pipelines.replication.compiled.decorators import hot, kernel, part, seldom
 from pipelines.replication.compiled.records import Record, copy_record
-from pipelines.replication.compiled.types import NEVER, NULL
-from pipelines.replication.term.bundles import Event, Run, Stats, Term, hw_row, replica_in
+from pipelines.replication.compiled.types import NULL
+from pipelines.replication.term.bundles import Event, Run, Term, hw_row
 from pipelines.replication.term.constants import (
     AFTER_GAP,
-    APPEND,
-    BEGAN_MIDFLIGHT,
     CONSUMED,
     DROPPED,
-    ELECTION,
     ENDED_FULL,
     FETCH,
     FOLLOWER,
-    HW,
     HW_FULL,
     ISR,
     KEEP_FULL,
     LEADER,
-    OF_FOLLOWER,
     PROPOSED,
-    REJECTED,
     REPLICA_LEO,
     SLOTS_FULL,
     SYNC_FULL,
-    TRUNCATE,
-    attempt_was_in_vain,
     fetches_of,
-    first_not_below,
     kind_of,
-    lacks_fetches,
     popcount,
     replica_of,
     stat_of,
 )
 from pipelines.replication.term.finality import finish_rows, pass_gaps, pause_after_gap
-from pipelines.replication.term.high_watermark import try_advance
-from pipelines.replication.term.hw_reports import (
-    close_reports,
-    excuse_open,
-    has_own_hw,
-    is_own_report,
-    on_report,
-    pass_cut_off,
-    reports_wait,
-)
-from pipelines.replication.term.isr import on_isr, shrinks_below_assigned, update_under_min_isr
-from pipelines.replication.term.kafka_rules import fetch_may_advance
-from pipelines.replication.term.layout import IDLE, LEADING, OPEN
-from pipelines.replication.term.leadership import begin_midflight, end_term, has_all_in_sync, start_term
+from pipelines.replication.term.handlers import handle, is_of_leader
+from pipelines.replication.term.isr import shrinks_below_assigned, update_under_min_isr
+from pipelines.replication.term.layout import IDLE, LEADING
+from pipelines.replication.term.leadership import has_all_in_sync
 from pipelines.replication.term.metadata_lookup import (
     compare_clocks,
     extra_wait,
-    has_started_since,
     is_same_incarnation,
     settle_config,
     update_settings,
-    version_at,
 )
-from pipelines.replication.term.replica_slots import (
-    give_slot,
-    give_slots,
-    in_set,
-    isr_of,
-    mask_of,
-    own_slot,
-    replicas_of,
-)
-from pipelines.replication.term.replica_sync import (
-    follow_hw,
-    leader_leo_grew,
-    on_fetched,
-    pass_deadlines,
-    update_sync_state,
-)
-from pipelines.replication.term.report_as_evidence import is_contradicted, retract_report
+from pipelines.replication.term.replica_slots import give_slot, give_slots
+from pipelines.replication.term.replica_sync import pass_deadlines
+from pipelines.replication.term.report_agreement import close_reports, excuse_open, pass_cut_off, reports_wait
+from pipelines.replication.term.report_as_evidence import is_contradicted
 
 
 @kernel
@@ -113,7 +78,7 @@ def run_terms(run: Run) -> None:
             pass_deadlines(term, until)
         kept = cursor.kept
         finish_rows(term, run.final_rows, run.kept_rows, until, job.final == 1)
-        lane.carried = cursor.kept - kept
+        lane.pending = cursor.kept - kept
         cursor.job += 1
 
 
@@ -121,7 +86,7 @@ def run_terms(run: Run) -> None:
 def _full_output(run: Run, job: Record, cursor: Record) -> int:
     """Which output may have no room for all that a job can write, 0 where each has."""
     rows = job.end - job.start
-    hw_rows = 3 * rows + run.lanes[job.lane].carried + 4
+    hw_rows = 3 * rows + run.lanes[job.lane].pending + 4
     if cursor.final + hw_rows > len(run.final_rows):
         return HW_FULL
     if cursor.kept + hw_rows > len(run.kept_rows):
@@ -138,8 +103,8 @@ def _take_up(run: Run, job: Record, term: Term) -> None:
     update_settings(term.settings, run.cluster_rules, lane)
     give_slot(term, lane.broker)
     if cursor.row < 0:
-        cursor.row, cursor.gap, cursor.hw = job.start, job.gaps_from, lane.carried
-        for k in range(lane.carried):
+        cursor.row, cursor.gap, cursor.hw = job.start, job.gaps_from, lane.pending
+        for k in range(lane.pending):
             copy_record(hw_row(term, k), run.pending[run.pending_starts[term.number] + k])
 
 
@@ -172,7 +137,7 @@ def _read_rows(run: Run, job: Record, term: Term) -> int:
         if seldom(kind < 0):
             pause_after_gap(lane, clock)
         else:
-            _handle(run, term, event)
+            handle(run, term, event)
     return int(until)
 
 
@@ -199,7 +164,7 @@ def _needs_others(run: Run, term: Term, row: Record, kind: int, slot: int, now: 
     needed = needed or (kind == ISR and shrinks_below_assigned(lane, run.columns, row.more))
     if seldom(kind == FOLLOWER):
         needed = needed or reports_wait(term)
-    if seldom(lane.witness != NULL and (kind == FETCH or kind == REPLICA_LEO)):
+    if seldom(lane.evidence_hw != NULL and (kind == FETCH or kind == REPLICA_LEO)):
         needed = needed or is_contradicted(lane, term.settings, slot, row.leo, now)
     return needed
 
@@ -221,10 +186,10 @@ def _pass_time(run: Run, job: Record, term: Term, event: Event) -> None:
         pause_after_gap(lane, clock)
         excuse_open(term, lane.last_ts)
     if seldom(term.cursor.gap < job.gaps_to):
-        held_at = lane.held_at
+        paused_at = lane.paused_at
         pass_gaps(term, run.gaps, job.gaps_to, clock)
-        if lane.held_at != held_at:
-            excuse_open(term, lane.held_at)
+        if lane.paused_at != paused_at:
+            excuse_open(term, lane.paused_at)
     if seldom(kind == LEADER or kind == FOLLOWER):
         resumed = kind == LEADER and run.columns.leader_epoch[event.row.more] == lane.leader_epoch
         if resumed or not is_same_incarnation(lane, run.timeline, clock):
@@ -242,158 +207,5 @@ def _pass_time(run: Run, job: Record, term: Term, event: Event) -> None:
     pass_deadlines(term, clock + 1 if kind == FOLLOWER or kind == LEADER else clock)  # no row follows in an ended term
     if seldom(event.needs_others) and kind != LEADER:
         compare_clocks(lane, term.settings, run.timeline, clock)
-        settle_config(lane, term.settings, run.timeline, event.now, False, _is_of_leader(kind))
+        settle_config(lane, term.settings, run.timeline, event.now, False, is_of_leader(kind))
         update_under_min_isr(term, event.now)
-
-
-@hot
-def _is_of_leader(kind: int) -> bool:
-    """Whether only a leader's log has such rows."""
-    return kind == FETCH or kind == APPEND or kind == HW or kind == REPLICA_LEO
-
-
-@part
-def _handle(run: Run, term: Term, event: Event) -> None:
-    """One handler per event type."""
-    kind, row = event.kind, event.row
-    if seldom(kind == LEADER):
-        _on_leader(run, term, event)
-    elif seldom(kind == FOLLOWER):
-        _on_follower(term, event)
-    elif kind == HW and seldom(not is_own_report(term.lane, replica_of(row.who), row.leo)):
-        term.marks[event.position] |= OF_FOLLOWER
-    elif seldom(kind == ELECTION or kind == TRUNCATE) or not _leads(run, term, event):
-        return
-    elif kind == APPEND or ((kind == FETCH or kind == REPLICA_LEO) and replica_of(row.who) == term.lane.broker):
-        _on_append(run, term, event)
-    elif kind == FETCH or kind == REPLICA_LEO:
-        _on_replica_leo(run, term, event)
-    elif kind == HW:
-        on_report(term, run.timeline, run.stats, event, row.more, row.leader_leo)
-    elif seldom(kind == ISR):
-        _on_isr(run, term, event)
-    elif seldom(kind == PROPOSED):
-        _on_proposed(run, term, event)
-    elif seldom(kind == REJECTED):
-        term.lane.joining = term.lane.asked = 0
-
-
-@hot
-def _on_leader(run: Run, term: Term, event: Event) -> None:
-    """`leader`: a term begins, by the rules of the version that its broker has now."""
-    columns, rare = run.columns, event.row.more
-    assigned = replicas_of(term, columns, rare)
-    if assigned == 0:
-        at = first_not_below(run.assigned.rows, rare)
-        assigned = mask_of(term, run.assigned.ids, run.assigned.starts[at], run.assigned.starts[at + 1])
-    _follow_version(run, term, event)
-    start_term(term, run.timeline, run.stats, columns, event, assigned)
-
-
-@hot
-def _follow_version(run: Run, term: Term, event: Event) -> None:
-    """A term keeps the rules of the version with which it begins."""
-    term.lane.version = version_at(term.lane, run.timeline, event.now)
-    update_settings(term.settings, run.cluster_rules, term.lane)
-
-
-@hot
-def _on_follower(term: Term, event: Event) -> None:
-    """`follower`: the broker leads no more."""
-    end_term(term, event.now)
-    term.lane.deadline = NEVER
-
-
-@hot
-def _leads(run: Run, term: Term, event: Event) -> bool:
-    """Whether the broker leads at this row: one that only a leader has may be the first of a term whose `leader` event
-    is missing."""
-    lane, kind = term.lane, event.kind
-    if seldom(event.row.who >> 32 > lane.leader_epoch >= 0 and lane.state != IDLE) and _is_of_leader(kind):
-        end_term(term, event.now)
-    if seldom(lane.state == IDLE):
-        if kind == ISR or kind == REJECTED:
-            return False
-        _follow_version(run, term, event)
-        begin_midflight(lane, term.settings, run.timeline, event.row, event.now)
-        term.marks[event.position] |= BEGAN_MIDFLIGHT
-    return True
-
-
-@hot
-def _on_append(run: Run, term: Term, event: Event) -> None:
-    """`append`, and the leader's own LEO: its log ends there."""
-    lane, now = term.lane, event.now
-    end, own = max(event.row.leader_leo, event.row.leo), own_slot(term)
-    if seldom(lane.witness != NULL) and is_contradicted(lane, term.settings, own, end, now):
-        retract_report(term, event, end)
-    leader_leo_grew(term, end, now)
-    lane.told_leo = max(lane.told_leo, end)
-    lane.held &= ~(1 << own)
-    if not attempt_was_in_vain(lane, now):
-        try_advance(term, run.timeline, run.stats, now, event.stat, OPEN)
-
-
-@hot
-def _on_replica_leo(run: Run, term: Term, event: Event) -> None:
-    """`fetch` and `replica_leo`: a replica's LEO, by its fetch or by the leader's own record of it."""
-    lane, settings, slot, now = term.lane, term.settings, event.slot, event.now
-    leo, leader_leo, replica = event.row.leo, event.row.leader_leo, replica_in(term, slot)
-    is_fetch = event.kind == FETCH
-    if is_fetch and seldom(replica.epoch == NULL or not in_set(lane.isr, slot)):
-        replica.epoch = max(event.row.more, -1)  # a member of the ISR cannot be another one than joined it
-    false_report = seldom(lane.witness != NULL) and is_contradicted(lane, settings, slot, leo, now)
-    if seldom(false_report) and has_started_since(lane, run.timeline, replica.id, lane.witness_ts, now):
-        false_report = False  # its log is shorter than it was when the report was true
-    if seldom(false_report):
-        retract_report(term, event, leo)
-    leader_leo_grew(term, max(leader_leo, leo), now)
-    lane.told_leo = max(lane.told_leo, max(leader_leo, leo))
-    replica.told = leo
-    changed = false_report or fetch_may_advance(replica.leo, leo)
-    lane.held &= ~(1 << slot)
-    if leader_leo != NULL:
-        lane.held &= ~(1 << own_slot(term))
-    replica.leo = leo
-    if is_fetch:
-        on_fetched(term, slot, leo, leader_leo if leader_leo != NULL else lane.leader_leo, now)
-        _count_lag(run.stats, lane, event, leo)
-    elif seldom(lacks_fetches(lane)) and changed:
-        on_fetched(term, slot, leo, lane.leader_leo, now)
-    elif changed:
-        update_sync_state(term, slot, now)
-    if changed and not attempt_was_in_vain(lane, now):
-        try_advance(term, run.timeline, run.stats, now, event.stat, OPEN)
-    if seldom(settings.replica_hw == 1) and is_fetch:
-        follow_hw(term, slot, now)
-
-
-@hot
-def _count_lag(stats: Stats, lane: Record, event: Event, leo: int) -> None:
-    """How many records a fetch was behind the leader's end."""
-    if lane.leader_leo != NULL:
-        bucket = first_not_below(stats.bounds_records, max(lane.leader_leo - leo, 0))
-        stats.lag[event.stat, bucket] += fetches_of(event.row.what)
-
-
-@hot
-def _on_isr(run: Run, term: Term, event: Event) -> None:
-    """`isr`: a committed ISR; that of metadata comes with the HW that the leader had."""
-    lane, rare = term.lane, event.row.more
-    hw = run.columns.hw[rare]
-    if hw > lane.hw and lane.hw != NULL and has_own_hw(lane, run.columns, rare):
-        on_report(term, run.timeline, run.stats, event, hw, NULL)
-    on_isr(term, run.timeline, run.stats, run.columns, event)
-
-
-@hot
-def _on_proposed(run: Run, term: Term, event: Event) -> None:
-    """`isr_proposed`: the leader asks the controller for an ISR; who is new in it counts from now on."""
-    lane = term.lane
-    asked = isr_of(term, run.columns, event.row.more)
-    lane.joining = asked & ~lane.isr
-    lane.asked = asked
-    lane.asked_ts = event.now
-    for slot in range(lane.slots):
-        if in_set(asked, slot):
-            replica_in(term, slot).barred = NULL

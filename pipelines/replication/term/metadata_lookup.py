@@ -45,7 +45,7 @@ def key_of(cluster: int, number: int) -> int:
 @kernel
 def state_of(lane: Record, timeline: Timeline, broker: int, now: int) -> int:
     """The last state of a broker that the controller reported by `now` of this lane's clock, -1 where there is none."""
-    return as_of(timeline.brokers, key_of(lane.cluster, broker), now - lane.ahead)
+    return as_of(timeline.brokers, key_of(lane.cluster, broker), now - lane.clock_offset)
 
 
 @kernel
@@ -61,38 +61,38 @@ def is_eligible(lane: Record, replica: Record, settings: Record, timeline: Timel
     if known < 0:
         return True
     state = timeline.brokers[known]
-    if state.serving == 0 or state.ts <= replica.barred:
+    if state.serving == 0 or state.ts <= replica.ineligible_until:
         return False
     if state.epoch != NULL and replica.epoch >= 0:
         return is_isr_eligible(True, state.epoch, replica.epoch)
-    fetched_since = replica.last_fetch >= state.started + lane.ahead
+    fetched_since = replica.last_fetch >= state.started + lane.clock_offset
     return bool(state.started == NULL or lacks_fetches(lane) or fetched_since)
 
 
 @kernel
 def extra_wait(lane: Record, settings: Record) -> int:
     """How much further than this lane all others must have reported: the controller's clock may be ahead of its own."""
-    return settings.race_window - lane.ahead if lane.ahead < 0 else 0
+    return settings.race_window - lane.clock_offset if lane.clock_offset < 0 else 0
 
 
 @kernel
-def bounded_by_restart(lane: Record, timeline: Timeline, received: int, ahead: int) -> int:
-    """How far ahead a broker's clock is that reported at `received` what was recorded `ahead` of it: it had to start
+def bounded_by_restart(lane: Record, timeline: Timeline, received: int, offset: int) -> int:
+    """How far ahead a broker's clock is that reported at `received` what was recorded `offset` before: it had to start
     first."""
     own = state_of(lane, timeline, lane.broker, received)
-    if own >= 0 and timeline.brokers[own].started > received - ahead:
+    if own >= 0 and timeline.brokers[own].started > received - offset:
         return int(received - timeline.brokers[own].started)
-    return ahead
+    return offset
 
 
 @kernel
 def recorded_at(lane: Record, settings: Record, timeline: Timeline, now: int) -> int:
     """When a controller recorded the present partition epoch, as far as that is reported; else NULL."""
     key = key_of(lane.partition, lane.partition_epoch)
-    at = as_of(timeline.recorded, key, now + extra_wait(lane, settings))
-    while at >= 0 and timeline.recorded[at].key == key:
-        if timeline.recorded[at].topic_id == lane.topic_id:
-            return int(timeline.recorded[at].ts)
+    at = as_of(timeline.recorded_epochs, key, now + extra_wait(lane, settings))
+    while at >= 0 and timeline.recorded_epochs[at].key == key:
+        if timeline.recorded_epochs[at].topic_id == lane.topic_id:
+            return int(timeline.recorded_epochs[at].ts)
         at -= 1
     return NULL
 
@@ -100,29 +100,29 @@ def recorded_at(lane: Record, settings: Record, timeline: Timeline, now: int) ->
 @kernel
 def compare_clocks(lane: Record, settings: Record, timeline: Timeline, now: int) -> None:
     """How far this broker's clock is ahead of the controller's: both reported the present partition epoch."""
-    if lane.learnt == NULL:
+    if lane.epoch_learned_at == NULL:
         return
     recorded = recorded_at(lane, settings, timeline, now)
     if recorded != NULL:
-        asked = lane.asked_ts != NULL and lane.asked_ts - recorded > lane.ahead
-        ahead = bounded_by_restart(lane, timeline, lane.learnt, lane.learnt - recorded)
-        update_clock_offset(lane, settings, ahead, asked)
-    if recorded != NULL or now - lane.learnt > 2 * settings.reorder_grace:
-        lane.learnt = NULL
+        proposed_later = lane.proposed_ts != NULL and lane.proposed_ts - recorded > lane.clock_offset
+        offset = bounded_by_restart(lane, timeline, lane.epoch_learned_at, lane.epoch_learned_at - recorded)
+        update_clock_offset(lane, settings, offset, proposed_later)
+    if recorded != NULL or now - lane.epoch_learned_at > 2 * settings.reorder_grace:
+        lane.epoch_learned_at = NULL
 
 
 @kernel
-def update_clock_offset(lane: Record, settings: Record, ahead: int, asked: bool) -> None:
+def update_clock_offset(lane: Record, settings: Record, offset: int, proposed_later: bool) -> None:
     """What one epoch that both reported says of the clocks. A way there of up to the race window is no difference.
 
-    A longer one than before may be that of a broker that stood still: it says nothing unless the broker had asked
-    for that very change, by its clock later than the controller recorded it.
+    A longer one than before may be that of a broker that stood still: it says nothing unless the broker had proposed
+    that very change, by its clock later than the controller recorded it.
     """
-    more = ahead - lane.ahead
-    late = lane.compared == 1 and more > settings.race_window and not asked
-    if abs(ahead) <= settings.reorder_grace and not late and not 0 <= more <= settings.race_window:
-        lane.ahead = ahead
-    lane.compared = 1
+    more = offset - lane.clock_offset
+    late = lane.clock_compared == 1 and more > settings.race_window and not proposed_later
+    if abs(offset) <= settings.reorder_grace and not late and not 0 <= more <= settings.race_window:
+        lane.clock_offset = offset
+    lane.clock_compared = 1
 
 
 @kernel
@@ -155,10 +155,10 @@ def settle_config(
     topic_min, topic_lag, since = configured(timeline, lane.cluster, lane.topic, lane.topic_id, ts)
     cluster_min, cluster_lag, _ = configured(timeline, lane.cluster, -1, -1, ts)
     newer = since > lane.term_start - settings.race_window  # it may have come with the metadata that made it the leader
-    if topic_min != NULL32 and (newer or lane.told_min_isr == NULL32):
+    if topic_min != NULL32 and (newer or lane.reported_min_isr == NULL32):
         lane.min_isr = topic_min
-    elif lane.told_min_isr != NULL32:
-        lane.min_isr = lane.told_min_isr
+    elif lane.reported_min_isr != NULL32:
+        lane.min_isr = lane.reported_min_isr
     elif cluster_min != NULL32:
         lane.min_isr = cluster_min
     else:
@@ -177,9 +177,9 @@ def version_at(lane: Record, timeline: Timeline, ts: int) -> int:
     at, rules, of_metadata, messages = as_of(timeline.versions, key, ts), 0, 0, 0
     while at >= 0 and timeline.versions[at].key == key and rules == 0:
         value = timeline.versions[at].value
-        if timeline.versions[at].told == OF_SOFTWARE:
+        if timeline.versions[at].reported == OF_SOFTWARE:
             rules = value
-        elif timeline.versions[at].told == OF_METADATA:
+        elif timeline.versions[at].reported == OF_METADATA:
             of_metadata = of_metadata if of_metadata else value
         elif messages == 0:
             messages = (value + 1) << MESSAGES
@@ -219,13 +219,13 @@ def is_same_incarnation(lane: Record, timeline: Timeline, now: int) -> bool:
     key = key_of(lane.cluster, lane.broker)
     at = as_of(timeline.versions, key, now)
     while at >= 0 and timeline.versions[at].key == key and timeline.versions[at].ts > lane.term_start:
-        if timeline.versions[at].told == OF_SOFTWARE:
+        if timeline.versions[at].reported == OF_SOFTWARE:
             return False
         at -= 1
-    at = as_of(timeline.brokers, key, now - min(lane.ahead, 0))
+    at = as_of(timeline.brokers, key, now - min(lane.clock_offset, 0))
     if at < 0 or timeline.brokers[at].started == NULL:
         return False
-    return bool(timeline.brokers[at].started + lane.ahead <= lane.term_start)
+    return bool(timeline.brokers[at].started + lane.clock_offset <= lane.term_start)
 
 
 @kernel
@@ -235,7 +235,7 @@ def has_started_since(lane: Record, timeline: Timeline, broker: int, since: int,
     at = state_of(lane, timeline, broker, now)
     if at < 0 or timeline.brokers[at].started == NULL:
         return False
-    return bool(timeline.brokers[at].started + lane.ahead > since)
+    return bool(timeline.brokers[at].started + lane.clock_offset > since)
 
 
 @kernel
@@ -246,4 +246,4 @@ def may_be_same_incarnation(lane: Record, timeline: Timeline, now: int) -> bool:
         return True
     state = timeline.brokers[at]
     since = state.started if state.started != NULL else state.ts
-    return bool(since + lane.ahead <= lane.term_start)
+    return bool(since + lane.clock_offset <= lane.term_start)

@@ -154,7 +154,7 @@ def leader_leo_grew(term: Term, leo: int, now: int) -> None:
             replica.due = next_deadline(term, replica, now)
             lane.deadline = min(lane.deadline, replica.due)
     lane.leader_leo = leo
-    lane.held &= ~(1 << max(own_slot(term), 0))
+    lane.unknown_leos &= ~(1 << max(own_slot(term), 0))
     if lane.append_ts == NULL:
         lane.append_ts = now
         lane.append_leo = leo
@@ -182,14 +182,14 @@ def on_fetched(term: Term, slot: int, leo: int, leader_leo: int, now: int) -> No
 def forget_replica(replica: Record) -> None:
     """Nothing is known of this replica any more (ReplicaState.EMPTY)."""
     replica.leo = -1
-    replica.told = -1
+    replica.reported_leo = -1
     replica.answered = NULL
     replica.last_fetch_leader_leo = 0
     replica.last_fetch = 0
     replica.caught_up = NULL
     replica.due = NEVER
     replica.epoch = NULL
-    replica.barred = NULL
+    replica.ineligible_until = NULL
 
 
 @kernel

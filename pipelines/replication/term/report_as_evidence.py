@@ -19,7 +19,7 @@ def accept_report(term: Term, stats: Stats, event: Event, hw: int, before: int) 
     lane.hw = hw
     lane.agreed = max(lane.agreed, hw)
     on_hw_rose(lane, stats, event.now, event.stat)
-    put_hw(term, event.now, ADVANCE, hw, 0, ONLY_WITNESS).before = before
+    put_hw(term, event.now, ADVANCE, hw, 0, ONLY_WITNESS).hw_before = before
 
 
 @kernel
@@ -28,20 +28,20 @@ def chain_refutes(lane: Record, hw: int, before: int) -> bool:
     it, and one that fills a gap before it was only printed late."""
     if before == NULL:
         return False
-    if before == lane.witness:
-        lane.witness = NULL
+    if before == lane.evidence_hw:
+        lane.evidence_hw = NULL
         return False
     late = lane.gap_low != NULL and lane.gap_low <= before and hw <= lane.gap_high
-    return bool(before < lane.witness and before < hw and hw != lane.witness and not late)
+    return bool(before < lane.evidence_hw and before < hw and hw != lane.evidence_hw and not late)
 
 
 @kernel
 def is_contradicted(lane: Record, settings: Record, slot: int, leo: int, now: int) -> bool:
     """Whether a LEO lies below a level-2 report, which stands for every LEO of the maximal ISR, and no race explains
     it."""
-    if lane.witness == NULL or leo >= lane.witness or leo < 0:
+    if lane.evidence_hw == NULL or leo >= lane.evidence_hw or leo < 0:
         return False
-    return in_maximal_isr(lane, slot) and bool(now - lane.witness_ts > settings.race_window)
+    return in_maximal_isr(lane, slot) and bool(now - lane.evidence_ts > settings.race_window)
 
 
 @kernel
@@ -50,8 +50,8 @@ def retract_report(term: Term, event: Event, leo: int) -> None:
 
     `leo` is what showed it; the HW is not above it.
     """
-    lane, false = term.lane, term.lane.witness
-    lane.witness = NULL
+    lane, false = term.lane, term.lane.evidence_hw
+    lane.evidence_hw = NULL
     if lane.agreed == false:
         if lane.low_reports > 1:
             term.marks[event.position] |= RETRACTED
@@ -68,14 +68,14 @@ def retract_report(term: Term, event: Event, leo: int) -> None:
 def lower_leos(term: Term, now: int) -> None:
     """LEOs that a false report raised are again what rows say of them, or the HW."""
     lane = term.lane
-    lane.leader_leo = max(lane.told_leo, lane.hw)
+    lane.leader_leo = max(lane.reported_leo, lane.hw)
     lane.stalled_since = NULL if lane.hw >= lane.leader_leo else now
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
         if replica.id == lane.broker:
             replica.leo = lane.leader_leo
             continue
-        replica.leo = min(replica.leo, max(replica.told, lane.hw))
+        replica.leo = min(replica.leo, max(replica.reported_leo, lane.hw))
         if replica.last_fetch_leader_leo > lane.leader_leo:
             replica.last_fetch_leader_leo = 0  # not known: it counts as caught up then, late but not early
         update_sync_state(term, slot, now)
@@ -107,8 +107,8 @@ def accept_superseded_reports(term: Term, false: int, now: int) -> None:
 @kernel
 def remember_report(lane: Record, hw: int, ts: int) -> None:
     """Remembers what a level-2 report is about to change, until a LEO shows it false."""
-    lane.witness = hw
-    lane.witness_ts = ts
+    lane.evidence_hw = hw
+    lane.evidence_ts = ts
     lane.hw_before = lane.hw
     lane.agreed_before = lane.agreed
 

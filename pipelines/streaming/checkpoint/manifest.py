@@ -25,7 +25,8 @@ class Manifest:
     """One batch of one query: what it reads of bronze, and what each table gets of it.
 
     `bronze`: id of bronze's table; `start`, `end`: offsets of bronze; `plan`: the checkpoint's `offsets/N` as it
-    stands; `touched`: first minute per cluster that changes, microseconds; `health`: whether every bucket reported it.
+    stands; `touched`: first minute per cluster that changes, microseconds; `health`: whether every bucket reported it;
+    `unchanged`: tables that would be written anew with the rows that they have.
     """
 
     batch_id: int
@@ -37,6 +38,7 @@ class Manifest:
     files: list[Written] = field(default_factory=list)
     touched: dict[str, int] = field(default_factory=dict)
     health: bool = False
+    unchanged: list[str] = field(default_factory=list)
 
     def of(self, kind: str) -> list[Written]:
         """The files of one table, in the order of the tasks."""
@@ -65,7 +67,7 @@ class Manifests:
                 f"the checkpoint of lake {self._lake.root} has lost what batch {batch_id} reads: start the job again, "
                 "which restores it, or start silver anew with `hwmark run --rebuild`"
             ) from lost
-        start = offsets.offset(before) if before else None
+        start = offsets.offset(before) if before else offsets.began_at(self._files, self._query_id)
         return Manifest(batch_id, self._lake.table_id("replication_events"), start, offsets.offset(plan), plan)
 
     def settle(self, asked: Manifest) -> Manifest:
@@ -157,7 +159,9 @@ def resume(lake: Lake, query_id: str) -> list[str]:
         if manifest is not None and (why := _wrong(lake, query_id, manifest)):
             offsets.restore_plan(lake, query_id, number, manifest.plan)
             said.append(f"restored what batch {number} reads: its file in the checkpoint was {why}")
-    _require_batches(lake, query_id, manifests, [n for n in numbers if n <= done])
+    committed = [n for n in numbers if n <= done]
+    _require_bronze(lake, manifests.read(committed[-1]) if committed else None)
+    _require_batches(lake, query_id, manifests, committed)
     manifests.prune()
     return said
 
@@ -171,6 +175,16 @@ def _wrong(lake: Lake, query_id: str, manifest: Manifest) -> str:
         return "lost"
     except (ValueError, IndexError):
         return "damaged"
+
+
+def _require_bronze(lake: Lake, committed: Manifest | None) -> None:
+    """Bronze is the table that the newest committed batch has read, whether it has anything new or not."""
+    bronze = lake.table_id("replication_events")
+    if committed is not None and committed.bronze != bronze:
+        raise StateMismatch(
+            f"bronze of lake {lake.root} is table {bronze}, another one than batch {committed.batch_id} has read "
+            f"({committed.bronze}): {_WAY_OUT}"
+        )
 
 
 def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed: list[int]) -> None:

@@ -36,7 +36,8 @@ def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
     files = lake.files()
     try:
         folder = _folder(files)
-        return _planned(files, folder, _last(files, f"{folder}/commits"))[1]
+        done = _last(files, f"{folder}/commits", -1)
+        return began_at(files) if done < 0 else _planned(files, folder, done)[1]
     except (FileNotFoundError, ValueError):
         return None
 
@@ -50,10 +51,10 @@ def begun(lake: Lake) -> Begun | None:
         if number <= done:
             return None
         metadata, offset = _planned(files, folder, number)
-        before = _planned(files, folder, number - 1)[1].get("events", 0) if number else 0
+        start = _planned(files, folder, number - 1)[1] if number else began_at(files)
     except (FileNotFoundError, ValueError):
         return None
-    events = int(offset["events"]) - before if "events" in offset else None
+    events = int(offset["events"]) - (start or {}).get("events", 0) if "events" in offset else None
     return Begun(number, events, datetime.fromtimestamp(metadata["batchTimestampMs"] / 1000, UTC))
 
 
@@ -61,6 +62,20 @@ def _folder(files: FileSystem) -> str:
     """The checkpoint of the query that wrote the silver tables."""
     with files.open_input_stream(RECORD) as stream:
         return f"{FOLDER}/{json.loads(stream.read())['query_id']}"
+
+
+def began_at(files: FileSystem, query_id: str | None = None) -> dict[str, Any] | None:
+    """The offset at which the lake's query began, which goes on from the state of another; None where it does not.
+
+    Nor where it is not this one.
+    """
+    try:
+        with files.open_input_stream(RECORD) as stream:
+            found = json.loads(stream.read())
+    except FileNotFoundError:
+        return None
+    start: dict[str, Any] | None = found.get("start") if query_id in (None, found["query_id"]) else None
+    return start
 
 
 def query_id(files: FileSystem) -> str | None:

@@ -6,11 +6,13 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
+from pipelines.streaming.stateful.bucket_keys import bucket_keys, evenly_spread
 from pipelines.streaming.tables import KINDS
 
 log = logging.getLogger("hwmark.run")
@@ -31,36 +33,60 @@ class Query:
     rebuild: bool
     source: str = "delta"
     """How bronze is read; records without it are older than the choice."""
+    keys: list[int] = field(default_factory=list)
+    """Which key stands for which bucket."""
+    follows: str = ""
+    """The query that had written silver before this one, whose state it began with; empty where it began with none."""
+    start: dict[str, Any] | None = None
+    """The offset of bronze up to which that state had read it."""
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            object.__setattr__(self, "keys", evenly_spread(self.buckets, self.shuffle_partitions))
+
+    @property
+    def layout(self) -> tuple[int, int]:
+        """(buckets, shuffle partitions)"""
+        return self.buckets, self.shuffle_partitions
 
     def checkpoint(self, lake: str) -> str:
         return f"{lake.rstrip('/')}/{FOLDER}/{self.query_id}"
 
 
 def open_query(
-    lake: Lake, rules: Rules, buckets: int | None, shuffle_partitions: int, source: str, *, rebuild: bool
+    lake: Lake,
+    rules: Rules,
+    buckets: int | None,
+    shuffle_partitions: int,
+    source: str,
+    *,
+    rebuild: bool,
+    reshard: int | None = None,
 ) -> Query:
     """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
 
     `buckets`: None means those that the lake's state has, in a new one as many as shuffle partitions. Other rules than
-    those of the record apply from the next batch on, and are recorded. Raises StateMismatch where silver has rows that
-    the checkpoint at hand did not write, or its state has another layout, or rules that are not known here.
+    those of the record apply from the next batch on, and are recorded. Where `reshard` asks for other buckets, or
+    `shuffle_partitions` are others, the query is the one whose state is to be moved first (`beginning`). Raises
+    StateMismatch where silver has rows that the checkpoint at hand did not write, or its state has another layout, or
+    rules that are not known here.
     """
     known = recorded(lake)
     if known and not rebuild and _begun(lake, known):
-        asked = Query(
-            known.query_id, buckets or known.buckets, shuffle_partitions, asdict(rules), known.rebuild, source
-        )
-        _require_its_settings(known, asked)
+        _require_its_settings(known, reshard or buckets, source, reshard)
+        require_movable(known, reshard or known.buckets, shuffle_partitions)
+        asked = replace(known, rules=asdict(rules))
         if changed := changed_rules(known, rules):
-            _write(lake, asked)
+            record(lake, asked)
             log.warning("%s, from the next batch on: `run --rebuild` applies it throughout", "; ".join(changed))
         return asked
     # A rebuild that was killed before its first commit is still to be done.
     rebuild = rebuild or (known is not None and known.rebuild)
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
-    query = Query(uuid.uuid4().hex, buckets or shuffle_partitions, shuffle_partitions, asdict(rules), rebuild, source)
-    _write(lake, query)
+    many = reshard or buckets or shuffle_partitions
+    query = Query(uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source)
+    record(lake, query)
     return query
 
 
@@ -70,21 +96,46 @@ def _begun(lake: Lake, query: Query) -> bool:
     begun = _has_checkpoint(lake, query)
     if mine and not begun:
         raise _mismatch(lake, f"was written by query {query.query_id}, and its checkpoint is missing")
+    if not mine and query.start is not None:
+        begun, mine = True, any(lake.open(kind).transaction_version(query.follows) is not None for kind in KINDS)
     if begun and not mine and not query.rebuild and _written_kinds(lake):
         raise _mismatch(lake, f"was not written by query {query.query_id} of {RECORD}")
     return begun
 
 
-def _require_its_settings(known: Query, asked: Query) -> None:
-    for name, (before, now) in _differences(known, asked).items():
+def _require_its_settings(known: Query, buckets: int | None, source: str, reshard: int | None) -> None:
+    if source != known.source:
         raise StateMismatch(
-            f"{name} is {now}, and this lake's state has {before}: set it to {before}, or `run --rebuild`"
+            f"source is {source}, and this lake's state has {known.source}: set it to {known.source}, or "
+            "`run --rebuild`"
+        )
+    if reshard is None and buckets not in (None, known.buckets):
+        raise StateMismatch(
+            f"buckets is {buckets}, and this lake's state has {known.buckets}: set it to {known.buckets}, or move the "
+            f"state with `hwmark run --reshard {buckets}`"
         )
 
 
-def _differences(known: Query, asked: Query) -> dict[str, tuple[object, object]]:
-    pairs = {name: (getattr(known, name), getattr(asked, name)) for name in ("buckets", "shuffle_partitions", "source")}
-    return {name: (before, now) for name, (before, now) in pairs.items() if before != now}
+def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None:
+    """Raises StateMismatch where the state of a query cannot be moved to so many buckets and shuffle partitions."""
+    if (buckets, shuffle_partitions) == known.layout:
+        return
+    was = f"shuffle_partitions is {shuffle_partitions}, and this lake's state has {known.shuffle_partitions}"
+    if known.source == "delta":
+        raise StateMismatch(
+            f'{was} with {known.buckets} buckets: with source = "delta" both are fixed, because '
+            f"Delta's source begins at whole commits only; set it to {known.shuffle_partitions}, or `run --rebuild`"
+        )
+    if buckets % shuffle_partitions:
+        raise StateMismatch(
+            f"shuffle_partitions is {shuffle_partitions}, which does not divide the {buckets} buckets of the state: "
+            f"set it to one of {', '.join(map(str, divisors(buckets)))}, or `hwmark run --reshard {shuffle_partitions}`"
+        )
+
+
+def divisors(number: int) -> list[int]:
+    """What divides a number, in order."""
+    return [k for k in range(1, number + 1) if number % k == 0]
 
 
 def changed_rules(known: Query, rules: Rules) -> list[str]:
@@ -132,8 +183,12 @@ def recorded(lake: Lake) -> Query | None:
     if not _is_file(lake, RECORD):
         return None
     with lake.files().open_input_stream(RECORD) as stream:
-        return Query(**json.loads(stream.read()))
+        found = json.loads(stream.read())
+    # An earlier version spread the keys over the shuffle partitions that it had.
+    found.setdefault("keys", bucket_keys(found["buckets"], found["shuffle_partitions"]))
+    return Query(**found)
 
 
-def _write(lake: Lake, query: Query) -> None:
+def record(lake: Lake, query: Query) -> None:
+    """Has the lake go on with this query, by one rename."""
     lake.write_durably(RECORD, json.dumps(asdict(query)).encode())

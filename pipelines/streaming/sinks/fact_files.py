@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pipelines.lake.data_file import DataFile, Written
 from pipelines.lake.lake import Lake, declared
-from pipelines.streaming.sinks import gold
-from pipelines.streaming.tables import HEALTH
+from pipelines.streaming.sinks import gauges, gold
+from pipelines.streaming.tables import BROKERS, HEALTH, LAGS
 
 ROW_GROUP = 1 << 18
 WRITTEN = "written"
@@ -19,17 +19,20 @@ WRITTEN = "written"
 
 @dataclass
 class TaskOutput:
-    """What one task wrote: its files, first touched minute per cluster (microseconds), buckets that reported health."""
+    """What one task wrote: its files, first touched minute per cluster (microseconds), buckets that reported health,
+    and its shares of the tables about brokers and replicas."""
 
     files: list[Written] = field(default_factory=list)
     touched: dict[str, int] = field(default_factory=dict)
     health: int = 0
+    shares: list[gauges.Shares] = field(default_factory=list)
 
     def add(self, more: TaskOutput) -> None:
         """Takes in what was written besides."""
         self.files += more.files
         self.touched = gold.earliest((self.touched, more.touched))
         self.health += more.health
+        self.shares += more.shares
 
     def json(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -38,7 +41,8 @@ class TaskOutput:
     def of(cls, content: bytes) -> TaskOutput:
         """The inverse of `json`."""
         fields = json.loads(content)
-        return cls([Written(**file) for file in fields["files"]], fields["touched"], fields["health"])
+        files = [Written(**file) for file in fields["files"]]
+        return cls(files, fields["touched"], fields["health"], fields["shares"])
 
 
 class FactFiles:
@@ -48,6 +52,7 @@ class FactFiles:
         self._lake, self._row_group = lake, row_group
         self._output = TaskOutput()
         self._outputs: dict[str, _Output] = {}
+        self._parts: dict[str, list[pa.Table]] = {}
 
     def __enter__(self) -> FactFiles:
         return self
@@ -59,6 +64,9 @@ class FactFiles:
 
     def add(self, kind: str, table: pa.Table) -> None:
         """Rows of one kind from one bucket."""
+        if kind in (BROKERS, *LAGS):
+            self._parts.setdefault(kind, []).append(table)
+            return
         if kind == HEALTH:
             self._output.health += 1
         elif kind == "minute_stats":
@@ -71,6 +79,7 @@ class FactFiles:
     def close(self) -> TaskOutput:
         """Ends the files and describes them."""
         self._output.files = [output.close() for output in self._outputs.values()]
+        self._output.shares = [gauges.shares(self._parts)] if self._parts else []
         return self._output
 
 

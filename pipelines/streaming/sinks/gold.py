@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.lake.lake import Lake, declared
-from pipelines.lake.table import overwrite
+from pipelines.lake.table import committing, dataset, overwrite
 from pipelines.streaming.tables import has_batch
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
@@ -58,13 +58,23 @@ def earliest(all_touched: Iterable[Touched]) -> Touched:
 
 def add_minutes(lake: Lake, touched: Touched, query_id: str, batch_id: int) -> None:
     """Writes anew every minute from the first touched one on: a gauge that changed there changes all later ones."""
-    tables = {kind: table for kind in WHO if not has_batch(table := lake.open(kind), query_id, batch_id)}
-    if not touched or not tables:
+    kinds = [kind for kind in WHO if not has_batch(lake.open(kind), query_id, batch_id)]
+    if not touched or not kinds:
         return
     partials = lake.rows("minute_stats").to_table(filter=_since(touched))
-    for kind, table in tables.items():
-        rows = minutes(partials, kind, _gauges_before(lake.rows(kind), touched, WHO[kind]))
-        overwrite(table, rows, _sql(touched), {query_id: batch_id})
+    for kind in kinds:
+        committing(partial(_replace_minutes, lake, kind, partials, touched, {query_id: batch_id}))
+
+
+def _replace_minutes(lake: Lake, kind: str, partials: pa.Table, touched: Touched, versions: Mapping[str, int]) -> None:
+    """Writes the touched minutes of one table anew, where any of them changed."""
+    table = lake.open(kind)
+    before = dataset(table)
+    rows = minutes(partials, kind, _gauges_before(before, touched, WHO[kind]))
+    keys = [(name, "ascending") for name in (*WHO[kind], "minute")]
+    written = before.to_table(rows.column_names, filter=_since(touched)).cast(rows.schema)
+    if not written.sort_by(keys).equals(rows.sort_by(keys)):
+        overwrite(table, rows, _sql(touched), versions)
 
 
 def minutes(partials: pa.Table, kind: str, before: Mapping[Who, Mapping[str, int]]) -> pa.Table:
@@ -73,9 +83,9 @@ def minutes(partials: pa.Table, kind: str, before: Mapping[Who, Mapping[str, int
     A broker whose gauges are not all zero has a row in every minute of its cluster.
     """
     who = WHO[kind]
-    counts = _counts(partials, who)
-    latencies = _histograms(partials, "append_to_hw", len(BOUNDS_MS) + 1, who)
-    lags = _histograms(partials, "lag", len(BOUNDS_RECORDS) + 1, who)
+    counts = summed_counts(partials, who)
+    latencies = summed_histograms(partials, "append_to_hw", len(BOUNDS_MS) + 1, who)
+    lags = summed_histograms(partials, "lag", len(BOUNDS_RECORDS) + 1, who)
     gauges = {name: dict(values) for name, values in before.items()}
     rows = []
     for minute, present in _grid(counts, gauges):
@@ -105,7 +115,7 @@ def _grid(
         yield minute, sorted(active[cluster, minute] | standing)
 
 
-def _counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime], dict[str, int]]:
+def summed_counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime], dict[str, int]]:
     """Summed counts by name for everyone's minutes, those without counts included."""
     summed: dict[tuple[Who, datetime], dict[str, int]] = {}
     for row in partials.group_by([*who, "minute"]).aggregate([]).to_pylist():
@@ -118,7 +128,9 @@ def _counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime]
     return summed
 
 
-def _histograms(partials: pa.Table, column: str, size: int, who: Sequence[str]) -> dict[tuple[Who, datetime], I64]:
+def summed_histograms(
+    partials: pa.Table, column: str, size: int, who: Sequence[str]
+) -> dict[tuple[Who, datetime], I64]:
     """Summed histograms for everyone's minutes that have one."""
     lists = partials[column].combine_chunks()
     lengths = np.diff(lists.offsets)

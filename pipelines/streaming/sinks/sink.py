@@ -10,15 +10,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pipelines.lake.lake import Lake
+from pipelines.lake.data_file import Written, write_file
+from pipelines.lake.lake import Lake, declared
 from pipelines.lake.roles import verify_role
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
-from pipelines.streaming.sinks import gold
+from pipelines.streaming.sinks import gauges, gold
 from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, TaskOutput
+from pipelines.streaming.sinks.unchanged import has_rows
 from pipelines.streaming.source.blobs import decode
 from pipelines.streaming.source.bronze_log import BronzeLog, versions_of
-from pipelines.streaming.tables import HEALTH, KINDS, MINUTES, ROLE, commit
+from pipelines.streaming.tables import BROKERS, HEALTH, KINDS, LAGS, MINUTES, ROLE, WHOLE, commit
 
 FORMAT = "hwmark"
 
@@ -86,24 +88,46 @@ class LakeWriter(DataSourceStreamArrowWriter):
         manifests = Manifests(self.lake, query_id)
         planned = manifests.planned(batchId)
         self._require_read(planned)
+        complete = sum(task.health for task in tasks) == self.settings.buckets
+        files = [file for task in tasks for file in task.files] + (self._gauges(tasks, first) if complete else [])
+        unchanged = [
+            kind
+            for kind in WHOLE
+            if complete and not first and has_rows(self.lake, kind, [f for f in files if f.kind == kind])
+        ]
         batch = manifests.settle(
             replace(
                 planned,
                 rules=self.settings.rules,
-                files=[file for task in tasks for file in task.files],
+                files=[file for file in files if file.kind not in unchanged],
+                unchanged=unchanged,
                 touched=gold.earliest(task.touched for task in tasks),
-                health=sum(task.health for task in tasks) == self.settings.buckets,
+                health=complete,
             )
         )
         for kind in KINDS:
             if first or batch.of(kind):
                 commit(self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first)
         if first:
-            for kind in MINUTES:
+            for kind in (*MINUTES, BROKERS, *LAGS):
                 commit(self.lake, kind, [], query_id, batchId - 1, overwrite=True)
         gold.add_minutes(self.lake, batch.touched, query_id, batchId)
         if batch.health:
-            commit(self.lake, HEALTH, batch.of(HEALTH), query_id, batchId, overwrite=True)
+            for kind in (HEALTH, BROKERS, *LAGS):
+                if batch.of(kind) or (kind == HEALTH and kind not in batch.unchanged):
+                    commit(self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
+
+    def _gauges(self, tasks: list[TaskFiles], first: bool) -> list[Written]:
+        """Files of the tables about brokers and replicas; lags are those of clusters that went on since the last."""
+        before = {} if first else gauges.reconstructed_to(self.lake)
+        tables = gauges.merged(share for task in tasks for share in task.shares)
+        tables |= {kind: gauges.news(tables[kind], before) for kind in LAGS}
+        schemas = {kind: declared(kind).arrow() for kind in tables}
+        return [
+            write_file(self.lake.files(kind), kind, schemas[kind], [rows])
+            for kind, rows in tables.items()
+            if rows.num_rows
+        ]
 
     def _require_read(self, planned: Manifest) -> None:
         """Where delta-spark reads bronze: it has left nothing out of what the batch reads."""

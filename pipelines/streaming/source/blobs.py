@@ -62,7 +62,8 @@ def unpack(kinds: Iterable[str], blobs: Iterable[bytes]) -> tuple[pa.Table, pa.T
     for kind, blob in zip(kinds, blobs, strict=True):
         tables[kind].append(decode(blob))
     events = widen(tables[EVENTS]) if tables[EVENTS] else with_dictionaries(replication_events.ARROW.empty_table())
-    return events, pa.concat_tables(tables[COVERAGE] or [source_coverage.COVERAGE.empty_table()])
+    covered = pa.concat_tables(tables[COVERAGE] or [source_coverage.COVERAGE.empty_table()])
+    return events, source_coverage.joined(covered)
 
 
 class _Blobs:

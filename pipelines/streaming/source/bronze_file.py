@@ -20,14 +20,17 @@ LEGACY_TIMES = "INT96"
 """How Spark writes times by default: in UTC, without a time zone."""
 
 
-def read(log: BronzeLog, part: Part, groups: Sequence[int] | None = None) -> Iterator[pa.Table]:
+def read(
+    log: BronzeLog, part: Part, groups: Sequence[int] | None = None, footer: pq.FileMetaData | None = None
+) -> Iterator[pa.Table]:
     """Its events, or those of some row groups, in the types of `declared`: no columns without values.
 
-    Raises UnreadableFileError, and VersionVanishedError where the file is gone.
+    `footer`, where it was read before, is not read again. Raises UnreadableFileError, and VersionVanishedError where
+    the file is gone.
     """
     path, values = part
     wanted = {name: value for name, value in values.items() if name in replication_events.ARROW.names}
-    with opened(log, path, NAMED) as parquet:
+    with opened(log, path, NAMED, footer) as parquet:
         _require_columns(path, parquet, wanted)
         if "topic" not in parquet.schema_arrow.names:
             wanted.setdefault("topic", None)
@@ -44,11 +47,19 @@ def read(log: BronzeLog, part: Part, groups: Sequence[int] | None = None) -> Ite
             raise UnreadableFileError(path, error) from error
 
 
-def opened(log: BronzeLog, path: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+def footer_of(log: BronzeLog, part: Part) -> pq.FileMetaData:
+    """What its footer says. Raises as `read`."""
+    with opened(log, part[0]) as parquet:
+        return parquet.metadata
+
+
+def opened(
+    log: BronzeLog, path: str, dictionaries: Sequence[str] = (), footer: pq.FileMetaData | None = None
+) -> pq.ParquetFile:
     """The file, its footer read. Raises as `read`."""
     try:
         file = log.opened(path)
-        metadata = pq.read_metadata(file)
+        metadata = footer or pq.read_metadata(file)
         present = [name for name in dictionaries if name in metadata.schema.names]
         return pq.ParquetFile(file, metadata=metadata, read_dictionary=present, coerce_int96_timestamp_unit="us")
     except FileNotFoundError as gone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,8 @@ READ_BY_ALL = 4
 class SourceSettings:
     """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time.
 
-    `accepted`, `skipped` and `closings` are those of `BronzeLog`.
+    `accepted`, `skipped` and `closings` are those of `BronzeLog`; `start`: the offset of the first batch, where that is
+    not the beginning; `only_planned`: what was planned before is read, and nothing else.
     """
 
     uri: str
@@ -41,6 +42,8 @@ class SourceSettings:
     accepted: list[int] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     closings: int = 0
+    start: dict[str, int] | None = None
+    only_planned: bool = False
 
     def log(self) -> BronzeLog:
         return BronzeLog(self.uri, self.storage_options, self.accepted, self.skipped, self.closings)
@@ -92,7 +95,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:
-        return BEGINNING.json()
+        return self.settings.start or BEGINNING.json()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self.log.latest()
@@ -101,6 +104,8 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(self.settings.max_bytes)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        if self.settings.only_planned:
+            return start
         last = self.log.latest() if self._target is None else self._target
         if isinstance(limit, ReadAllAvailable):
             return self.log.advance(Offset(**start), last, sys.maxsize, sys.maxsize).json()
@@ -108,19 +113,38 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         files = self.log.between(Offset(**start), Offset(**end))
+        named: list[Part] = []
+        passed_on: list[File] = []
+        for file in files:
+            if self._read_by_all(file):
+                named.append(file.part)
+            else:
+                passed_on.append(file)
+        own: list[InputPartition] = [Named(named)] if named else []
+        return own + (shares(self.log, passed_on, self.settings.tasks) if passed_on else [])
+
+    def _read_by_all(self, file: File) -> bool:
+        """Whether each task reads for itself what it needs of a file: in all of them together not much more often than
+        its rows are decoded otherwise."""
         if self.settings.tasks <= READ_BY_ALL:
-            return [Named([file.part for file in files])] if files else []
-        return shares(self.log, files, self.settings.tasks)
+            return True
+        from pipelines.lake.bucket_layout import layout_of
+        from pipelines.streaming.source.bronze_file import footer_of
+
+        layout = layout_of(footer_of(self.log, file.part))
+        return layout is not None and layout.readers(len(self.settings.keys), self.settings.tasks) <= READ_BY_ALL
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pipelines.streaming.source.blobs import pack_table
+        from pipelines.streaming.source.bronze_file import read
         from pipelines.streaming.source.file_references import refer
 
         if isinstance(partition, Named):
             yield refer(partition.files, self.settings.keys)
             return
         assert isinstance(partition, Share)
-        for events in tables(self.log, partition.files):
+        tables = (table for part, groups in partition.files for table in read(self.log, part, groups))
+        for events in in_portions(tables):
             yield pack_table(events, self.settings.keys)
 
 
@@ -153,23 +177,21 @@ def _row_groups(log: BronzeLog, file: File) -> list[int]:
         return [parquet.metadata.row_group(k).total_byte_size for k in range(parquet.metadata.num_row_groups)]
 
 
-def tables(log: BronzeLog, files: Sequence[tuple[Part, list[int] | None]]) -> Iterator[pa.Table]:
-    """The events of these files, about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
+def in_portions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same events about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
     import pyarrow as pa
 
     from pipelines.streaming.source.blobs import ROWS_PER_BLOB
-    from pipelines.streaming.source.bronze_file import read
 
     waiting: list[pa.Table] = []
-    for part, groups in files:
-        for events in read(log, part, groups):
-            if waiting and _apart(waiting, events):
-                yield pa.concat_tables(waiting, promote_options="default")
-                waiting = []
-            waiting.append(events)
-            if sum(map(len, waiting)) >= ROWS_PER_BLOB:
-                yield pa.concat_tables(waiting, promote_options="default")
-                waiting = []
+    for events in tables:
+        if waiting and _apart(waiting, events):
+            yield pa.concat_tables(waiting, promote_options="default")
+            waiting = []
+        waiting.append(events)
+        if sum(map(len, waiting)) >= ROWS_PER_BLOB:
+            yield pa.concat_tables(waiting, promote_options="default")
+            waiting = []
     if waiting:
         yield pa.concat_tables(waiting, promote_options="default")
 

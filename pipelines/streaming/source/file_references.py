@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from pipelines.lake.bucket_layout import layout_of
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source.blobs import FILES, PACKED
 from pipelines.streaming.source.bronze_commits import Part
+from pipelines.streaming.source.bronze_file import footer_of, read
 from pipelines.streaming.source.bronze_log import BronzeLog
-from pipelines.streaming.source.bronze_source import tables
+from pipelines.streaming.source.bronze_source import in_portions
 from pipelines.streaming.source.compact_encoding import declared
 from schemas import replication_events
 
@@ -48,14 +51,32 @@ class BucketRows:
     def _read(self, mine: Sequence[int], files: Sequence[Part]) -> None:
         parts: dict[int, list[pa.Table]] = {bucket: [] for bucket in mine}
         covered = [source_coverage.COVERAGE.empty_table()]
-        for events in tables(self._log, [(part, None) for part in files]):
+
+        def by_bucket() -> Iterator[pa.Table]:
+            for part in files:
+                footer = footer_of(self._log, part)
+                layout = layout_of(footer)
+                if layout is None:
+                    unknown.append((part, footer))
+                else:
+                    covered.append(layout.coverage)
+                    yield from read(self._log, part, layout.groups(self._buckets, mine), footer)
+
+        unknown: list[tuple[Part, pq.FileMetaData]] = []
+        self._take(in_portions(by_bucket()), parts)
+        for events in in_portions(e for part, footer in unknown for e in read(self._log, part, footer=footer)):
             covered.append(source_coverage.coverage(events))
-            bucket_of = assign(events, self._buckets)
-            for bucket in mine:
-                parts[bucket].append(_whole(events.filter(pa.array((bucket_of == bucket) | (bucket_of < 0)))))
+            self._take([events], parts)
         empty = with_dictionaries(replication_events.ARROW.empty_table())
         self._rows = {bucket: pa.concat_tables(part or [empty]) for bucket, part in parts.items()}
-        self._covered = pa.concat_tables(covered)
+        self._covered = source_coverage.joined(pa.concat_tables(covered))
+
+    def _take(self, portions: Iterable[pa.Table], parts: Mapping[int, list[pa.Table]]) -> None:
+        """Gives each bucket its rows, and those that are broker-wide."""
+        for events in portions:
+            bucket_of = assign(events, self._buckets)
+            for bucket, own in parts.items():
+                own.append(_whole(events.filter(pa.array((bucket_of == bucket) | (bucket_of < 0)))))
 
 
 def _whole(events: pa.Table) -> pa.Table:

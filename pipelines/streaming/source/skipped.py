@@ -13,7 +13,6 @@ from pipelines.errors import UsageError, nearest
 from pipelines.lake.lake import Lake
 from pipelines.lake.table import append
 from pipelines.streaming.checkpoint.offsets import FOLDER, read_list
-from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BronzeLog, VersionVanishedError
 from pipelines.streaming.source.suitable import UnreadableFileError
 from schemas import replication_events
@@ -76,6 +75,8 @@ def _brokers(log: BronzeLog, parts: Sequence[Any]) -> list[Row]:
 
 def _readable(log: BronzeLog, part: Any) -> Iterator[pa.Table]:
     """The events of a file as far as it can be read; the rest is skipped by a call of its own."""
+    from pipelines.streaming.source.bronze_file import read
+
     try:
         for events in read(log, part):
             columns = events.select(["cluster", "broker_id", "ts"])
@@ -109,7 +110,7 @@ def _append_lost_rows(lake: Lake, path: str, brokers: Sequence[Row]) -> None:
         return
     there = [field.name for field in table.schema().fields if field.name in replication_events.ARROW.names]
     events = pa.Table.from_pylist([_lost(path, row) for row in brokers], replication_events.ARROW)
-    append(table, events.select(there), {writer: 0}, mark=SKIPPED)
+    append(table, events.select(there), {writer: 0}, SKIPPED)
 
 
 def _lost(path: str, row: Row) -> dict[str, Any]:

@@ -25,6 +25,11 @@ def bucket_keys(buckets: int, shuffle_partitions: int) -> list[int]:
     return keys
 
 
+def evenly_spread(buckets: int, shuffle_partitions: int) -> list[int]:
+    """The keys of a new state: where these shuffle partitions divide the buckets, all others that do suit them, too."""
+    return bucket_keys(buckets, shuffle_partitions if buckets % shuffle_partitions else buckets)
+
+
 def _murmur3(value: int, seed: int = 42) -> int:
     """Spark's `hash` of one int, as a signed 32-bit number."""
     k = _rotate(value * 0xCC9E2D51, 15) * 0x1B873593 & _MASK

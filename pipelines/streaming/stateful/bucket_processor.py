@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from pipelines.streaming.spark_internals import BATCH_ID
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 
 # Spark asks a process of its own, at the start of every query, for nothing but the name of the state: what
 # reconstruction needs is imported where it is done.
+VARIABLE = "bucket"
 STATE = "blob binary, health_at bigint"
 OUTPUT = "kind string, blob binary"
-HEALTH = "partition_health"
 
 
 class BucketProcessor(StatefulProcessor):
@@ -37,8 +39,13 @@ class BucketProcessor(StatefulProcessor):
         tasks: int,
         reconstructor: type[Reconstructor] | None = None,
         pending: tuple[int, Rules] | None = None,
+        begins_as: str | None = None,
     ) -> None:
-        """`pending`: a batch that is played again, and the rules under which its facts were recorded."""
+        """`pending`: a batch that is played again, and the rules under which its facts were recorded.
+
+        `begins_as`: the id of the query, where its buckets begin with the state of another one.
+        """
+        self._begins_as = begins_as
         self._rules, self._keys = asdict(rules), list(keys)
         self._pending = None if pending is None else (pending[0], asdict(pending[1]))
         self._health_every = health_every
@@ -47,10 +54,10 @@ class BucketProcessor(StatefulProcessor):
         self._rows: BucketRows | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getValueState("bucket", STATE)
+        self._state = handle.getValueState(VARIABLE, STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """Rows (kind, blob) of the facts that are now final, and of the bucket's health when it is due."""
+        """Rows (kind, blob) of the facts that are now final, and of the bucket's present when it is due."""
         import pandas as pd
 
         kinds, blobs, at = _gathered(rows)
@@ -62,7 +69,7 @@ class BucketProcessor(StatefulProcessor):
         out = _facts(facts, at)
         health_at = held[1] if held else 0
         if self._due(at, health_at):
-            out[HEALTH] = reconstructor.health()
+            out |= reconstructor.present()._asdict()
             health_at = at
         self._state.update((reconstructor.snapshot(), health_at))
         handed_on = self._handed_on(out)
@@ -79,10 +86,17 @@ class BucketProcessor(StatefulProcessor):
         rules = Rules(**(self._pending[1] if again and self._pending else self._rules))
         if held:
             return kind.restore(bytes(held[0]), rules)
+        if self._begins_as is not None:
+            from pipelines.lake.lake import Lake
+            from pipelines.streaming.checkpoint.beginning import first_state
+
+            return kind.restore(first_state(Lake(*self._lake), self._begins_as, self._keys.index(key)), rules)
         return kind(rules, bucket=self._keys.index(key), buckets=len(self._keys))
 
     def _received(self, bucket: int, kinds: list[str], blobs: list[bytes]) -> tuple[pa.Table, pa.Table]:
-        """Events and coverage, which came as they are or as the names of the files that hold them."""
+        """Events and coverage, which came as they are or as the names of the files that hold them, or both."""
+        import pyarrow as pa
+
         from pipelines.lake.lake import Lake
         from pipelines.streaming.source.blobs import FILES, unpack
         from pipelines.streaming.source.file_references import BucketRows
@@ -92,7 +106,13 @@ class BucketProcessor(StatefulProcessor):
         if self._rows is None:
             lake = Lake(*self._lake)
             self._rows = BucketRows(lake.uri("replication_events"), lake.storage_options, len(self._keys), self._tasks)
-        return self._rows.of(bucket, blobs[0])
+        files = kinds.index(FILES)
+        read = self._rows.of(bucket, blobs.pop(files))
+        kinds.pop(files)
+        if not kinds:
+            return read
+        events, covered = zip(read, unpack(kinds, blobs), strict=True)
+        return pa.concat_tables(events, promote_options="permissive"), pa.concat_tables(covered)
 
     def _handed_on(self, facts: dict[str, pa.Table]) -> dict[str, bytes]:
         """A task of one bucket writes its files itself; the facts of several are for the sink to put together."""
@@ -142,7 +162,7 @@ def _facts(facts: Facts, at: int) -> dict[str, pa.Table]:
 
 def _batch_id() -> int:
     context = TaskContext.get()
-    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    number = context.getLocalProperty(BATCH_ID) if context else None
     if number is None:
         raise RuntimeError("Spark has not set the number of the micro-batch that this worker works on")
     return int(number)

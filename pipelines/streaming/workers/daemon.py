@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 
+from pipelines.streaming.spark_internals import fork_workers
 from pipelines.streaming.workers.installed import prefer_installed
 
 NEEDED = (
@@ -36,9 +37,7 @@ def main(worker: str) -> None:
             importlib.import_module(name)
     # Workers collect garbage after every task: what was imported is not to be looked at each time, nor copied.
     gc.freeze()
-    from pyspark import daemon
-
-    daemon.manager()
+    fork_workers()
 
 
 if __name__ == "__main__":

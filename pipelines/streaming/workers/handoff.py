@@ -6,6 +6,8 @@ import _socket
 import os
 import struct
 
+from pipelines.streaming.spark_internals import DAEMON, PLANNERS
+
 # What is imported here each of these processes waits for: `socket` and `typing` take longer than all else.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,13 +15,8 @@ if TYPE_CHECKING:
 
 ADDRESS = "HWMARK_ZYGOTE"
 """The variable with the address at which the zygote of this driver listens."""
-DAEMONS = ("pyspark.daemon", "pipelines.streaming.workers.daemon")
+DAEMONS = (DAEMON, "pipelines.streaming.workers.daemon")
 """They fork workers themselves, and end when their stdin does."""
-PLANNERS = (
-    "pyspark.sql.streaming.python_streaming_source_runner",
-    "pyspark.sql.streaming.transform_with_state_driver_worker",
-)
-"""The modules that Spark's driver runs, in a new process each, at the start of every query of ours."""
 SERVED = (*DAEMONS, *PLANNERS)
 FILES = (0, 1, 2)
 SIZE = 4

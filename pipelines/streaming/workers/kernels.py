@@ -3,34 +3,63 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BEGINNING_US = 1_704_067_200_000_000
+"""2024-01-01: rows of before 2010 go to quarantine, and no kernel of a term would be loaded."""
+_PLACE = {
+    "cluster": "none", "source_id": "none", "source_epoch": 0, "broker_id": 1, "level": 3, "topic": "none",
+    "partition": 0,
+}  # fmt: skip
+
 
 def load() -> None:
-    """Reconstructs a partition's first moments, once; not where kernels would have to be compiled for it."""
+    """Has every kernel of the reconstruction in memory; not where they would have to be compiled for it."""
     from numba import config
 
-    from pipelines.replication import Reconstructor
+    import pipelines.replication.compiled.decorators  # noqa: F401 - sets where compiled code is cached
 
     if Path(config.CACHE_DIR).is_dir():
-        Reconstructor().update(_events())
+        reconstruct()
+
+
+def reconstruct() -> None:
+    """Reconstructs a partition's first moments, once, which takes every kernel of the reconstruction."""
+    from pipelines.replication import Reconstructor
+
+    reconstructor = Reconstructor()
+    reconstructor.update(_events())
+    for minute in range(3):  # samples of a leadership that is known already have kernels of their own
+        reconstructor.update(_sample(minute))
+    reconstructor.finish()  # what is final passes through kernels of its own
 
 
 def _events() -> pa.Table:
-    import pyarrow as pa
-
-    from schemas import replication_events
-
     events = [
         {"event_type": "leader", "leader_id": 1, "leader_epoch": 0, "leo": 0, "hw": 0, "isr": [1, 2]},
         {"event_type": "append", "leader_leo": 1},
         {"event_type": "fetch", "replica_id": 2, "leo": 1, "leader_leo": 1},
         {"event_type": "hw", "replica_id": 1, "hw": 1},
     ]
-    place = {"cluster": "none", "source_id": "none", "source_epoch": 0, "broker_id": 1, "level": 3}
-    place |= {"topic": "none", "partition": 0}
-    rows = [place | row | {"source_seq": n, "seq": n, "ts": 1000 * n} for n, row in enumerate(events)]
+    return _table([_PLACE | row | {"source_seq": n, "seq": n, "ts": BEGINNING_US + n} for n, row in enumerate(events)])
+
+
+def _sample(minute: int) -> pa.Table:
+    from schemas.levels import POLLED
+    from schemas.replication_events import WATCHER
+
+    offsets = {"replica_id": 1, "leader_id": 1, "leader_epoch": 0, "leo": minute, "hw": minute, "isr": [1]}
+    source = {"event_type": "sample", "source_id": f"{WATCHER}none/broker-1", "partition": 1, "level": POLLED}
+    numbers = {"source_seq": minute, "seq": minute, "ts": BEGINNING_US + minute * 60_000_000}
+    return _table([_PLACE | source | offsets | numbers])
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    from schemas import replication_events
+
     return pa.Table.from_pylist(rows, replication_events.ARROW)

@@ -24,22 +24,15 @@ from pathlib import Path
 
 from pipelines.streaming import scratch
 from pipelines.streaming.signals import ignore
+from pipelines.streaming.spark_internals import PLANNERS, SOURCE_AND_SINK, WORKER, home
 from pipelines.streaming.workers import daemon, kernels
-from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, PLANNERS, REFUSED, SIZE, requested
+from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, REFUSED, SIZE, requested
 from pipelines.streaming.workers.installed import others, prefer_installed
 
-SOURCE_AND_SINK = (
-    "create_data_source",
-    "lookup_data_sources",
-    "plan_data_source_read",
-    "python_streaming_sink_runner",
-    "write_into_data_source",
-)
-NEEDED = (
-    *daemon.NEEDED, *PLANNERS, "deltalake", "pyspark.worker",
-    *(f"pyspark.sql.worker.{name}" for name in SOURCE_AND_SINK),
-)  # fmt: skip
+NEEDED = (*daemon.NEEDED, *PLANNERS, "deltalake", WORKER, *SOURCE_AND_SINK)
 """What they import, or run."""
+MOST_BYTES = 103
+"""Of a socket's path: macOS has no room for more, Linux for 107."""
 
 _running: subprocess.Popen[bytes] | None = None
 _address = ""
@@ -52,11 +45,20 @@ def start(environment: MutableMapping[str, str], kept: Path | None = None) -> No
     """
     global _running, _address
     if _running is None or _running.poll() is not None:
-        _address = str(Path(tempfile.mkdtemp(prefix="hwmark-zygote-"), "socket"))
+        _address = _new_address()
         words = [sys.executable, "-m", __name__, _address, *([str(kept)] if kept else [])]
         # It ends when this pipe is closed, which happens to the driver in whichever way it ends.
         _running = subprocess.Popen(words, stdin=subprocess.PIPE, preexec_fn=ignore)
     environment[ADDRESS] = _address
+
+
+def _new_address() -> str:
+    """In a folder of its own where temporary files are kept, or in /tmp where that makes too long a path."""
+    address = Path(tempfile.mkdtemp(prefix="hwmark-zygote-"), "socket")
+    if len(os.fsencode(address)) > MOST_BYTES:
+        address.parent.rmdir()
+        address = Path(tempfile.mkdtemp(prefix="hwmark-zygote-", dir="/tmp"), "socket")
+    return str(address)
 
 
 def main(address: str, kept: str | None = None) -> None:
@@ -75,6 +77,7 @@ def main(address: str, kept: str | None = None) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
         _serve(address)
     finally:
+        sys.stdin.read()  # whatever happened here, the driver keeps its folder for as long as it lives
         shutil.rmtree(Path(address).parent, ignore_errors=True)
         if kept is not None:
             scratch.remove(Path(kept))
@@ -82,9 +85,7 @@ def main(address: str, kept: str | None = None) -> None:
 
 def _zips() -> Iterable[Path]:
     """The packages that Spark puts on its processes' path."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    return Path(_find_spark_home(), "python", "lib").glob("*.zip")
+    return (home() / "python" / "lib").glob("*.zip")
 
 
 def _serve(address: str) -> None:

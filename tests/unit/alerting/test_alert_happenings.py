@@ -140,10 +140,10 @@ def test_gaps_of_one_incident_are_one_alert():
 
 
 def test_stale_source_by_the_wall_clock():
-    told = [
+    got = [
         {"source_id": f"broker-1/{log}.log", "broker_id": 1, "reported_to": 0} for log in ("controller", "replication")
     ]
-    found = evidence(0, reported=told)
+    found = evidence(0, reported=got)
     assert states(found, now=300) == []
     (alert,) = alerts(found, now=301)
     assert (alert.rule, alert.subject, alert.first_ts) == ("stale_source", "c", at(0))
@@ -160,15 +160,15 @@ def test_the_silent_sources_of_a_cluster_are_one_alert():
     found = evidence(
         0, reported=[*sources, {"cluster": "d", "source_id": "broker-1/server.log", "broker_id": 1, "reported_to": 0}]
     )
-    told = {alert.labels["cluster"]: alert for alert in alerts(found, now=900)}
-    assert len(alerts(found, now=900)) == len(told) == 2
-    assert len(told["c"].labels["sources"].split(", ")) == 13
+    got = {alert.labels["cluster"]: alert for alert in alerts(found, now=900)}
+    assert len(alerts(found, now=900)) == len(got) == 2
+    assert len(got["c"].labels["sources"].split(", ")) == 13
 
 
 def test_a_closed_cluster_has_no_stale_source_until_it_tells_again():
-    told = {"source_id": "broker-1/replication.log", "broker_id": 1}
-    assert states(evidence(0, reported=[told | {"reported_to": 0}], closed=[{"closed": 0}]), now=900) == []
-    assert len(states(evidence(0, reported=[told | {"reported_to": 1}], closed=[{"closed": 0}]), now=900)) == 1
+    got = {"source_id": "broker-1/replication.log", "broker_id": 1}
+    assert states(evidence(0, reported=[got | {"reported_to": 0}], closed=[{"closed": 0}]), now=900) == []
+    assert len(states(evidence(0, reported=[got | {"reported_to": 1}], closed=[{"closed": 0}]), now=900)) == 1
 
 
 def test_a_disabled_rule_is_silent():

@@ -1,4 +1,4 @@
-"""Offline, under min ISR and out of sync: told when they have lasted, for as long as they last."""
+"""Offline, under min ISR and out of sync: reported when they have lasted, for as long as they last."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def led(ts, leader, epoch, **more):
         pytest.param([freeze(0)], 300, [("firing", 0, 300)], id="five minutes"),
         pytest.param([freeze(0), thaw(299)], 900, [], id="over before"),
         pytest.param([freeze(0), thaw(310)], 900, [("resolved", 0, 310)], id="fired and over"),
-        pytest.param([freeze(0), freeze(200)], 300, [("firing", 0, 300)], id="told twice lasts from the first"),
+        pytest.param([freeze(0), freeze(200)], 300, [("firing", 0, 300)], id="reported twice lasts from the first"),
         pytest.param([freeze(0), term(10, 2)], 900, [], id="a term that starts free ends it"),
         pytest.param([freeze(0), term(10, 2, True)], 300, [("firing", 0, 300)], id="a frozen term goes on"),
         pytest.param([freeze(0), term(10, 2), freeze(10)], 300, [("firing", 0, 300)], id="frozen as the term starts"),
@@ -63,7 +63,9 @@ def test_under_min_isr_for_five_minutes(marks, clock, expected):
         pytest.param([sync(0, "lagging")], 900, [], id="lagging never fires"),
         pytest.param([sync(0, "out_of_sync"), sync(700, "in_sync")], 900, [("resolved", 0, 700)], id="back in sync"),
         pytest.param([sync(0, "in_sync"), sync(0, "out_of_sync")], 900, [], id="out and back in one instant"),
-        pytest.param([sync(0, "out_of_sync"), sync(0, "in_sync")], 900, [], id="out and back in one instant, as told"),
+        pytest.param(
+            [sync(0, "out_of_sync"), sync(0, "in_sync")], 900, [], id="out and back in one instant, as reported"
+        ),
         pytest.param(
             [sync(0, "out_of_sync", leader_epoch=5), sync(0, "in_sync", leader_epoch=4)],
             900,
@@ -74,7 +76,7 @@ def test_under_min_isr_for_five_minutes(marks, clock, expected):
             [sync(0, "in_sync", leader_epoch=4), sync(0, "out_of_sync", leader_epoch=5)],
             900,
             [("firing", 0, 900)],
-            id="back in sync as the next term finds it out of sync, as told",
+            id="back in sync as the next term finds it out of sync, as reported",
         ),
     ],
 )
@@ -178,27 +180,27 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("rule", "told"), WRONG.items(), ids=WRONG.keys())
-def test_what_is_wrong_with_a_deleted_topic_ends_when_it_is_created_again(rule, told):
-    again = [*told.get("leaderships", []), led(2000, 1, 0, topic_id=NEW)]
+@pytest.mark.parametrize(("rule", "got"), WRONG.items(), ids=WRONG.keys())
+def test_what_is_wrong_with_a_deleted_topic_ends_when_it_is_created_again(rule, got):
+    again = [*got.get("leaderships", []), led(2000, 1, 0, topic_id=NEW)]
     health = {"ar": [1, 2, 3], "topic_id": NEW, "last_event_ts": 3000}
-    found = evidence(3000, **told | {"leaderships": again}, health=[health])
+    found = evidence(3000, **got | {"leaderships": again}, health=[health])
     assert [(name, state, first, last) for name, state, _, first, last in states(found)] == [
         (rule, "resolved", 50, 2000)
     ]
 
 
-@pytest.mark.parametrize(("rule", "told"), WRONG.items(), ids=WRONG.keys())
+@pytest.mark.parametrize(("rule", "got"), WRONG.items(), ids=WRONG.keys())
 @pytest.mark.parametrize(
     ("clock", "forget_s", "state", "last"),
     [(5000, 5000, "firing", 5000), (6000, 5000, "resolved", 5100), (6000, 0, "firing", 6000)],
     ids=["not yet", "silent for longer", "never"],
 )
-def test_what_is_wrong_with_a_partition_nothing_is_told_of_ends(rule, told, clock, forget_s, state, last):
+def test_what_is_wrong_with_a_partition_nothing_is_reported_of_ends(rule, got, clock, forget_s, state, last):
     """As of a topic that was deleted: no log of replication says so."""
     health = {"ar": [1, 2, 3], "topic_id": OLD, "offline": rule == "offline", "last_event_ts": 100}
     rules = replace(AlertRules(), history=replace(AlertRules().history, forget_s=forget_s))
-    found = states(evidence(clock, **told, health=[health]), rules)
+    found = states(evidence(clock, **got, health=[health]), rules)
     assert [(name, s, ended) for name, s, _, _, ended in found] == [(rule, state, last)]
 
 

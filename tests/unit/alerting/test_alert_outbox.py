@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.alerting.outbox import continued, latest, news, since
+from pipelines.alerting.outbox import continued, latest, news, since, written
 from pipelines.alerting.state import AlertState, alert_id, from_arrow, to_arrow
 from tests.unit.alerting.evidence_rows import at
 
@@ -105,3 +105,18 @@ def test_ids_are_stable_and_tell_their_parts_apart():
 
 def test_states_survive_the_table():
     assert from_arrow(to_arrow([FIRING, RESOLVED])) == [FIRING, RESOLVED]
+
+
+def test_states_are_in_the_order_in_which_they_were_written():
+    """A verdict that was withdrawn and is back has the event time that it had."""
+    (withdrawn,) = written(news([], [FIRING]), [FIRING], at(900))
+    (back,) = written(news([FIRING], [FIRING, withdrawn]), [FIRING, withdrawn], at(930))
+    stored = [back, withdrawn, FIRING]
+    assert latest(stored)[FIRING.episode].firing
+    assert news([FIRING], stored) == []
+
+
+def test_a_wall_clock_that_was_set_back_does_not_change_that_order():
+    (first,) = written([FIRING], [], at(900))
+    (second,) = written([RESOLVED], [first], at(100))
+    assert second.written_at > first.written_at

@@ -8,31 +8,31 @@ from tests.unit.alerting.evidence_rows import evidence, states
 GONE = [{"ts": 10, "replica_id": 3, "state": "out_of_sync", "reason": "silent"}]
 
 
-def told(ts, detail, broker=3, epoch=7):
+def got(ts, detail, broker=3, epoch=7):
     return {"ts": ts, "replica_id": broker, "detail": detail, "broker_epoch": epoch}
 
 
-SHUTDOWN = told(0, "controlled_shutdown")
+SHUTDOWN = got(0, "controlled_shutdown")
 
 
 @pytest.mark.parametrize(
     ("brokers", "clock", "fires"),
     [
         pytest.param([], 610, True, id="a crash"),
-        pytest.param([told(0, "fenced")], 610, True, id="fenced is no controlled shutdown"),
+        pytest.param([got(0, "fenced")], 610, True, id="fenced is no controlled shutdown"),
         pytest.param([SHUTDOWN], 899, False, id="within the limit"),
         pytest.param([SHUTDOWN], 900, True, id="the limit has passed"),
-        pytest.param([told(0, "controlled_shutdown", broker=2)], 610, True, id="another broker's restart"),
-        pytest.param([SHUTDOWN, told(500, "unfenced", epoch=8)], 1099, False, id="back: ten minutes to catch up"),
-        pytest.param([SHUTDOWN, told(500, "unfenced", epoch=8)], 1100, True, id="back, and never caught up"),
-        pytest.param([SHUTDOWN, told(5, "started", epoch=8)], 610, True, id="back before it was out of sync"),
-        pytest.param([SHUTDOWN, told(1000, "unfenced", epoch=8)], 900, True, id="back after the limit"),
-        pytest.param([SHUTDOWN, told(890, "controlled_shutdown")], 900, True, id="an old state told again"),
+        pytest.param([got(0, "controlled_shutdown", broker=2)], 610, True, id="another broker's restart"),
+        pytest.param([SHUTDOWN, got(500, "unfenced", epoch=8)], 1099, False, id="back: ten minutes to catch up"),
+        pytest.param([SHUTDOWN, got(500, "unfenced", epoch=8)], 1100, True, id="back, and never caught up"),
+        pytest.param([SHUTDOWN, got(5, "started", epoch=8)], 610, True, id="back before it was out of sync"),
+        pytest.param([SHUTDOWN, got(1000, "unfenced", epoch=8)], 900, True, id="back after the limit"),
+        pytest.param([SHUTDOWN, got(890, "controlled_shutdown")], 900, True, id="an old state reported again"),
         pytest.param(
-            [SHUTDOWN, told(300, "unfenced", epoch=8), told(800, "controlled_shutdown", epoch=8)], 1699, False,
+            [SHUTDOWN, got(300, "unfenced", epoch=8), got(800, "controlled_shutdown", epoch=8)], 1699, False,
             id="a second restart before it has caught up",
         ),
-        pytest.param([told(650, "controlled_shutdown")], 700, True, id="a restart long after it fired"),
+        pytest.param([got(650, "controlled_shutdown")], 700, True, id="a restart long after it fired"),
     ],
 )  # fmt: skip
 def test_quiet_during_a_controlled_restart(brokers, clock, fires):
@@ -41,7 +41,7 @@ def test_quiet_during_a_controlled_restart(brokers, clock, fires):
 
 def test_rolling_restart_of_the_whole_cluster_is_quiet():
     """What every recording ends with: all brokers stopped in order, the last of them leaving no leader."""
-    stopping = [told(n * 20, "controlled_shutdown", broker, epoch=broker) for n, broker in enumerate((1, 2, 3))]
+    stopping = [got(n * 20, "controlled_shutdown", broker, epoch=broker) for n, broker in enumerate((1, 2, 3))]
     found = evidence(
         840,
         broker_states=stopping,

@@ -1,12 +1,14 @@
 """Alerts of a lake on disk: written once, resolved later, followed from their beginning."""
 
+import shutil
+
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines.alerting.evaluate import evaluate
 from pipelines.errors import UsageError
 from pipelines.lake.roles import RoleHeld, hold
-from schemas import alerts, hw_regressions, partition_health, partition_hw, replication_events
+from schemas import alerts, brokers, hw_regressions, partition_health, partition_hw, replication_events
 from tests.unit.alerting.evidence_rows import at
 
 PLACE = {"cluster": "c", "topic": "orders", "topic_id": "T" * 22, "partition": 0}
@@ -37,6 +39,12 @@ def freeze(seconds, kind="freeze"):
     return PLACE | {"ts": at(seconds), "kind": kind, "isr": [1], "frozen": kind == "freeze"}
 
 
+def no_counts(cluster, broker, **values):
+    """A row of gold/brokers that counts nothing."""
+    counts = {column.name: 0 for column in brokers.TABLE.columns if not column.null and column.type == "bigint"}
+    return {"cluster": cluster, "broker_id": broker, **counts, **values}
+
+
 def version(lake):
     return DeltaTable(f"{lake}/{alerts.TABLE.path}").version()
 
@@ -61,11 +69,12 @@ def test_a_second_evaluation_with_nothing_new_writes_nothing(lake):
     health(lake, 10)
     first = evaluate(lake, now=at(10))
     assert [(a.rule, a.state) for a in first] == [("loss", "firing")]
+    written = version(lake)
     assert evaluate(lake, now=at(10)) == first
-    assert version(lake) == 0
+    assert version(lake) == written
 
 
-def test_a_loss_is_told_though_the_cluster_has_no_present_yet(lake):
+def test_a_loss_fires_though_the_cluster_has_no_present_yet(lake):
     put(lake, hw_regressions, LOSS)
     put(lake, partition_health, PLACE | {"ar": [1, 2], "last_event_ts": None})
     assert [(a.rule, a.state) for a in evaluate(lake, now=at(10))] == [("loss", "firing")]
@@ -93,14 +102,25 @@ def test_firing_then_resolved_over_evaluations(lake):
     assert stored(lake) == [("under_min_isr", "firing", at(300)), ("under_min_isr", "resolved", at(350))]
 
 
+def test_time_passes_while_partitions_have_no_events(lake):
+    """Their leader refuses every append: the brokers report the time, the partition nothing."""
+    put(lake, partition_hw, freeze(0))
+    health(lake, 0)
+    put(lake, brokers, no_counts("c", 1, ts=at(299)))
+    assert evaluate(lake, now=at(300)) == []
+    put(lake, brokers, no_counts("c", 1, ts=at(301)), mode="overwrite")
+    assert [(a.rule, a.state) for a in evaluate(lake, now=at(302))] == [("under_min_isr", "firing")]
+
+
 def test_an_alert_is_followed_from_its_beginning_however_old(lake):
     month = 30 * 86_400
     put(lake, partition_hw, freeze(0))
     health(lake, 300)
     evaluate(lake, now=at(300))
+    written = version(lake)
     health(lake, month)
     assert [a.first_ts for a in evaluate(lake, now=at(month))] == [at(0)]
-    assert version(lake) == 0
+    assert version(lake) == written
 
 
 def test_a_revised_verdict_withdraws_its_alert(lake):
@@ -132,5 +152,20 @@ def test_rules_come_from_a_file(lake, tmp_path):
 
 
 def test_one_process_judges_a_lake(lake):
-    with hold(lake, "check"), pytest.raises(RoleHeld):
-        evaluate(lake, now=at(0))
+    with hold(lake, "alerts"), pytest.raises(RoleHeld):
+        evaluate(lake, now=at(0), wait_s=0)
+
+
+def test_alerts_of_an_earlier_version_go_on(lake):
+    """Their rows do not say when they were written."""
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+    table = DeltaTable(f"{lake}/{alerts.TABLE.path}").to_pyarrow_table().drop_columns(["written_at"])
+    shutil.rmtree(f"{lake}/{alerts.TABLE.path}")
+    write_deltalake(f"{lake}/{alerts.TABLE.path}", table)
+    assert [a.state for a in evaluate(lake, now=at(20))] == ["firing"]
+    assert version(lake) == 0
+    health(lake, 10 + 86_400)
+    assert [a.state for a in evaluate(lake, now=at(10 + 86_400))] == ["resolved"]
+    assert stored(lake) == [("loss", "firing", at(0)), ("loss", "resolved", at(0))]

@@ -16,16 +16,30 @@ CONF = Path(__file__).parents[3] / "conf"
 
 
 def test_settings_of_a_broker():
-    text = "# min.insync.replicas=9\nnode.id=3\nmin.insync.replicas = 2\nreplica.lag.time.max.ms=6000\n"
+    text = (
+        "# min.insync.replicas=9\nnode.id=3\nmin.insync.replicas = 2\nreplica.lag.time.max.ms=6000\nbroker.rack=eu-1a\n"
+    )
     table = server_properties_events(text, "c", "broker-3/server.properties", T0 * 1000)
     assert table.schema == EVENTS
-    assert short(plain(table), "ts", "broker_id", "topic", "partition", "min_isr", "lag_max_ms") == [
-        ("config", 0, 3, None, -1, 2, None),
-        ("config", 0, 3, None, -1, None, 6000),
+    columns = "ts", "broker_id", "topic", "partition", "min_isr", "lag_max_ms", "replica_id", "detail"
+    assert short(plain(table), *columns) == [
+        ("config", 0, 3, None, -1, 2, None, None, None),
+        ("config", 0, 3, None, -1, None, 6000, None, None),
+        ("config", 0, 3, None, -1, None, None, 3, "rack=eu-1a"),
     ]
 
 
-@pytest.mark.parametrize("text", ["", "node.id=1\n", "min.insync.replicas=2\n", "node.id=1\nmin.insync.replicas=two\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "node.id=1\n",
+        "min.insync.replicas=2\n",
+        "broker.rack=a\n",
+        "node.id=1\nbroker.rack=\n",
+        "node.id=1\nmin.insync.replicas=two\n",
+    ],
+)
 def test_what_is_not_stated_has_no_row(text):
     assert server_properties_events(text, "c", "s", 0).num_rows == 0
 

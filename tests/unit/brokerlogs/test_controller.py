@@ -122,7 +122,7 @@ def test_a_new_partition_is_elected_its_first_leader():
                 ("election", 3, 0, 0, [3, 1, 2], False),
                 ("isr", 3, 0, 1, [3, 2], None),
             ],
-            id="a replay is told again with its old epochs",
+            id="a replay is reported again with its old epochs",
         ),
     ],
 )

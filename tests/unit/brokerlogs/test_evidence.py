@@ -158,7 +158,9 @@ def test_the_level_stays_down_over_a_restart_of_the_reader():
     parser.flush()
     again = SourceParser.restore(parser.snapshot())
     rows = plain(again.feed((recorded(2, 1, ms=30) + line(partition("ISR is now 1"), ms=40)).encode(), last=True))
-    assert [(row["event_type"], row["level"]) for row in rows] == [("fetch", 0)], "the shape was told in this second"
+    assert [(row["event_type"], row["level"]) for row in rows] == [("fetch", 0)], (
+        "the shape was reported in this second"
+    )
 
 
 def test_two_lines_in_one_are_a_cut_line_not_another_wording():

@@ -64,7 +64,7 @@ def test_a_start_that_no_stop_precedes_is_reported():
                 line("[Broker id=1] Stopped fetchers as part of controlled shutdown for 3 partitions", STATE, ms=9000),
                 *start(30_000),
             ],
-            id="a stop that only the state changes tell",
+            id="a stop that only the state changes show",
         ),
         pytest.param([*start(0), line("Kafka version: 3.9.1", INFO, ms=90_000)], id="a client inside the broker"),
         pytest.param(

@@ -52,7 +52,7 @@ def roles(*lines, parser=None):
 @pytest.mark.parametrize(
     ("before", "committed", "epoch"),
     [
-        pytest.param([], None, None, id="no line tells the role"),
+        pytest.param([], None, None, id="no line names the role"),
         pytest.param([STARTING], True, None, id="a node that starts is no active controller"),
         pytest.param([FOLLOWING], True, 3, id="a standby"),
         pytest.param([NOBODY], True, None, id="a standby of nobody"),
@@ -159,7 +159,7 @@ def test_no_line_marked_committed_is_contradicted_by_the_metadata_log(recording)
             assert truth[key] == facts(row), key
     assert known[True] > 0
     assert known[False] > 0
-    assert known[None] == 0, "every controller.log of these tells its role from its first line on"
+    assert known[None] == 0, "every controller.log of these names its role from its first line on"
 
 
 def test_all_contradicted_lines_are_of_an_active_controller():

@@ -108,7 +108,7 @@ BETWEEN: dict[str, Callable[[Source], Source]] = {
     "isr": lambda reported: reported.isr(350, [1, 2], 1),
     "leader": lambda reported: reported.leader(350, 1, 10, 10, [1, 2, 3]),
     "another replica's LEO": lambda reported: reported.fetch(350, 3, 11),
-    "the replica's LEO told by the leader": lambda reported: reported.replica_leo(350, 2, 10),
+    "the replica's LEO reported by the leader": lambda reported: reported.replica_leo(350, 2, 10),
 }
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def _refused(lake: Path, content: bytes) -> str:
     return str(refused.value)
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells since when a process runs")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux shows since when a process runs")
 def test_a_holder_on_this_host_that_is_gone_is_not_named_for_sure(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -92,7 +93,7 @@ def test_a_holder_on_this_host_that_is_gone_is_not_named_for_sure(tmp_path: Path
     assert "which cannot be seen here any more" in said
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells since when a process runs")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux shows since when a process runs")
 def test_a_number_that_is_another_process_now_is_not_taken_for_the_one_that_signed(tmp_path: Path) -> None:
     started = {"host": socket.gethostname(), "pid": os.getpid(), "started": "2020-01-01T00:00:00+00:00"}
     said = _refused(tmp_path, json.dumps(started).encode())
@@ -109,3 +110,18 @@ def test_a_holder_on_another_host_is_named_with_its_host(tmp_path: Path) -> None
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'{"pid": 1}', b"null"], ids=ascii)
 def test_a_signature_that_cannot_be_read_names_nobody(tmp_path: Path, content: bytes) -> None:
     assert "held by a process that has not yet said its name" in _refused(tmp_path, content)
+
+
+def test_who_waits_for_a_role_gets_it_once_it_is_free(tmp_path: Path) -> None:
+    lake, entered = str(tmp_path), threading.Event()
+
+    def wait() -> None:
+        with hold(lake, "alerts", wait_s=60):
+            entered.set()
+
+    waiting = threading.Thread(target=wait)
+    with hold(lake, "alerts"):
+        waiting.start()
+        assert not entered.wait(0.5)
+    waiting.join()
+    assert entered.is_set()

@@ -19,7 +19,7 @@ DAY = 86_400_000
 CASES = [
     ("one at the end of each second", 0, [10_100, 10_900, 11_200], "10100 10900 p10900 11200"),
     ("none within a second", 10_050_000, [10_100, 10_900], "10100 10900"),
-    ("goes on from the time told before", 9_990_000, [10_100], "p9990 10100"),
+    ("goes on from the time reported before", 9_990_000, [10_100], "p9990 10100"),
     ("for quiet seconds too", 0, [10_100, 13_500], "10100 p10100 p11000 p12000 13500"),
     (
         "lines that threads displaced hold nothing up",

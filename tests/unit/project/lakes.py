@@ -46,6 +46,8 @@ def health(topic, partition, **values):
         "stalled_ms": 0,
         "last_event_ts": at(60),
         "level": 3,
+        "min_isr": 2,
+        "one_failure_away": "none",
     }
     return {**sound, "topic": topic, "partition": partition, **values}
 
@@ -59,6 +61,7 @@ def loss(**values):
         "topic": "clicks",
         "leader_id": 2,
         "leader_id_before": 1,
+        "leader_epoch": 3,
         "hw_before": 300,
         "hw_after": 120,
         "start_offset": 120,

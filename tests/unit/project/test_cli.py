@@ -1,5 +1,7 @@
 """The command: exit statuses, one-line errors, help."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +14,7 @@ from pipelines.quality.results import CheckSummary, Result
 from pipelines.streaming.follow import InFlight
 from tests.unit.project.lakes import health, sound
 
-COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "show", "demo", "maintain", "bench"]
+COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "notify", "show", "gate", "demo", "maintain", "bench"]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +34,7 @@ def hwmark(*words):
 
 
 def alert(state):
-    return SimpleNamespace(state=state, firing=state == "firing", severity="critical", rule="loss", summary="gone")
+    return SimpleNamespace(state=state, firing=state == "firing", severity="critical", rule="offline", summary="gone")
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def checked(monkeypatch, lake):
 
     def give(*states, failed=False):
         result = Result("silver", "no_loss", "silver/hw_regressions", 0, 1, not failed, "1 new row")
-        monkeypatch.setattr(jobs, "check", lambda settings, now: CheckSummary(now, [result]))
+        monkeypatch.setattr(jobs, "check", lambda settings, now, say: CheckSummary(now, [result]))
         monkeypatch.setattr(jobs, "alerts", lambda settings, now: [alert(state) for state in states])
 
     return give
@@ -118,7 +120,7 @@ def test_what_fails_is_one_line_and_status_1(tmp_path):
 
 
 def test_an_unforeseen_error_is_one_line_and_debug_shows_the_trace(monkeypatch, lake):
-    def fail(settings, now):
+    def fail(settings, now, say):
         raise RuntimeError("the disk\nis full")
 
     monkeypatch.setattr(jobs, "check", fail)
@@ -132,7 +134,7 @@ def test_an_unforeseen_error_is_one_line_and_debug_shows_the_trace(monkeypatch, 
 
 
 def test_debug_prints_the_trace(monkeypatch, lake):
-    monkeypatch.setattr(jobs, "check", lambda settings, now: 1 / 0)
+    monkeypatch.setattr(jobs, "check", lambda settings, now, say: 1 / 0)
     assert hwmark("check", "--debug").exit_code == 1
     assert "ZeroDivisionError" in hwmark("check", "--debug").output
 
@@ -164,7 +166,7 @@ def test_check_exits_with_3_or_4_only_when_asked(checked, states, failed, option
     assert done.exit_code == status
     assert lines[0].startswith("prod: ")
     assert f"1 expectations, {int(failed)} failed{': silver/hw_regressions no_loss' * failed}" in lines
-    assert (f"{states[0].upper()} critical loss: gone" if states else "No alert is firing.") in lines
+    assert (f"{states[0].upper()} critical offline: gone" if states else "No alert is firing.") in lines
     silent = "Expectations failed: --fail-on-check makes that exit status 4."
     assert (silent in lines) == (failed and ON_CHECK not in options)
 
@@ -178,7 +180,15 @@ def test_a_role_that_another_process_holds_is_status_75(lake, words):
     assert done.output.splitlines()[-1].startswith(f"hwmark: {role} of lake {lake} is held by process ")
 
 
-NO_LAKE = [["check"], ["run", "--once"], ["maintain"], ["show", "health"], ["show", "hw", "--format", "json"]]
+NO_LAKE = [
+    ["check"],
+    ["notify", "--once"],
+    ["notify", "--dry-run"],
+    ["run", "--once"],
+    ["maintain"],
+    ["show", "health"],
+    ["show", "hw", "--format", "json"],
+]
 
 
 @pytest.mark.parametrize("words", NO_LAKE, ids=" ".join)
@@ -205,16 +215,16 @@ def test_a_folder_without_a_table_is_no_lake(tmp_path):
 
 
 def test_the_help_tells_every_exit_status():
-    told = " ".join(hwmark("--help").output.split())
+    found = " ".join(hwmark("--help").output.split())
     for words in ("2 wrong usage", "3 done and alerts are firing", "4 done and expectations failed", "75 another"):
-        assert words in told
+        assert words in found
 
 
 def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
-    told = {}
+    found = {}
 
     def reconstruct(settings, on_batch, on_slow, **how):
-        told.update(how, lake=settings.lake.path, interval=settings.run.interval, buckets=settings.run.buckets)
+        found.update(how, lake=settings.lake.path, interval=settings.run.interval, buckets=settings.run.buckets)
         on_slow(InFlight(0, 9, 61.2, "Processing new data", 3, 2, 1))
         on_batch(SimpleNamespace(batch_id=0, events=9, events_per_second=3.0, versions_behind=2))
         return SimpleNamespace(events=9, batches=1, seconds=3.0, stopped=False)
@@ -223,10 +233,11 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     checked("firing")
     done = hwmark("run", "--lake", "lake", "--once", "--drain", "--buckets", "7", "--fail-on-alert")
     assert done.exit_code == 3
-    assert told == {
+    assert found == {
         "once": True,
         "drain": True,
         "rebuild": False,
+        "reshard": None,
         "accept_removal": None,
         "skip_files": (),
         "lake": "lake",
@@ -247,3 +258,9 @@ def test_demo_wants_a_new_folder(tmp_path):
         2,
         "hwmark: --lake lake has something in it already: name a new folder for the demo\n",
     )
+
+
+def test_a_reader_that_goes_away_is_no_failure():
+    call = f"{sys.executable} -m pipelines.cli schema | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", call], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("141\n", "")

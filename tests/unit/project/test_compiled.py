@@ -51,3 +51,31 @@ def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     assert ask(tmp_path / "there") == 0, "a constant that is imported by name, from a module of a sub-package"
     (package / "term" / "layout.py").write_text("ONE = 2 - 1\n")
     assert ask(tmp_path / "there") == 0, "a constant of a module that is imported from its package"
+
+
+CALLS = """
+from pipelines.replication.compiled.decorators import compiled, hot, kernel
+
+@hot
+def twice(x: int) -> int:
+    return x * 2
+
+@kernel
+def thrice(x: int) -> int:
+    return x * 3
+
+@compiled
+def sum_(x: int) -> int:
+    return twice(x) + twice(3) + thrice(x) + thrice(5)
+"""
+SIGNATURES = "from calls import *; print(sum_(4), len(twice.signatures), len(thrice.signatures))"
+
+
+def test_a_constant_argument_is_no_kernel_of_its_own(tmp_path):
+    """numba would compile a function anew for each constant that it is called with."""
+    (tmp_path / "calls.py").write_text(CALLS)
+    outside = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{COMPILED.parents[3]}"}
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNATURES], cwd=tmp_path, env=outside, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(8 + 6 + 12 + 15), "1", "1"]

@@ -3,8 +3,11 @@
 import errno
 
 import pytest
+from typer.testing import CliRunner
 
+from pipelines.cli import app
 from pipelines.commands.failures import words
+from tests.unit.project.lakes import health, sound
 
 LAKE = "/data/lake"
 ARROW = OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
@@ -53,5 +56,59 @@ def test_what_java_tells_of_a_cause_counts_too():
     assert words(failed, LAKE) == f"no space left on device: {LAKE}/_run/1: {FULL}"
 
 
+def test_a_folder_that_java_could_not_make_is_named_with_the_likely_reasons():
+    failed = RuntimeError(f"java.io.IOException: Mkdirs failed to create file:{LAKE}/_run/7 (exists=false, cwd=file:/)")
+    assert words(failed, LAKE) == (
+        f"{LAKE}/_run/7 could not be made, and Java does not say why: no space left on device, an input/output error "
+        "or no permission: look at `df` and dmesg, then run it again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("404 Not Found: <Code>NoSuchBucket</Code>", "its bucket does not exist"),
+        ("403 Forbidden: <Code>InvalidAccessKeyId</Code>", "the store refuses these credentials"),
+        ("error sending request for url (http://127.0.0.1:1/b)", "its store cannot be reached"),
+    ],
+)
+def test_what_an_object_store_says_is_one_line(said, line):
+    assert words(OSError(f"Generic S3 error: {said}"), "s3://b/l").startswith(f"lake s3://b/l: {line}: ")
+    assert words(OSError(f"Generic S3 error: {said}"), LAKE) is None
+
+
 def test_what_comes_of_nothing_like_that_has_no_such_words():
     assert words(ValueError("no table of this name"), LAKE) is None
+
+
+def damaged_commit(table):
+    commit = next(table.glob("_delta_log/*0.json"))
+    commit.write_bytes(commit.read_bytes()[:50])
+
+
+def cut_off_file(table):
+    file = next(table.glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:50])
+
+
+def removed_file(table):
+    next(table.glob("*.parquet")).unlink()
+
+
+@pytest.mark.parametrize("hurt", [damaged_commit, cut_off_file, removed_file], ids=lambda hurt: hurt.__name__)
+def test_a_damaged_table_is_one_line_that_names_the_lake_and_what_to_do(tmp_path, hurt):
+    lake = tmp_path / "lake"
+    sound(lake, health("orders", 0))
+    hurt(lake / "gold/partition_health")
+    before = sorted(lake.rglob("*"))
+    done = CliRunner().invoke(app, ["show", "health", "--lake", str(lake)])
+    assert done.exit_code == 1
+    assert done.output.startswith(f"hwmark: a table of lake {lake} is damaged or half-written: ")
+    assert ("gold/partition_health/" in done.output) == (hurt is not damaged_commit)
+    assert done.output.endswith("start anew with `hwmark run --once --rebuild`\n")
+    assert done.output.count("\n") == 1
+    assert sorted(lake.rglob("*")) == before
+
+
+def test_a_huge_limit_is_wrong_usage(tmp_path):
+    assert CliRunner().invoke(app, ["show", "hw", "--limit", "9" * 30, "--lake", str(tmp_path)]).exit_code == 2

@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field, write_deltalake
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.data_file import Written
@@ -16,8 +16,8 @@ from tests.unit.project.lakes import at, loss, write
 
 
 def lines(lake, **keep):
-    told = list(maintain(lake, now=at(0), **keep))
-    return {line.split(": ")[0]: line.split(": ")[1] for line in told}
+    found = list(maintain(lake, now=at(0), **keep))
+    return {line.split(": ")[0]: line.split(": ")[1] for line in found}
 
 
 def table(lake, name):
@@ -51,6 +51,18 @@ def test_small_files_become_one_and_the_rows_stay(lake):
     said = lines(str(lake))
     assert said["bronze/replication_events"] == "4 files into 1, 0 dead files removed"
     assert table(lake, "replication_events").to_pyarrow_table().num_rows == 4
+
+
+@pytest.mark.parametrize("name", ["replication_events", "hw_regressions"])
+def test_a_column_that_is_not_declared_keeps_its_values(tmp_path, name):
+    """As a foreign writer of bronze adds one, or somebody who notes what became of a loss."""
+    write(tmp_path, name, {"source_seq": 0} if name == "replication_events" else loss())
+    place = table(tmp_path, name)
+    place.alter.add_columns([Field("note", "string")])
+    place.update({"note": "'by hand'"})
+    write_deltalake(place, place.to_pyarrow_table(), mode="append")
+    assert "2 files into 1" in lines(str(tmp_path))[tables()[name].path]
+    assert sorted(table(tmp_path, name).to_pyarrow_table()["note"].to_pylist()) == ["by hand"] * 2
 
 
 def test_files_are_removed_when_no_reader_can_want_them(lake):
@@ -107,11 +119,42 @@ def test_files_that_no_commit_named_are_removed_once_they_are_old_and_in_no_mani
         hours = 1 if name == "young" else 30
         then = time.time() - hours * 3600
         os.utime(folder / f"part-{name}.parquet", (then, then))
-    told = {"kind": "partition_hw", "path": "part-recorded.parquet", "size": 4, "rows": 1, "written_ms": 0, "stats": ""}
-    manifest = Manifest(5, "id", None, {}, "v1", files=[Written(**told)])
+    found = {
+        "kind": "partition_hw",
+        "path": "part-recorded.parquet",
+        "size": 4,
+        "rows": 1,
+        "written_ms": 0,
+        "stats": "",
+    }
+    manifest = Manifest(5, "id", None, {}, "v1", files=[Written(**found)])
     Manifests(Lake(str(lake), {}), "q").write(manifest)
     assert "1 files that no commit named removed" in lines(str(lake), vacuum_hours=0)["silver/partition_hw"]
     left = {path.name for path in folder.glob("part-*.parquet")}
     assert {"part-young.parquet", "part-recorded.parquet"} <= left
     assert "part-orphan.parquet" not in left
     assert table(lake, "partition_hw").to_pyarrow_table().num_rows == 1
+
+
+def test_the_lag_of_brokers_and_replicas_is_kept_for_seven_days(tmp_path):
+    lag = {"followed": 1, "known": 1, "behind": 0, "broker_id": 2}
+    write(tmp_path, "broker_lag", *(lag | {"ts": at(-day * 86400)} for day in (9, 8, 6, 0)))
+    write(tmp_path, "replica_lag", *({"ts": at(-day * 86400), "replica_id": 2} for day in (8, 1)))
+    assert lines(str(tmp_path))["gold/broker_lag"].startswith("2 rows before ")
+    assert table(tmp_path, "replica_lag").to_pyarrow_table().num_rows == 1
+    assert "removed" not in lines(str(tmp_path), lag_days=0)["gold/broker_lag"].split(",")[0]
+
+
+def test_each_table_is_named_as_its_turn_comes(lake):
+    said = []
+    list(maintain(str(lake), on_table=said.append))
+    assert said == [table.path for table in tables().values()]
+
+
+def test_what_the_job_replaces_as_a_whole_is_not_compacted(tmp_path):
+    """A compaction between what the job reads and what it commits would keep rows that it replaces."""
+    for hw in (1, 2):
+        write(tmp_path, "partition_health", {"hw": hw})
+    before = table(tmp_path, "partition_health").file_uris()
+    assert "files into" not in lines(str(tmp_path))["gold/partition_health"]
+    assert table(tmp_path, "partition_health").file_uris() == before

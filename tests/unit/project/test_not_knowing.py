@@ -26,7 +26,7 @@ FRESH = NOW - 10
 def wall_clock(monkeypatch):
     """It is NOW, and the quality suites, which need Spark, find nothing."""
     monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(NOW))
-    monkeypatch.setattr(jobs, "check", lambda settings, now: CheckSummary(now, []))
+    monkeypatch.setattr(jobs, "check", lambda settings, now, say: CheckSummary(now, []))
 
 
 def live(lake, *partitions, brokers=(1, 2, 3)):
@@ -93,7 +93,7 @@ def leader_back(lake):
     leader_gone(lake)
     state = {"event_type": "broker_state", "replica_id": 1}
     reported(lake, 2, to=130, detail="started", broker_epoch=6, **state)
-    reported(lake, 2, to=700, detail="controlled_shutdown", broker_epoch=5, **state)  # a controller tells it again
+    reported(lake, 2, to=700, detail="controlled_shutdown", broker_epoch=5, **state)  # a controller reports it again
     job_has_read(lake)
 
 
@@ -300,7 +300,7 @@ def test_a_job_that_catches_up_ends_its_alert(tmp_path):
     done = hwmark(tmp_path, "check", "--fail-on-alert")
     assert done.exit_code == 0
     assert "RESOLVED critical job_behind: prod: NOT JUDGED: " in done.output
-    assert DeltaTable(f"{lake}/ops/alerts").version() == 1
+    assert DeltaTable(f"{lake}/ops/alerts").version() == 2
 
 
 def test_sound_lakes_of_other_tests_are_sound(tmp_path, monkeypatch):

@@ -7,7 +7,9 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.replication.rules import Rules
+from pipelines.secret import reveal
 from pipelines.settings import Settings, keys, load
+from pipelines.settings.loading import secrets
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -64,6 +66,32 @@ def test_environment_goes_over_file_and_flags_over_both(file, monkeypatch):
 def test_storage_options_come_from_the_environment_too(monkeypatch):
     monkeypatch.setenv("HWMARK_LAKE__STORAGE_OPTIONS__AWS_REGION", "eu-north-1")
     assert load().lake.storage_options == {"aws_region": "eu-north-1"}
+
+
+SECRETS = [("watch", "sasl_password"), ("watch", "ssl_key_password"), ("dashboard", "token"), ("notify", "heartbeat")]
+
+
+@pytest.mark.parametrize(("section", "key"), SECRETS)
+def test_a_secret_in_the_file_is_refused_and_not_repeated(file, section, key):
+    with pytest.raises(UsageError, match=rf"{section}\.{key} is wrong: a secret stands in no settings") as refused:
+        load(file(f'[{section}]\n{key} = "geheim"'))
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("section", "key"), SECRETS)
+def test_a_variable_that_overrides_a_secret_holds_it_or_says_where_it_stands(file, monkeypatch, section, key):
+    config = file(f'[{section}]\n{key} = "env:OTHER"')
+    assert getattr(getattr(load(config), section), key) == "env:OTHER"
+    name = f"HWMARK_{section}__{key}".upper()
+    monkeypatch.setenv(name, "file:/run/secrets/one")
+    assert getattr(getattr(load(config), section), key) == "file:/run/secrets/one"
+    monkeypatch.setenv(name, "geheim")
+    reference = getattr(getattr(load(config), section), key)
+    assert (reference, reveal(reference, key)) == (f"env:{name}", "geheim")
+
+
+def test_these_are_all_settings_of_secrets():
+    assert secrets() == set(SECRETS)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("500ms", 0.5), ("2m", 120), ("1.5s", 1.5)])
@@ -165,8 +193,8 @@ def test_a_umask_is_octal_digits_in_quotes(file, monkeypatch):
 
 @pytest.mark.parametrize("text", ['"27"', "27", '"028"', '"227"', '"u=rwx"', '""'])
 def test_a_umask_that_is_none_is_an_error_that_says_how_to_write_one(file, text):
-    told = text.replace('"', "'")
-    with pytest.raises(UsageError, match=rf"my\.toml: lake\.umask is {told}: write three octal digits in quotes"):
+    found = text.replace('"', "'")
+    with pytest.raises(UsageError, match=rf"my\.toml: lake\.umask is {found}: write three octal digits in quotes"):
         load(file(f"[lake]\numask = {text}"))
 
 

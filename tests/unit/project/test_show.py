@@ -7,14 +7,18 @@ import subprocess
 import sys
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from pipelines.cli import app
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter, rows
 from tests.unit.project.lakes import at, drained, health, loss, reported, sound, write
 
 JUDGED = "prod: judged up to 2026-09-01 12:01:00 UTC, 25 s ago, at level 3 (full TRACE)"
 DAY = "from 2026-08-31 12:01:00 UTC to 2026-09-01 12:01:00 UTC"
 NO_LOSS = f"prod: no loss is known {DAY}, at level 3 (full TRACE)"
+SPARE = "one failure away: none from loss, offline or under min ISR"
 ELECTION = "unclean election of broker 2 after broker 1"
 
 
@@ -91,6 +95,42 @@ def test_only_the_latest_revision_of_a_verdict_counts(lake):
     assert show(lake, "regressions")[1].splitlines()[2:] == [NO_LOSS, "Harmless: 1 stale_leader_hw."]
 
 
+def test_an_alert_withdrawn_and_restored_is_firing_though_its_event_time_is_older(lake):
+    alert = {"alert_id": "a1", "rule": "loss", "severity": "critical", "subject": "clicks", "first_ts": at(0)}
+    withdrawn = {"state": "resolved", "last_ts": at(50), "summary": "gone (found no more)", "written_at": at(60)}
+    fires = {"state": "firing", "last_ts": at(10), "summary": "gone"}
+    sound(lake)
+    write(lake, "alerts", alert | fires | {"written_at": at(20)}, alert | withdrawn)
+    assert rows_of(lake) == [("resolved", "gone (found no more)")]
+    write(lake, "alerts", alert | fires | {"written_at": at(70)})
+    assert rows_of(lake) == [("firing", "gone")]
+
+
+@pytest.mark.parametrize("earlier", ["without the column", "written without it"])
+def test_states_that_do_not_say_when_they_were_written_follow_event_time(lake, earlier):
+    """Of earlier versions; such a row is older than every one that says when."""
+    alert = {"alert_id": "a1", "rule": "loss", "severity": "critical", "subject": "clicks", "first_ts": at(0)}
+    firing, resolved = (
+        alert | {"state": s, "last_ts": at(t), "summary": s} for s, t in (("firing", 1), ("resolved", 9))
+    )
+    sound(lake)
+    write(lake, "alerts", resolved, firing)
+    if earlier == "without the column":
+        place = f"{lake}/ops/alerts"
+        old = DeltaTable(place).to_pyarrow_table().drop_columns(["written_at"])
+        write_deltalake(place, old, mode="overwrite", schema_mode="overwrite")
+        assert rows_of(lake) == [("resolved", "resolved")]
+        return
+    assert rows_of(lake) == [("resolved", "resolved")]
+    write(lake, "alerts", firing | {"written_at": at(0)})
+    assert rows_of(lake) == [("firing", "firing")]
+
+
+def rows_of(lake):
+    """The states and sentences of the view alerts."""
+    return [(row["state"], row["summary"]) for row in rows(Lake(lake), "alerts", Filter(), 10)[0]]
+
+
 def test_harmless_findings_do_not_hide_a_loss(lake):
     harmless = [
         loss(regression_id=f"i{n}", severity="info", ts=at(100 + n), **{"class": "follower_hw_lowered"})
@@ -157,7 +197,8 @@ def test_a_possible_loss_is_a_loss_not_excluded(lake):
 
 
 def test_health_of_a_sound_cluster_is_its_verdict(lake):
-    assert show(lake, "health") == (0, f"{JUDGED}\nprod: OK: 3 partitions, all in sync\n{NO_LOSS}")
+    said = f"{JUDGED}\nprod: OK: 3 partitions, all in sync\n{NO_LOSS}\nprod: {SPARE}"
+    assert show(lake, "health") == (0, said)
 
 
 def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path):
@@ -165,10 +206,10 @@ def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path
     sound(
         lake,
         health("orders", 0),
-        health("orders", 1, isr=[1], osr=[2, 3], under_replicated=True, under_min_isr=True),
-        health("orders", 2, offline=True, leader_id=-1, isr=[2]),
+        health("orders", 1, isr=[1], osr=[2, 3], under_replicated=True, under_min_isr=True, one_failure_away="loss"),
+        health("orders", 2, offline=True, leader_id=-1, isr=[2], one_failure_away=None),
         health("orders", 3, leader_leo=140, stalled_ms=14_000, holding_replicas=[3], out_of_sync=[3]),
-        health("orders", 4, isr=[1, 2], osr=[3], under_replicated=True),
+        health("orders", 4, isr=[1, 2], osr=[3], under_replicated=True, one_failure_away="under_min_isr"),
     )
     write(lake, "hw_regressions", loss())
     assert [line.split(" at 2026")[0] for line in show(lake, "health")[1].splitlines()] == [
@@ -184,6 +225,7 @@ def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path
         "prod/orders-3: broker 1 leads (epoch 4), HW 100 (40 below the log end), in sync 1,2,3 of 1,2,3, "
         "out of sync: 3, HW stands for 14 s, held back by 3",
         "prod/orders-4: broker 1 leads (epoch 4), HW 100, in sync 1,2 of 1,2,3",
+        "prod: one failure away: 1 partition from loss, 1 from under min ISR",
     ]
 
 
@@ -194,13 +236,13 @@ def test_health_counts_what_it_lists_and_names_the_broker_first(tmp_path):
     lines = show(lake, "health")[1].splitlines()
     assert lines[0] == "prod: HELD BACK: broker 5 holds back 40 of 100 partitions, the longest for 43 s"
     assert len([line for line in lines if "held back by 5" in line]) == 30
-    assert lines[-1] == "(10 more; --limit 40 shows all)"
+    assert lines[-2] == "(10 more; --limit 40 shows all)"
 
 
 def test_health_of_a_topic_lists_its_sound_partitions_too(lake):
     lines = show(lake, "health", "--topic", "orders")[1].splitlines()
     assert lines[1] == "prod/orders: OK: 2 partitions, all in sync"
-    assert [line.split(": ")[0] for line in lines[3:]] == ["prod/orders-0", "prod/orders-1"]
+    assert [line.split(": ")[0] for line in lines[3:]] == ["prod/orders-0", "prod/orders-1", "prod/orders"]
 
 
 def test_a_drained_cluster_has_ended_and_is_not_offline(tmp_path):
@@ -307,6 +349,15 @@ def test_alerts_show_the_latest_state_of_each(lake):
     states = [(row["alert_id"], row["state"]) for row in json.loads(show(lake, "alerts", "--format", "json")[1])]
     assert states == [("a", "resolved"), ("b", "firing")]
     assert len(json.loads(show(lake, "alerts", "--topic", "clicks", "--format", "json")[1])) == 1
+
+
+def test_maps_are_objects_in_json_and_csv(lake):
+    labels = [("cluster", "prod"), ("topic", "clicks")]
+    write(lake, "alerts", {"alert_id": "a", "state": "firing", "labels": labels}, {"alert_id": "b", "labels": None})
+    rows = {row["alert_id"]: row for row in json.loads(show(lake, "alerts", "--format", "json")[1])}
+    assert (rows["a"]["labels"], rows["b"]["labels"]) == ({"cluster": "prod", "topic": "clicks"}, None)
+    of_csv = csv.DictReader(io.StringIO(show(lake, "alerts", "--format", "csv")[1]))
+    assert {row["alert_id"]: row["labels"] for row in of_csv}["a"] == '{"cluster": "prod", "topic": "clicks"}'
 
 
 ABOUT = {

@@ -1,5 +1,6 @@
 """`--since` in words."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -24,9 +25,10 @@ def test_since(words, meant):
     assert since_of(words) == meant
 
 
-def test_what_is_no_time_is_refused():
-    with pytest.raises(UsageError, match="--since 5w is no time"):
-        since_of("5w")
+@pytest.mark.parametrize("words", ["5w", "", "-1d", "٣d", "15m;"])
+def test_what_is_no_time_is_refused(words):
+    with pytest.raises(UsageError, match=f"--since {re.escape(words)} is no time"):
+        since_of(words)
 
 
 def test_a_span_ends_at_the_present_of_each_cluster():
@@ -34,3 +36,11 @@ def test_a_span_ends_at_the_present_of_each_cluster():
     assert starts(timedelta(hours=1), presents) == {c: ts - timedelta(hours=1) for c, ts in presents.items()}
     assert starts(NOON, presents) == NOON
     assert starts(None, presents) is None
+
+
+@pytest.mark.parametrize(
+    "words", ["0001-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31", "2226-01-01", "99999999999d", "9999999999999d"]
+)
+def test_what_no_event_can_be_of_is_refused(words):
+    with pytest.raises(UsageError, match=f"--since {re.escape(words)} is (outside 2010 to 2100|more than 100 years)"):
+        since_of(words)

@@ -35,10 +35,20 @@ def hwmark(environment, *arguments):
 
 
 def test_every_file_of_conf_is_installed_as_it_is(installed):
-    shipped = sorted(path.name for path in (REPOSITORY / "conf").iterdir())
-    assert shipped
+    conf = REPOSITORY / "conf"
+    shipped = sorted(path.relative_to(conf) for path in conf.rglob("*") if path.is_file())
+    assert Path("prometheus/hwmark.rules.yml") in shipped
     for name in shipped:
-        assert (installed / "share/hwmark/conf" / name).read_bytes() == (REPOSITORY / "conf" / name).read_bytes()
+        assert (installed / "share/hwmark/conf" / name).read_bytes() == (conf / name).read_bytes()
+
+
+def test_the_runbooks_are_where_an_installed_hwmark_links_them(installed):
+    ask = "import pipelines.notify.runbooks as r; print(r.runbook(r.default_folder(), 'loss'))"
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    call = [installed / "bin" / "python", "-c", ask]
+    link = subprocess.run(call, cwd=installed, env=outside, capture_output=True, text=True, check=True).stdout.strip()
+    assert link == str(installed / "share/hwmark/runbooks/loss.md")
+    assert Path(link).read_bytes() == (REPOSITORY / "docs/runbooks/loss.md").read_bytes()
 
 
 def test_its_packages_say_that_they_are_typed(installed):

@@ -20,7 +20,7 @@ class Source:
     """
 
     def __init__(self, source_id: str = "broker-1/replication.log", source_epoch: int = 0, **columns: Any) -> None:
-        self.broker = int(source_id.split("/")[0].rpartition("-")[2])
+        self.broker = int(next(part for part in source_id.split("/") if "-" in part).rpartition("-")[2])
         self.common = {"cluster": "c", "source_id": source_id, "source_epoch": source_epoch, "level": 3} | columns
         self.place = {"topic": "clicks", "topic_id": "first-id", "partition": 0}
         self.rows: list[dict[str, Any]] = []

@@ -36,6 +36,12 @@ class FakeLookup:
         known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []))
         return [(*state, "controller", 0, 0) for state in known if state[0] <= as_of]
 
+    def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
+        return None
+
+    def answered_always(self, broker_id: int, after: int, until: int) -> bool:
+        return True
+
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
 

@@ -40,3 +40,26 @@ def elected(**more):
 )  # fmt: skip
 def test_what_nobody_reported_is_null(source, expected):
     assert health(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "lag"),
+    [
+        (Source().leader(0, 0, 9, 9, [1, 2], replicas=[1, 2]).append(10, 12).fetch(20, 2, 10), 2),
+        (Source().leader(0, 0, 9, 9, [1, 2], replicas=[1, 2]).fetch(20, 2, 9), 0),
+        (Source().leader(0, 0, 9, 9, [1, 2], replicas=[1, 2, 3]).append(10, 12).fetch(20, 2, 12), None),
+        (Source(level=0).leader(0, 0, 9, 9, [1, 2], replicas=[1, 2]), None),
+        (Source().append(1, 5).fetch(2, 2, 5), None),
+        (Source().leader(0, 0, 9, 9, [1], replicas=[1]), 0),
+    ],
+    ids=[
+        "behind", "at the end", "a follower that never fetched", "no LEO at level 0", "its replicas not known",
+        "a leader without followers",
+    ],
+)  # fmt: skip
+def test_the_lag_of_a_partition_is_null_where_a_replica_s_leo_is_not_known(source, lag):
+    reconstructor = Reconstructor(Rules())
+    reconstructor.update(table(source))
+    reconstructor.finish()
+    (row,) = reconstructor.health().to_pylist()
+    assert row["lag_records"] == lag

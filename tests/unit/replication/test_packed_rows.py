@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipelines.replication.compiled.records import Arrays, lines
-from pipelines.replication.compiled.types import NULL, NULL32, read_only
+from pipelines.replication.compiled.records import Arrays, lines, read_only
+from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.events.columns import CODE, RARE, event_kinds
 from pipelines.replication.events.packed_rows import PACKED, SERIES_TALLY, PackingPlan, SliceColumns, pack, tally
 from pipelines.replication.events.row_slices import row_slices

@@ -7,10 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines.replication.events.columns import with_dictionaries
-from pipelines.replication.events.row_rules import ROW_RULES
-from pipelines.replication.events.sources_of_rows import SourcedRows
-from pipelines.replication.events.validation import split
-from pipelines.replication.telemetry.coverage import coverage_of_rows
+from pipelines.replication.events.row_rules import ROW_RULES, split
+from pipelines.replication.telemetry.coverage import SourcedRows, coverage_of_rows
 from schemas import replication_events
 from schemas.event_types import DETAILS, REQUIRED
 
@@ -42,6 +40,7 @@ GOOD = {
     "config": {"min_isr": 2, "topic": "clicks"},
     "progress": {},
     "lost": {"detail": "7 lines: %sn jumped"},
+    "sample": {"replica_id": 1, "leo": 12, "hw": 10, "isr": [1, 2], "replicas": [1, 2, 3], "leader_epoch": 4},
 }
 
 
@@ -68,6 +67,18 @@ def test_a_whole_event_passes(event_type):
     assert mask is None
     assert rejected.num_rows == 0
     assert rejected.schema.field("reasons").type == pa.list_(pa.string())
+
+
+def test_lost_telemetry_may_be_that_of_one_partition():
+    """A watcher's broker did not answer for it, and did for the others."""
+    mask, _ = split(table(event("lost", **ON_PARTITION)))
+    assert mask is None
+
+
+def test_a_sample_of_a_leader_that_knows_no_hw_passes():
+    """OFFSET_NOT_AVAILABLE, just after an election."""
+    mask, _ = split(table(event("sample", hw=None)))
+    assert mask is None
 
 
 @pytest.mark.parametrize(("event_type", "column"), [(t, c) for t, needs in REQUIRED.items() for c in needs])

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from pipelines.replication import Rules, replay
+from pipelines.replication.events.row_rules import split
 from pipelines.replication.events.row_slices import SMALL, row_slices, valid
-from pipelines.replication.events.validation import split
 from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, coverage
 from tests.unit.replication.bronze import events_of
@@ -119,7 +119,7 @@ def test_coverage_is_the_runs_of_each_source(seed):
         )
     for encoded in (events, coded(chunked(events, [40, 3]))):
         covered = coverage(encoded).sort_by([("source_id", "ascending"), ("seq_from", "ascending")])
-        names = ("source_id", "since", "told", "seq_from", "seq_to")
+        names = ("source_id", "since", "latest", "seq_from", "seq_to")
         assert list(zip(*(covered[n].to_pylist() for n in names), strict=True)) == runs_of(rows)
 
 

@@ -83,7 +83,7 @@ def test_clocks_apart_leave_it_the_same_who_holds_the_high_watermark(ahead):
 
 @pytest.mark.parametrize("ahead", [-4000, 0, 4000])
 def test_a_new_leader_knows_its_clock_from_the_time_it_followed(ahead):
-    """The old leader is told to stop and is out of the ISR; it goes on fetching, and holds nothing."""
+    """The old leader has to stop and is out of the ISR; it goes on fetching, and holds nothing."""
     other = controller().election(0, 1, 0, partition_epoch=0, isr=[1, 2], replicas=[1, 2])
     other.broker_state(1, 1, "unfenced", epoch=6).broker_state(20 * SECOND, 1, "controlled_shutdown", epoch=6)
     other.election(20 * SECOND, 2, 1, partition_epoch=1, isr=[2], replicas=[1, 2])

@@ -36,7 +36,7 @@ def test_a_column_that_earlier_versions_lack_has_its_default(monkeypatch):
 
 
 def test_a_table_that_is_not_known_is_named(monkeypatch):
-    renamed = changed(monkeypatch, lambda n, t: ("moods" if n == "starting" else n, t))
+    renamed = changed(monkeypatch, lambda n, t: ("moods" if n == "pending_starts" else n, t))
     with pytest.raises(ValueError, match="state moods is not known"):
         Reconstructor.restore(renamed)
 

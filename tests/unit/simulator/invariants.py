@@ -129,7 +129,7 @@ def within_its_log(id: int, replica: Replica) -> None:
 def holds_what_its_isr_has(id: int, leader_partition: LeaderPartition) -> None:
     """The HW is at or below the LEO of each member of the maximal ISR that has fetched in this term.
 
-    One that has not (UNKNOWN) holds the HW where the term began. A fetch is told after its LEO and before the attempt.
+    One that has not (UNKNOWN) holds the HW where the term began. A fetch is reported after its LEO, before the attempt.
     """
     for member in leader_partition.maximal_isr:
         follower = leader_partition.followers.get(member)

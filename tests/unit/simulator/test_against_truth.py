@@ -46,7 +46,7 @@ def test_replay_of_the_telemetry_is_the_truth(seed):
 
 FOUND = {
     1: "a HW that rose 2 ms after the row that shows it rises with that row",
-    7: "an ISR change that only an active controller reports, and that was never committed, is told on its word",
+    7: "an ISR change that only an active controller reports, and that was never committed, is reported on its word",
 }
 """Seeds that found a difference that is not explained yet; the test says so once it is gone."""
 

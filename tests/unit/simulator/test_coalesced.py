@@ -45,7 +45,7 @@ def test_an_incident(seed, level):
     run = again(run_of(seed), load=BUSY, lag_max_ms=random.choice([600, 2_000, 30_000]), clock_skew_ms=seed % 2 * 4_000)
     events, rules, _ = simulated(run, level)
     went = assert_same(events, replace(rules, replica_hw=seed % 2 == 1), random, longest(rules.lag_max_ms))
-    assert level == FULL or went == 0, "where fetches are not told none goes"
+    assert level == FULL or went == 0, "where fetches are not reported none goes"
 
 
 def test_incidents_have_runs_to_coalesce():

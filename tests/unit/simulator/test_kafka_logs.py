@@ -120,7 +120,7 @@ EXACT = {
     "isr_changes": ("partition_epoch", "isr_after", "cause", "under_min_isr"),
     "hw_regressions": ("class", "severity", "hw_before", "hw_after", "lost_from", "lost_to", "proof"),
 }
-"""What must come out the same. Not compared: agreement and the leader's LEO, since a real log tells no append of a
+"""What must come out the same. Not compared: agreement and the leader's LEO, since a real log shows no append of a
 leader that is alone in its ISR or under min ISR."""
 
 

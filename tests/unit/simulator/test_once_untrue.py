@@ -13,7 +13,7 @@ RUNS = {
         duration=30, lag_max_ms=30_000, fetch_max_records=5, flush_ms=5_000,
         fault=["3.837s power-off 3 for 25.12s", "12.391s kill 4 for 10.907s", "18.157s kill 1 for 15.321s"],
     ),
-    "a leader has not heard of what the controller records in the same millisecond": Simulate(
+    "a leader does not know yet what the controller records in the same millisecond": Simulate(
         seed=30650, brokers=3, topics="orders:1x3", version="3.6", duration=15, lag_max_ms=6_000,
         lag_max_messages=100, session_timeout_ms=5_000, fetch_max_records=50, flush_ms=5_000,
         alter_partition_errors=0.3, load=["orders=steady:100,acks=0,every=6s,tick=200ms"],

@@ -317,3 +317,31 @@ def test_the_simulated_cluster_of_the_demo_loses_committed_records_though_nothin
     assert {row["class"] for row in losses if row["lost_from"] is not None} == {"committed_loss"}
     assert {row["partition"] for row in losses if row["lost_from"] is not None} == {0, 1, 2}
     assert [done.skipped for done in outcome.faults] == [None] * 3
+
+
+def racks(lake):
+    rows = read_events(lake).to_pylist()
+    return {
+        (row["broker_id"], row["replica_id"], row["detail"]) for row in rows if (row["detail"] or "")[:5] == "rack="
+    }
+
+
+@pytest.mark.parametrize("more", [[], ["--fleet"], ["--level", "0"]], ids=["in steps", "a fleet", "level 0"])
+def test_brokers_stand_in_racks_by_turns(more):
+    said("--brokers", "3", "--racks", "2", "--lake", "lake", *SHORT, *more)
+    assert racks("lake") == {(1, 1, "rack=rack-1"), (2, 2, "rack=rack-2"), (3, 3, "rack=rack-1")}
+
+
+def test_log_files_have_racks_where_kafka_has_them():
+    """In server.properties, and in the registration that a controller prints."""
+    said("--racks", "3", "--format", "kafka-logs", "--out", "logs", *SHORT)
+    assert "broker.rack=rack-2\n" in Path("logs/broker-2/server.properties").read_text()
+    (logged,) = {
+        m for file in Path("logs").rglob("*.log") for m in re.findall(r"brokerId=2,.* rack='([^']*)'", file.read_text())
+    }
+    assert logged == "rack-2"
+
+
+def test_without_racks_no_rack_is_known():
+    said("--lake", "lake", *SHORT)
+    assert racks("lake") == set()

@@ -11,7 +11,7 @@ import pytest
 from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
 from generators.simulator.telemetry.rows import Telemetry
-from pipelines.replication.events.validation import split
+from pipelines.replication.events.row_rules import split
 from schemas import replication_events
 from schemas.declaration import differences
 from tests.unit.simulator.simulation_events import append, event, fetch, hw, leader, wide

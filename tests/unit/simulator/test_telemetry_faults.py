@@ -13,7 +13,7 @@ from generators.simulator.cluster.settings import MS, START, Settings
 from generators.simulator.telemetry import faults
 from generators.simulator.telemetry.corruption import NAMES, WRITABLE, corrupted
 from generators.simulator.telemetry.rows import Telemetry
-from pipelines.replication.events.validation import split
+from pipelines.replication.events.row_rules import split
 from tests.unit.simulator.simulation_events import event
 
 SEED = 7

@@ -138,11 +138,11 @@ def differing(facts: Facts, expected: Facts) -> Iterator[dict[str, Any]]:
 def covered(row: dict[str, Any], facts: Facts, one: SimulatedRun) -> bool:
     """A report about the row's partition, or about a source with rows of it, no later than the grace after the row."""
     place, until = (row["topic"], row["partition"]), row["ts"] + timedelta(milliseconds=one.rules.reorder_grace_ms)
-    telling = {source for source, places in sources_of(one).items() if place in places} | {CONTROLLER}
+    reporting = {source for source, places in sources_of(one).items() if place in places} | {CONTROLLER}
 
     def covers(report: dict[str, Any]) -> bool:
         whole = report["partition"] == -1 or "reasons" in report
-        about = (report["topic"], report["partition"]) == place or (whole and report["source_id"] in telling)
+        about = (report["topic"], report["partition"]) == place or (whole and report["source_id"] in reporting)
         return about and ("reasons" in report or report["kind"] == "clock" or report["ts"] <= until)
 
     return any(map(covers, [*facts.telemetry_gaps.to_pylist(), *facts.quarantine.to_pylist()]))

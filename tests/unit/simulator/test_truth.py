@@ -295,7 +295,7 @@ def test_every_kind_of_difference_is_found(table, columns, words) -> None:
 @pytest.mark.parametrize(
     ("columns", "found"),
     [({}, 0), ({"proof": "proven"}, 1), ({"class": "committed_loss"}, 1), ({"hw_after": 3}, 1)],
-    ids=["only feared", "proven", "of another class", "the leader told its start"],
+    ids=["only feared", "proven", "of another class", "the leader reported its start"],
 )
 def test_an_unclean_election_whose_leader_reported_no_start_is_only_feared(columns, found) -> None:
     telemetry, truth = Telemetry(SETTINGS), Truth(SETTINGS)

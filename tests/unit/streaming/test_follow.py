@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from py4j import protocol
 
 from pipelines.commands.progress import slow_line
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
-from pipelines.streaming.follow import follow
+from pipelines.streaming.follow import follow, is_cut_off
 from tests.unit.streaming.checkpoints import planned
 
 
@@ -42,8 +43,8 @@ def stages(monkeypatch):
     return found
 
 
-def told(tmp_path, slow_s, **begun):
-    """What is told of the batch in flight until it was told of twice, or not for some polls."""
+def got(tmp_path, slow_s, **begun):
+    """What is printed of the batch in flight until it was printed twice, or not for some polls."""
     running, lines, polls = Query(), [], iter(range(3))
 
     def on_slow(batch):
@@ -63,7 +64,7 @@ def told(tmp_path, slow_s, **begun):
 
 def test_a_slow_batch_is_told_of_again_and_again(tmp_path, stages):
     began = datetime.now(UTC) - timedelta(seconds=90)
-    first, second = told(tmp_path, 0.0, done=False, at=began)
+    first, second = got(tmp_path, 0.0, done=False, at=began)
     assert (first.batch_id, first.events, first.message) == (0, 4_000_000, "Processing new data")
     assert (first.stage, first.tasks, first.tasks_done) == (4, 5, 2)
     assert 90 <= first.seconds <= second.seconds
@@ -73,14 +74,45 @@ def test_a_slow_batch_is_told_of_again_and_again(tmp_path, stages):
 
 def test_a_batch_before_its_first_stage_says_what_spark_does(tmp_path, stages):
     stages.clear()
-    first, _ = told(tmp_path, 0.0, done=False, at=datetime.now(UTC))
+    first, _ = got(tmp_path, 0.0, done=False, at=datetime.now(UTC))
     assert slow_line(first).endswith(" s so far: Processing new data")
 
 
 def test_a_batch_that_began_just_now_is_not_slow(tmp_path, stages):
     """The query was idle for long before it."""
-    assert told(tmp_path, 0.0, done=False, at=datetime.now(UTC) + timedelta(hours=1)) == []
+    assert got(tmp_path, 0.0, done=False, at=datetime.now(UTC) + timedelta(hours=1)) == []
 
 
 def test_a_query_that_waits_for_data_is_not_slow(tmp_path, stages):
-    assert told(tmp_path, 0.0, done=True, at=datetime.now(UTC) - timedelta(hours=1)) == []
+    assert got(tmp_path, 0.0, done=True, at=datetime.now(UTC) - timedelta(hours=1)) == []
+
+
+def test_what_is_kept_up_is_looked_after_while_the_query_runs(tmp_path):
+    running, looks = Query(), []
+
+    def upkeep():
+        looks.append(running.isActive)
+        running.isActive = len(looks) < 3
+
+    stopping = SimpleNamespace(is_set=lambda: False)
+    follow(running, Lake(str(tmp_path), {}), None, stopping, Held(), slow_s=3600, upkeep=upkeep)
+    assert looks == [True] * 3
+
+
+def test_a_jvm_that_ended_during_a_call_is_told_from_a_call_that_failed():
+    """As py4j words each, without a JVM: `answer` is what came over the connection."""
+
+    def raised(answer):
+        with pytest.raises(protocol.Py4JError) as error:
+            protocol.get_return_value(answer, SimpleNamespace(deque=[]), "o118", "lastProgress")
+        return error.value
+
+    assert is_cut_off(raised(protocol.ERROR))
+    assert is_cut_off(raised(""))
+    assert is_cut_off(protocol.Py4JNetworkError("Answer from Java side is empty"))
+    assert is_cut_off(ConnectionRefusedError())
+    trace = "An error occurred while calling o118.lastProgress. Trace:\npy4j.Py4JException: Method does not exist"
+    assert not is_cut_off(protocol.Py4JError(trace))
+    java = SimpleNamespace(_target_id="o119", _gateway_client=None)
+    assert not is_cut_off(protocol.Py4JJavaError("An error occurred while calling o118.awaitTermination.\n", java))
+    assert not is_cut_off(ValueError())

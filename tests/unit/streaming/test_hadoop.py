@@ -1,22 +1,22 @@
-"""Spark is told of an object store what deltalake is told."""
+"""Spark gets the options of an object store that deltalake gets."""
 
 import pytest
 
 from pipelines.streaming.hadoop import local_checkpoints, secrets, settings, spark_uri
 
 KEYS = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret"}
-TOLD = {"access.key": "me", "secret.key": "secret"}
+GIVEN = {"access.key": "me", "secret.key": "secret"}
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "found"),
     [
         ({}, {}),
-        (KEYS, TOLD),
+        (KEYS, GIVEN),
         ({"AWS_REGION": "eu-central-1"}, {"endpoint.region": "eu-central-1"}),
         (
             KEYS | {"aws_endpoint_url": "http://127.0.0.1:9000", "AWS_ALLOW_HTTP": "true"},
-            TOLD
+            GIVEN
             | {
                 "endpoint": "http://127.0.0.1:9000",
                 "path.style.access": "true",
@@ -25,7 +25,7 @@ TOLD = {"access.key": "me", "secret.key": "secret"}
         ),
         (
             KEYS | {"AWS_SESSION_TOKEN": "t"},
-            TOLD
+            GIVEN
             | {
                 "session.token": "t",
                 "aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
@@ -35,8 +35,8 @@ TOLD = {"access.key": "me", "secret.key": "secret"}
     ],
     ids=["nothing", "keys", "region", "a store of one's own", "session", "what Hadoop has no name for"],
 )
-def test_options_of_s3_in_the_words_of_hadoop(options, told):
-    assert settings(options) == {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
+def test_options_of_s3_in_the_words_of_hadoop(options, found):
+    assert settings(options) == {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ def test_only_checkpoints_on_a_local_disk_are_renamed_by_the_file_system_itself(
 
 
 def test_keys_are_secret_and_what_says_where_and_how_is_not():
-    told = settings(
+    found = settings(
         KEYS | {"AWS_SESSION_TOKEN": "t", "AWS_REGION": "eu-central-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9000"}
     )
-    assert {name.removeprefix("spark.hadoop.fs.s3a.") for name in told.keys() - secrets(told)} == {
+    assert {name.removeprefix("spark.hadoop.fs.s3a.") for name in found.keys() - secrets(found)} == {
         "endpoint", "endpoint.region", "path.style.access",
     }  # fmt: skip
 

@@ -1,28 +1,34 @@
 """What Maven delivers is compared with the checksums in the repository before Spark gets it."""
 
 import hashlib
+import io
 import re
+import subprocess
+from types import MappingProxyType
 
 import pytest
 
+from pipelines.errors import UsageError
 from pipelines.setup import JARS
-from pipelines.streaming import jars, session
+from pipelines.streaming import hadoop, jars, session
+from pipelines.streaming.hadoop import S3
 
 RIGHT, OTHER = "io.delta_delta-spark_4.2_2.13-4.4.0.jar", "io.delta_delta-storage-4.4.0.jar"
 
 
 @pytest.fixture
 def maven(monkeypatch):
-    """What Ivy finds there, by name; the checksums in the repository are those of `right`."""
+    """What Ivy finds where no repository has the jars, by name; the checksums that are pinned are those of `right`."""
     content = {RIGHT: b"right", OTHER: b"right"}
 
-    def resolve(ivy):
+    def resolve(ivy, wanted):
         (ivy / "jars").mkdir()
         for name, bytes_ in content.items():
             (ivy / "jars" / name).write_bytes(bytes_)
 
     monkeypatch.setattr(jars, "_resolve", resolve)
-    monkeypatch.setattr(jars, "pinned", lambda: dict.fromkeys((RIGHT, OTHER), hashlib.sha256(b"right").hexdigest()))
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "file:///nothing/there")
+    monkeypatch.setattr(jars, "pinned", lambda *_: dict.fromkeys((RIGHT, OTHER), hashlib.sha256(b"right").hexdigest()))
     return content
 
 
@@ -30,10 +36,34 @@ def test_jars_as_pinned_are_fetched_and_found(tmp_path, maven):
     assert jars.fetch(tmp_path) == jars.find(tmp_path) == [str(tmp_path / name) for name in (RIGHT, OTHER)]
 
 
+def test_jars_come_from_the_repository_named_and_ivy_is_not_asked(tmp_path, maven, monkeypatch):
+    for path in ("delta-spark_4.2_2.13/4.4.0/delta-spark_4.2_2.13-4.4.0", "delta-storage/4.4.0/delta-storage-4.4.0"):
+        jar = tmp_path / "repository/io/delta" / f"{path}.jar"
+        jar.parent.mkdir(parents=True)
+        jar.write_bytes(b"right")
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", (tmp_path / "repository").as_uri())
+    monkeypatch.setattr(jars, "_resolve", None)
+    assert jars.fetch(tmp_path / "jars") == [str(tmp_path / "jars" / name) for name in (RIGHT, OTHER)]
+
+
+class CutOff(io.BytesIO):
+    """An answer that ends before its length."""
+
+    headers = MappingProxyType({"Content-Length": "5"})
+
+
+@pytest.mark.parametrize("address", ["http://cut.off", "no address"])
+def test_ivy_is_asked_where_a_download_ends_too_early_or_the_address_is_none(tmp_path, maven, monkeypatch, address):
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", address)
+    if address.startswith("http"):
+        monkeypatch.setattr(jars, "urlopen", lambda *_, **__: CutOff(b"rig"))
+    assert jars.fetch(tmp_path) == [str(tmp_path / name) for name in (RIGHT, OTHER)]
+
+
 def test_a_jar_of_other_content_is_refused_by_name_and_not_kept(tmp_path, maven):
     maven[OTHER] = b"wrong"
-    told = hashlib.sha256(b"wrong").hexdigest()
-    with pytest.raises(jars.JarsRefused, match=f"^{re.escape(OTHER)} is refused, its SHA-256 is {told} "):
+    got = hashlib.sha256(b"wrong").hexdigest()
+    with pytest.raises(jars.JarsRefused, match=f"^{re.escape(OTHER)} is refused, its SHA-256 is {got} "):
         jars.fetch(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -61,17 +91,58 @@ def test_a_session_without_a_folder_of_jars_gets_those_that_were_compared(tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     maven[RIGHT] = b"wrong"
     with pytest.raises(jars.JarsRefused, match=re.escape(RIGHT)):
-        session._delta(None)
+        session._delta(None, {"spark.master": "local[2]"})
 
 
 def test_the_checksums_are_those_of_delta_for_the_spark_that_is_pinned():
-    group, artifact, number = jars.coordinates().split(":")
+    group, artifact, number = jars.delta().coordinates.split(":")
     assert f"{group}_{artifact}-{number}.jar" in jars.pinned()
     assert all(re.fullmatch("[0-9a-f]{64}", sum_) for sum_ in jars.pinned().values())
 
 
 @pytest.mark.skipif(not (JARS / jars.MARK).is_file(), reason="Delta's jars were never fetched: make setup")
 def test_the_jars_of_this_environment_are_those_pinned():
-    found = jars.find(JARS)
+    found = jars.find(JARS) + (jars.find(JARS / S3, jars.s3()) if (JARS / S3 / jars.MARK).is_file() else [])
     jars.verify(found, "")
-    assert {path.rpartition("/")[2] for path in found} == set(jars.pinned())
+    of_s3 = jars.pinned(jars.PINNED_S3).keys()
+    here = {path.rpartition("/")[2] for path in found}
+    assert jars.pinned().keys() - of_s3 <= here <= jars.pinned().keys()
+    assert of_s3.isdisjoint(here) or of_s3 <= here
+
+
+def test_a_lake_on_s3_without_the_client_says_how_to_get_it(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"^lake s3://b/l needs .*: run `python -m pipelines\.setup s3` \(690 MB\), or "
+    ):
+        hadoop.client("s3://b/l", str(tmp_path), {})
+
+
+def test_a_lake_on_s3_gets_the_client_where_it_is_and_another_lake_nothing(tmp_path):
+    (tmp_path / S3).mkdir()
+    (tmp_path / S3 / jars.MARK).write_text(jars.s3().coordinates)
+    (tmp_path / S3 / "a.jar").touch()
+    assert hadoop.client("s3://b/l", str(tmp_path), {}) == {"spark.jars": f"local:{tmp_path / S3 / 'a.jar'}"}
+    assert hadoop.client("/data/lake", str(tmp_path), {}) == {}
+
+
+def test_a_client_of_the_users_own_stands(tmp_path):
+    assert hadoop.client("s3://b/l", str(tmp_path), {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0"}) == {}
+
+
+def test_what_other_builds_left_in_a_maven_repository_is_not_asked(tmp_path, monkeypatch):
+    """A description without its jar there, and Ivy would ask nobody else for the jar."""
+    called = {}
+
+    def run(command, env, **_):
+        called.update(env)
+        failed = (
+            'Exception in thread "main" java.lang.RuntimeException: [download failed]\n\tat org.apache.spark.Main\n'
+        )
+        return subprocess.CompletedProcess(command, 1, "", failed)
+
+    monkeypatch.setattr(jars.subprocess, "run", run)
+    with pytest.raises(
+        jars.JarsRefused, match=r"^could not resolve g:a:1: Exception .*: \[download failed\]: is Maven"
+    ):
+        jars._resolve(tmp_path, jars.Packages("g:a:1"))
+    assert called["SPARK_SUBMIT_OPTS"].endswith(f'-Duser.home="{tmp_path}"')

@@ -23,7 +23,7 @@ def zipped(folder, version):
     return str(folder / "pyspark.zip")
 
 
-def told(path, words, *arguments, **environment):
+def found(path, words, *arguments, **environment):
     """What a new interpreter prints with this path, as Spark would start it."""
     command = [sys.executable, "-c", words, *arguments]
     paths = os.pathsep.join(map(str, path))
@@ -39,22 +39,22 @@ IS_ZIPPED = "import pyspark; print(hasattr(pyspark, 'FROM_ZIP'))"
 def test_the_zip_gives_way_to_an_installed_pyspark_of_its_version_only(tmp_path, same):
     version = Path(pyspark.__file__).with_name("version.py").read_text()
     spark = zipped(tmp_path, version if same else "__version__: str = '0.0.1'\n")
-    assert told([spark, STARTUP, ROOT], IS_ZIPPED) == str(not same)
+    assert found([spark, STARTUP, ROOT], IS_ZIPPED) == str(not same)
 
 
 def test_a_zip_that_is_missing_or_broken_is_left_alone(tmp_path):
     (tmp_path / "pyspark.zip").write_text("no zip")
     path = [tmp_path / "pyspark.zip", tmp_path / "py4j-0.1-src.zip", STARTUP, ROOT]
-    assert told(path, "import sys; print(sys.path[1])") == str(tmp_path / "pyspark.zip")
+    assert found(path, "import sys; print(sys.path[1])") == str(tmp_path / "pyspark.zip")
 
 
 def test_the_machines_own_start_up_runs_too(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.own = 'ran'")
-    assert told([STARTUP, ROOT, tmp_path], "import sys; print(sys.own)") == "ran"
+    assert found([STARTUP, ROOT, tmp_path], "import sys; print(sys.own)") == "ran"
 
 
 def test_an_interpreter_without_hwmark_starts_as_ever(tmp_path):
-    assert told([STARTUP, tmp_path], "import sys; print('sitecustomize' in sys.modules)") == "True"
+    assert found([STARTUP, tmp_path], "import sys; print('sitecustomize' in sys.modules)") == "True"
 
 
 def test_workers_that_get_hwmark_as_a_zip_are_started_by_sparks_own_daemon(monkeypatch):
@@ -77,7 +77,7 @@ print(*sorted({"numba", "pandas", "pipelines.streaming.sinks.sink"} & set(sys.mo
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads in /proc")
 def test_what_tasks_need_is_imported_before_workers_are_forked_and_no_thread_is_running():
-    threads, imported = told([ROOT], DAEMON).splitlines()
+    threads, imported = found([ROOT], DAEMON).splitlines()
     # Threads do not live on in a fork; jemalloc makes its own anew there.
     assert len([name for name in threads.split("|") if name != "jemalloc_bg_thd"]) == 1
     assert imported == "numba pandas pipelines.streaming.sinks.sink"

@@ -1,7 +1,9 @@
 """Processes that Spark's driver starts one by one are forks of one that has imported what they need."""
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -40,7 +42,7 @@ def environment(folder, **more):
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])} | more
 
 
-def until(true, seconds=60.0):
+def until(true, seconds=300.0):
     """Whether something becomes true; the limit only ends a test that fails."""
     end = time.monotonic() + seconds
     while not (held := true()) and time.monotonic() < end:
@@ -60,7 +62,7 @@ def serving(folder):
             yield running, str(address)
         finally:
             running.stdin.close()
-            assert running.wait(60) == 0
+            assert running.wait(300) == 0
     assert not address.parent.exists()
 
 
@@ -75,7 +77,7 @@ IMPORTED = "import os\nWHERE = os.getpid()\n"
 JOB = """
 import imported, os, sys
 if __name__ == "__main__":
-    print("job", os.getpid() != imported.WHERE, os.environ["TOLD"])
+    print("job", os.getpid() != imported.WHERE, os.environ["GIVEN"])
     print("trouble", file=sys.stderr)
     sys.exit(3)
 """
@@ -84,10 +86,10 @@ if __name__ == "__main__":
 def test_a_fork_runs_the_module_with_the_askers_environment_and_outputs(tmp_path):
     code(tmp_path, imported=IMPORTED, job=JOB)
     with serving(tmp_path) as (_, address):
-        for told in ("once", "twice"):
-            out, err = asking(tmp_path, address, TOLD=told).communicate(timeout=60)
+        for found in ("once", "twice"):
+            out, err = asking(tmp_path, address, GIVEN=found).communicate(timeout=300)
             # True: what it has imported was imported in another process.
-            assert out.splitlines() == ["before", f"job True {told}", "status 3"]
+            assert out.splitlines() == ["before", f"job True {found}", "status 3"]
             assert err.splitlines() == ["trouble"]
 
 
@@ -97,7 +99,7 @@ def test_a_fork_runs_the_module_with_the_askers_environment_and_outputs(tmp_path
 def test_the_asker_ends_as_the_fork_does(tmp_path, ending, status):
     code(tmp_path, imported="", job=f"import sys\n{ending}\n")
     with serving(tmp_path) as (_, address):
-        out, err = asking(tmp_path, address).communicate(timeout=60)
+        out, err = asking(tmp_path, address).communicate(timeout=300)
     assert out.splitlines()[-1] == f"status {status}"
     assert ("KeyError: 'lost'" in err) == ("lost" in ending)
 
@@ -116,7 +118,7 @@ def test_a_fork_ends_with_the_process_that_asked(tmp_path):
 FORKING = """
 import os, sys, threading
 print(sys.argv[1:], threading.active_count(), flush=True)
-print("heard", sys.stdin.readline().strip(), flush=True)
+print("read", sys.stdin.readline().strip(), flush=True)
 sys.stdin.read()
 """
 
@@ -124,8 +126,8 @@ sys.stdin.read()
 def test_a_daemon_has_its_arguments_and_stdin_and_no_thread_that_its_forks_would_lack(tmp_path):
     code(tmp_path, imported="", forking=FORKING)
     with serving(tmp_path) as (_, address):
-        out, _ = asking(tmp_path, address, "forking", "of", "workers").communicate("hello\nmore", timeout=60)
-    assert out.splitlines() == ["before", "['of', 'workers'] 1", "heard hello", "status 0"]
+        out, _ = asking(tmp_path, address, "forking", "of", "workers").communicate("hello\nmore", timeout=300)
+    assert out.splitlines() == ["before", "['of', 'workers'] 1", "read hello", "status 0"]
 
 
 def test_a_process_whose_pyspark_is_another_version_than_the_forks_goes_on_by_itself(tmp_path):
@@ -134,7 +136,7 @@ def test_a_process_whose_pyspark_is_another_version_than_the_forks_goes_on_by_it
         zipped.writestr("pyspark/version.py", "__version__: str = '0.0.1'\n")
     path = os.pathsep.join([str(ROOT), str(tmp_path), str(tmp_path / "pyspark.zip")])
     with serving(tmp_path) as (_, address):
-        out, _ = asking(tmp_path, address, PYTHONPATH=path).communicate(timeout=60)
+        out, _ = asking(tmp_path, address, PYTHONPATH=path).communicate(timeout=300)
     assert out.splitlines() == ["before", "status None"]
 
 
@@ -157,7 +159,7 @@ def test_an_interrupt_from_the_terminal_is_the_drivers_to_answer(tmp_path):
     code(tmp_path, imported="", job="print('job')\n")
     with serving(tmp_path) as (running, address):
         running.send_signal(signal.SIGINT)
-        out, _ = asking(tmp_path, address).communicate(timeout=60)
+        out, _ = asking(tmp_path, address).communicate(timeout=300)
         assert out.splitlines() == ["before", "job", "status 0"]
 
 
@@ -177,5 +179,43 @@ def test_one_zygote_serves_all_sessions_of_a_process(monkeypatch):
     assert first == second
     assert until(Path(first[handoff.ADDRESS]).exists)
     zygote._running.stdin.close()
-    assert zygote._running.wait(60) == 0
+    assert zygote._running.wait(300) == 0
     assert not Path(first[handoff.ADDRESS]).parent.exists()
+
+
+def test_where_temporary_files_are_kept_too_deep_for_a_socket_it_has_one_in_tmp(tmp_path, monkeypatch):
+    deep = tmp_path / ("deep" * 30)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    address = Path(zygote._new_address())
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(address))
+        assert list(deep.iterdir()) == []
+    finally:
+        shutil.rmtree(address.parent)
+
+
+def test_one_that_fails_leaves_the_driver_its_folder_until_that_ends(tmp_path, monkeypatch):
+    class Driver:
+        found_at_its_end = False
+
+        def read(self):
+            self.found_at_its_end = kept.is_dir()
+
+    def fail(paths):
+        raise OSError("AF_UNIX path too long")
+
+    kept, driver = tmp_path / "kept", Driver()
+    kept.mkdir()
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "stdin", driver)
+    monkeypatch.setattr(zygote, "NEEDED", ())
+    monkeypatch.setattr(zygote.scratch, "PAUSE_S", 0)
+    for name, stand_in in {"ignore": int, "prefer_installed": int, "others": fail}.items():
+        monkeypatch.setattr(zygote, name, stand_in)
+    monkeypatch.setattr(zygote.kernels, "load", int)
+    with pytest.raises(OSError, match="too long"):
+        zygote.main(str(tmp_path / "address" / "socket"), str(kept))
+    assert driver.found_at_its_end
+    assert not kept.exists()

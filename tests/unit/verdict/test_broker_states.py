@@ -27,7 +27,7 @@ def state(detail, epoch=None):
         ([], None),
     ],
     ids=[
-        "up", "stopped", "back", "gone", "an old incarnation told again by a controller that restarted",
+        "up", "stopped", "back", "gone", "an old incarnation reported again by a controller that restarted",
         "no epoch is that of now", "back without an epoch", "back with one", "nothing said",
     ],
 )  # fmt: skip

@@ -221,6 +221,12 @@ def test_a_cluster_that_has_ended_has_no_present_trouble():
     assert verdict(record, Limits(), at(9000)).state is State.OK
 
 
+def test_at_level_1_who_does_not_answer_may_be_out_of_sync():
+    assert part("present", replace(SOUND, levels={1: 4})) == [
+        "OK: 4 partitions, every replica in the ISR, and none known to be out of sync, as last answered"
+    ]
+
+
 @pytest.mark.parametrize("level", [0, None])
 def test_at_level_0_nobody_sees_who_holds_back(level):
     assert part("present", replace(SOUND, levels={level: 4})) == [

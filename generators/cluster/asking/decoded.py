@@ -1,0 +1,141 @@
+"""What brokers answer, as kafka-python decodes it, to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from generators.cluster.metadata.lists import I32, I64, Lists
+from generators.cluster.metadata.partitions import BrokerAddress, Partitions, Topics
+
+_NO_ID = UUID(int=0)
+WILD = "*?["
+
+
+@dataclass(frozen=True)
+class TopicFilter:
+    """Which topics are watched: names and patterns as a shell has them; without any, all but the internal ones."""
+
+    patterns: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    internal: bool = False
+
+    def wants(self, name: str, is_internal: bool) -> bool:
+        """Whether a topic is watched. One that is named, internal or not, is."""
+        if any(fnmatchcase(name, pattern) for pattern in self.exclude):
+            return False
+        if name in self.patterns:
+            return True
+        fits = not self.patterns or any(fnmatchcase(name, pattern) for pattern in self.patterns)
+        return fits and (self.internal or not is_internal)
+
+    @property
+    def names(self) -> list[str] | None:
+        """The topics to ask for by name; None: all, to choose from."""
+        if not self.patterns or any(set(WILD) & set(pattern) for pattern in self.patterns):
+            return None
+        return list(self.patterns)
+
+
+@dataclass
+class Described:
+    """Metadata, and the topics that could not be described, by Kafka's error code."""
+
+    partitions: Partitions
+    refused: dict[str, int] = field(default_factory=dict)
+
+
+def described(response: Any, topics: TopicFilter) -> Described:
+    """A Metadata answer as columns: topics by name, partitions by number."""
+    refused = {t.name: t.error_code for t in response.topics if t.error_code and t.name and t.error_code != _LEADERLESS}
+    wanted = [t for t in response.topics if t.name and t.name not in refused and topics.wants(t.name, t.is_internal)]
+    wanted.sort(key=lambda topic: topic.name)
+    inside = [_in_order(topic.partitions) for topic in wanted]
+    every = list(chain.from_iterable(inside))
+    sizes = np.array([len(partitions) for partitions in inside], np.int64)
+    count = len(every)
+    partitions = Partitions(
+        topics=Topics(
+            tuple(t.name for t in wanted),
+            tuple(topic_id(t.topic_id) for t in wanted),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        ),
+        leader=np.fromiter((p.leader_id for p in every), np.int32, count),
+        leader_epoch=np.fromiter((p.leader_epoch for p in every), np.int32, count),
+        isr=Lists.of([sorted(p.isr_nodes) for p in every]),
+        replicas=Lists.of([p.replica_nodes for p in every]),
+        brokers=tuple(sorted(BrokerAddress(b.node_id, b.host, b.port, b.rack or None) for b in response.brokers)),
+        cluster_id=response.cluster_id or "",
+    )
+    return Described(partitions, refused)
+
+
+_LEADERLESS = 5
+"""LEADER_NOT_AVAILABLE of a topic that is being created: its partitions come next time."""
+
+
+def _in_order(partitions: Sequence[Any]) -> list[Any]:
+    """Partitions 0, 1, ... up to the first number that is missing."""
+    ordered = sorted(partitions, key=lambda p: p.partition_index)
+    numbers = [p.partition_index for p in ordered]
+    whole = next((k for k, number in enumerate(numbers) if number != k), len(ordered))
+    return ordered[:whole]
+
+
+def topic_id(value: UUID | None) -> str | None:
+    """Kafka's 22 characters for a topic id; None where the broker knows none."""
+    from base64 import urlsafe_b64encode
+
+    return None if value is None or value == _NO_ID else urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def offsets(response: Any, partitions: Partitions) -> tuple[I64, I64, I32, I32]:
+    """Rows, offsets, error codes and leader epochs of a ListOffsets answer; what was not asked for is left out."""
+    every = [p for topic in response.topics for p in topic.partitions]
+    count = len(every)
+    rows = _rows(partitions, [(t.name, len(t.partitions)) for t in response.topics], [p.partition_index for p in every])
+    columns = (
+        np.fromiter((p.offset for p in every), np.int64, count),
+        np.fromiter((p.error_code for p in every), np.int32, count),
+        np.fromiter((p.leader_epoch for p in every), np.int32, count),
+    )
+    known = rows >= 0
+    return rows[known], columns[0][known], columns[1][known], columns[2][known]
+
+
+def ends(response: Any, partitions: Partitions) -> tuple[I64, I64]:
+    """Rows and end offsets of an OffsetForLeaderEpoch answer, of the partitions that have one."""
+    every = [p for topic in response.topics for p in topic.partitions]
+    rows = _rows(partitions, [(t.topic, len(t.partitions)) for t in response.topics], [p.partition for p in every])
+    end = np.array([-1 if p.error_code else p.end_offset for p in every], np.int64)
+    return rows[(rows >= 0) & (end >= 0)], end[(rows >= 0) & (end >= 0)]
+
+
+def _rows(partitions: Partitions, topics: Sequence[tuple[str, int]], numbers: Sequence[int]) -> I64:
+    """Rows of partitions that an answer has, topic by topic; -1 where there is no such one."""
+    places, first = partitions.topic_numbers, partitions.topics.first
+    which = np.repeat([places.get(name, -1) for name, _ in topics], [count for _, count in topics]).astype(np.int64)
+    number = np.array(numbers, np.int64)
+    if not len(number) or not len(places):
+        return np.full(len(number), -1, np.int64)
+    inside = (which >= 0) & (number >= 0) & (number < np.diff(first)[which])
+    return np.where(inside, first[:-1][which] + number, -1)
+
+
+def settings(response: Any) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """Whole numbers by resource and key of a DescribeConfigs answer, and the error codes of what was refused."""
+    found: dict[str, dict[str, int]] = {}
+    refused: dict[str, int] = {}
+    for result in response.results:
+        if result.error_code:
+            refused[result.resource_name] = result.error_code
+            continue
+        values = {c.name: c.value for c in result.configs}
+        found[result.resource_name] = {k: int(v) for k, v in values.items() if v is not None and v.isdigit()}
+    return found, refused

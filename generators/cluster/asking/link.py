@@ -1,0 +1,131 @@
+"""One broker's connection, on a thread of its own: what hangs there holds up nobody else.
+
+The thread, the sockets, TLS and SASL are kafka-python's. A name that takes long to resolve blocks its thread, so
+brokers do not share one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any
+
+import kafka.errors as errors
+from kafka.future import Future
+from kafka.net.connection import KafkaConnection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from generators.cluster.asking.security import Security
+from generators.cluster.metadata.partitions import BrokerAddress
+
+CLIENT_ID = "hwmark"
+LARGEST_ANSWER = 256 << 20
+"""Bytes: metadata of a million partitions and more."""
+BACKOFF_MS, LONGEST_BACKOFF_MS = 200, 5_000
+REFUSED_FOR_S = 30.0
+"""How long a broker that refused our name is left alone: each attempt is a line in its log."""
+_PAUSE_S = 0.02
+_DAY_MS = 86_400_000
+
+
+def silence_library(shown: bool) -> None:
+    """What kafka-python logs is said here in one line; its own lines are for --debug."""
+    logger = logging.getLogger("kafka")
+    logger.handlers = [logging.NullHandler()] if not shown else []
+    logger.propagate = shown
+
+
+class BrokerLink:
+    """A broker that is asked over one connection, made when it is needed; one piece of work at a time."""
+
+    def __init__(self, address: BrokerAddress, security: Security, timeout_s: float) -> None:
+        self.address, self._security = address, security
+        self._timeout_ms = round(timeout_s * 1000)
+        self._net = NetworkSelector(client_id=CLIENT_ID, slow_task_threshold_secs=0)
+        self._manager = self._new_manager()
+        self._refused: tuple[float, Exception] | None = None
+        self._last_error: Exception | None = None
+        self._work: Future | None = None
+        self.described: tuple[Any, Any] | None = None
+        """The last answer about the cluster's metadata, in bytes, and what it says."""
+        self._net.start()
+
+    def begin(self, work: Callable[..., Awaitable[Any]], *arguments: Any, done: Callable[[], None]) -> Future:
+        """Start `work(self, *arguments)` on the link's thread; `done` is called there when it has ended."""
+        self._work = self._net.call_soon_with_future(work, self, *arguments)
+        self._work.add_both(lambda _: done())
+        return self._work
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last work goes on."""
+        return self._work is not None and not self._work.is_done
+
+    async def ask(self, request: Any) -> Any:
+        """The broker's answer. Raises kafka-python's errors."""
+        connection = await self._connected()
+        until = monotonic() + self._timeout_ms / 1000
+        while connection.paused and connection.connected and monotonic() < until:  # it throttles us
+            await self._net.sleep(_PAUSE_S)
+        return await connection.send_request(request, request_timeout_ms=self._timeout_ms)
+
+    async def version(self, request: Any, most: int) -> int:
+        """The version of a kind of request that the broker knows, too. Raises kafka-python's errors."""
+        connection = await self._connected()
+        return int(connection.broker_version_data.api_version(request, max_version=most))
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the link's thread."""
+        await self._net.sleep(seconds)
+
+    def close(self) -> None:
+        """Give up what is under way, and end the thread; does not wait for a name that is being resolved."""
+        self._net.call_soon_threadsafe(self._manager.close)
+        self._net.stop(timeout_ms=50)
+
+    async def _connected(self) -> KafkaConnection:
+        if self._refused is not None:
+            since, error = self._refused
+            if monotonic() - since < REFUSED_FOR_S:
+                raise error
+            self._manager.close()
+            self._manager, self._refused = self._new_manager(), None
+        try:
+            return await self._connection()
+        except errors.NodeNotReadyError:
+            raise self._last_error or errors.KafkaConnectionError("not ready") from None
+        except (errors.SaslAuthenticationFailedError, errors.AuthorizationError) as error:
+            self._refused = monotonic(), error
+            raise
+        except Exception as error:
+            self._last_error = error
+            raise
+
+    async def _connection(self) -> KafkaConnection:
+        node = self._manager.cluster.bootstrap_brokers()[0].node_id
+        connection = self._manager.get_connection(node, timeout_ms=self._timeout_ms, refresh_metadata_on_err=False)
+        if not connection.connected:
+            try:
+                await self._manager.wait_for(connection.init_future, self._timeout_ms)
+            except errors.KafkaTimeoutError as error:
+                connection.close(error)
+                raise
+        return connection
+
+    def _new_manager(self) -> KafkaConnectionManager:
+        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+        return KafkaConnectionManager(
+            self._net,
+            bootstrap_servers=[f"{host}:{self.address.port}"],
+            client_id=CLIENT_ID,
+            client_software_name=CLIENT_ID,
+            receive_message_max_bytes=LARGEST_ANSWER,
+            request_timeout_ms=self._timeout_ms,
+            socket_connection_setup_timeout_ms=self._timeout_ms,
+            connections_max_idle_ms=_DAY_MS,
+            reconnect_backoff_ms=BACKOFF_MS,
+            reconnect_backoff_max_ms=LONGEST_BACKOFF_MS,
+            **self._security.kafka(),
+        )

@@ -1,0 +1,77 @@
+"""How a watcher gets at a cluster: what kafka-python needs to know of TLS and SASL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.errors import UsageError
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclass(frozen=True)
+class Security:
+    """A listener's protocol, and the names, files and passwords that it takes."""
+
+    protocol: str = "PLAINTEXT"
+    mechanism: str = "PLAIN"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    key_password: str = field(default="", repr=False)
+    check_hostname: bool = True
+
+    @property
+    def tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    def check(self) -> None:
+        """Raises UsageError for what cannot be right, before anybody is asked."""
+        if self.sasl and not (self.username and self.password):
+            raise UsageError(
+                f"security_protocol {self.protocol} needs sasl_username and a password: set "
+                "HWMARK_WATCH__SASL_USERNAME and HWMARK_WATCH__SASL_PASSWORD, or sasl_password to env:NAME or file:PATH"
+            )
+        if self.tls:
+            self._check_files()
+
+    def _check_files(self) -> None:
+        """TLS material that does not load is named here, not as a broker that does not answer."""
+        import ssl
+
+        context = ssl.create_default_context()
+        try:
+            if self.ca_file:
+                context.load_verify_locations(self.ca_file)
+            if self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file or None, lambda: self.key_password)
+        except OSError as error:
+            names = ", ".join(filter(None, (self.ca_file, self.certificate_file, self.key_file)))
+            raise UsageError(f"cannot load the TLS files {names}: {error.strerror or error}") from error
+
+    def kafka(self) -> dict[str, Any]:
+        """The settings of kafka-python's connections."""
+        settings: dict[str, Any] = {"security_protocol": self.protocol}
+        if self.tls:
+            settings |= {
+                "ssl_check_hostname": self.check_hostname,
+                "ssl_cafile": self.ca_file or None,
+                "ssl_certfile": self.certificate_file or None,
+                "ssl_keyfile": self.key_file or None,
+                "ssl_password": self.key_password or None,
+            }
+        if self.sasl:
+            settings |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.username,
+                "sasl_plain_password": self.password,
+            }
+        return settings

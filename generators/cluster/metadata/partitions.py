@@ -1,0 +1,135 @@
+"""What a broker's metadata says of every partition that is watched, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from generators.cluster.metadata.lists import I32, I64, Lists, Mask
+
+NOBODY = -1
+"""The leader of a partition without one."""
+
+
+class Topics(NamedTuple):
+    """The topics that are watched, by name; the partitions of topic k are rows `first[k]` to `first[k + 1]`."""
+
+    names: tuple[str, ...]
+    ids: tuple[str | None, ...]
+    """Kafka's 22 characters; None of brokers before 2.8."""
+    first: I64
+
+    @property
+    def partition_count(self) -> int:
+        return int(self.first[-1])
+
+    def rows(self) -> tuple[I32, I32]:
+        """Of each row the number of its topic, and of its partition."""
+        sizes = np.diff(self.first)
+        topic = np.repeat(np.arange(len(self.names)), sizes)
+        return topic.astype(np.int32), (np.arange(self.partition_count) - self.first[:-1][topic]).astype(np.int32)
+
+
+class BrokerAddress(NamedTuple):
+    """Where a broker that is up can be asked."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """The metadata of a cluster at one moment; a row is a partition."""
+
+    topics: Topics
+    leader: I32
+    leader_epoch: I32
+    """-1 where it is not known."""
+    isr: Lists
+    """Each in the order of broker ids: a set, whose order says nothing."""
+    replicas: Lists
+    """In assignment order."""
+    brokers: tuple[BrokerAddress, ...]
+    cluster_id: str = ""
+
+    @cached_property
+    def _places(self) -> tuple[I32, I32]:
+        return self.topics.rows()
+
+    @property
+    def topic(self) -> I32:
+        """Of each row the number of its topic."""
+        return self._places[0]
+
+    @property
+    def number(self) -> I32:
+        """Of each row the number of its partition."""
+        return self._places[1]
+
+    @cached_property
+    def topic_numbers(self) -> dict[str, int]:
+        """The number of each topic by its name."""
+        return {name: k for k, name in enumerate(self.topics.names)}
+
+    def __len__(self) -> int:
+        return len(self.leader)
+
+    def same_places(self, other: Partitions) -> bool:
+        """Whether both have the same partitions on the same brokers, row by row."""
+        mine, theirs = self.topics, other.topics
+        return self is other or (
+            mine.names == theirs.names
+            and mine.ids == theirs.ids
+            and np.array_equal(mine.first, theirs.first)
+            and np.array_equal(self.replicas.offsets, other.replicas.offsets)
+            and np.array_equal(self.replicas.values, other.replicas.values)
+        )
+
+    def rows_in(self, other: Partitions) -> I64:
+        """Of each row the row of the same partition of the same topic id in `other`, -1 where there is none."""
+        there = {key: k for k, key in enumerate(zip(other.topics.names, other.topics.ids, strict=True))}
+        found = np.array(
+            [there.get(key, -1) for key in zip(self.topics.names, self.topics.ids, strict=True)], np.int64
+        ).reshape(-1)
+        topic = found[self.topic]
+        first, sizes = other.topics.first, np.diff(other.topics.first)
+        if not len(sizes):
+            return np.full(len(self), -1, np.int64)
+        inside = (topic >= 0) & (self.number < sizes[topic])
+        return np.where(inside, first[:-1][topic] + self.number, -1)
+
+    def new_terms_since(self, earlier: Partitions) -> Mask:
+        """Which rows have another leader or leader epoch than in `earlier`, or are new."""
+        rows = self.rows_in(earlier)
+        new: Mask = rows < 0
+        known = np.flatnonzero(rows >= 0)
+        then = rows[known]
+        new[known] = (self.leader[known] != earlier.leader[then]) | (
+            self.leader_epoch[known] != earlier.leader_epoch[then]
+        )
+        return new
+
+    def changed_since(self, earlier: Partitions) -> Mask:
+        """Which rows have another leader, epoch, ISR or assignment than in `earlier`, or are new."""
+        rows = self.rows_in(earlier)
+        changed: Mask = rows < 0
+        known = np.flatnonzero(rows >= 0)
+        then = rows[known]
+        changed[known] = (
+            (self.leader[known] != earlier.leader[then])
+            | (self.leader_epoch[known] != earlier.leader_epoch[then])
+            | self.isr.take(known).differs(earlier.isr.take(then))
+            | self.replicas.take(known).differs(earlier.replicas.take(then))
+        )
+        return changed
+
+    def older_than(self, known: Partitions) -> bool:
+        """Whether some partition has a leader epoch below the one known: this broker's metadata is behind."""
+        rows = self.rows_in(known)
+        there = rows >= 0
+        return bool((self.leader_epoch[there] < known.leader_epoch[rows[there]]).any())

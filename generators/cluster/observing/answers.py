@@ -1,0 +1,73 @@
+"""What one broker answered in one round, as columns: the input of `Observer`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from generators.cluster.metadata.lists import I32, I64, Mask
+from generators.cluster.metadata.partitions import Partitions
+from generators.cluster.metadata.replicas import Replicas
+
+F64 = npt.NDArray[np.float64]
+
+UNKNOWN = -1
+"""An offset or epoch that nobody said."""
+NO_ANSWER = -2
+"""The error code, none of Kafka's, of a partition that was asked for and is not in the answer."""
+
+
+class Instant(NamedTuple):
+    """A moment on the watcher's clock, in microseconds since 1970, and how far it may be off, in milliseconds."""
+
+    ts_us: int
+    error_ms: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The replicas of one broker as it answered for them; the columns go by `slots`, in ascending order.
+
+    A round that broke off has the replicas that were answered until then, and is not `complete`.
+    """
+
+    broker: int
+    partitions: Partitions
+    replicas: Replicas
+    """What was known of the cluster when it was asked."""
+    slots: I64
+    leo: I64
+    error: I32
+    """Kafka's error code for the LEO, 0 for none."""
+    log_epoch: I32
+    """The latest leader epoch in that replica's log."""
+    leads: Mask
+    """Whether it was asked as the leader, for the HW."""
+    hw: I64
+    hw_error: I32
+    term_start: I64
+    """Where the term of a leader begins, UNKNOWN where it was not asked or not known."""
+    ts_us: I64
+    ts_error_ms: F64
+    at: Instant
+    """The last moment of the round."""
+    complete: bool = True
+
+    def only(self, rows: Mask) -> Answer:
+        """The answer for some of its replicas."""
+        columns = (
+            "slots",
+            "leo",
+            "error",
+            "log_epoch",
+            "leads",
+            "hw",
+            "hw_error",
+            "term_start",
+            "ts_us",
+            "ts_error_ms",
+        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})

@@ -1,0 +1,112 @@
+"""Rows of bronze that a watcher writes, without their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from generators.cluster.metadata.lists import I64, Lists, Mask
+from generators.cluster.metadata.partitions import Partitions
+from generators.cluster.observing.answers import F64, Answer
+from schemas import replication_events
+from schemas.event_types import LOG_EPOCH
+from schemas.levels import POLLED
+
+SCHEMA = replication_events.ARROW
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who writes the rows of one broker: source `watch/<watcher>/broker-<id>`."""
+
+    cluster: str
+    watcher: str
+    broker: int
+
+    @property
+    def source_id(self) -> str:
+        return f"watch/{self.watcher}/broker-{self.broker}"
+
+    def table(self, event_type: str, count: int, columns: Mapping[str, Any]) -> pa.Table:
+        """`count` rows with these columns (arrays, or one value for all rows)."""
+        same = {
+            "cluster": self.cluster,
+            "source_id": self.source_id,
+            "broker_id": self.broker,
+            "event_type": event_type,
+            "level": POLLED,
+            "topic": None,
+        }
+        arrays = {name: _column(name, value, count) for name, value in {**same, **columns}.items()}
+        fields = [f for f in SCHEMA if f.name in arrays]
+        return pa.table([arrays[f.name] for f in fields], schema=pa.schema(fields))
+
+    def broker_wide(self, event_type: str, ts_us: int, **columns: Any) -> pa.Table:
+        """One row of the whole source."""
+        return self.table(event_type, 1, {"ts": times([ts_us]), "partition": -1, **columns})
+
+
+def _column(name: str, value: Any, count: int) -> pa.Array:
+    kind = SCHEMA.field(name).type
+    if isinstance(value, pa.Array):
+        return value if value.type == kind else value.cast(kind)
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
+def places(partitions: Partitions, rows: I64) -> dict[str, pa.Array]:
+    """The columns that say which partition a row is of."""
+    topic, topics = pa.array(partitions.topic[rows]), partitions.topics
+    return {
+        "topic": pa.array(topics.names, pa.string()).take(topic),
+        "topic_id": pa.array(topics.ids, pa.string()).take(topic),
+        "partition": pa.array(partitions.number[rows]),
+    }
+
+
+def times(ts_us: I64 | Sequence[int]) -> pa.Array:
+    """Microseconds since 1970 as a column."""
+    return pa.array(ts_us, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+
+
+def known(values: np.ndarray, where: Mask | None = None) -> pa.Array:
+    """Numbers as a column, null where they are below 0, or not `where`."""
+    null = values < 0 if where is None else (values < 0) | ~where
+    return pa.array(values, mask=null)
+
+
+def durations(ms: F64) -> pa.Array:
+    """Milliseconds as a column, null where they are NaN."""
+    return pa.array(ms, mask=np.isnan(ms))
+
+
+def lists(column: Lists, rows: I64, where: Mask | None = None) -> pa.Array:
+    """The lists of these rows as a column, null where not `where`."""
+    null = np.zeros(len(rows), np.bool_) if where is None else ~where
+    return column.take(rows).arrow(null)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Rows of several kinds, one after the other; a column that a kind lacks is null."""
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
+    """What only the leader's rows have: its epoch, the ISR and the assignment that go with it."""
+    seen = answer.partitions
+    return {
+        "leader_id": known(seen.leader[row], leads),
+        "leader_epoch": known(seen.leader_epoch[row], leads),
+        "isr": lists(seen.isr, row, leads),
+        "replicas": lists(seen.replicas, row, leads),
+    }
+
+
+def log_epochs(epochs: np.ndarray) -> pa.Array:
+    """`log_epoch=3`: the latest leader epoch in the replica's log, where the broker says it."""
+    distinct, inverse = np.unique(epochs, return_inverse=True)
+    words = pa.array([None if e < 0 else f"{LOG_EPOCH}{e}" for e in distinct.tolist()], pa.string())
+    return words.take(pa.array(inverse))

@@ -1,0 +1,66 @@
+"""Settings of brokers and topics to `config` rows: what is known for the first time, or has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from generators.cluster.metadata.partitions import BrokerAddress
+from generators.cluster.observing.rows import Source, times
+
+LAG = "replica.lag.time.max.ms"
+MIN_ISR = "min.insync.replicas"
+
+
+@dataclass(frozen=True)
+class BrokerSettings:
+    """What a broker answers for itself; None: not said."""
+
+    lag_max_ms: int | None = None
+    min_isr: int | None = None
+
+
+@dataclass
+class SettingsSeen:
+    """The settings that rows have said, of one cluster."""
+
+    _brokers: dict[int, BrokerSettings] = field(default_factory=dict)
+    _topics: dict[str, int] = field(default_factory=dict)
+    _racks: dict[int, str] = field(default_factory=dict)
+
+    def broker(self, source: Source, settings: BrokerSettings, ts_us: int) -> list[pa.Table]:
+        """The row for what a broker says of itself."""
+        if self._brokers.get(source.broker, BrokerSettings()) == settings:
+            return []
+        self._brokers[source.broker] = settings
+        columns = {"replica_id": source.broker, "lag_max_ms": settings.lag_max_ms, "min_isr": settings.min_isr}
+        return [source.broker_wide("config", ts_us, **columns)]
+
+    def rack(self, source: Source, address: BrokerAddress, ts_us: int) -> list[pa.Table]:
+        """The row for a broker's rack, where it has one."""
+        if address.rack is None or self._racks.get(address.broker_id) == address.rack:
+            return []
+        self._racks[address.broker_id] = address.rack
+        return [source.broker_wide("config", ts_us, replica_id=address.broker_id, detail=f"rack={address.rack}")]
+
+    def topics(self, source: Source, min_isr: Mapping[str, int], ts_us: int) -> list[pa.Table]:
+        """The rows for topics whose min.insync.replicas is not the one said before."""
+        new = {name: value for name, value in min_isr.items() if self._topics.get(name) != value}
+        self._topics.update(new)
+        if not new:
+            return []
+        columns = {
+            "ts": times([ts_us] * len(new)),
+            "partition": -1,
+            "topic": pa.array(list(new), pa.string()),
+            "min_isr": pa.array(list(new.values()), pa.int32()),
+        }
+        return [source.table("config", len(new), columns)]
+
+    def forget(self) -> None:
+        """Say everything again: rows of before were not kept."""
+        self._brokers.clear()
+        self._topics.clear()
+        self._racks.clear()

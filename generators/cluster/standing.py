@@ -1,0 +1,193 @@
+"""How a cluster stands at one moment, asked of every broker: for who wants to stop some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+from kafka.future import Future
+
+from generators.cluster.asking.decoded import Described, TopicFilter
+from generators.cluster.asking.link import BrokerLink, silence_library
+from generators.cluster.asking.plan import plan
+from generators.cluster.asking.problems import why
+from generators.cluster.asking.round import Outcome, Settings, ask_metadata, ask_round, ask_settings
+from generators.cluster.asking.stopping import Hosted, QuorumSeen, ask_eligible, ask_hosted, ask_quorum
+from generators.cluster.cluster_links import ClusterLinks
+from generators.cluster.metadata.lists import I64, Mask
+from generators.cluster.metadata.replicas import Replicas
+from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN
+from generators.cluster.watcher import WatchOptions
+
+CATCHES_UP_WITHIN_S = 3.0
+"""How long a replica is given to reach where its leader was at first: one that fetches is there in milliseconds."""
+PAUSE_S = 0.2
+
+Choose = Callable[[Mapping[int, str | None]], frozenset[int]]
+"""From the racks of all brokers those that are to be stopped."""
+
+
+@dataclass
+class Standing:
+    """The metadata, and what the brokers answered for the replicas in it; `slots` as in Replicas."""
+
+    described: Described
+    stopped: frozenset[int]
+    replicas: Replicas
+    leader_leo: I64
+    """By row of the metadata: the leader's LEO in the first round, UNKNOWN where it did not say."""
+    reached: Mask
+    """By slot: whether the replica has been seen at that LEO or above."""
+    answered: Mask
+    """By slot: whether the replica said its LEO in the last round."""
+    disputed: Mask
+    """By row: whether another broker's metadata differs."""
+    settings: Settings = field(default_factory=Settings)
+    eligible: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    quorum: QuorumSeen = field(default_factory=QuorumSeen)
+    hosted: dict[int, Hosted] = field(default_factory=dict)
+    silent: dict[int, str] = field(default_factory=dict)
+    """Brokers that did not answer something, and why."""
+
+
+def ask_standing(options: WatchOptions, choose: Choose) -> Standing:
+    """Ask once, up to CATCHES_UP_WITHIN_S. Raises NotAnswering where no broker answers, and what `choose` raises."""
+    silence_library(options.debug)
+    links = ClusterLinks(options.security, TopicFilter(internal=True), options.timeout_s)
+    try:
+        described = links.bootstrap(options.bootstrap)
+        partitions = described.partitions
+        members = np.unique(partitions.replicas.values).tolist()
+        racks = dict.fromkeys(members) | {broker.broker_id: broker.rack for broker in partitions.brokers}
+        stopped = choose(racks)
+        links.connect(partitions.brokers)
+        return _Asking(options, links, _begun(described, stopped)).all()
+    finally:
+        links.close()
+
+
+def _begun(described: Described, stopped: frozenset[int]) -> Standing:
+    count, replicas = len(described.partitions), Replicas.of(described.partitions)
+    return Standing(
+        described, stopped, replicas,
+        leader_leo=np.full(count, UNKNOWN, np.int64),
+        reached=np.zeros(len(replicas), np.bool_),
+        answered=np.zeros(len(replicas), np.bool_),
+        disputed=np.zeros(count, np.bool_),
+    )  # fmt: skip
+
+
+@dataclass
+class _Asking:
+    options: WatchOptions
+    links: ClusterLinks
+    standing: Standing
+
+    def all(self) -> Standing:
+        """Everything, in an order in which what is asked later is no older than what it is compared with."""
+        self._leaders_first()
+        self._cluster()
+        until = monotonic() + CATCHES_UP_WITHIN_S
+        self._followers()
+        while self._awaited() and monotonic() < until:
+            sleep(PAUSE_S)
+            self._followers()
+        return self.standing
+
+    def _leaders_first(self) -> None:
+        """Where every leader's log ends, in the epoch that the metadata has."""
+        for outcome in self._round():
+            if (answer := outcome.answer) is not None:
+                rows = self.standing.replicas.partition[answer.slots]
+                led = answer.leads & (answer.hw_error == 0) & (answer.error == 0)
+                self.standing.leader_leo[rows[led]] = answer.leo[led]
+
+    def _followers(self) -> None:
+        """Which replicas are where their leader was, or above."""
+        standing = self.standing
+        standing.answered[:] = False
+        for outcome in self._round():
+            if (answer := outcome.answer) is not None:
+                target = standing.leader_leo[standing.replicas.partition[answer.slots]]
+                said = answer.error == 0
+                standing.answered[answer.slots] = said
+                standing.reached[answer.slots] |= said & (target != UNKNOWN) & (answer.leo >= target)
+
+    def _awaited(self) -> bool:
+        """Whether some replica answers, and has not yet reached where its leader was."""
+        standing = self.standing
+        known = standing.leader_leo[standing.replicas.partition] != UNKNOWN
+        return bool((known & standing.answered & ~standing.reached).any())
+
+    def _round(self) -> list[Outcome]:
+        """Every broker that answers, asked for the LEO of all it hosts."""
+        partitions, replicas = self.standing.described.partitions, self.standing.replicas
+        nothing, works = np.empty(0, np.int64), {}
+        for broker, link in self._idle():
+            works[broker] = self._begin(
+                link, ask_round, plan(broker, partitions, replicas), nothing, self.options.pace, None
+            )
+        found: dict[int, Outcome] = self._done(works)
+        for broker, outcome in found.items():
+            if outcome.error is not None:
+                self.standing.silent[broker] = why(outcome.error, self.options.security)
+        return list(found.values())
+
+    def _cluster(self) -> None:
+        """What is asked of one broker, or of those that are to be stopped."""
+        standing = self.standing
+        stopping = [(b, link) for b, link in self._idle() if b in standing.stopped]
+        standing.hosted = self._done({b: self._begin(link, ask_hosted) for b, link in stopping})
+        others = [link for b, link in self._idle() if b not in standing.stopped] or [link for _, link in self._idle()]
+        if not others:
+            return
+        broker = others[-1].address.broker_id
+        link, broker = others[-1], others[-1].address.broker_id
+        standing.quorum = self._one(link, ask_quorum) or QuorumSeen(error=NO_ANSWER)
+        if settings := self._one(link, ask_settings, broker, self._topics()):
+            standing.settings = settings
+        if again := self._one(link, ask_metadata, TopicFilter(internal=True)):
+            standing.disputed = standing.described.partitions.changed_since(again[0].partitions)
+        if emptied := self._emptied():
+            standing.eligible = self._one(link, ask_eligible, emptied) or {}
+
+    def _one(self, link: BrokerLink, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        """What one broker answers; None where it does not."""
+        broker = link.address.broker_id
+        return self._done({broker: self._begin(link, work, *arguments)}).get(broker)
+
+    def _topics(self) -> list[str]:
+        """Topics that the brokers to be stopped host."""
+        partitions, replicas = self.standing.described.partitions, self.standing.replicas
+        hosted = partitions.topic[replicas.partition[np.isin(replicas.broker, list(self.standing.stopped))]]
+        return [partitions.topics.names[topic] for topic in np.unique(hosted).tolist()]
+
+    def _emptied(self) -> list[str]:
+        """Topics of partitions whose ISR has nobody but the brokers to be stopped."""
+        partitions, stopped = self.standing.described.partitions, list(self.standing.stopped)
+        rows = np.repeat(np.arange(len(partitions)), partitions.isr.sizes)
+        stays = ~np.isin(partitions.isr.values, stopped)
+        left = np.bincount(rows[stays], minlength=len(partitions))
+        names = partitions.topics.names
+        return sorted({names[topic] for topic in partitions.topic[left == 0].tolist()})
+
+    def _idle(self) -> list[tuple[int, BrokerLink]]:
+        return [(b, link) for b, link in sorted(self.links.by_broker.items()) if b not in self.standing.silent]
+
+    def _begin(self, link: BrokerLink, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Future:
+        return link.begin(work, *arguments, done=self.links.wake.set)
+
+    def _done(self, works: Mapping[int, Future]) -> dict[int, Any]:
+        """What came of each; a broker that does not answer in time, or answers with an error, is asked no more."""
+        self.links.wait(list(works.values()), monotonic() + 2 * self.options.timeout_s)
+        found = {}
+        for broker, work in works.items():
+            if work.is_done and work.exception is None:
+                found[broker] = work.value
+            else:
+                error = work.exception if work.is_done else TimeoutError("timed out")
+                self.standing.silent[broker] = why(error, self.options.security)
+        return found

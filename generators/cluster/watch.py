@@ -1,0 +1,128 @@
+"""`hwmark watch`: rounds on a schedule, their rows to the lake, until it is to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import monotonic, time_ns
+
+import numpy as np
+
+from generators.cluster.asking.link import silence_library
+from generators.cluster.asking.problems import NotAnswering
+from generators.cluster.cluster_links import ClusterLinks
+from generators.cluster.notes import Notes
+from generators.cluster.observing.observer import Observer
+from generators.cluster.schedule import Schedule
+from generators.cluster.watcher import Watcher, WatchOptions, require_answers
+from generators.cluster.writer import BronzeWriter
+from pipelines.lake.file_systems import StorageOptions
+from pipelines.lake.roles import hold
+
+WRITTEN_WITHIN_S = 20.0
+"""What the lake is given when the watcher is to stop."""
+LAKE_AWAY = "there was no more room in memory while the lake was away"
+
+
+@dataclass
+class WatchSummary:
+    """What a watcher did."""
+
+    cluster: str
+    rounds: int = 0
+    incomplete: int = 0
+    skipped: int = 0
+    rows: int = 0
+    unwritten_bytes: int = 0
+
+    def line(self) -> str:
+        """In one line."""
+        short = f", {self.incomplete} of them incomplete" if self.incomplete else ""
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.cluster}: {self.rounds:,} rounds{short}{skipped}, {self.rows:,} rows"
+
+
+def watch(
+    options: WatchOptions,
+    lake: str,
+    *,
+    note: Callable[[str], None],
+    status: Callable[[str], None] | None = None,
+    stop: threading.Event | None = None,
+    storage_options: StorageOptions | None = None,
+) -> WatchSummary:
+    """Watch a cluster until `stop` is set; `note` is called with lines for a person, `status` after each round.
+
+    Raises NotAnswering where no broker can be asked at the start, RoleHeld where another process watches the cluster
+    into this lake.
+    """
+    silence_library(options.debug)
+    stop = stop or threading.Event()
+    with ExitStack() as ends:
+        links = ClusterLinks(options.security, options.topics, options.timeout_s)
+        ends.callback(links.close)
+        described = links.bootstrap(options.bootstrap)
+        cluster = options.cluster or described.partitions.cluster_id
+        if not cluster:
+            raise NotAnswering("the cluster has no id of its own: name it with --cluster")
+        held = ends.enter_context(hold(lake, f"watch:{cluster}", storage_options))
+        notes = Notes(note)
+        links.connect(described.partitions.brokers)
+        watcher = Watcher(options, links, Observer(cluster, options.watcher), notes)
+        writer = BronzeWriter(
+            lake,
+            f"{cluster}/{options.watcher}",
+            held,
+            note,
+            buffer_bytes=options.buffer_bytes,
+            storage_options=storage_options,
+        )
+        summary = WatchSummary(cluster)
+        try:
+            _rounds(watcher, writer, summary, stop, status or (lambda _: None))
+        finally:
+            summary.unwritten_bytes = writer.close(WRITTEN_WITHIN_S)
+            summary.rows = writer.rows
+        if writer.failure is not None:
+            raise writer.failure
+        return summary
+
+
+def _rounds(
+    watcher: Watcher, writer: BronzeWriter, summary: WatchSummary, stop: threading.Event, status: Callable[[str], None]
+) -> None:
+    schedule = Schedule(watcher.options.interval_s, stop)
+    for skipped in schedule.ticks():
+        began, began_us = monotonic(), time_ns() // 1000
+        watcher.notes.skipped(skipped, schedule.interval_s)
+        complete = watcher.round(schedule.next_at, stop)
+        require_answers(watcher)
+        _say_what_is_watched(watcher)
+        tables = [table for rows in watcher.rows.values() for table in rows]
+        if not writer.put(tables):
+            watcher.notes.once("there is no more room for rows in memory: rounds are dropped until the lake is back")
+            watcher.observer.dropped(began_us, LAKE_AWAY)
+            watcher.settings.forget()
+        if writer.failure is not None:
+            return
+        summary.rounds, summary.skipped = summary.rounds + 1, summary.skipped + skipped
+        summary.incomplete += not complete
+        rows = sum(len(table) for table in tables)
+        status(f"{summary.line()}; the last took {monotonic() - began:.2f} s and gave {rows:,} rows")
+
+
+def _say_what_is_watched(watcher: Watcher) -> None:
+    seen = watcher.observer.partitions
+    if seen is not None and not len(seen):
+        watcher.notes.once("no topic is watched: none fits, or none may be described (allow DESCRIBE on the topics)")
+    if not watcher.answered or seen is None:
+        return
+    partitions, hosts = len(seen), len(np.unique(watcher.observer.replicas.broker))
+    if not watcher.said:
+        watcher.said = True
+        watcher.notes.say(
+            f"watching {partitions:,} partitions of {len(seen.topics.names):,} topics on {hosts} brokers; when the "
+            "leaders and ISRs of this first round began, and what happened before it, is not known"
+        )

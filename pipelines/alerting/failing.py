@@ -1,0 +1,63 @@
+"""Channels of notifications that take none, by the wall clock: what `hwmark notify` wrote of its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic.dataclasses import dataclass
+
+from pipelines.alerting.conditions import SECOND, Condition, moment
+from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, RuleSettings, Seconds
+from pipelines.verdict import words
+
+FORGOTTEN_S = 3_600
+"""A channel that was not tried for so long is no longer in the settings, or nobody notifies: the watchdog says so."""
+
+# Of each alert, and of the channel as a whole, what failed since it last went through. Attempts that a kill cut off
+# say nothing.
+_FAILING = """
+WITH fine AS (
+  SELECT channel, alert_id, episode, max(sent_at) AS at FROM deliveries
+  WHERE outcome IN ('sent', 'skipped') GROUP BY ALL
+), failed AS (
+  SELECT d.* FROM deliveries AS d LEFT JOIN fine AS f ON f.channel = d.channel
+    AND f.alert_id IS NOT DISTINCT FROM d.alert_id AND f.episode IS NOT DISTINCT FROM d.episode
+  WHERE d.outcome = 'failed' AND d.sent_at > coalesce(f.at, 0)
+)
+SELECT channel, min(sent_at) AS since, max(sent_at) AS last, arg_max(error, sent_at) AS error
+FROM failed GROUP BY channel ORDER BY channel
+"""
+
+
+@dataclass(frozen=True, config=STRICT)
+class FailingSettings(RuleSettings):
+    """Fires when a channel has taken no notification for `after_s` seconds of the wall clock."""
+
+    after_s: Seconds = 300
+
+
+def _failing(name: str, settings: FailingSettings, evaluation: Evaluation) -> Iterator[Condition]:
+    """The channels that are tried, and of which something fails for longer; of a lake, not of a cluster."""
+    now = evaluation.now
+    for row in evaluation.ask(_FAILING):
+        fires = row["since"] + settings.after_s * SECOND
+        if fires < now and row["last"] + FORGOTTEN_S * SECOND > now:
+            yield Condition(
+                name, "", "failing", row["channel"], row["channel"], row["since"], fires, now, now, True, row
+            )
+
+
+def _sentence(conditions: Sequence[Condition]) -> str:
+    channel, facts = conditions[0].item, conditions[0].facts
+    return f"notifications to {channel} fail since {words.clock(moment(facts['since']))}: {facts['error']}"
+
+
+NOTIFY_FAILING = AlertRule(
+    "notify_failing",
+    FailingSettings(),
+    _failing,
+    _sentence,
+    About.CHANNEL,
+    withdrawn="sent again, or not tried any more",
+)
+RULES = (NOTIFY_FAILING,)

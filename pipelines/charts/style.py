@@ -1,0 +1,36 @@
+"""How every chart looks: lines and words in the colour of the text around, so that they fit light, dark and paper."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+INK = "currentColor"
+"""The colour of the page that the SVG stands in."""
+LOST = "#e5484d"
+SHADES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f5fc4", "#8c564b")
+"""Okabe and Ito's colours, told apart by all; yellow and black are left out, which vanish on one of two grounds."""
+WIDTH = 640
+Spec = dict[str, Any]
+
+_AXIS = {"labelColor": INK, "titleColor": INK, "tickColor": INK, "domainColor": INK, "gridColor": INK}
+
+
+def time_format(span: timedelta) -> str:
+    """How times along an axis of such a length are written."""
+    return "%m-%d %H:%M" if span > timedelta(days=1) else "%H:%M:%S"
+
+
+def styled(chart: Any) -> Spec:
+    """The spec of a chart of Altair's, with the colours and type of all charts."""
+    spec: Spec = chart.to_dict()
+    spec["background"] = "transparent"
+    spec["config"] = {
+        "axis": {**_AXIS, "gridOpacity": 0.15, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"},
+        "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "symbolStrokeWidth": 2},
+        "title": {"color": INK, "subtitleColor": INK, "fontSize": 13, "anchor": "start"},
+        "view": {"stroke": None},
+        "text": {"color": INK},
+        "font": "system-ui, sans-serif",
+    }
+    return spec

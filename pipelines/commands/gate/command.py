@@ -1,0 +1,114 @@
+"""`hwmark gate`: may these brokers be stopped now?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipelines.commands import clock, exits, jobs
+from pipelines.commands.progress import echo, progress
+from pipelines.commands.show import tables
+from pipelines.gate import gold, words
+from pipelines.gate.facts import Facts
+from pipelines.gate.gold import Asked
+from pipelines.gate.judgement import Answer, Judgement, judge
+from pipelines.lake.lake import Lake
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+STATUS = {Answer.YES: exits.DONE, Answer.NO: exits.GATE_NO, Answer.NOT_KNOWN: exits.GATE_NOT_KNOWN}
+EVERY_S = 2.0
+"""How often a gate that waits looks again."""
+SAID_EVERY_S = 10.0
+
+__all__ = ["Asked", "Printing", "gate", "of_cluster", "of_lake"]
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How an answer is printed, and whether partitions that stop whatever one does are accepted."""
+
+    format: str = "table"
+    limit: int = 30
+    accepted: bool = False
+
+
+def of_lake(settings: Settings, asked: Asked) -> Callable[[], Facts]:
+    """What a lake knows, each time it is called."""
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    return lambda: gold.read(lake, asked, jobs.limits(settings), clock.now())
+
+
+def of_cluster(settings: Settings, asked: Asked, *, waits: bool, debug: bool) -> Callable[[], Facts]:
+    """What the cluster itself answers, each time it is called.
+
+    Who `waits` waits for a broker to answer, too: the one that is asked may be the one that restarts.
+    """
+    from generators.cluster.asking.problems import NotAnswering
+    from pipelines.commands.gate.asked import read
+    from pipelines.commands.watch.command import watch_options
+
+    options = watch_options(settings.watch, debug=debug)
+
+    def look() -> Facts:
+        try:
+            return read(options, asked, clock.now)
+        except NotAnswering as error:
+            if not waits:
+                raise
+            return Facts("the cluster", frozenset(asked.brokers), (), None, "nobody", stale=str(error))
+
+    return look
+
+
+def gate(
+    source: Callable[[], Facts],
+    printing: Printing,
+    wait_s: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> int:
+    """Print the answer, waiting at most so long (seconds) for a yes; its exit status. Raises UsageError."""
+    judged = judge(source(), accepted=printing.accepted)
+    if wait_s and judged.answer is not Answer.YES:
+        judged = _waited(judged, source, printing, monotonic() + wait_s, sleep, monotonic)
+    status = STATUS[judged.answer]
+    echo(json.dumps(words.data(judged, status)) if printing.format == "json" else _text(judged, printing.limit))
+    return status
+
+
+def _waited(
+    judged: Judgement,
+    source: Callable[[], Facts],
+    printing: Printing,
+    until: float,
+    sleep: Callable[[float], None],
+    monotonic: Callable[[], float],
+) -> Judgement:
+    """The first yes, or the answer at `until`; at once where no waiting helps."""
+    with progress("gate") as say:
+        said = -SAID_EVERY_S + monotonic()
+        while judged.answer is not Answer.YES and not judged.must_be_accepted:
+            if monotonic() - said >= SAID_EVERY_S:
+                said = monotonic()
+                say(words.headline(judged, clock.now()))
+            if (left := until - monotonic()) <= 0:
+                break
+            sleep(min(EVERY_S, left))
+            judged = judge(source(), accepted=printing.accepted)
+    return judged
+
+
+def _text(judged: Judgement, limit: int) -> str:
+    rows = [] if judged.facts.stale else words.rows(judged)
+    lines = [words.headline(judged, clock.now())]
+    if rows:
+        lines.append(tables.as_table(rows[:limit], words.COLUMNS))
+    if len(rows) > limit:
+        lines.append(f"({len(rows) - limit} more; --limit {len(rows)} shows all)")
+    return "\n".join([*lines, *words.remarks(judged)])

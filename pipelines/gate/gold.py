@@ -1,0 +1,123 @@
+"""What the gate can know from a lake: `gold/partition_health` and `gold/brokers`, if they are fresh and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pipelines.errors import UsageError, nearest
+from pipelines.gate.facts import Brokers, Facts, PartitionFacts, chosen
+from pipelines.lake import lags
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter, Row, query, text
+from pipelines.verdict import Limits, State, words
+from pipelines.verdict.collect import survey
+from pipelines.verdict.judged import Judged, judged
+from pipelines.verdict.known import refuse_unknown
+from pipelines.verdict.records import ClusterRecord
+from pipelines.verdict.sources import DOWN
+from schemas import brokers, partition_health
+from schemas.levels import POLLED, STOCK
+from schemas.partition_health import STALLED_MS
+
+ASK = "--bootstrap HOST:PORT asks the cluster itself"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which brokers of which cluster, and how old what is known may be."""
+
+    cluster: str | None
+    brokers: tuple[int, ...]
+    rack: str | None
+    max_age: timedelta
+
+
+def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
+    """What a lake knows of a cluster at `now` of the wall clock. Raises UsageError for what it does not have."""
+    record = _cluster(lake, asked.cluster, limits, now)
+    seen = judged(record, limits, now)
+    known = lags.present_brokers(lake, record.cluster)
+    as_of = max((row["ts"] for row in known if row["ts"] is not None), default=None)
+    stale = _stale(seen, as_of, asked.max_age, now)
+    opened = lake.find(partition_health.TABLE)
+    if not known or opened is None:
+        missing = lags.not_yet(lake, brokers.TABLE) or stale
+        return Facts(record.cluster, frozenset(asked.brokers), (), None, "gold", stale=missing, notes=(seen.text,))
+    stopped, doubts = chosen({row["broker_id"]: row["rack"] for row in known}, asked.brokers, asked.rack)
+    reported = {row["broker_id"]: row["last_reported_ts"] for row in known}
+    down = frozenset(row["broker_id"] for row in known if row["state"] in DOWN)
+    hosted = query(opened, f"SELECT * FROM t WHERE cluster = {text(record.cluster)} AND {_hosted(stopped)}")
+    partitions = tuple(_fresh(partition(row, down), row["leader_id"], reported, now - asked.max_age) for row in hosted)
+    return Facts(record.cluster, stopped, partitions, as_of, "gold", stale=stale, unknown=doubts, notes=(seen.text,))
+
+
+def partition(row: Row, down: Brokers) -> PartitionFacts:
+    """A row of `gold/partition_health`; `down`: brokers that the controller has fenced or shut down."""
+    leader = row["leader_id"]
+    isr = None if row["isr"] is None else frozenset(row["isr"])
+    behind = frozenset(row["out_of_sync"] or ()) | down
+    if (row["stalled_ms"] or 0) > STALLED_MS:
+        behind |= frozenset(row["holding_replicas"] or ()) - {leader}
+    blind = row.get("level") is None or row["level"] == STOCK or row["out_of_sync"] is None
+    return PartitionFacts(
+        row["topic"], row["partition"],
+        replicas=None if row["ar"] is None else frozenset(row["ar"]),
+        isr=isr, leader=leader, min_isr=row.get("min_isr"),
+        behind=behind, unsure=(isr or frozenset()) - {leader} if blind else frozenset(),
+        unsure_why=f"{_blind(row.get('level'))}; {ASK}" if blind else "",
+    )  # fmt: skip
+
+
+def _blind(level: int | None) -> str:
+    """Why nobody knows who is caught up."""
+    if level == POLLED:
+        return "not every replica in its ISR answers, so nothing shows who is caught up"
+    return f"at {words.level(level)} nothing shows who is caught up"
+
+
+def _cluster(lake: Lake, name: str | None, limits: Limits, now: datetime) -> ClusterRecord:
+    """The cluster that is named, or the only one. Raises UsageError."""
+    found = survey(lake, Filter(name), limits.since, limits, now).records
+    if name is not None and not found:
+        refuse_unknown(lake, Filter(name))
+    if len(found) > 1:
+        names = [record.cluster for record in found]
+        raise UsageError(f"{lake.root} has {len(found)} clusters: name one with --cluster; {nearest('', names)}")
+    if not found:
+        raise UsageError(f"{lake.root} holds no events yet; {ASK}")
+    return found[0]
+
+
+def _hosted(stopped: Iterable[int]) -> str:
+    """SQL: partitions that these brokers host, or may."""
+    numbers = ", ".join(map(str, sorted(stopped)))
+    return f"(ar IS NULL OR array_has_any(ar, make_array({numbers})) OR array_has_any(isr, make_array({numbers})))"
+
+
+def _fresh(
+    facts: PartitionFacts, leader: int | None, reported: Mapping[int, datetime | None], oldest: datetime
+) -> PartitionFacts:
+    """The partition, unknown where its leader has reported nothing since `oldest`: only that knows its ISR."""
+    if leader is None or leader < 0:
+        return facts
+    last = reported.get(leader)
+    if last is not None and last >= oldest:
+        return facts
+    since = f"has reported nothing since {words.clock(last)}" if last else "reports nothing itself"
+    return replace(facts, unknown=f"its leader, broker {leader}, {since}")
+
+
+def _stale(seen: Judged, as_of: datetime | None, max_age: timedelta, now: datetime) -> str:
+    """Why nothing of this can be relied on; empty where it can."""
+    if seen.state is State.NOT_JUDGED:
+        return f"{seen.text.split(';')[0]}: start `hwmark run`, or {ASK}"
+    if as_of is None:
+        return f"nothing of its brokers is known; {ASK}"
+    if seen.ended:
+        return f"its telemetry ended at {words.clock(as_of)}; {ASK}"
+    if now - as_of > max_age:
+        age = f"what is known is {words.span(now - as_of)} old, and --max-age allows {words.span(max_age)}"
+        return f"{age}: are `hwmark ingest logs --follow` and `hwmark run` going? {ASK}"
+    return ""

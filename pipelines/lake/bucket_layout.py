@@ -1,0 +1,99 @@
+"""Events of one file of bronze by the bucket of their partition, so that a task reads what is its own.
+
+The file's row groups are those that everybody reads (broker-wide events, and the few that fill what others leave
+empty), then one for each remainder of the bucket's hash by a power of two. That, and what all of its events cover,
+stands in the Parquet footer: whoever takes a part of the rows still knows which numbers of each source the file has.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.lake.row_groups import row_groups
+from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.sharding import assign
+
+KEY = b"hwmark.buckets"
+VERSION = 1
+"""Of the footer's text, and of the hash: what a later version writes is read whole by this one."""
+EVERYBODY = -1
+ROWS = 1 << 15
+"""At least so many rows of a file for each remainder: a row group costs some kilobytes of the footer."""
+MOST = 32
+
+
+class RowGroup(NamedTuple):
+    """Rows that lie together: those of the buckets that leave this remainder, or EVERYBODY's."""
+
+    rows: pa.Table
+    remainder: int
+
+
+@dataclass(frozen=True)
+class BucketLayout:
+    """What a footer says: the divisor, remainder and number of rows of each row group, and what all rows cover."""
+
+    divisor: int
+    remainders: tuple[int, ...]
+    rows: tuple[int, ...]
+    coverage: pa.Table
+
+    def text(self) -> str:
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, self.coverage.schema) as stream:
+            stream.write_table(self.coverage)
+        covered = b64encode(out.getvalue()).decode()
+        parts = {"version": VERSION, "divisor": self.divisor, "remainders": self.remainders, "rows": self.rows}
+        return json.dumps(parts | {"coverage": covered})
+
+    def groups(self, buckets: int, mine: Iterable[int]) -> list[int]:
+        """The row groups that may hold rows of the buckets `mine` out of so many."""
+        common = gcd(self.divisor, buckets)
+        wanted = {bucket % common for bucket in mine}
+        return [k for k, own in enumerate(self.remainders) if own == EVERYBODY or own % common in wanted]
+
+    def readers(self, buckets: int, tasks: int) -> int:
+        """How many of so many tasks read the same row group that is not EVERYBODY's."""
+        return -(-tasks // gcd(self.divisor, buckets, tasks))
+
+
+def layout_of(metadata: pq.FileMetaData) -> BucketLayout | None:
+    """How a file says its rows lie; None where it says nothing, or nothing that is understood here.
+
+    Tools that write a file anew may take its footer's text along: that holds for these row groups alone.
+    """
+    found = json.loads((metadata.metadata or {}).get(KEY, b"{}"))
+    if found.get("version") != VERSION:
+        return None
+    if found["rows"] != [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]:
+        return None
+    with pa.ipc.open_stream(b64decode(found["coverage"])) as stream:
+        return BucketLayout(found["divisor"], tuple(found["remainders"]), tuple(found["rows"]), stream.read_all())
+
+
+def by_bucket(events: pa.Table) -> list[RowGroup]:
+    """The rows of one file, or of a part of it, as they are to lie in it; names as dictionaries."""
+    *rare, others = row_groups(with_dictionaries(events))
+    divisor = divisor_of(len(events))
+    bucket = assign(others, divisor)
+    # Arrow counts where keys are few: it does not compare.
+    ordered = others.take(pc.array_sort_indices(pa.array(bucket)))
+    sizes = np.bincount(bucket + 1, minlength=divisor + 1)
+    parts = [ordered.slice(end - size, size) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
+    apart = [RowGroup(rows, EVERYBODY) for rows in (*rare, parts[0]) if len(rows)]
+    return apart + [RowGroup(rows, remainder) for remainder, rows in enumerate(parts[1:]) if len(rows)]
+
+
+def divisor_of(rows: int) -> int:
+    """By what the hash is divided in a file of so many rows: a power of two."""
+    return 1 << min(MOST, max(1, rows // ROWS)).bit_length() - 1

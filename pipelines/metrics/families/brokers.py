@@ -1,0 +1,110 @@
+"""Of each broker what it leads, how far it is behind and how long its appends take; and the worst partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.lake.queries import Row
+from pipelines.metrics.families.family import from_ms, gauge
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+BROKER = ("cluster", "broker")
+_COUNTS: Mapping[str, tuple[str, str]] = {
+    "sole_isr": ("broker_sole_isr_partitions", "Partitions with the broker alone in the ISR and other replicas behind"),
+    "at_min_isr": ("broker_at_min_isr_partitions", "Partitions that the failure of the broker leaves under min ISR"),
+    "outside_isr": ("broker_outside_isr_replicas", "Replicas of the broker outside the ISR"),
+    "leo_unknown": ("broker_leo_unknown_replicas", "Replicas of the broker that follow and whose LEO is not known"),
+}
+_ROLES = (("leader", "led"), ("follower", "followed"))
+_QUANTILES = (("0.5", "append_to_hw_p50_ms"), ("0.95", "append_to_hw_p95_ms"), ("0.99", "append_to_hw_p99_ms"))
+_LAGS = (("0.95", "p95_lag_records"), ("1", "max_lag_records"))
+
+
+def brokers(rows: Sequence[Row]) -> Iterator[Metric]:
+    """What `gold/brokers` has of the present."""
+    yield gauge(
+        "broker_info",
+        "The broker's rack, and the last state that was reported of it",
+        (*BROKER, "rack", "state"),
+        (((*_who(row), row["rack"], row["state"]), 1) for row in rows),
+    )
+    yield gauge(
+        "broker_replicas",
+        "Replicas of the broker, by whether it leads their partition",
+        (*BROKER, "role"),
+        (
+            ((*_who(row), role), row[name])
+            for row in rows
+            for role, name in (("leader", "led"), ("follower", "followed"))
+        ),
+    )
+    for column, (name, words) in _COUNTS.items():
+        yield gauge(name, words, BROKER, ((_who(row), row[column]) for row in rows))
+
+
+def lags(rows: Sequence[Row]) -> Iterator[Metric]:
+    """What `gold/broker_lag` has of the last interval."""
+    yield gauge(
+        "broker_lag_records",
+        "Largest lag of a replica of the broker behind its leader; absent: none is known",
+        BROKER,
+        ((_who(row), row["lag_records"]) for row in rows),
+    )
+    yield gauge(
+        "broker_lag_seconds",
+        "Longest time since a replica of the broker was caught up; absent: none is known",
+        BROKER,
+        ((_who(row), from_ms(row["lag_ms"])) for row in rows),
+    )
+    yield gauge(
+        "broker_replicas_behind",
+        "Replicas of the broker below their leader's LEO",
+        BROKER,
+        ((_who(row), row["behind"]) for row in rows),
+    )
+
+
+def minutes(rows: Sequence[Row]) -> Iterator[Metric]:
+    """What the last minute of each leading broker was like."""
+    yield gauge(
+        "broker_append_to_hw_seconds",
+        "Time from an append to its HW on the leading broker, in the last whole minute judged: upper bound of a bucket",
+        (*BROKER, "quantile"),
+        (((*_who(row), q), from_ms(row[name])) for row in rows for q, name in _QUANTILES),
+    )
+    yield gauge(
+        "broker_fetch_lag_records",
+        "Records that followers of the leading broker were behind at their fetches, in the last whole minute judged",
+        (*BROKER, "quantile"),
+        (((*_who(row), q), row[name]) for row in rows for q, name in _LAGS),
+    )
+
+
+def worst(rows: Sequence[Row]) -> Iterator[Metric]:
+    """The partitions in trouble, no more than the settings want: the only metrics that name partitions."""
+    labels = ("cluster", "topic", "partition", "condition")
+    yield gauge("worst_partition_info", "One of the partitions in trouble", labels, ((_place(row), 1) for row in rows))
+    yield gauge(
+        "worst_partition_stalled_seconds",
+        "How long the HW of one of these has stood below the leader's LEO; absent: not known",
+        labels,
+        ((_place(row), from_ms(row["stalled_ms"])) for row in rows),
+    )
+    yield gauge(
+        "worst_partition_lag_records",
+        "Largest lag of a replica of one of these; absent: not known",
+        labels,
+        ((_place(row), row["lag_records"]) for row in rows),
+    )
+
+
+def _who(row: Row) -> tuple[object, ...]:
+    return row["cluster"], row["broker_id"]
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    condition = "unknown" if row["unknown"] else row["condition"].lower()
+    return row["cluster"], row["topic"], row["partition"], condition

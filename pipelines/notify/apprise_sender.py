@@ -1,0 +1,85 @@
+"""Sending through Apprise: one URL is one channel, and nothing of the URL is printed or kept."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+import apprise
+
+from pipelines.errors import UsageError
+from pipelines.notify.http import NotAccepted
+from pipelines.notify.notice import Notice
+from pipelines.secret import Secret
+
+_TYPES = {
+    "critical": apprise.NotifyType.FAILURE,
+    "warning": apprise.NotifyType.WARNING,
+    "info": apprise.NotifyType.INFO,
+    "over": apprise.NotifyType.SUCCESS,
+}
+_STATUS = re.compile(r"\berror=(\d{3})\b")
+
+
+def sender(url: Secret, channel: str) -> Callable[[Notice], None]:
+    """What sends a notice to this URL, read anew each time. Raises UsageError where it is none of Apprise's."""
+    _silence()
+    _service(url, channel)
+
+    def send(message: Notice) -> None:
+        try:
+            service = _service(url, channel)
+        except UsageError as error:
+            raise NotAccepted(str(error)) from None
+        # PagerDuty's key of an incident: what fires and its end are the same one, and so is a double.
+        if getattr(service, "dedup", "") is None:
+            service.dedup = message.alert_id  # type: ignore[attr-defined]
+        _send(service, message)
+
+    return send
+
+
+def _send(service: apprise.NotifyBase, message: Notice) -> None:
+    through, logged = apprise.Apprise(asset=service.asset), list[str]()
+    through.add(service)
+    try:
+        result = through.notify(
+            body=message.body,
+            title=message.title,
+            notify_type=_TYPES[message.weight],
+            body_format=apprise.NotifyFormat.TEXT,
+            log_callback=lambda entry, _: logged.append(str(entry.message)),
+        )
+    except Exception as error:  # whatever a service's own code does not foresee; its words may hold the URL
+        raise NotAccepted(type(error).__name__) from None
+    if not result:
+        raise NotAccepted(_reason(" ".join(logged)))
+
+
+def _service(url: Secret, channel: str) -> apprise.NotifyBase:
+    # Its own timeouts wait on threads that a process which ends would wait for: see `pipelines.notify.patience`.
+    asset = apprise.AppriseAsset(
+        app_id="hwmark", app_desc="hwmark", async_mode=False, http_redirects=False, service_timeout=0
+    )
+    service = apprise.Apprise.instantiate(url.reveal(), asset=asset, suppress_exceptions=True)
+    if service is None:
+        raise UsageError(f"notify.channels.{channel}.url: what {url!r} holds is no URL of Apprise's")
+    if service.overflow_mode == apprise.OverflowMode.UPSTREAM:
+        service.overflow_mode = apprise.OverflowMode.TRUNCATE
+    return service
+
+
+def _reason(logged: str) -> str:
+    """Why, in words of ours: what Apprise logs may name hosts and tokens."""
+    if found := _STATUS.search(logged):
+        return f"HTTP {found[1]}"
+    return "no connection" if "onnection" in logged else "not accepted"
+
+
+def _silence() -> None:
+    """Log lines of Apprise and of the client below it may name hosts and tokens: none is printed."""
+    for name in ("apprise", "urllib3"):
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        logger.handlers = [logging.NullHandler()]

@@ -1,0 +1,82 @@
+"""What every channel has: a name, its rows of the ledger, and a way to be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from pipelines.notify.config import Timing
+from pipelines.notify.episodes import Episode
+from pipelines.notify.http import NotAccepted
+from pipelines.notify.ledger import Delivery, Ledger, Outcome
+from pipelines.notify.look import Round
+
+Say = Callable[[str], None]
+
+
+class Channel(Protocol):
+    """Whoever takes notifications."""
+
+    name: str
+
+    def deliver(self, seen: Round) -> bool:
+        """Sends what is due; whether all of it was accepted. Raises LeaseLost."""
+        ...
+
+    def test(self) -> None:
+        """Sends a test message. Raises NotAccepted."""
+        ...
+
+
+@dataclass(frozen=True)
+class Post:
+    """What a channel writes, says and goes by."""
+
+    name: str
+    ledger: Ledger
+    timing: Timing
+    clock: Callable[[], datetime]
+    say: Say
+
+    def begin(self, seen: Round) -> None:
+        """At a channel's first round: what has ended by then is history, and is not sent."""
+        if self.ledger.began(self.name):
+            return
+        now = self.clock()
+        ended = [e for e in seen.episodes if not e.firing]
+        skipped = [self.row(e, Outcome.SKIPPED, 0, now, "ended before the channel was first used") for e in ended]
+        self.ledger.record(Delivery(self.name, Outcome.BEGAN, 0, now), *skipped)
+
+    def row(self, episode: Episode, outcome: Outcome, attempt: int, at: datetime, error: str | None = None) -> Delivery:
+        """A row about the notification of an episode's present state."""
+        state = episode.last
+        return Delivery(
+            self.name, outcome, attempt, at, state.alert_id, state.first_ts, state.rule, state.state, episode.key, error
+        )
+
+    def due(self, last: Delivery | None, now: datetime) -> bool:
+        """Whether it is time for the next attempt; one that a kill cut off is made again at once."""
+        return (
+            last is None
+            or last.outcome is not Outcome.FAILED
+            or now >= last.sent_at + self.timing.backoff(last.attempt)
+        )
+
+    def worked(self, *news: Delivery) -> None:
+        """Records what a receiver accepted at once, and that it accepts again."""
+        last = self.ledger.last(self.name)
+        if last is not None and last.outcome is Outcome.FAILED:
+            self.say(f"{self.name}: accepts again")
+            news = (*news, Delivery(self.name, Outcome.SENT, 1, self.clock()))
+        if news:
+            self.ledger.record(*news)
+
+    def failed(self, error: NotAccepted) -> None:
+        """Records that the channel as a whole accepts nothing, less often the longer it lasts."""
+        last, now = self.ledger.last(self.name), self.clock()
+        if self.due(last, now):
+            attempt = last.attempt + 1 if last is not None and last.outcome is Outcome.FAILED else 1
+            self.say(f"{self.name}: not accepted: {error}")
+            self.ledger.record(Delivery(self.name, Outcome.FAILED, attempt, now, error=str(error)))

@@ -1,0 +1,46 @@
+"""What notifications go by, beside the alerts: times, links and fixed labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+WATCHDOG_PERIODS = 4
+"""Rounds without a watchdog until it ends."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds between rounds, for which a firing alert holds without being renewed, and at most until an attempt."""
+
+    every_s: float
+    hold_s: float
+    retry_max_s: float
+
+    @property
+    def hold(self) -> timedelta:
+        return timedelta(seconds=self.hold_s)
+
+    @property
+    def watchdog(self) -> timedelta:
+        """How long the watchdog holds: it ends before any alert does."""
+        return timedelta(seconds=WATCHDOG_PERIODS * self.every_s)
+
+    def backoff(self, attempt: int) -> timedelta:
+        """How long after the attempt of this number the next one is made."""
+        return timedelta(seconds=min(self.every_s * 2 ** min(attempt - 1, 20), self.retry_max_s))
+
+
+@dataclass(frozen=True)
+class Links:
+    """What notifications point to.
+
+    `page_url` may hold `{cluster}` and `{alert_id}`; `runbook_url` is the folder of the runbooks; `labels` are on every
+    alert of an Alertmanager.
+    """
+
+    lake: str
+    runbook_url: str
+    page_url: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)

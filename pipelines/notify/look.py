@@ -1,0 +1,72 @@
+"""One look at a lake: the alerts, how well each cluster is judged, and what keeps the watchdog from being sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pipelines.alerting.evaluate import assess, evaluate
+from pipelines.alerting.rules import load
+from pipelines.alerting.state import from_arrow
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.notify.episodes import Episode, episodes
+from pipelines.verdict import Limits, Verdict, verdict
+from pipelines.verdict.collect import survey
+from pipelines.verdict.judged import silence
+from pipelines.verdict.records import State
+from schemas import alerts
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is known at the moment `now` of the wall clock.
+
+    `judged` has a sentence for each cluster; `wrong` is what is not judged or not fresh, empty where everything is.
+    """
+
+    now: datetime
+    episodes: tuple[Episode, ...] = ()
+    judged: Mapping[str, str] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether every cluster is judged, and every source reports."""
+        return not self.wrong
+
+
+def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: datetime, *, write: bool = True) -> Round:
+    """Evaluates the alert rules and reads what they and the verdicts say; without `write` the lake stays as it is."""
+    if write:
+        evaluate(
+            lake.root, rules_file=rules_file or None, now=now, interval_s=interval_s,
+            storage_options=lake.storage_options,
+        )  # fmt: skip
+        states = from_arrow(lake.read(alerts.TABLE, alerts.ARROW))
+    else:
+        found = assess(lake, load(rules_file or None), now, interval_s)
+        states = found.stored + found.new
+    records = survey(lake, Filter(), limits.since, limits, now).records
+    verdicts = [verdict(record, limits, now) for record in records]
+    judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
+    return Round(now, tuple(episodes(states)), judged, tuple(not_fresh(verdicts)))
+
+
+def not_fresh(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged."""
+    none = True
+    for one in verdicts:
+        none = False
+        if one.judged.state is State.NOT_JUDGED or one.judged.to is None:
+            yield f"{one.cluster}: {one.judged.text}"
+        elif one.judged.silent:
+            yield f"{one.cluster}: {silence(one.judged.silent)}"
+    if none:
+        yield "the lake holds no cluster: nothing is judged"
+
+
+def unseen(before: Round, why: str, now: datetime) -> Round:
+    """A round in which the lake could not be read: what fired is still notified, and nothing is fresh."""
+    return replace(before, now=now, wrong=(why,))

@@ -1,0 +1,48 @@
+"""Which LEOs of samples still hold: those of brokers that have answered lately."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.replication.compiled.records import Records
+from pipelines.replication.compiled.types import I64, NULL
+from pipelines.replication.state.state import State
+from pipelines.replication.term.layout import REPLICAS
+
+
+def answered_leos(state: State) -> Records:
+    """Rows of REPLICAS, without the sampled LEOs of brokers that have stopped to answer."""
+    silent = _silent(state)
+    if not silent.any():
+        return state.replicas.data
+    replicas = state.replicas.data.copy()
+    replicas[: len(silent), REPLICAS.at.leo][silent] = -1
+    return replicas
+
+
+def unanswered(state: State, lanes: I64) -> npt.NDArray[np.bool_]:
+    """Of which of these lanes (-1: none) samples do not show the LEO of the leader and of every replica in the ISR."""
+    unknown = np.zeros(len(lanes), np.bool_)
+    if not state.lanes.count or not (sampled := state.sampled_lanes()).any():
+        return unknown
+    at = np.flatnonzero((lanes >= 0) & sampled[np.maximum(lanes, 0)])
+    lane, width = lanes[at], state.replicas.width
+    leo = answered_leos(state)[: state.replicas.count * width, REPLICAS.at.leo].reshape(-1, width)[lane]
+    in_isr = (state.lanes["isr"][lane][:, None] >> np.arange(width)) & 1 == 1
+    unknown[at] = (in_isr & (leo < 0)).any(axis=1) | (state.lanes["leader_leo"][lane] == NULL)
+    return unknown
+
+
+def _silent(state: State) -> Any:
+    """By slot of all lanes whether samples fill it and its broker has stopped to answer."""
+    count, width = state.lanes.count, state.replicas.width
+    silent = state.watched.silent(state.sources.grace_us)
+    keys = [(state.clusters.find(cluster) << 32) | broker for cluster, broker in silent]
+    if not keys or not count:
+        return np.zeros(0, np.bool_)
+    sampled = np.repeat(state.sampled_lanes(), width)
+    of = (np.repeat(state.lanes["cluster"], width) << 32) | state.replicas["id"]
+    return sampled & np.isin(of, keys)

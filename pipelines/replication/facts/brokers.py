@@ -1,0 +1,135 @@
+"""gold/brokers and gold/broker_lag, as far as one shard knows them: its partitions, and what every shard reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.replication.compiled.types import I64, NEVER
+from pipelines.replication.facts.broker_counts import Broker, Row, count_partitions
+from pipelines.replication.facts.follower_lag import followers, lags_of_brokers, worst
+from pipelines.replication.facts.partition_health import health, led_lanes
+from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, BrokerState
+from pipelines.replication.state.state import State
+from schemas import broker_lag, brokers
+
+FOREVER = 1 << 62
+_COUNTS = (
+    "replicas", "led", "followed", "outside_isr", "isr_unknown", "led_under_replicated", "led_under_min_isr",
+    "led_held_back", "sole_isr", "at_min_isr",
+)  # fmt: skip
+
+
+class Present(NamedTuple):
+    """The tables that show the present, as one shard has them: of brokers, and of the worst replicas, a share."""
+
+    partition_health: pa.Table
+    brokers: pa.Table
+    broker_lag: pa.Table
+    replica_lag: pa.Table
+
+
+def present(state: State, low_watermarks: I64) -> Present:
+    """The present of all partitions of a state; `low_watermarks` are those of the sources by number."""
+    partitions, behind = present_partitions(state, low_watermarks), followers(state, low_watermarks)
+    times = np.array([state.sources.latest(str(name[0])) for name in state.clusters.all], dtype=np.int64)
+    lags = lags_of_brokers(state, behind)
+    return Present(
+        partitions,
+        pa.Table.from_pylist(_rows(state, count_partitions(partitions), lags, times, low_watermarks), brokers.ARROW),
+        pa.Table.from_pylist(_lag_rows(state, lags, times), broker_lag.ARROW),
+        worst(state, behind, times),
+    )
+
+
+def present_partitions(state: State, low_watermarks: I64) -> pa.Table:
+    """The present of all partitions but those of topics that a watcher saw go."""
+    partitions = health(state, low_watermarks)
+    gone = [number for number, one in state.watched.partitions.items() if one.gone]
+    if not gone:
+        return partitions
+    there = np.ones(len(partitions), np.bool_)
+    there[gone] = False
+    return partitions.filter(pa.array(there))
+
+
+def _rows(
+    state: State, counted: dict[Broker, Row], lags: dict[Broker, Row], times: I64, low_watermarks: I64
+) -> list[Row]:
+    levels, reported = _levels(state, low_watermarks), _last_reported(state)
+    stated = {(str(state.clusters.all[c][0]), b) for c, b in (*state.timeline.brokers, *state.timeline.racks)}
+    rows = []
+    for key in sorted(counted.keys() | lags.keys() | stated):
+        cluster, broker = key
+        number = state.clusters.number(cluster)
+        row: Row = {"cluster": cluster, "broker_id": broker}
+        row |= _counts(counted.get(key, {}), lags.get(key))
+        row |= standing(state.timeline.broker_states(number, broker, FOREVER))
+        row["rack"] = state.timeline.racks.get((number, broker), (0, None))[1]
+        row["ts"] = int(times[number]) if times[number] >= 0 else None
+        rows.append(row | {"level": levels.get(key), "last_reported_ts": reported.get(key)})
+    return rows
+
+
+def _counts(counted: Row, lag: Row | None) -> Row:
+    """The counts of a broker; what only LEOs show is null where none of its followers' is known."""
+    followed, known = counted.get("followed", 0), lag["known"] if lag else 0
+    row = dict.fromkeys(_COUNTS, 0) | counted | {"leo_unknown": max(followed - known, 0)}
+    shown = {name: counted.get(name, 0) for name in ("out_of_sync", "holds_back", "holds_back_records")}
+    row |= shown if known or not followed else dict.fromkeys(shown)
+    row["holds_back_of"] = sorted(counted.get("holds_back_of", {}).items())
+    return row | ({name: lag[name] for name in ("lag_records", "lag_ms")} if lag else {})
+
+
+def _lag_rows(state: State, lags: dict[Broker, Row], times: I64) -> list[Row]:
+    rows = []
+    for (cluster, broker), values in sorted(lags.items()):
+        ts = int(times[state.clusters.number(cluster)])
+        rows += [{"cluster": cluster, "broker_id": broker, "ts": ts, **values}] if ts >= 0 else []
+    return rows
+
+
+def standing(states: Sequence[BrokerState]) -> Row:
+    """The columns about a broker's own state from its states in time order (microseconds).
+
+    A controlled restart is under way from the first word of its shutdown until the broker has started again, or is
+    registered no more. A failed log directory is no state: the broker serves from the others.
+    """
+    known = [state for state in states if state[1] != LOG_DIR_OFFLINE]
+    if not known:
+        return {"state": None, "state_ts": None, "broker_epoch": None, "restarting_since": None}
+    since = None
+    for ts, detail, *_ in known:
+        if detail in ("started", "unfenced", "unregistered"):
+            since = None
+        elif detail == "controlled_shutdown" and since is None:
+            since = ts
+    ts, detail, epoch, *_ = known[-1]
+    return {"state": detail, "state_ts": ts, "broker_epoch": epoch, "restarting_since": since}
+
+
+def _levels(state: State, low_watermarks: I64) -> dict[Broker, int]:
+    """The lowest level of what each broker leads."""
+    led = led_lanes(state, low_watermarks)
+    lane = led[led >= 0]
+    cluster, broker, level = (state.lanes[name][lane] for name in ("cluster", "broker", "level"))
+    keys, of = np.unique((cluster << 32) | broker, return_inverse=True)
+    lowest = np.full(len(keys), NEVER)
+    np.minimum.at(lowest, of, level)
+    names = [str(name[0]) for name in state.clusters.all]
+    return {(names[key >> 32], key & 0xFFFFFFFF): low for key, low in zip(keys.tolist(), lowest.tolist(), strict=True)}
+
+
+def _last_reported(state: State) -> dict[Broker, int]:
+    """The largest time of the sources of each broker that report on partitions of this shard."""
+    names, found = state.source_names.all, dict[Broker, int]()
+    known = (state.series["source"] >= 0) & (state.series["broker"] >= 0)
+    for pair in np.unique(((state.series["source"] << 32) | state.series["broker"])[known]).tolist():
+        source, broker = state.sources.known.get(names[pair >> 32]), pair & 0xFFFFFFFF
+        if source is not None and source.latest >= 0:
+            key = source.cluster, broker
+            found[key] = max(source.latest, found.get(key, source.latest))
+    return found

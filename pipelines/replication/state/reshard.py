@@ -1,0 +1,73 @@
+"""The state of some number of buckets as that of another: all of it merged, and split by the hash of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.replication.compiled.records import Arrays
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.rules import Rules
+from pipelines.replication.state import snapshot
+from pipelines.replication.state.shard import Shard
+from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.sources import Sources
+from pipelines.replication.term.layout import REPLICAS
+
+
+def reshard(blobs: Sequence[bytes], buckets: int) -> Iterator[bytes]:
+    """Snapshots of `buckets` buckets, in order, that go on where the buckets of these snapshots stopped.
+
+    Raises ValueError where they are not all buckets of one state, or of a version that is not read.
+    """
+    parts = [snapshot.unpack(blob) for blob in blobs]
+    rules = _rules_of_all([(rules, bucket, of) for _, rules, bucket, of in parts])
+    states = [state for state, *_ in parts]
+    bucket_of = [_buckets(state, buckets) for state in states]
+    waiting = [assign(state.waiting, buckets) for state in states]
+    for bucket in range(buckets):
+        shard = Shard(_blank(states, rules))
+        for state, partitions, rows in zip(states, bucket_of, waiting, strict=True):
+            shard.take(state, partitions == bucket, rows == bucket)
+        yield snapshot.pack(shard.finish(), rules, bucket, buckets)
+
+
+def _rules_of_all(parts: Sequence[tuple[Rules, int, int]]) -> Rules:
+    """The rules of all buckets. Raises ValueError where one is missing, or they do not belong together."""
+    rules, _, buckets = parts[0]
+    found = sorted(bucket for _, bucket, _ in parts)
+    if found != list(range(buckets)) or any((own, of) != (rules, buckets) for own, _, of in parts):
+        raise ValueError(f"not the state of all buckets of one query: found {found} of {buckets}")
+    return rules
+
+
+def _buckets(state: State, buckets: int) -> npt.NDArray[np.int32]:
+    """The bucket of each partition by number."""
+    keys = state.partition_keys.keys
+    topic = pa.array(keys >> 32)
+    clusters, topics = (pa.array([name[k] for name in state.topics.all], pa.string()) for k in (0, 1))
+    partition = pa.array((keys & 0xFFFFFFFF).astype(np.int32))
+    return assign(
+        pa.table({"cluster": clusters.take(topic), "topic": topics.take(topic), "partition": partition}), buckets
+    )
+
+
+def _blank(states: Sequence[State], rules: Rules) -> State:
+    """A state without partitions: what every bucket reads is in it, as far as one of these has read it.
+
+    A bucket that met a cluster later than another may have settled less of it.
+    """
+    sources = Sources(rules.reorder_grace_ms * 1000)
+    for state in states:
+        sources.known |= state.sources.known
+        for cluster, settled in state.sources.settled.items():
+            sources.settled[cluster] = max(settled, sources.settled.get(cluster, -1))
+    made = State(sources)
+    made.replicas = Arrays(REPLICAS, max(state.replicas.width for state in states))
+    for state in states:
+        state.release(state.steady.numbers())
+        state.replicas.widen(made.replicas.width)
+    return made

@@ -1,0 +1,196 @@
+"""What a report says: the verdict, what happened, how partitions went, what it rests on, and what was not judged."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from pipelines.alerting.lookup import alert
+from pipelines.charts.partition import partition_chart
+from pipelines.charts.svg import svg
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.notify.sent import Sent, sent
+from pipelines.report.evidence import Fall, falls
+from pipelines.timeline.happenings import Timeline, timeline
+from pipelines.timeline.partition import partition_past
+from pipelines.verdict import Limits, Line, lines, sentences, verdict
+from pipelines.verdict.collect import Survey, survey
+from pipelines.verdict.judged import ended
+from pipelines.verdict.known import refuse_unknown
+from pipelines.verdict.losses import NOT_EXCLUDED, unjudged
+from pipelines.verdict.since import Since
+from pipelines.verdict.words import clock, count
+from schemas import isr_changes, quality_results
+
+MARGIN = timedelta(minutes=2)
+"""Around an alert; of a long one a tenth of its length."""
+LINES, PARTITIONS, PLOTS = 200, 40, 4
+"""At most so many lines of a timeline of each kind, partitions in trouble, and plots."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a report is about: which rows, in which period, and the alert that it is on, if it is on one."""
+
+    wanted: Filter
+    since: Since
+    until: datetime | None = None
+    alert: Row | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """The chart of one partition."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a report says."""
+
+    lake: str
+    written_at: datetime
+    subject: str
+    period: str
+    alert: Row | None
+    sent: Sent | None
+    verdict: Sequence[Line]
+    timeline: Timeline
+    plots: Sequence[Plot]
+    falls: Sequence[Fall]
+    more_falls: int
+    partitions: Sequence[str]
+    more_partitions: int
+    not_judged: Sequence[str]
+    checks: Sequence[Row]
+    commands: Sequence[str]
+
+    @property
+    def clusters(self) -> int:
+        return len({line.cluster for line in self.verdict})
+
+
+def on_alert(lake: Lake, alert_id: str) -> Asked:
+    """What a report on one alert is about. Raises UnknownNameError naming the nearest."""
+    row = alert(lake, alert_id)
+    margin = max(MARGIN, (row["last_ts"] - row["first_ts"]) / 10)
+    labels = dict(row["labels"] or ())
+    return Asked(Filter(labels.get("cluster")), row["first_ts"] - margin, row["last_ts"] + margin, row)
+
+
+def report(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Report:
+    """The report at `now` of the wall clock. Raises UsageError for what the lake does not know."""
+    seen = survey(lake, asked.wanted, asked.since, replace(limits, since=asked.since), now)
+    if not seen.records:
+        refuse_unknown(lake, asked.wanted)
+    period = replace(seen.wanted, until=asked.until)
+    found, more = falls(lake, period)
+    partitions, matching = seen.partitions(PARTITIONS, sound=asked.wanted.partition is not None)
+    over = {record.cluster for record in seen.records if ended(record)}
+    bounds = replace(limits, since=asked.since)
+    return Report(
+        lake=lake.root,
+        written_at=now,
+        subject=_subject(asked),
+        period=_period(period),
+        alert=asked.alert,
+        sent=sent(lake, asked.alert["alert_id"]) if asked.alert else None,
+        verdict=lines(verdict(record, bounds, now) for record in seen.records),
+        timeline=timeline(lake, period, LINES),
+        plots=list(_plots(lake, period, found)),
+        falls=found,
+        more_falls=more,
+        partitions=[sentences.partition(row, ended=row["cluster"] in over) for row in partitions],
+        more_partitions=matching - len(partitions),
+        not_judged=list(_not_judged(seen)),
+        checks=_failed_checks(lake),
+        commands=list(_commands(lake, asked, found)),
+    )
+
+
+def _subject(asked: Asked) -> str:
+    if asked.alert is not None:
+        return f"{asked.alert['rule']}, {asked.alert['subject']}"
+    wanted = asked.wanted
+    place = wanted.topic if wanted.partition is None else f"{wanted.topic or '*'}-{wanted.partition}"
+    return "/".join(filter(None, (wanted.cluster, place))) or "all clusters"
+
+
+def _period(period: Filter) -> str:
+    if isinstance(period.since, datetime) or period.since is None:
+        first = clock(period.since) if period.since else "the beginning"
+    else:
+        first = clock(min(period.since.values())) if period.since else "the beginning"
+    return f"{first} to {clock(period.until) if period.until else 'the present of each cluster'}"
+
+
+def _plots(lake: Lake, period: Filter, found: Sequence[Fall]) -> Iterator[Plot]:
+    """The partitions that lost most, else those whose ISR shrank most often, else the one asked for."""
+    places = [(fall.row["cluster"], fall.row["topic"], fall.row["partition"]) for fall in found]
+    if period.topic is not None and period.partition is not None and period.cluster is not None:
+        places = [(period.cluster, period.topic, period.partition)]
+    for number, (cluster, topic, partition) in enumerate([*dict.fromkeys(places or _shrunk(lake, period))][:PLOTS]):
+        since = period.since
+        moment = since if since is None or isinstance(since, datetime) else since.get(cluster)
+        past = partition_past(lake, Filter(cluster, topic, partition, moment, period.until))
+        if past is not None:
+            title = f"{cluster}/{topic}-{partition}"
+            label = f"{title}: log end offset of each replica and high watermark, and the ISR over time"
+            yield Plot(title, svg(partition_chart(past), f"plot{number}", label))
+
+
+def _shrunk(lake: Lake, period: Filter) -> list[tuple[str, str, int]]:
+    table = lake.find(isr_changes.TABLE)
+    if table is None:
+        return []
+    rows = f"SELECT * FROM ({VIEWS['isr'].select(period)}) WHERE cardinality(removed) > 0"
+    keys = "cluster, topic, partition"
+    found = query(table, f"SELECT {keys} FROM ({rows}) GROUP BY {keys} ORDER BY count(*) DESC, {keys} LIMIT {PLOTS}")
+    return [(row["cluster"], row["topic"], row["partition"]) for row in found]
+
+
+def _not_judged(seen: Survey) -> Iterator[str]:
+    """Starts of terms of which nobody can say whether they lost anything."""
+    for record in seen.records:
+        for group in record.falls:
+            if group.name == NOT_EXCLUDED:
+                yield f"{record.cluster}{record.scope}: loss not excluded: {unjudged(group)}"
+
+
+def _failed_checks(lake: Lake) -> list[Row]:
+    """The expectations that failed in the last run of `hwmark check`."""
+    table = lake.find(quality_results.TABLE)
+    if table is None:
+        return []
+    last = "SELECT max(run_ts) FROM t"
+    return query(table, f"SELECT * FROM t WHERE run_ts = ({last}) AND NOT success ORDER BY suite, expectation")
+
+
+def _commands(lake: Lake, asked: Asked, found: Sequence[Fall]) -> Iterator[str]:
+    """What to type to look again."""
+    place = ["--lake", lake.root]
+    cluster = asked.wanted.cluster
+    where = [*place, *(["--cluster", cluster] if cluster else [])]
+    since = asked.since
+    moment = since if isinstance(since, datetime) else None
+    when = ["--since", moment.isoformat()] if moment else []
+    yield shlex.join(["hwmark", "show", "verdict", *where, *when])
+    for view in ("regressions", "isr", "health"):
+        yield shlex.join(["hwmark", "show", view, *where, *(when if view != "health" else [])])
+    for fall in found[:2]:
+        row = fall.row
+        one = ["--cluster", row["cluster"], "--topic", row["topic"], "--partition", str(row["partition"])]
+        yield shlex.join(["hwmark", "show", "loss", *place, "--cluster", row["cluster"], "--id", row["regression_id"]])
+        after = ["--since", (row["ts"] - MARGIN).isoformat()]
+        yield shlex.join(["hwmark", "show", "hw", *place, *one, *after])
+        yield shlex.join(["hwmark", "show", "sync", *place, *one, *after])
+
+
+def left_out(found: Timeline) -> str:
+    """What a timeline does not show, in words; nothing where it shows all."""
+    return f"{count(found.left_out, 'line')} of this period left out" if found.left_out else ""

@@ -1,0 +1,43 @@
+"""A report as one HTML file, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from pipelines.errors import UsageError
+from pipelines.html import environment
+from pipelines.report.contents import Report, left_out
+
+
+def render(report: Report) -> str:
+    """The page: no script, nothing from elsewhere."""
+    return (
+        environment("pipelines.report")
+        .get_template("report.html")
+        .render(report=report, left_out=left_out(report.timeline))
+    )
+
+
+def require_place(file: Path) -> None:
+    """Raises UsageError where a report could not be written, before anything is read for it."""
+    if file.is_dir():
+        raise UsageError(f"--out {file} is a folder: name a file in it, such as {file / 'report.html'}")
+    if not file.absolute().parent.is_dir():
+        raise UsageError(f"--out {file}: there is no folder {file.absolute().parent}; make it first")
+
+
+def write(page: str, file: Path) -> None:
+    """Puts the page in the place of the file in one step. Raises OSError, and then the file is as it was."""
+    handle, name = tempfile.mkstemp(dir=file.absolute().parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(page)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

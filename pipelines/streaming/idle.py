@@ -1,0 +1,40 @@
+"""Whether a run has nothing to do: the lake alone tells, before anything of Spark is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.lake.lake import Lake
+from pipelines.streaming.checkpoint import offsets
+from pipelines.streaming.checkpoint.beginning import end_of
+from pipelines.streaming.checkpoint.manifest import Manifests
+from pipelines.streaming.checkpoint.query import Query
+from pipelines.streaming.source.bronze_log import last_version_read
+from pipelines.streaming.source.closings import count_closings
+
+
+def nothing_new(lake: Lake, query: Query) -> bool:
+    """Whether the query has committed all that bronze holds, so that no batch would be planned.
+
+    To be asked once checkpoint, manifests and tables are known to belong together (`checkpoint.manifest.resume`). A
+    commit without rows, as of `maintain`, is something new: the batch that passes it lets Delta forget its log.
+    """
+    files = lake.files()
+    done = offsets.last(files, query.query_id, "commits")
+    manifests = Manifests(lake, query.query_id)
+    if offsets.last(files, query.query_id, "offsets") != done or manifests.pending(done) is not None:
+        return False
+    end = end_of(lake, query)
+    if end is None or not _recorded(manifests, done, end):
+        return False
+    # Both sources stand before the first file of a version: ours with index 0, Delta's with one below.
+    read_to = last_version_read(end) if end["index"] <= 0 else -1
+    level = bool(read_to == lake.open("replication_events").version())
+    return level and bool(end.get("closed", 0) == count_closings(lake))
+
+
+def _recorded(manifests: Manifests, done: int, end: Mapping[str, Any]) -> bool:
+    """Whether what the last batch committed is known to be up to there; a query may begin with what others have."""
+    committed = manifests.read(done) if done >= 0 else None
+    return done < 0 or (committed is not None and committed.end == end)

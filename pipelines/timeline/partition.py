@@ -1,0 +1,87 @@
+"""One partition over a period: its offsets, its ISR, who led, and what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import VIEWS, Filter, Row, View, query
+from pipelines.timeline.isr import Stretch, stretches
+from pipelines.timeline.offsets import HW, Point, offsets
+from schemas import hw_regressions, partition_hw
+
+
+@dataclass(frozen=True)
+class LostRange:
+    """Offsets `first` to `last` that are gone since `ts`; `sure`: and not only perhaps."""
+
+    ts: datetime
+    first: int
+    last: int
+    sure: bool = True
+
+
+@dataclass(frozen=True)
+class Term:
+    """A broker that leads from a time on."""
+
+    ts: datetime
+    leader_id: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True)
+class PartitionPast:
+    """What is known of a partition between two moments."""
+
+    since: datetime
+    until: datetime
+    points: Sequence[Point]
+    stretches: Sequence[Stretch] = ()
+    lost: Sequence[LostRange] = ()
+    terms: Sequence[Term] = ()
+
+    @property
+    def replicas(self) -> list[str]:
+        """The series of the replicas, in the order of their brokers."""
+        ids = {point.series for point in self.points if point.series != HW}
+        ids |= {f"broker {one.replica_id}" for one in self.stretches}
+        return sorted(ids, key=lambda name: int(name.split()[1]))
+
+
+def partition_past(lake: Lake, wanted: Filter) -> PartitionPast | None:
+    """The past of the one partition wanted, between its moments `since` and `until`; None where nothing is known."""
+    points = offsets(lake, wanted)
+    if not points:
+        return None
+    past = PartitionPast(points[0].ts, points[-1].ts, points)
+    return replace(
+        past,
+        stretches=stretches(lake, wanted, past.since, past.until),
+        lost=list(_lost(lake, wanted)),
+        terms=list(_terms(lake, wanted)),
+    )
+
+
+def _lost(lake: Lake, wanted: Filter) -> Iterator[LostRange]:
+    """What is lost, or may be; of a range that is not known nothing can be drawn."""
+    for row in _rows(lake, "serious", wanted):
+        if row["lost_from"] is not None and (row["lost_to"] or 0) > row["lost_from"]:
+            yield LostRange(row["ts"], row["lost_from"], row["lost_to"] - 1, row["severity"] == "critical")
+
+
+def _rows(lake: Lake, view: str, wanted: Filter) -> list[Row]:
+    table = lake.find(hw_regressions.TABLE)
+    return query(table, f"{VIEWS[view].select(wanted)} ORDER BY ts") if table else []
+
+
+def _terms(lake: Lake, wanted: Filter) -> Iterator[Term]:
+    table = lake.find(partition_hw.TABLE)
+    if table is None:
+        return
+    where = wanted.where(View(partition_hw.TABLE, "ts", ""))
+    kept = f"kind = 'term_start' AND leader_id >= 0 AND {where}"
+    for row in query(table, f"SELECT ts, leader_id, leader_epoch FROM t WHERE {kept} ORDER BY ts"):
+        yield Term(row["ts"], row["leader_id"], row["leader_epoch"])

@@ -1,0 +1,1 @@
+"""The web page: what a lake holds, read-only, in a browser and as JSON."""

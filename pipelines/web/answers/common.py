@@ -1,0 +1,124 @@
+"""What every view needs: the verdict of what is asked for, and rows as JSON has them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pipelines.lake.queries import Row, View, query
+from pipelines.verdict import Limits, Line, Verdict, judged, verdict
+from pipelines.verdict.collect import Survey, survey
+from pipelines.verdict.known import refuse_unknown
+from pipelines.verdict.standing import standing
+from pipelines.web.asked import Asked
+from pipelines.web.snapshot import Reader
+from schemas import partition_health
+from schemas.declaration import Table
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One line of a verdict."""
+
+    cluster: str
+    scope: str
+    part: str
+    state: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}{self.scope}: {self.text}"
+
+
+@contextmanager
+def timed(asked: Asked, name: str) -> Iterator[None]:
+    """Adds how many milliseconds a part of an answer took to what the response tells of its time."""
+    begun = time.perf_counter()
+    yield
+    asked.timings[name] = asked.timings.get(name, 0) + (time.perf_counter() - begun) * 1000
+
+
+def surveyed(reader: Reader, asked: Asked) -> Survey:
+    """What is known of what is asked for. Raises UnknownNameError for names that the lake does not know.
+
+    It depends on the wall clock in nothing but which sources are silent, so it is kept while those are the same.
+    """
+    wanted, period = asked.wanted, asked.period
+    limits = replace(reader.limits, since=period)
+
+    def silent(found: Survey) -> Sequence[Any]:
+        return [judged.silent(record, limits, reader.now()) for record in found.records]
+
+    def compute(lake: Any) -> tuple[Survey, Sequence[Any]]:
+        found = survey(lake, wanted, period, limits, reader.now())
+        if not found.records:
+            refuse_unknown(lake, wanted)
+        return found, silent(found)
+
+    with timed(asked, "verdict"):
+        return reader.answer(
+            ("survey", asked.cluster, asked.topic, asked.partition, asked.since),
+            compute,
+            lambda kept: silent(kept[0]) == kept[1],
+        )[0]
+
+
+def verdicts(reader: Reader, asked: Asked) -> list[Verdict]:
+    """The verdicts on what is asked for at this moment, the worst first."""
+    limits: Limits = replace(reader.limits, since=asked.period)
+    found = surveyed(reader, asked)
+    made = [verdict(record, limits, reader.now()) for record in found.records]
+    return sorted(made, key=lambda one: (one.state.rank, one.cluster))
+
+
+def sentence(line: Line) -> Sentence:
+    return Sentence(line.cluster, line.scope, line.part, line.state.value, line.text)
+
+
+def sentences_of(found: Sequence[Verdict]) -> list[Sentence]:
+    return [sentence(line) for one in found for line in one.lines]
+
+
+def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
+    """Rows of a query to a table of the snapshot, none where it was never written; maps are objects."""
+
+    def compute(lake: Any) -> list[Row]:
+        there = lake.find(table)
+        return [] if there is None else [plain(row) for row in query(there, sql)]
+
+    return reader.answer(("rows", table.path, sql), compute)
+
+
+def standings(reader: Reader, asked: Asked, select: str, where: str = "true", tail: str = "") -> list[Row]:
+    """A query over the partitions asked for, each with `condition`, `rank`, `who` and `unknown`."""
+    quiet = surveyed(reader, replace(asked, topic=None, partition=None, timings={})).quiet
+    place = asked.wanted.where(View(partition_health.TABLE, "last_event_ts", ""))
+    return rows(reader, partition_health.TABLE, f"SELECT {select} FROM ({standing(place, quiet)}) WHERE {where} {tail}")
+
+
+def columns_of(reader: Reader, table: Table) -> set[str]:
+    """The columns that a table has, which an earlier version may have made with fewer."""
+    there = reader.snapshot().find(table)
+    return set() if there is None else {field.name for field in there.schema().fields}
+
+
+def plain(row: Row) -> Row:
+    """A row as JSON has it: maps are objects, and a number that is none is unknown."""
+    return {name: _plain(value) for name, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list) and value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
+        return dict(value)
+    return value
+
+
+def as_data(answer: Any) -> dict[str, Any]:
+    """An answer as JSON has it."""
+    return asdict(answer)

@@ -1,0 +1,126 @@
+"""One partition: how it stands, its replicas, and what happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pipelines.charts.partition import partition_chart
+from pipelines.charts.style import Spec
+from pipelines.errors import UsageError
+from pipelines.lake.queries import Filter, Row
+from pipelines.timeline.happenings import SILVER, Happening, Timeline, timeline
+from pipelines.timeline.offsets import last_of
+from pipelines.timeline.partition import PartitionPast, partition_past
+from pipelines.verdict import judged, sentences
+from pipelines.web.answers.common import Sentence, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.asked import Asked
+from pipelines.web.snapshot import Reader
+
+LINES = 100
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One replica of the partition; `behind` is in offsets below the leader, None where its LEO is not known."""
+
+    broker_id: int
+    leads: bool
+    in_isr: bool | None
+    out_of_sync: bool | None
+    holds_back: bool
+    leo: int | None
+    behind: int | None
+
+
+@dataclass(frozen=True)
+class PartitionAnswer:
+    """The whole view."""
+
+    cluster: str
+    topic: str
+    partition: int
+    verdict: Sequence[Sentence]
+    sentence: str
+    row: Mapping[str, Any]
+    replicas: Sequence[Replica]
+    lines: Sequence[Happening]
+    left_out: int
+    since: datetime | None
+    until: datetime | None
+
+
+def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
+    """The view at this moment. Raises UsageError where no partition is named, UnknownNameError where none is known."""
+    cluster, topic, number = _place(reader, asked)
+    asked = replace(asked, cluster=cluster)
+    said = verdicts(reader, asked)
+    row = standings(reader, asked, "*")[0]
+    over = any(judged.ended(record) for record in surveyed(reader, asked).records)
+    with timed(asked, "offsets"):
+        past = past_of(reader, asked)
+    with timed(asked, "timeline"):
+        found = _timeline(reader, asked)
+    return PartitionAnswer(
+        cluster, topic, number, sentences_of(said), sentences.partition(row, ended=over), row,
+        _replicas(row, last_of(past.points) if past else {}), found.lines, found.left_out,
+        past.since if past else None, past.until if past else None,
+    )  # fmt: skip
+
+
+def chart(reader: Reader, asked: Asked) -> Spec | None:
+    """Its offsets and ISR as Vega-Lite; None where nothing was reported in the time asked for."""
+    cluster, _, _ = _place(reader, asked)
+    asked = replace(asked, cluster=cluster)
+    past = past_of(reader, asked)
+    return None if past is None else reader.answer(("chart", asked), lambda _: partition_chart(past))
+
+
+def past_of(reader: Reader, asked: Asked) -> PartitionPast | None:
+    """What is known of it in the time asked for."""
+    return reader.answer(("past", asked), lambda lake: partition_past(lake, _period(reader, asked)))
+
+
+def _timeline(reader: Reader, asked: Asked) -> Timeline:
+    return reader.answer(("timeline", asked), lambda lake: timeline(lake, _period(reader, asked), LINES, SILVER))
+
+
+def _period(reader: Reader, asked: Asked) -> Filter:
+    """The partition, with the beginning of the time asked for as one moment."""
+    wanted = surveyed(reader, asked).wanted
+    since = wanted.since
+    moment = since if since is None or isinstance(since, datetime) else since.get(asked.cluster or "")
+    return replace(wanted, since=moment)
+
+
+def _place(reader: Reader, asked: Asked) -> tuple[str, str, int]:
+    """The partition that is asked for; the cluster may be left out where one alone has it."""
+    if asked.topic is None or asked.partition is None:
+        raise UsageError("no partition is named: say cluster, topic and partition in the URL, or search for one")
+    found = [record.cluster for record in surveyed(reader, asked).records if record.partitions]
+    if len(found) > 1:
+        raise UsageError(f"{asked.topic}-{asked.partition} is in several clusters: add cluster= {', '.join(found[:8])}")
+    if not found:
+        raise UsageError(f"{asked.topic}-{asked.partition} was never reported on")
+    return found[0], asked.topic, asked.partition
+
+
+def _replicas(row: Row, leos: Mapping[str, int]) -> list[Replica]:
+    """Every assigned replica, the leader first; the leader's LEO is the one that the HW was computed with."""
+    leader, end = row["leader_id"], row["leader_leo"]
+    ordered = sorted(row["ar"] or (), key=lambda broker: (broker != leader, broker))
+    return [_replica(row, broker, end if broker == leader else leos.get(f"broker {broker}"), end) for broker in ordered]
+
+
+def _replica(row: Row, broker: int, leo: int | None, end: int | None) -> Replica:
+    return Replica(
+        broker_id=broker,
+        leads=broker == row["leader_id"],
+        in_isr=None if row["isr"] is None else broker in row["isr"],
+        out_of_sync=None if row["out_of_sync"] is None else broker in row["out_of_sync"],
+        holds_back=(row["stalled_ms"] or 0) > 0 and broker in (row["holding_replicas"] or ()),
+        leo=leo,
+        behind=None if leo is None or end is None else max(0, end - leo),
+    )

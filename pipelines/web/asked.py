@@ -1,0 +1,98 @@
+"""What a request asks for, out of its URL: checked, and put back into the URLs of links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from pipelines.errors import UsageError
+from pipelines.lake.queries import Filter
+from pipelines.verdict.since import Since, since_of
+
+SINCE = "1d"
+PER_PAGE, MOST = 50, 1000
+LONGEST = 300
+"""Characters of a name or a search."""
+_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The state of a page, all of it in the URL; what is not named there has these values."""
+
+    cluster: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    broker: int | None = None
+    alert_id: str | None = None
+    since: str = SINCE
+    q: str = ""
+    page: int = 1
+    limit: int = PER_PAGE
+    refresh: str = "on"
+    timings: dict[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def wanted(self) -> Filter:
+        """Which rows, whenever they are of."""
+        return Filter(self.cluster, self.topic, self.partition)
+
+    @property
+    def period(self) -> Since:
+        return since_of(self.since)
+
+    def url(self, path: str, **changes: Any) -> str:
+        """The URL of a view that keeps the cluster, the time and whether it refreshes, and has these values beside."""
+        kept = Asked(cluster=self.cluster, since=self.since, refresh=self.refresh, limit=self.limit)
+        return path + replace(kept, **changes).query()
+
+    def here(self, path: str, **changes: Any) -> str:
+        """The same URL with other values."""
+        return path + replace(self, **changes).query()
+
+    def query(self) -> str:
+        """What stands behind the path: what differs from the defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+        changed = {name: value for name, value in values.items() if value != getattr(_DEFAULT, name)}
+        return f"?{urlencode(changed)}" if changed else ""
+
+
+_DEFAULT = Asked()
+
+
+def asked_of(given: dict[str, str]) -> Asked:
+    """The parameters of a URL. Raises UsageError naming the bad value; unknown names are left alone."""
+    known = {f.name for f in fields(Asked) if f.compare}
+    values: dict[str, Any] = {name: value for name, value in given.items() if name in known and value != ""}
+    for name in ("cluster", "topic", "alert_id", "q", "since"):
+        if len(values.get(name, "")) > LONGEST:
+            raise UsageError(f"{name} has {len(values[name]):,} characters; at most {LONGEST} are looked for")
+    for name, least, most in (
+        ("partition", 0, _INT32), ("broker", -1, _INT32), ("page", 1, 1_000_000), ("limit", 1, MOST),
+    ):  # fmt: skip
+        if name in values:
+            values[name] = _number(name, values[name], least, most)
+    if values.get("refresh", "on") not in ("on", "off"):
+        raise UsageError(f"refresh is {values['refresh']}; say on or off")
+    made = Asked(**values)
+    _check_since(made)
+    return made
+
+
+def _check_since(made: Asked) -> None:
+    """Raises UsageError for what is no time, in the words of a URL."""
+    try:
+        since_of(made.since)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--since", "since =", 1)) from error
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    try:
+        value = int(text) if len(text) < 20 else None
+    except ValueError:
+        value = None
+    if value is None or not least <= value <= most:
+        raise UsageError(f"{name} is {text[:40]}; say a number from {least:,} to {most:,}")
+    return value

@@ -1,0 +1,60 @@
+"""The process that serves the page: one address, bounded connections, and no patience for clients that never ask."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pipelines.errors import UsageError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+REQUEST_S = 10.0
+"""A client that has not asked for anything by then is let go."""
+CONNECTIONS = 200
+"""More at a time are answered with 503."""
+KEPT_S = 15
+"""An open connection without a request is kept so long: longer than the page waits between refreshes."""
+
+
+class ImpatientProtocol(H11Protocol):
+    """Closes connections on which no whole request comes in time, which uvicorn alone waits for without end."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._waiting = self.loop.call_later(REQUEST_S, self._let_go)
+
+    def _let_go(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._waiting.cancel()
+        super().connection_lost(exc)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0: any that is free. Raises UsageError where that cannot be."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=CONNECTIONS)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {why.lower()}; --port and --host name another"
+        ) from error
+
+
+def server(app: FastAPI) -> uvicorn.Server:
+    """The server, not yet running: `.run(sockets=[…])` serves until a signal."""
+    config = uvicorn.Config(
+        app, http=ImpatientProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
+        timeout_keep_alive=KEPT_S, limit_concurrency=CONNECTIONS, h11_max_incomplete_event_size=32_768,
+        timeout_graceful_shutdown=5,
+    )  # fmt: skip
+    return uvicorn.Server(config)

@@ -1,0 +1,117 @@
+"""`hwmark show loss --bootstrap` beside a fake Kafka: groups, log ends, and rights that are missing."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+from tests.cluster.fake_admin import FakeGroup
+from tests.cluster.fake_kafka import FakeCluster
+from tests.unit.project.lakes import at, health, loss, sound, write
+
+CLICKS = ("clicks", 0)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HWMARK_WATCH__TIMEOUT", "1s")
+    monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(85))
+
+
+@pytest.fixture
+def lake(tmp_path):
+    path = str(tmp_path / "lake")
+    sound(path, health("clicks", 0))
+    write(path, "hw_regressions", loss())
+    return path
+
+
+@pytest.fixture
+def cluster():
+    with FakeCluster() as fake:
+        (partition,) = fake.topic("clicks", [2, 1, 3]).partitions
+        partition.write(150)
+        fake.groups = {
+            "billing": FakeGroup(1, {CLICKS: 300}),
+            "search": FakeGroup(2, {CLICKS: 140}),
+            "slow": FakeGroup(3, {CLICKS: 100}),
+            "other": FakeGroup(1),
+        }
+        yield fake
+
+
+def show(lake, cluster, *options, what="loss"):
+    server = ":".join(map(str, cluster.bootstrap()))
+    done = CliRunner().invoke(app, ["show", what, "--lake", lake, "--bootstrap", server, *options])
+    return done.exit_code, done.output
+
+
+def below(text):
+    lines = text.splitlines()
+    return lines[next(k for k, line in enumerate(lines) if "roups" in line or "group has" in line) :]
+
+
+def test_groups_above_the_log_end_come_first_with_what_they_have_read(lake, cluster):
+    status, text = show(lake, cluster)
+    heading, columns, first, second = below(text)
+    assert (status, heading) == (0, "Groups that have read what is gone, or may have:")
+    assert columns.split()[:3] == ["partition", "group", "committed"]
+    assert first.split()[:6] == ["clicks-0", "billing", "300", "150", "150", "180"]
+    assert first.endswith("has read what is gone; its next fetch is out of range")
+    assert second.split()[:6] == ["clicks-0", "search", "140", "150", "0", "20"]
+
+
+def test_as_data_the_groups_alone(lake, cluster):
+    status, text = show(lake, cluster, "--format", "json")
+    found = json.loads(text)
+    assert (status, [(row["group"], row["above_log_end"], row["lost_read"]) for row in found]) == (
+        0,
+        [("billing", 150, 180), ("search", 0, 20)],
+    )
+
+
+def test_no_group_has_read_it(lake, cluster):
+    cluster.groups = {"slow": FakeGroup(3, {CLICKS: 100})}
+    assert below(show(lake, cluster)[1]) == ["No group has committed an offset above the start of a loss."]
+
+
+def test_a_group_that_may_not_be_described_is_named_and_the_others_are_asked(lake, cluster):
+    cluster.groups["billing"].refused = True
+    lines = below(show(lake, cluster)[1])
+    assert lines[2].split()[1] == "search"
+    assert lines[3:] == ["not known: what group billing has committed: allow DESCRIBE on it"]
+
+
+def test_without_describe_on_the_cluster_there_may_be_other_groups(lake, cluster):
+    cluster.describe_cluster, cluster.groups = False, {}
+    assert below(show(lake, cluster)[1]) == [
+        "Of the groups that could be asked none has committed an offset above the start of a loss.",
+        "not known: whether there are other groups: allow DESCRIBE on the cluster, or on every group",
+    ]
+
+
+def test_a_coordinator_that_hangs_is_named(lake, cluster):
+    cluster.brokers[3].hung = True
+    lines = below(show(lake, cluster)[1])
+    assert lines[-1] == "not known: the groups that broker 3 coordinates: it does not answer in time"
+
+
+def test_a_topic_that_may_not_be_described_is_named(lake, cluster):
+    cluster.topics["clicks"].refused = True
+    assert any(
+        "clicks: the topic is gone, or DESCRIBE on it is not allowed" in x for x in below(show(lake, cluster)[1])
+    )
+
+
+def test_a_topic_that_was_created_anew_is_not_compared(tmp_path, cluster):
+    path = str(tmp_path / "anew")
+    sound(path, health("clicks", 0))
+    write(path, "hw_regressions", loss(topic_id="AAAAAAAAAAAAAAAAAAAAAQ"))
+    assert below(show(path, cluster)[1])[-1] == "not known: 1 topic created anew since the loss: clicks"
+
+
+def test_bootstrap_is_for_losses_alone(lake, cluster):
+    status, text = show(lake, cluster, what="hw")
+    assert (status, text) == (2, "hwmark: --bootstrap is for `show loss`: leave it out of `show hw`\n")

@@ -1,0 +1,299 @@
+"""A watcher beside brokers that do what brokers do: leaders move, topics come and go, brokers hang."""
+
+import time
+
+import pytest
+
+from generators.cluster.asking.decoded import TopicFilter
+from generators.cluster.asking.problems import NotAnswering
+from generators.cluster.asking.round import Pace
+from generators.cluster.watch import watch
+from generators.cluster.watcher import WatchOptions
+from pipelines.lake.roles import RoleHeld, hold
+from tests.cluster.fake_kafka import TOPIC_REFUSED, FakeCluster
+from tests.cluster.watching import watching
+
+
+@pytest.fixture
+def cluster():
+    with FakeCluster() as one:
+        orders = one.topic("orders", [1, 2, 3], [2, 3, 1], [3, 1, 2])
+        for partition in orders.partitions:
+            partition.write(100, 90)
+        yield one
+
+
+def samples(watcher, **wanted):
+    return watcher.rows("topic", "partition", "leo", "hw", event_type="sample", **wanted)
+
+
+def test_every_replica_is_asked_of_its_own_broker(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(3)
+    for broker in (1, 2, 3):
+        led = broker - 1
+        assert sorted(samples(watcher, broker_id=broker), key=lambda row: row[1]) == [
+            ("orders", k, 100, 90 if k == led else None) for k in range(3)
+        ]
+    assert watcher.rows("source_id", event_type="progress", broker_id=2)[0] == "watch/main/broker-2"
+    assert watcher.error is None
+
+
+def test_numbers_are_contiguous_and_a_restart_is_another_epoch(cluster, tmp_path):
+    for _ in range(2):
+        with watching(cluster, tmp_path) as watcher:
+            cluster.topics["orders"].partitions[0].write(150)
+            watcher.rounds(1, 2)
+            cluster.topics["orders"].partitions[0].write(160)
+            watcher.rounds(1, 2)
+    for source in ("watch/main/broker-1", "watch/main/broker-3"):
+        for epoch in (0, 1):
+            numbers = watcher.rows("source_seq", source_id=source, source_epoch=epoch)
+            assert numbers == list(range(len(numbers)))
+            assert len(numbers) > 5
+            seqs = watcher.rows("seq", source_id=source, source_epoch=epoch, topic="orders", partition=0)
+            assert seqs == list(range(len(seqs)))
+
+
+def test_the_hw_is_asked_before_the_log_end(cluster, tmp_path):
+    asked = []
+    cluster.on_request = lambda broker, request: (
+        asked.append(request.replica_id) if type(request).__name__ == "ListOffsetsRequest" and broker == 1 else None
+    )
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1, 2)
+    assert asked[:4] == [-1, -2, -1, -2]
+
+
+def test_a_leader_that_dies_and_the_one_that_follows(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(2)
+        partition = cluster.topics["orders"].partitions[0]
+        cluster.stop(1)
+        partition.elect(2, start=95, isr=[2, 3])
+        watcher.until(lambda: watcher.rows("leo", event_type="leader", broker_id=2, partition=0), "the new term")
+        cluster.start(1)
+        watcher.until(lambda: watcher.rows("detail", event_type="lost", broker_id=1), "broker 1 again")
+        watcher.rounds(1)
+    assert watcher.rows("leo", "hw", "leader_epoch", event_type="leader", broker_id=2, partition=0) == [(95, -1, 1)]
+    isrs = watcher.rows("leader_id", "leader_epoch", "isr", event_type="isr", partition=0)
+    assert (2, 1, [2, 3]) in isrs
+    (lost,) = watcher.rows("detail", event_type="lost", broker_id=1)
+    assert "it is not among the brokers that are up" in lost
+
+
+def test_a_leader_that_moves_between_metadata_and_offsets(cluster, tmp_path):
+    partition = cluster.topics["orders"].partitions[0]
+    moved = []
+
+    def move(broker, request):
+        if type(request).__name__ == "ListOffsetsRequest" and broker == 1 and len(moved) == 2:
+            partition.elect(3, start=100)
+        moved.append(broker) if type(request).__name__ == "ListOffsetsRequest" and broker == 1 else None
+
+    cluster.on_request = move
+    with watching(cluster, tmp_path) as watcher:
+        watcher.until(lambda: watcher.rows("leo", event_type="leader", broker_id=3, partition=0), "the new term")
+        watcher.rounds(1)
+    assert [hw for *_, hw in samples(watcher, broker_id=1, partition=0)] == [90, None]
+    assert not watcher.rows("detail", event_type="lost")
+
+
+def test_a_broker_that_hangs_holds_up_nobody_and_is_a_gap_afterwards(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(2)
+        cluster.brokers[2].hung = True
+        watcher.until(lambda: watcher.noted("broker 2 does not answer: it does not answer in time"))
+        before = len(watcher.rows("ts", event_type="progress", broker_id=2))
+        watcher.rounds(1, 3)
+        watcher.rounds(3, 3)
+        assert len(watcher.rows("ts", event_type="progress", broker_id=2)) == before
+        cluster.brokers[2].hung = False
+        watcher.rounds(2, 2)
+    (lost,) = watcher.rows("detail", event_type="lost")
+    assert lost.startswith("asked ")
+    assert lost.endswith("it does not answer in time")
+    assert watcher.noted("broker 2 answers again")
+    numbers = watcher.rows("source_seq", broker_id=2)
+    assert numbers == list(range(len(numbers)))
+
+
+def test_a_slow_broker_has_fewer_rounds_and_no_gap(cluster, tmp_path):
+    cluster.brokers[2].delay_s = 0.15
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(2, 3)
+    assert not watcher.rows("detail", event_type="lost")
+    fewer, more = (len(watcher.rows("ts", event_type="progress", broker_id=b)) for b in (2, 3))
+    assert fewer < more
+    assert max(watcher.rows("ts_error_ms", event_type="sample", broker_id=2)) >= 75
+
+
+def test_topics_come_go_and_come_again(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        first = cluster.topic("clicks", [1, 2])
+        first.partitions[0].write(7)
+        watcher.until(lambda: samples(watcher, topic="clicks", broker_id=2), "the new topic")
+        del cluster.topics["clicks"]
+        watcher.until(lambda: len(watcher.rows("ts", event_type="lost", topic="clicks")) == 2, "its end")
+        again = cluster.topic("clicks", [1, 2])
+        watcher.until(lambda: len(samples(watcher, topic="clicks", broker_id=2)) == 2, "the same name again")
+    ids = watcher.rows("topic_id", event_type="sample", topic="clicks", broker_id=2)
+    assert len(set(ids)) == 2
+    assert first.topic_id != again.topic_id
+    assert watcher.rows("seq", topic="clicks", partition=0, broker_id=2) == [0, 1, 2]
+
+
+def test_a_partition_that_is_refused_is_lost_and_the_others_go_on(cluster, tmp_path):
+    cluster.topics["orders"].partitions[1].errors[3] = TOPIC_REFUSED
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(3, 2)
+    assert watcher.rows("partition", "detail", event_type="lost") == [(1, "not answered: TOPIC_AUTHORIZATION_FAILED")]
+    assert watcher.noted("offsets of topic orders are refused: allow DESCRIBE on it; the others are watched")
+    assert {partition for _, partition, *_ in samples(watcher, broker_id=3)} == {0, 2}
+
+
+def test_topics_that_may_not_be_described_are_named_and_the_others_watched(cluster, tmp_path):
+    cluster.topic("secret", [1], refused=True)
+    names = TopicFilter(("orders", "secret", "nowhere"))
+    with watching(cluster, tmp_path, topics=names) as watcher:
+        watcher.rounds(1)
+    assert watcher.noted("topic secret may not be described: allow DESCRIBE on it; the others are watched")
+    assert watcher.noted("topic nowhere is not there: UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def test_settings_are_rows_and_without_the_right_it_is_said(cluster, tmp_path):
+    cluster.topics["orders"].min_isr = 2
+    with watching(cluster, tmp_path / "may") as watcher:
+        watcher.rounds(1)
+    assert watcher.rows("lag_max_ms", "min_isr", event_type="config", broker_id=2, topic=None, detail=None) == [
+        (30000, 1)
+    ]
+    assert (("orders", 2)) in watcher.rows("topic", "min_isr", event_type="config")
+    assert "rack=rack-3" in watcher.rows("detail", event_type="config", broker_id=3)
+    cluster.describe_configs = False
+    with watching(cluster, tmp_path / "may not") as watcher:
+        watcher.rounds(1)
+    assert watcher.noted("replica.lag.time.max.ms may not be read: allow DESCRIBE_CONFIGS on the cluster")
+    assert watcher.noted("min.insync.replicas of 1 topics may not be read: allow DESCRIBE_CONFIGS on them")
+    assert not watcher.rows("min_isr", event_type="config", detail=None)
+
+
+@pytest.mark.parametrize(
+    ("topics", "watched"),
+    [
+        (TopicFilter(), {"orders"}),
+        (TopicFilter(internal=True), {"orders", "__consumer_offsets"}),
+        (TopicFilter(("o*", "c*")), {"orders"}),
+        (TopicFilter(("__consumer_offsets",)), {"__consumer_offsets"}),
+        (TopicFilter(exclude=("ord*",), internal=True), {"__consumer_offsets"}),
+    ],
+)
+def test_which_topics_are_watched(cluster, tmp_path, topics, watched):
+    cluster.topic("__consumer_offsets", [1], internal=True)
+    with watching(cluster, tmp_path, topics=topics) as watcher:
+        watcher.rounds(1)
+    assert set(watcher.rows("topic", event_type="isr")) == watched
+
+
+def test_a_wrong_answer_ends_the_connection_and_not_the_watcher(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(3)
+        cluster.brokers[3].garbage = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+        watcher.until(lambda: watcher.noted("broker 3 does not answer: what answers there is no Kafka broker"))
+        cluster.brokers[3].garbage = b""
+        watcher.rounds(3)
+    assert watcher.error is None
+
+
+def test_the_broker_that_describes_hangs_and_another_does(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        cluster.brokers[1].hung = True
+        cluster.topics["orders"].partitions[1].isr = [2, 3]
+        watcher.until(lambda: [2, 3] in watcher.rows("isr", event_type="isr", partition=1), "the ISR by another broker")
+        cluster.brokers[1].hung = False
+
+
+def test_metadata_that_says_the_same_is_not_decoded_again(cluster, tmp_path, monkeypatch):
+    from generators.cluster.asking import decoded
+
+    described, calls = decoded.described, []
+    monkeypatch.setattr(decoded, "described", lambda *given: calls.append(1) or described(*given))
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1, 4)
+        assert len(calls) == 2  # of the server that was named, and of the broker that describes
+        cluster.topics["orders"].partitions[1].isr = [2, 3]
+        watcher.until(lambda: [2, 3] in watcher.rows("isr", event_type="isr", partition=1), "the ISR")
+        assert len(calls) == 3
+
+
+def test_metadata_that_takes_longer_than_a_round_is_used_when_it_comes(cluster, tmp_path, monkeypatch):
+    """Of a large cluster it takes seconds: the offsets are asked by the metadata of before."""
+    monkeypatch.setattr("generators.cluster.watcher.METADATA_WAITED_S", 0.05)
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        for broker in cluster.brokers.values():
+            broker.delay_s = 0.15
+        cluster.topics["orders"].partitions[1].isr = [2, 3]
+        watcher.until(lambda: [2, 3] in watcher.rows("isr", event_type="isr", partition=1), "the ISR")
+        watcher.rounds(3, 2)
+    assert not watcher.rows("detail", event_type="lost")
+
+
+def test_a_rate_limit_makes_rounds_longer(cluster, tmp_path, monkeypatch):
+    """Three partitions in three requests at four a second: the third is asked half a second after the first."""
+    monkeypatch.setattr("generators.cluster.asking.plan.PARTITIONS_OF_A_REQUEST", 1)
+    with watching(cluster, tmp_path, pace=Pace(4)) as watcher:
+        watcher.rounds(1)
+    first, *_, last = watcher.rows("ts", event_type="sample", broker_id=1)[:3]
+    assert (last - first).total_seconds() >= 0.4
+
+
+def test_a_lake_that_is_away_is_waited_for_and_what_has_no_room_is_a_gap(cluster, tmp_path):
+    lake = tmp_path / "lake"
+    with watching(cluster, lake, buffer_bytes=1500) as watcher:
+        watcher.rounds(1)
+        bronze = lake / "bronze"
+        bronze.rename(lake / "away")
+        bronze.write_text("a file in its place")
+        watcher.until(lambda: watcher.noted("the lake cannot be written, rows are kept in memory meanwhile"))
+        watcher.until(lambda: watcher.noted("there is no more room for rows in memory"))
+        bronze.unlink()
+        (lake / "away").rename(bronze)
+        watcher.until(lambda: watcher.noted("the lake can be written again"))
+        watcher.until(lambda: len(watcher.rows("detail", event_type="lost")) >= 3, "the gap")
+        watcher.rounds(1)
+    assert any("the lake was away" in detail for detail in watcher.rows("detail", event_type="lost"))
+    for broker in (1, 2, 3):
+        numbers = watcher.rows("source_seq", broker_id=broker)
+        assert numbers == list(range(len(numbers)))
+
+
+def test_one_watcher_a_cluster_and_lake(cluster, tmp_path):
+    options = WatchOptions(bootstrap=(cluster.bootstrap(),), cluster="fake")
+    with hold(str(tmp_path), "watch:fake"), pytest.raises(RoleHeld, match="watch:fake of lake"):
+        watch(options, str(tmp_path), note=print)
+
+
+def test_without_a_name_the_cluster_has_its_own_id(cluster, tmp_path):
+    with watching(cluster, tmp_path, cluster="") as watcher:
+        watcher.rounds(1)
+    assert watcher.summary.cluster == "fake"
+
+
+def test_stopping_while_a_broker_hangs_takes_seconds_and_keeps_what_was_read(cluster, tmp_path):
+    with watching(cluster, tmp_path, timeout_s=60.0) as watcher:
+        watcher.rounds(1)
+        cluster.brokers[2].hung = True
+        cluster.topics["orders"].partitions[0].write(200)
+        time.sleep(0.5)
+        watcher.stop()
+    assert watcher.error is None
+    assert ("orders", 0, 200, 200) in samples(watcher, broker_id=1)
+
+
+def test_brokers_whose_advertised_addresses_do_not_work_are_named(cluster, tmp_path):
+    cluster.advertised_host = "no.such.host.invalid"
+    options = WatchOptions(bootstrap=(cluster.bootstrap(),), interval_s=0.3, timeout_s=1.0)
+    with pytest.raises(NotAnswering, match=r"advertised.listeners.*no\.such\.host\.invalid:\d+: its name cannot be"):
+        watch(options, str(tmp_path), note=print)

@@ -1,0 +1,129 @@
+"""What became of partitions: series that draw the same when thinned, ISRs as stretches, happenings a line each."""
+
+import pytest
+
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.timeline.happenings import timeline
+from pipelines.timeline.isr import Known, Stretch, joined
+from pipelines.timeline.offsets import HW, Point, offsets
+from pipelines.timeline.partition import LostRange, partition_past
+from tests.unit.project.lakes import at, loss, write
+
+ORDERS = Filter("prod", "orders", 0)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return str(tmp_path / "lake")
+
+
+def fetch(seconds, replica, leo, **more):
+    return {
+        "event_type": "fetch",
+        "topic": "orders",
+        "ts": at(seconds),
+        "broker_id": 1,
+        "replica_id": replica,
+        "leo": leo,
+        "level": 3,
+    } | more
+
+
+def advance(seconds, hw, **more):
+    row = {"kind": "advance", "ts": at(seconds), "hw": hw, "leader_leo": hw, "leader_id": 1, "isr": [1, 2]}
+    return row | more
+
+
+def test_points_are_hw_leader_and_followers(lake):
+    write(lake, "partition_hw", advance(1, 10), advance(3, 20, leader_leo=25))
+    write(lake, "replication_events", fetch(2, 2, 10), fetch(4, 2, -1), fetch(2, 3, 7, topic="clicks"))
+    assert offsets(Lake(lake), ORDERS) == [
+        Point(at(1), HW, 10),
+        Point(at(1), "broker 1", 10),
+        Point(at(2), "broker 2", 10),
+        Point(at(3), HW, 20),
+        Point(at(3), "broker 1", 25),
+    ]
+
+
+def test_thinned_points_keep_every_fall_and_every_end(lake):
+    """Of 10,000 fetches few are left, and the one that fell for a moment is among them."""
+    rows = [fetch(i / 100, 2, 17 if i == 4321 else 1000 + i) for i in range(10_000)]
+    write(lake, "replication_events", *rows)
+    points = offsets(Lake(lake), ORDERS, bins=50)
+    assert len(points) < 4 * 52
+    assert Point(at(43.21), "broker 2", 17) in points
+    assert (points[0], points[-1]) == (Point(at(0), "broker 2", 1000), Point(at(99.99), "broker 2", 10_999))
+
+
+def test_without_bronze_silver_has_the_followers(lake):
+    write(lake, "replica_sync", {"replica_id": 2, "state": "lagging", "leo": 5, "ts": at(1)})
+    assert offsets(Lake(lake), ORDERS) == [Point(at(1), "broker 2", 5)]
+    assert offsets(Lake(lake), Filter("prod", "orders", 1)) == []
+
+
+def test_an_isr_becomes_stretches_of_its_replicas():
+    known = [Known(at(0), (1, 2)), Known(at(10), (1,)), Known(at(20), (1, 2))]
+    assert list(joined(known, at(5), at(30))) == [
+        Stretch(2, at(5), at(10)),
+        Stretch(1, at(5), at(30)),
+        Stretch(2, at(20), at(30)),
+    ]
+
+
+def test_before_the_first_known_isr_nothing_is_drawn():
+    assert list(joined([Known(at(8), (1,))], at(0), at(10))) == [Stretch(1, at(8), at(10))]
+    assert list(joined([], at(0), at(10))) == []
+
+
+def shrink(partition, seconds=5, **more):
+    row = {"change": "shrink", "cause": "lag", "partition": partition, "ts": at(seconds), "removed": [3], "added": []}
+    return row | {"isr_before": [1, 2, 3], "isr_after": [1, 2], "partition_epoch": 7, "revision": 1} | more
+
+
+def test_one_cause_within_a_second_is_one_line(lake):
+    write(lake, "isr_changes", *(shrink(n, 5 + n / 100) for n in range(12)), shrink(0, 9, partition_epoch=8))
+    lines = timeline(Lake(lake), Filter("prod"), 10).lines
+    assert [(line.text, line.partitions) for line in lines] == [
+        ("broker 3 left the ISR (lag)", 12),
+        ("broker 3 left the ISR (lag)", 1),
+    ]
+    assert lines[0].examples == ("orders-0", "orders-1", "orders-10")
+
+
+def test_only_the_latest_revision_happened(lake):
+    write(lake, "isr_changes", shrink(0), shrink(0, revision=2, cause="controller_fenced"))
+    write(lake, "hw_regressions", loss(ts=at(6)), loss(ts=at(6), revision=2, lost_records=100))
+    assert [line.text for line in timeline(Lake(lake), Filter("prod"), 10).lines] == [
+        "broker 3 left the ISR (controller fenced)",
+        "100 offsets lost: unclean election of broker 2 after broker 1",
+    ]
+
+
+def test_a_period_has_a_beginning_and_an_end(lake):
+    write(lake, "isr_changes", *(shrink(0, seconds, partition_epoch=seconds) for seconds in (1, 5, 9)))
+    period = Filter("prod", since=at(2), until=at(5))
+    assert [line.ts for line in timeline(Lake(lake), period, 10).lines] == [at(5)]
+
+
+def test_a_broker_state_that_a_controller_repeats_happened_once(lake):
+    state = {"event_type": "broker_state", "replica_id": 3, "broker_id": 1, "topic": None, "partition": -1, "level": 0}
+    fenced = state | {"detail": "fenced", "broker_epoch": 4}
+    write(lake, "replication_events", fenced | {"ts": at(1)}, fenced | {"ts": at(50)})
+    assert [line.ts for line in timeline(Lake(lake), Filter("prod"), 10).lines] == [at(1)]
+    assert timeline(Lake(lake), Filter("prod", since=at(40)), 10).lines == ()
+
+
+def test_lines_past_the_limit_are_counted(lake):
+    write(lake, "isr_changes", *(shrink(0, seconds, partition_epoch=seconds) for seconds in range(20)))
+    found = timeline(Lake(lake), Filter("prod"), 5)
+    assert (len(found.lines), found.left_out) == (5, 15)
+
+
+def test_the_past_of_a_partition_has_what_was_lost(lake):
+    write(lake, "partition_hw", *(advance(s, 10 * s, topic="clicks") for s in range(1, 9)))
+    write(lake, "hw_regressions", loss(ts=at(5)), loss(ts=at(6), regression_id="r2", severity="warning"))
+    past = partition_past(Lake(lake), Filter("prod", "clicks", 0))
+    assert past.lost == [LostRange(at(5), 120, 299, True), LostRange(at(6), 120, 299, False)]
+    assert partition_past(Lake(lake), Filter("prod", "none", 0)) is None

@@ -1,0 +1,307 @@
+"""Every view: what it shows, that it says what `show` says, and that the page and the JSON are one answer."""
+
+import json
+import re
+from html import unescape
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
+from tests.web.lakes import ALERT, ANSWERS, NOW, PAGES, WHERE, alert, incident
+
+
+@pytest.fixture(autouse=True)
+def wall_clock(monkeypatch):
+    monkeypatch.setattr("pipelines.commands.clock.now", lambda: NOW)
+
+
+def words_of(response):
+    assert response.status_code == 200, response.text
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", response.text)))
+
+
+def hwmark(*words):
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def silent(lake):
+    write(lake, "partition_health", health("orders", 0), health("clicks", 0, leader_id=2))
+    reported(lake, 1, to=-400)
+    reported(lake, 2, 3)
+    job_has_read(lake)
+
+
+def never_run(lake):
+    reported(lake, 1, 2, 3)
+    committed_at(lake, 0, at(0))
+
+
+def ended(lake):
+    write(lake, "partition_health", health("clicks", 0, offline=True, leader_id=-1))
+    drained(lake, to=60)
+    job_has_read(lake)
+
+
+@pytest.mark.parametrize("make", [silent, never_run, ended])
+def test_what_is_not_judged_silent_or_over_is_said_alike_by_show_page_json_and_report(make, lake, ask, tmp_path):
+    make(lake)
+    said = hwmark("show", "verdict", "--lake", lake, "--since", "1d").splitlines()
+    assert said
+    data = json.loads(hwmark("show", "verdict", "--lake", lake, "--since", "1d", "--format", "json"))
+    answered = ask("/api/v1/verdict").json()
+    assert [(one["cluster"], one["part"], one["text"]) for one in answered] == [
+        (one["cluster"], one["part"], one["text"]) for one in data
+    ]
+    out = tmp_path / "report.html"
+    hwmark("report", "--lake", lake, "--since", "1d", "--out", str(out))
+    written = unescape(out.read_text())
+    for path in ("/", "/partitions", "/alerts", "/quality"):
+        page = words_of(ask(path))
+        assert [line for line in said if line not in page] == []
+    assert [line for line in said if line not in written] == []
+
+
+def test_one_partition_says_what_show_says_of_it(lake, ask):
+    incident(lake)
+    said = hwmark("show", "verdict", "--lake", lake, "--topic", "clicks", "--partition", "0").splitlines()
+    assert said[0].startswith("prod/clicks-0: LOST: 180 offsets")
+    page = words_of(ask(f"/partition?{WHERE}"))
+    assert [line for line in said if line not in page] == []
+    assert hwmark("show", "health", "--lake", lake, "--topic", "clicks").splitlines()[-2] in page
+
+
+def test_a_verdict_follows_the_time_asked_for(lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "hw_regressions", loss(ts=at(-3600)))
+    assert "LOST" in ask("/api/v1/verdict?since=2h").text
+    assert "LOST" not in ask("/api/v1/verdict?since=15m").text
+
+
+def test_the_overview_names_who_holds_back_whom(lake, ask):
+    incident(lake)
+    overview = ask("/api/v1/overview").json()
+    cells = overview["matrices"][0]["cells"]
+    assert cells == {"2": {"1": {"counts": {"held back": 1}}}, "3": {"1": {"counts": {"under-replicated": 1}}}}
+    assert [row["sentence"].partition(":")[0] for row in overview["partitions"]] == ["prod/orders-0", "prod/orders-2"]
+    assert [(one["kind"], one["severity"]) for one in overview["incidents"]] == [
+        ("alert", "critical"),
+        ("loss", "critical"),
+    ]
+    assert [(one["source_id"], one["level"], one["silent"]) for one in overview["sources"]] == [
+        (f"broker-{n}/server.log", 3, False) for n in (1, 2, 3)
+    ]
+
+
+def test_the_overview_says_what_is_one_failure_away_as_show_does(lake, ask):
+    incident(lake)
+    said = hwmark("show", "health", "--lake", lake).splitlines()[-1]
+    assert said == f"prod: {ask('/api/v1/overview').json()['one_failure_away']}"
+    assert said in words_of(ask("/"))
+
+
+def test_racks_stand_beside_brokers_where_they_are_known(lake, ask):
+    incident(lake)
+    write(lake, "brokers", *({"cluster": "prod", "broker_id": n, "rack": f"r{n % 2}"} for n in (1, 2, 3)))
+    by_rack = ask("/api/v1/overview").json()["matrices"][1]
+    assert (by_rack["of"], by_rack["cells"]["r0"]) == ("rack", {"r1": {"counts": {"held back": 1}}})
+
+
+def test_a_broker_that_follows_nobody_has_no_lag(lake, ask):
+    incident(lake)
+    write(lake, "brokers", {"cluster": "prod", "broker_id": 1, "followed": 2}, {"cluster": "prod", "broker_id": 2})
+    page = words_of(ask("/broker?cluster=prod"))
+    assert page.count("follows nobody") == 1
+    assert "not known" in page
+
+
+def test_many_clusters_are_a_line_each_the_worst_first(lake, ask):
+    rows = [health("orders", 0, cluster=f"c{n:03}", offline=n == 70) for n in range(120)]
+    write(lake, "partition_health", *rows)
+    for n in range(120):
+        reported(lake, 1, cluster=f"c{n:03}")
+    job_has_read(lake)
+    first = ask("/api/v1/overview").json()
+    assert (first["matching"], first["pages"], len(first["clusters"])) == (120, 3, 50)
+    assert (first["clusters"][0]["cluster"], first["clusters"][0]["state"]) == ("c070", "OFFLINE")
+    assert ask("/api/v1/overview?q=c11").json()["matching"] == 10
+    assert len(ask("/api/v1/overview?page=3").json()["clusters"]) == 20
+    assert ask("/api/v1/overview?page=9").json()["clusters"] == []
+    assert "Page 2 of 3" in ask("/?page=2").text
+
+
+def test_silent_sources_come_first_and_are_called_silent(lake, ask):
+    silent(lake)
+    assert [(one["source_id"], one["silent"]) for one in ask("/api/v1/overview").json()["sources"]] == [
+        ("broker-1/server.log", True),
+        ("broker-2/server.log", False),
+        ("broker-3/server.log", False),
+    ]
+    assert ">silent<" in ask("/").text
+
+
+def test_a_cluster_that_has_ended_is_not_called_fine(lake, ask):
+    ended(lake)
+    sound_too = health("orders", 0, cluster="test")
+    write(lake, "partition_health", sound_too)
+    reported(lake, 1, cluster="test")
+    job_has_read(lake)
+    assert '<span class="badge ended">ended</span>' in ask("/").text
+    assert ask("/api/v1/overview").json()["clusters"][1] | {"lines": []} == {
+        "cluster": "test", "state": "OK", "ended": False, "lines": [],
+        "sentence": "test: judged up to 2026-09-01 12:01:00 UTC, 25 s ago, at level 3 (full TRACE)",
+    }  # fmt: skip
+
+
+def test_partitions_are_found_by_any_part_of_their_name(lake, ask):
+    incident(lake)
+    assert [row["partition"] for row in ask("/api/v1/partitions?q=orders-").json()["partitions"]] == [0, 2, 1]
+    assert ask("/api/v1/partitions?q=PROD/CLICKS-0").json()["matching"] == 1
+    assert ask("/api/v1/partitions?q='").json()["matching"] == 0
+    second = ask("/api/v1/partitions?limit=3&page=2").json()
+    assert (second["matching"], second["pages"], len(second["partitions"])) == (4, 2, 1)
+
+
+def test_a_partition_has_its_replicas_and_what_happened(lake, ask):
+    incident(lake)
+    answer = ask(f"/api/v1/partition?{WHERE}").json()
+    assert [(one["broker_id"], one["leads"], one["leo"]) for one in answer["replicas"]] == [
+        (2, True, 100),
+        (1, False, 300),
+        (3, False, None),
+    ]
+    assert [line["text"] for line in answer["lines"] if line["kind"] in ("ISR", "loss")] == [
+        "broker 2 left the ISR (lag)",
+        "180 offsets lost: unclean election of broker 2 after broker 1",
+    ]
+    assert ask("/api/v1/partition?topic=clicks&partition=0").json() == answer
+
+
+def test_a_lake_without_gold_brokers_has_them_from_its_partitions(lake, ask):
+    incident(lake)
+    answer = ask("/api/v1/broker?cluster=prod").json()
+    assert answer["complete"] is False
+    assert [
+        (b["broker_id"], b["led"], b["followed"], b["outside_isr"], b["holds_back"]) for b in answer["brokers"]
+    ] == [
+        (1, 3, 1, 0, 0),
+        (2, 1, 3, 0, 1),
+        (3, 0, 4, 1, 0),
+    ]
+    assert "this lake has no gold/brokers yet" in ask("/broker?cluster=prod").text
+
+
+def test_a_broker_shows_what_it_is_the_cause_of(lake, ask):
+    incident(lake)
+    write(lake, "brokers", {"cluster": "prod", "broker_id": 3, "rack": "r1", "state": "fenced"})
+    answer = ask("/api/v1/broker?cluster=prod&broker=3").json()
+    assert [row["sentence"].partition(":")[0] for row in answer["partitions"]] == ["prod/orders-2"]
+    assert (answer["complete"], answer["brokers"][0]["rack"]) == (True, "r1")
+
+
+def test_alerts_that_fire_come_first_and_are_found(lake, ask):
+    sound(lake, health("clicks", 0))
+    rows = [alert(alert_id=f"{n:04x}", state="resolved" if n else "firing", last_ts=at(n)) for n in range(60)]
+    write(lake, "alerts", *rows)
+    answer = ask("/api/v1/alerts").json()
+    assert (answer["matching"], answer["firing"], answer["pages"], answer["alerts"][0]["state"]) == (60, 1, 2, "firing")
+    assert answer["alerts"][0]["labels"]["cluster"] == "prod"
+    assert ask("/api/v1/alerts?q=003b").json()["matching"] == 1
+    assert ask("/api/v1/alerts?cluster=prod&topic=clicks").json()["matching"] == 60
+
+
+def test_an_alert_has_the_chain_of_its_loss_and_what_was_sent_of_it(lake, ask):
+    incident(lake)
+    row = {"channel": "chat", "alert_id": "a1b2", "state": "firing", "sent_at": at(40)}
+    write(lake, "deliveries", row | {"outcome": "failed", "attempt": 1, "error": "HTTP 503"})
+    write(lake, "deliveries", row | {"outcome": "sent", "attempt": 2}, row | {"alert_id": "other", "outcome": "sent"})
+    page, answer = words_of(ask(f"/{ALERT}")), ask(f"/api/v1/{ALERT}").json()
+    steps = json.loads(hwmark("show", "loss", "--lake", lake, "--id", "r1", "--format", "json"))
+    assert len(steps) == 7
+    assert [one["text"] for one in answer["incident"]["steps"]] == [one["text"] for one in steps]
+    assert [one["text"] for one in steps if f"{one['step']}{one['text']}" not in page] == []
+    assert [(one["outcome"], one["error"]) for one in answer["sent"]["rows"]] == [
+        ("failed", "HTTP 503"),
+        ("sent", None),
+    ]
+    assert "failed: HTTP 503" in page
+    assert f"hwmark report --lake {lake} --alert a1b2" in page
+
+
+def test_an_alert_of_which_nothing_was_sent_says_so(lake, ask):
+    incident(lake)
+    assert "hwmark notify has recorded no delivery in this lake" in words_of(ask(f"/{ALERT}"))
+    write(lake, "deliveries", {"channel": "chat", "outcome": "began"})
+    assert "ops/deliveries has no row of this alert" in words_of(ask(f"/{ALERT}"))
+
+
+def test_an_alert_on_what_is_no_loss_any_more_has_no_chain(lake, ask):
+    incident(lake)
+    write(lake, "hw_regressions", loss(revision=2, severity="info", **{"class": "stale_leader_hw"}))
+    assert ask(f"/api/v1/{ALERT}").json()["incident"] is None
+    assert "How the loss came about" not in ask(f"/{ALERT}").text
+
+
+def test_what_never_ran_is_said_and_not_shown_as_nothing(lake, ask):
+    reported(lake, 1)
+    assert "Alerts were never evaluated" in ask("/alerts").text
+    assert "Nothing was ever checked" in ask("/quality").text
+
+
+def test_quality_has_failed_expectations_gaps_and_quarantine(lake, ask):
+    incident(lake)
+    answer = ask("/api/v1/quality").json()
+    assert [(row["expectation"], row["success"]) for row in answer["expectations"]] == [("isr_within_ar", False)]
+    assert [(row["kind"], row["times"]) for row in answer["gaps"]] == [("gap", 1)]
+    assert [(row["reason"], row["events"]) for row in answer["quarantined"]] == [("offset -7 is below -1", 1)]
+
+
+def test_charts_come_as_vega_lite_and_as_svg(lake, ask):
+    incident(lake)
+    spec = ask(f"/charts/partition.json?{WHERE}").json()
+    assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+    assert "lost: 120..299" in json.dumps(spec)
+    assert ask(f"/charts/partition.svg?{WHERE}").text.startswith("<svg ")
+    assert "append to HW p99" in ask("/charts/broker.json?cluster=prod").text
+    assert ask(f"/charts/partition.json?{WHERE}&since=2026-09-02").status_code == 204
+
+
+def test_an_answer_says_where_its_time_went(lake, ask):
+    incident(lake)
+    parts = dict(part.strip().split(";") for part in ask("/").headers["server-timing"].split(","))
+    assert parts.keys() == {"verdict", "incidents", "matrix", "partitions", "sources"}
+
+
+def test_tables_that_grow_are_seen_at_the_next_look(lake, ask):
+    sound(lake, health("clicks", 0))
+    assert "LOST" not in ask("/").text
+    write(lake, "hw_regressions", loss(ts=at(5)))
+    assert "LOST" in ask("/").text
+
+
+def test_links_keep_the_state_and_the_theme_is_a_cookie(lake, ask):
+    incident(lake)
+    page = ask("/partitions?cluster=prod&since=6h&refresh=off")
+    assert "/partition?cluster=prod&amp;topic=orders&amp;partition=0&amp;since=6h&amp;refresh=off" in page.text
+    assert "hx-trigger" not in page.text
+    dark = ask("/?theme=dark")
+    assert 'data-theme="dark"' in dark.text
+    assert dark.cookies["theme"] == "dark"
+    assert 'data-theme="dark"' in ask("/").text
+
+
+@pytest.mark.parametrize("path", [*PAGES, *(f"/api/v1/{name}" for name in ANSWERS)])
+def test_a_lake_of_an_earlier_version_is_shown(lake, ask, path, tmp_path):
+    """Its gold/partition_health lacks the level, and it has no later table."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    incident(lake)
+    table = f"{lake}/gold/partition_health"
+    old = DeltaTable(table).to_pyarrow_table().drop_columns(["level", "min_isr", "one_failure_away"])
+    write_deltalake(table, pa.table(old), mode="overwrite", schema_mode="overwrite")
+    answered = ask(path)
+    assert answered.status_code == 200, answered.text
