@@ -144,7 +144,6 @@ class _Asking:
         others = [link for b, link in self._idle() if b not in standing.stopped] or [link for _, link in self._idle()]
         if not others:
             return
-        broker = others[-1].address.broker_id
         link, broker = others[-1], others[-1].address.broker_id
         standing.quorum = self._one(link, ask_quorum) or QuorumSeen(error=NO_ANSWER)
         if settings := self._one(link, ask_settings, broker, self._topics()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -153,6 +154,12 @@ class Cluster:
             return links.bootstrap(servers).partitions
         except NotAnswering:
             return None
+
+    def active_controller(self) -> int:
+        """Who leads the controllers' quorum, by the newest epoch that a node has on disk; -1 in an election."""
+        files = [broker.data / "__cluster_metadata-0" / "quorum-state" for broker in self.brokers.values()]
+        states = [json.loads(file.read_text()) for file in files if file.exists()]
+        return int(max(states, key=lambda state: state["leaderEpoch"])["leaderId"]) if states else -1
 
     def kill(self, node: int) -> int:
         """kill -9; returns when, in epoch milliseconds."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
-from pipelines.local_kafka.cluster import BROKERS, Broker, Cluster
+from pipelines.local_kafka.cluster import BROKERS, Cluster
 from pipelines.local_kafka.journal import Journal
 from pipelines.local_kafka.processes import wait_until
 from pipelines.local_kafka.versions import Version
@@ -105,7 +105,7 @@ class Story:
         self.cluster.stop_all()
 
     def _roles(self) -> Roles:
-        active = _active_controller(self.cluster.brokers[1])
+        active = self.cluster.active_controller()
         frozen = next(node for node in reversed(BROKERS) if node != active)
         stale, alone = (node for node in BROKERS if node != frozen)
         self.cluster.journal.note("roles", frozen=frozen, stale=stale, alone=alone, active_controller=active)
@@ -217,9 +217,3 @@ def run(kafka: Version, folder: Path) -> Story:
     finally:
         story.close()
     return story
-
-
-def _active_controller(broker: Broker) -> int:
-    """Who leads the quorum, as a node has it on disk."""
-    state = json.loads((broker.data / "__cluster_metadata-0" / "quorum-state").read_text())
-    return int(state["leaderId"])
