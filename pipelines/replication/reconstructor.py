@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pipelines.replication.batch.advance_histories import HistoryChanges, advance_histories
 from pipelines.replication.batch.broker_wide import apply_broker_wide, first_seen
 from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
-from pipelines.replication.batch.copied_lines import mark_copies, remember_lines
+from pipelines.replication.batch.copied_lines import RareLines, mark_copies, remember_lines
 from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
 from pipelines.replication.batch.lane_jobs import history_limits, watermarks
@@ -111,8 +111,9 @@ class Reconstructor:
         source_gaps = self._advance_sources(runs, final)
         batch = number_rows(state, intake, lambda: gap_limits(state, rules, final))
         conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS
-        if len(batch.rare):
-            mark_copies(state, batch)
+        lines = RareLines.of(state, batch) if len(batch.rare) else None
+        if lines is not None and len(lines.rows):
+            mark_copies(state, batch, lines)
         if broker_wide.num_rows or source_gaps:
             apply_broker_wide(state, gaps, broker_wide, source_gaps, decided.settled)
         if len(batch.columns.replicas_ids):
@@ -120,7 +121,7 @@ class Reconstructor:
         if broker_wide.num_rows and state.has_watcher:
             record_rounds(state, broker_wide)
         clocks = compare_clocks(state, batch, rules) if (batch.columns.partition_epoch >= 0).any() else []
-        results, lookup = self._run_terms(batch, final)
+        results, lookup = self._run_terms(batch, lines, final)
         changes = self._advance_histories(lookup, batch, clocks, minutes, final)
         self._find_gaps(gaps, batch, results, clocks, decided)
         self._count(minutes, batch, results, broker_wide)
@@ -139,13 +140,13 @@ class Reconstructor:
             gaps += sources.expire_gaps(cluster, everything=final)
         return gaps
 
-    def _run_terms(self, batch: Batch, final: bool) -> tuple[TermResults, StateTermLookup]:
+    def _run_terms(self, batch: Batch, lines: RareLines | None, final: bool) -> tuple[TermResults, StateTermLookup]:
         """Runs the lanes over the batch; (their results, the look-up of histories that goes with them)."""
         state, rules = self.state, self.rules
         before = {name: state.lanes[name].copy() for name in ("hw", "term_start")}
         results = run_terms(state, rules, batch, watermarks(state, final), final)
-        if len(batch.rare) or state.lines_read.count:
-            remember_lines(state, batch, results.consumed, rules)
+        if lines is not None or state.lines_read.count:
+            remember_lines(state, batch, lines, results.consumed, rules)
         state.waiting = batch.bronze_rows(results.left)
         predicted: Predicted = {}
         if state.has_watcher:

@@ -31,7 +31,8 @@ def first_seen(state: State, rows: pa.Table) -> pa.Table:
     order = np.lexsort((seq, source))
     repeated = np.zeros(len(seq), dtype=np.bool_)
     repeated[order[1:]] = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)
-    return rows.filter(pa.array(~received & ~repeated))
+    repeated |= received
+    return rows.filter(pa.array(~repeated)) if repeated.any() else rows
 
 
 def apply_broker_wide(state: State, found: GapRows, rows: pa.Table, gaps: list[Gap], settled: dict[str, int]) -> None:

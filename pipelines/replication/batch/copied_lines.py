@@ -8,7 +8,7 @@ of another. Two equal rows of one file are two events.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +29,27 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 AT = LINES_READ.at
 
 
-def mark_copies(state: State, batch: Batch) -> None:
+class RareLines(NamedTuple):
+    """The rare rows that may be read and are no repeats within their own source, in the order of their numbers."""
+
+    rows: I64
+    lines: Records
+    """Their rows of LINES_READ."""
+
+    @classmethod
+    def of(cls, state: State, batch: Batch) -> RareLines:
+        rows = _readable(batch)
+        return cls(rows, _lines(state, batch, rows))
+
+
+def mark_copies(state: State, batch: Batch, readable: RareLines) -> None:
     """Marks the rare rows that are copies of a line in another file of the same broker.
 
     Of the copies in one micro-batch, the row with the smallest (source_id, source_epoch, source_seq) counts, among
     those that the broker's lane reads if there are any; none counts whose line counted in an earlier micro-batch.
     """
-    rows = _readable(batch)
-    if not len(rows):
-        return
-    at, lines = batch.rare[rows], _lines(state, batch, rows)
+    rows, lines = readable
+    at = batch.rare[rows]
     in_lane = state.series["lane"][batch.series[at]] >= 0
     known = _known_lines(state, batch, rows, lines)
     both = np.concatenate([known, lines])
@@ -49,7 +60,9 @@ def mark_copies(state: State, batch: Batch) -> None:
     batch.accepted.copied[at] = _copies(state, keys, sources, priority)[len(known) :]
 
 
-def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], rules: Rules) -> None:
+def remember_lines(
+    state: State, batch: Batch, readable: RareLines | None, consumed: npt.NDArray[np.int8], rules: Rules
+) -> None:
     """Keeps which lines have been read from which source, for copies that are still to come.
 
     Not kept: a copy that was read while the row that counts still waits, which would be taken for the copy then; and a
@@ -57,15 +70,21 @@ def remember_lines(state: State, batch: Batch, consumed: npt.NDArray[np.int8], r
     """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
-    rows = _readable(batch)
-    lines, at = _lines(state, batch, rows), batch.rare[rows]
-    key, counts, read = _keys(lines), batch.accepted.copied[at] == 0, consumed[at] == 1
-    kept = read & (counts | ~np.isin(key, key[counts & ~read])) & ~_bypassed_lane(state, batch, rows)
     known = state.lines_read.data[: state.lines_read.count]
-    known, new = known[known[:, AT.ts] > horizon], lines[kept]
+    known, new = known[known[:, AT.ts] > horizon], known[:0]
+    if readable is not None:
+        new = readable.lines[_to_keep(state, batch, readable, consumed)]
     state.lines_read = Arrays(LINES_READ)
     state.lines_read.grow(len(known) + len(new))
     state.lines_read.data[: state.lines_read.count] = np.concatenate([known, new])
+
+
+def _to_keep(state: State, batch: Batch, readable: RareLines, consumed: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    rows, lines = readable
+    at = batch.rare[rows]
+    key, counts, read = _keys(lines), batch.accepted.copied[at] == 0, consumed[at] == 1
+    kept: npt.NDArray[np.bool_] = read & (counts | ~np.isin(key, key[counts & ~read]))
+    return kept & ~_bypassed_lane(state, batch, rows)
 
 
 def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
@@ -78,7 +97,6 @@ def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool
 
 
 def _readable(batch: Batch) -> I64:
-    """Which rare rows may be read and are no repeats within their own source, in the order of their numbers."""
     accepted = batch.accepted
     readable = accepted.dropped[batch.rare] == 0
     if not accepted.all_readable:

@@ -119,8 +119,8 @@ def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats
     for partition, ts, before, after in moves:
         cluster = state.place(partition)[0]
         for gauges, sign in ((before, -1), (after, 1)):
-            for name in GaugeState._fields[1:]:
-                if count := getattr(gauges, name):
+            for name, count in zip(GaugeState._fields[1:], gauges[1:], strict=True):
+                if count:
                     minutes.add(cluster, gauges.leader_id, ts, name, sign * count)
         led = before.leader_id is not None and before.leader_id >= 0
         lane = state.lane_of(partition, before.leader_id) if before.leader_id is not None and led else -1

@@ -66,7 +66,7 @@ def sort_out(waiting: pa.Table, rows: SourcedRows, bucket: int, buckets: int) ->
         waiting = with_dictionaries(waiting)
         new = rows.events.select(waiting.column_names).cast(waiting.schema)
         rows = SourcedRows(pa.concat_tables([waiting, new]))
-    accepted = found.filter(pc.not_equal(found["event_type"], REJECTED))
+    accepted = found if good is None else found.filter(pc.not_equal(found["event_type"], REJECTED))
     return Intake(rows, waiting.num_rows, accepted, _own_rejected(rejected, bucket, buckets))
 
 

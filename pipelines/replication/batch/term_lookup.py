@@ -36,6 +36,8 @@ class StateTermLookup:
     predicted: dict[int, bool] = field(default_factory=dict)
     """By row that shrinks an ISR as samples show it whether the lag rule had said so."""
     partition: int = -1
+    _placed: tuple[int, int, int] = (-1, -1, -1)
+    """(partition, its topic, its cluster) of the last one looked up."""
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         lane = self.state.lane_of(self.partition, broker_id)
@@ -130,10 +132,17 @@ class StateTermLookup:
         return [self.rules.of(str(name))[0] for (name,) in self.state.clusters.all]
 
     def _topic(self) -> int:
-        return int(self.state.partition_keys.keys[self.partition]) >> 32
+        return self._place()[1]
 
     def _cluster(self) -> int:
-        return self.state.clusters.number(self.state.topics.all[self._topic()][0])
+        return self._place()[2]
+
+    def _place(self) -> tuple[int, int, int]:
+        if self._placed[0] != self.partition:
+            topic = int(self.state.partition_keys.keys[self.partition]) >> 32
+            cluster = self.state.clusters.number(self.state.topics.all[topic][0])
+            self._placed = self.partition, topic, cluster
+        return self._placed
 
 
 def record_ended_terms(state: State, results: TermResults) -> None:

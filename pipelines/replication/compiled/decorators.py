@@ -155,3 +155,16 @@ def _seldom(typing: Any, condition: Any) -> Any:
 
 seldom: Callable[[bool], bool] = intrinsic(_seldom)
 """A condition that holds at few rows: what it guards is kept out of the way of the others."""
+
+
+def _either(typing: Any, condition: Any, value: Any, other: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        chosen = builder.select(*values)
+        chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return chosen
+
+    return types.int64(types.boolean, types.int64, types.int64), generate
+
+
+either: Callable[[bool, int, int], int] = intrinsic(_either)
+"""either(condition, value, other), both read: without a jump, for a condition that no branch predictor foresees."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.replication.compiled.decorators import compiled, hot, kernel
+from pipelines.replication.compiled.decorators import compiled, either, hot, kernel
 from pipelines.replication.compiled.records import Arrays, Records, read_only, record_layout
 from pipelines.replication.compiled.streaming_stores import write_line
 from pipelines.replication.compiled.types import I8, I32, I64, NEVER, NULL, NULL32
@@ -34,6 +34,8 @@ SERIES_TALLY = record_layout(count=0, first=NEVER, last=-1, latest=NULL, order=F
 order: each number FOLLOWS the one before; some are missing or repeated (RISES); some come after larger ones (FALLS)."""
 TALLY = SERIES_TALLY.at
 MOST_REPEATS = (1 << 19) - 1
+_RARELY_GIVEN = ("hw_before", "repeats")
+_NO_BITS = read_only(np.empty(0, dtype=np.uint8))
 """The largest count of repeated fetches that `what` has room for, far more than a minute holds."""
 _FETCH, _HW = CODE["fetch"], CODE["hw"]
 
@@ -81,12 +83,13 @@ class SliceColumns(NamedTuple):
     hw_before_valid: Bits
     repeats: I32
     repeats_valid: Bits
-    """Empty where no row of the slice has a value."""
+    """This and `hw_before_valid` are empty where no row of the slice has a value."""
 
     @classmethod
     def from_slice(cls, rows: RowSlice, series: I32, kind: I8, stat: I32) -> SliceColumns:
         """`series`, `kind` and `stat` (the statistics row) are those of the whole micro-batch."""
-        at, any_repeats = rows.rows, rows.columns["repeats"].null_count < len(rows)
+        at = rows.rows
+        before, repeats = (rows.valid(n) if rows.columns[n].null_count < len(rows) else _NO_BITS for n in _RARELY_GIVEN)
         return cls(
             series=read_only(series[at]), kind=read_only(kind[at]), stat=read_only(stat[at]),
             ts=rows.int64("ts"), seq=rows.int64("seq"), level=rows.int32("level"),
@@ -97,8 +100,8 @@ class SliceColumns(NamedTuple):
             leader_leo=rows.int64("leader_leo"), leader_leo_valid=rows.valid("leader_leo"),
             hw=rows.int64("hw"), hw_valid=rows.valid("hw"),
             broker_epoch=rows.int64("broker_epoch"), broker_epoch_valid=rows.valid("broker_epoch"),
-            hw_before=rows.int64("hw_before"), hw_before_valid=rows.valid("hw_before"),
-            repeats=rows.int32("repeats"), repeats_valid=rows.valid("repeats")[: len(rows) if any_repeats else 0],
+            hw_before=rows.int64("hw_before"), hw_before_valid=before,
+            repeats=rows.int32("repeats"), repeats_valid=repeats,
         )  # fmt: skip
 
 
@@ -131,10 +134,8 @@ class PackingPlan:
 
 @hot
 def _value_or(null: int, value: int, valid: Bits, row: int) -> int:
-    """A value, or `null` where it is not valid. By a mask: LLVM compiles a conditional to a jump around the read of
-    the value, and that jump cannot be predicted."""
-    mask = (np.int64(valid[row >> 3]) << np.int64(63 - (row & 7))) >> np.int64(63)
-    return int((value & mask) | (null & ~mask))
+    """A value, or `null` where it is not valid."""
+    return either((valid[row >> 3] >> (row & 7)) & 1 != 0, value, null)
 
 
 @kernel
@@ -143,7 +144,7 @@ def pack(
     rare: int, packed: Records,
 ) -> tuple[int, bool]:  # fmt: skip
     """(rare rows so far, whether a number came twice): packs the rows of a slice that begins at row `first`."""
-    spoiled, any_repeats = False, len(columns.repeats_valid) > 0
+    spoiled, any_repeats, any_before = False, len(columns.repeats_valid) > 0, len(columns.hw_before_valid) > 0
     for i in range(len(columns.series)):
         s = columns.series[i]
         if s < 0:
@@ -155,25 +156,23 @@ def pack(
             filled[j] = True
         else:
             place[s] = j + 1
-        byte, bit, kind = i >> 3, i & 7, columns.kind[i]
-        leader_leo, replica = columns.leader_leo[i], columns.replica[i]  # read, valid or not: no branch to predict
+        kind = columns.kind[i]
         offset = _value_or(NULL, columns.leo[i], columns.leo_valid, i)
-        more = columns.broker_epoch[i] if (columns.broker_epoch_valid[byte] >> bit) & 1 else NULL
+        leader_leo = _value_or(NULL, columns.leader_leo[i], columns.leader_leo_valid, i)
+        more = _value_or(NULL, columns.broker_epoch[i], columns.broker_epoch_valid, i)
         if kind == _HW:
-            offset = columns.leader[i] if (columns.leader_valid[byte] >> bit) & 1 else NULL32
-            more = columns.hw[i] if (columns.hw_valid[byte] >> bit) & 1 else NULL
-            leader_leo = columns.hw_before[i] if (columns.hw_before_valid[byte] >> bit) & 1 else NULL
+            offset = _value_or(NULL32, columns.leader[i], columns.leader_valid, i)
+            more = _value_or(NULL, columns.hw[i], columns.hw_valid, i)
+            leader_leo = _value_or(NULL, columns.hw_before[i], columns.hw_before_valid, i) if any_before else NULL
         elif RARE[kind]:
             more = rare
             rare += 1
-        replica = replica if (columns.replica_valid[byte] >> bit) & 1 else NULL32
-        epoch = columns.epoch[i] if (columns.epoch_valid[byte] >> bit) & 1 else NULL32
+        replica = _value_or(NULL32, columns.replica[i], columns.replica_valid, i)
+        epoch = _value_or(NULL32, columns.epoch[i], columns.epoch_valid, i)
         what = (np.int64(columns.stat[i]) << 16) | ((np.int64(columns.level[i]) & 3) << 10) | (np.int64(kind) & 0xFF)
-        if any_repeats and kind == _FETCH and (columns.repeats_valid[byte] >> bit) & 1:
+        if any_repeats and kind == _FETCH and (columns.repeats_valid[i >> 3] >> (i & 7)) & 1:
             what |= np.int64(min(max(columns.repeats[i], 0), MOST_REPEATS)) << 44
-        who = (np.int64(epoch) << 32) | (np.int64(replica) & 0xFFFFFFFF)
-        if kind != _HW:
-            leader_leo = leader_leo if (columns.leader_leo_valid[byte] >> bit) & 1 else NULL
+        who = (epoch << 32) | (replica & 0xFFFFFFFF)
         write_line(packed, j, (columns.ts[i], columns.seq[i], what, who, offset, leader_leo, more, first + i))
     return rare, spoiled
 

@@ -22,7 +22,8 @@ def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
         count_pending_hws(topic, at, lookup)
     if any(t.due and t.due <= at for t in topic.terms.terms) or (topic.judge_again_at or NEVER) <= at:
         judge_terms(topic, at, as_of, lookup)
-    decide_truncations(topic, at, lookup)
+    if topic.truncations:
+        decide_truncations(topic, at, lookup)
     decide_moved_back(topic, at, lookup)
 
 

@@ -247,6 +247,8 @@ class IsrHistory(Persisted):
 
     def _joined(self, until: CommittedIsr, replicas: set[int]) -> dict[int, int]:
         """When the controller last let each of these replicas in, up to the commit `until`, where it reports that."""
+        if not replicas:
+            return {}
         commits = self.commits[: self.commits.index(until) + 1]
         return {
             replica: after.controller_ts

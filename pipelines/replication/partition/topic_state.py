@@ -49,8 +49,8 @@ class TopicState(Persisted):
             waiting.append(isr)
         if self.judge_again_at is not None:
             waiting.append(self.judge_again_at)
-        waiting += [due for due, _ in self.provisional]
-        if self.truncations or self.hws_moved_back or self.terms.pending_hws:
+        if self.provisional or self.truncations or self.hws_moved_back or self.terms.pending_hws:
+            waiting += [due for due, _ in self.provisional]
             waiting += [t.due for t in self.truncations] + [p.due for p in self.terms.pending_hws]
             waiting += [b.due for b in self.hws_moved_back if not b.published]
         return min(waiting) if waiting else None
