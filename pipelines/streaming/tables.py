@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipelines.lake.data_file import Written
@@ -28,6 +30,8 @@ GOLD_RETENTION_S = 900.0
 LOG_RETENTION_S = 86_400.0
 LOG_FACTOR = 4
 TABLES = (*KINDS, HEALTH, *MINUTES, BROKERS, *LAGS)
+TABLES_AT_ONCE = 8
+"""Tables that are made or committed to at a time: most of it is waiting for the disk or the object store."""
 ROLE = "run"
 """Whoever holds it commits to these tables."""
 
@@ -39,9 +43,16 @@ def create_tables(lake: Lake, retention_s: float = GOLD_RETENTION_S, log_s: floa
     REWRITTEN tables is kept after the version that replaced it; `log_s`: for which the other tables' log is kept. Each
     commit and each reader lists the log: one of a week, with a commit every ten seconds, takes them seconds.
     """
-    for kind in TABLES:
-        log = {"delta.logRetentionDuration": f"interval {round(log_s)} seconds"}
-        lake.create_with_columns(kind, kept_briefly(retention_s) if kind in REWRITTEN else log)
+    log = {"delta.logRetentionDuration": f"interval {round(log_s)} seconds"}
+    rewritten = kept_briefly(retention_s)
+    at_once(partial(lake.create_with_columns, kind, rewritten if kind in REWRITTEN else log) for kind in TABLES)
+
+
+def at_once(steps: Iterable[Callable[[], object]]) -> None:
+    """Takes steps about different tables, several at a time. Raises the first one's error once all have ended."""
+    with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
+        for _ in pool.map(lambda step: step(), steps):
+            pass
 
 
 def kept_briefly(retention_s: float) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pipelines.lake.lake import Lake, declared
 from pipelines.lake.table import committing, dataset, overwrite
-from pipelines.streaming.tables import has_batch
+from pipelines.streaming.tables import at_once, has_batch
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 if TYPE_CHECKING:
@@ -62,8 +62,10 @@ def add_minutes(lake: Lake, touched: Touched, query_id: str, batch_id: int) -> N
     if not touched or not kinds:
         return
     partials = lake.rows("minute_stats").to_table(filter=_since(touched))
-    for kind in kinds:
-        committing(partial(_replace_minutes, lake, kind, partials, touched, {query_id: batch_id}))
+    at_once(
+        partial(committing, partial(_replace_minutes, lake, kind, partials, touched, {query_id: batch_id}))
+        for kind in kinds
+    )
 
 
 def _replace_minutes(lake: Lake, kind: str, partials: pa.Table, touched: Touched, versions: Mapping[str, int]) -> None:

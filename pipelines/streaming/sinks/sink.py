@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -20,7 +21,7 @@ from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, 
 from pipelines.streaming.sinks.unchanged import has_rows
 from pipelines.streaming.source.blobs import decode
 from pipelines.streaming.source.bronze_log import BronzeLog, versions_of
-from pipelines.streaming.tables import BROKERS, HEALTH, KINDS, LAGS, MINUTES, ROLE, WHOLE, commit
+from pipelines.streaming.tables import BROKERS, HEALTH, KINDS, LAGS, MINUTES, ROLE, WHOLE, at_once, commit
 
 FORMAT = "hwmark"
 
@@ -105,17 +106,19 @@ class LakeWriter(DataSourceStreamArrowWriter):
                 health=complete,
             )
         )
-        for kind in KINDS:
-            if first or batch.of(kind):
-                commit(self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first)
+        silver = [kind for kind in KINDS if first or batch.of(kind)]
+        at_once(partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first) for kind in silver)
         if first:
-            for kind in (*MINUTES, BROKERS, *LAGS):
-                commit(self.lake, kind, [], query_id, batchId - 1, overwrite=True)
+            added_to = (*MINUTES, BROKERS, *LAGS)
+            at_once(partial(commit, self.lake, kind, [], query_id, batchId - 1, overwrite=True) for kind in added_to)
         gold.add_minutes(self.lake, batch.touched, query_id, batchId)
         if batch.health:
-            for kind in (HEALTH, BROKERS, *LAGS):
-                if batch.of(kind) or (kind == HEALTH and kind not in batch.unchanged):
-                    commit(self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
+            kept = HEALTH in batch.unchanged
+            present = [kind for kind in (HEALTH, BROKERS, *LAGS) if batch.of(kind) or (kind == HEALTH and not kept)]
+            at_once(
+                partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
+                for kind in present
+            )
 
     def _gauges(self, tasks: list[TaskFiles], first: bool) -> list[Written]:
         """Files of the tables about brokers and replicas; lags are those of clusters that went on since the last."""
