@@ -18,7 +18,7 @@ SETTINGS = {
 }
 WITHIN_S = 90
 FROZEN = 3
-OUT_S = 2
+OUT_S = 3
 """For how many seconds more FROZEN stands still once it is out of the ISR, so that a round of a watcher sees it."""
 
 Say = Callable[[str], None]
