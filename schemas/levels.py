@@ -1,4 +1,4 @@
-"""What a source can tell, as numbers of the column `level`."""
+"""How much a source reports, as numbers of the column `level`."""
 
 STOCK = 0
 """Stock INFO logs, controllers and metadata: nothing shows who is caught up."""

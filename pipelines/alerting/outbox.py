@@ -16,7 +16,7 @@ def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertStat
 
 
 def in_order(stored: Iterable[AlertState]) -> list[AlertState]:
-    """The states as they were written; event time does not tell, as a verdict revised twice may fire again."""
+    """The states as they were written; event time does not order them, as a verdict revised twice may fire again."""
     return sorted(stored, key=lambda s: (s.written_at or _BEFORE, s.last_ts, not s.firing))
 
 

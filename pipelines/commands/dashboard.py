@@ -32,7 +32,7 @@ def dashboard(
 ) -> None:
     """Serve a read-only web page of a lake, and the same answers as JSON below /api/v1.
 
-    It listens on the loopback address unless told otherwise; on another it asks for the token of [dashboard].
+    It listens on the loopback address unless configured otherwise; on another it asks for the token of [dashboard].
 
     \b
     Examples:

@@ -13,7 +13,7 @@ from schemas.declaration import Table
 
 WINDOW = timedelta(minutes=1)
 BROKER, REPLICA = ("broker_id",), ("topic", "partition", "replica_id")
-"""What tells the rows of one interval of a cluster apart, in `gold/broker_lag` and `gold/replica_lag`."""
+"""The keys of the rows of one interval of a cluster, in `gold/broker_lag` and `gold/replica_lag`."""
 Points = dict[tuple[object, ...], list[Row]]
 """The rows of the last minute by (cluster, what they are about)."""
 

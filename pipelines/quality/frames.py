@@ -128,7 +128,7 @@ class New:
             return self._snapshot()
         if not self.has_declared:
             return self._of_files(_names(self.change.files), wanted=True)
-        # Spark writes the times of its files so, unless told otherwise.
+        # Spark writes the times of its files so, unless configured otherwise.
         parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
         files = self.lake.files(self.table)
         return ds.dataset(list(self.change.files), self.table.arrow(), parquet, files)

@@ -1,4 +1,4 @@
-"""Whether a run has nothing to do: the lake alone tells, before anything of Spark is imported."""
+"""Whether a run has nothing to do, by the lake alone, before anything of Spark is imported."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def create_tables(lake: Lake, retention_s: float = GOLD_RETENTION_S, log_s: floa
 
 
 def at_once(steps: Iterable[Callable[[], object]]) -> None:
-    """Takes steps about different tables, several at a time. Raises the first one's error once all have ended."""
+    """Takes steps about different tables, several at a time. Raises an error of theirs, once all begun have ended."""
     with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
         for _ in pool.map(lambda step: step(), steps):
             pass

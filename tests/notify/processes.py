@@ -66,7 +66,7 @@ receivers:
 
 
 class Alertmanager:
-    """One that groups by cluster and tells a receiver."""
+    """One that groups by cluster and notifies a receiver."""
 
     def __init__(self, folder, receiver):
         self.folder, self.receiver, self.port = folder, receiver, free_port()

@@ -117,19 +117,16 @@ def test_an_isr_change_is_seen_within_two_intervals_of_its_commit(roads: Roads) 
 
 
 def test_a_frozen_follower_is_seen_out_of_the_isr_in_time(roads: Roads) -> None:
-    """A frozen broker answers nobody: only its leader shows it, which looks every half of the lag."""
+    """A frozen broker answers nobody: only its leader shows it, which looks every half of the lag. Where the leader
+    itself took longer, two intervals count from there."""
     for broker, frozen in roads.frozen():
-        seen, logged = (_removals(facts, broker, frozen) for facts in (roads.sampled, roads.logged))
-        assert seen
-        assert logged
-        print(
-            f"broker {broker}: removed {min(logged) - frozen} ms after it was frozen, seen after {min(seen) - frozen}"
-        )
-        if late := roads.late(frozen, min(seen)):
+        found = [_removals(facts, broker, frozen) for facts in (roads.sampled, roads.logged)]
+        assert all(found)
+        seen, removed = (min(times) - frozen for times in found)
+        print(f"broker {broker}: removed {removed} ms after it was frozen, seen after {seen}")
+        if late := roads.late(frozen, frozen + seen):
             pytest.skip(late)
-        if min(logged) - frozen > 1.5 * LAG_MS:
-            pytest.skip(f"Kafka was late: the leader removed broker {broker} {min(logged) - frozen} ms after")
-        assert min(seen) - frozen <= 1.5 * LAG_MS + TWO_INTERVALS_MS
+        assert seen <= max(1.5 * LAG_MS, removed) + TWO_INTERVALS_MS
 
 
 def test_a_loss_is_known_within_two_intervals_of_the_election(roads: Roads) -> None:

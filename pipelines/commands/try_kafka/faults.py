@@ -52,7 +52,7 @@ def _kill_leader(cluster: Cluster, topic: str, say: Say) -> None:
 
 
 def _freeze_follower(cluster: Cluster, topic: str, say: Say) -> None:
-    """Not the active controller: the leader's AlterPartition would wait for its answer, the lag rule show nothing."""
+    """Not the active controller: the leader's AlterPartition could not be answered until another is elected."""
     if cluster.active_controller() == FROZEN:
         say(f"broker {FROZEN} is the active controller: it restarts, and another takes over")
         cluster.stop(FROZEN)

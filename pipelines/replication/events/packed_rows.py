@@ -34,9 +34,9 @@ SERIES_TALLY = record_layout(count=0, first=NEVER, last=-1, latest=NULL, order=F
 order: each number FOLLOWS the one before; some are missing or repeated (RISES); some come after larger ones (FALLS)."""
 TALLY = SERIES_TALLY.at
 MOST_REPEATS = (1 << 19) - 1
+"""The largest count of repeated fetches that `what` has room for, far more than a minute holds."""
 _RARELY_GIVEN = ("hw_before", "repeats")
 _NO_BITS = read_only(np.empty(0, dtype=np.uint8))
-"""The largest count of repeated fetches that `what` has room for, far more than a minute holds."""
 _FETCH, _HW = CODE["fetch"], CODE["hw"]
 
 
@@ -134,7 +134,8 @@ class PackingPlan:
 
 @hot
 def _value_or(null: int, value: int, valid: Bits, row: int) -> int:
-    """A value, or `null` where it is not valid."""
+    """A value, or `null` where it is not valid. LLVM makes a jump of a conditional, and of a mask too, which no branch
+    predictor foresees."""
     return either((valid[row >> 3] >> (row & 7)) & 1 != 0, value, null)
 
 

@@ -211,8 +211,10 @@ def _plainly_legal(names: pa.Array) -> bool:
         return False
     offsets = np.frombuffer(names.buffers()[1], np.int32, len(names) + 1, 4 * names.offset)
     sizes = np.diff(offsets)
+    if sizes.min() <= 2 or sizes.max() > _LONGEST_TOPIC:
+        return False
     letters = np.frombuffer(names.buffers()[2], np.uint8, offsets[-1] - offsets[0], offsets[0])
-    return bool(sizes.min() > 2 and sizes.max() <= _LONGEST_TOPIC and _LEGAL_LETTER[letters].all())
+    return bool(_LEGAL_LETTER[letters].all())
 
 
 ROW_RULES: tuple[RowRule, ...] = (
