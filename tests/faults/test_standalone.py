@@ -11,14 +11,16 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import time
 import venv
 from contextlib import ExitStack
 from pathlib import Path
 
+import numba
 import pytest
 
 from pipelines.setup import jars_dir
-from tests.faults.test_stopping import PATIENCE_S, SUBMITTED, Running, grow
+from tests.faults.test_stopping import PATIENCE_S, STARTS_FAST, SUBMITTED, Running, grow
 from tests.streaming.test_job import assert_same_as_replay
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -32,32 +34,37 @@ class Cluster:
 
         self.spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
         self.folder, self.started = folder, started
-        master = self._start("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0")
-        self.address = self._said(master, r"Starting Spark master at (spark://\S+)")
+        self.address = self._start(
+            r"Starting Spark master at (spark://\S+)",
+            "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0",
+        )  # fmt: skip
         for _ in range(2):
-            worker = self._start(
-                "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", self.address
-            )
-            self._said(worker, r"(Successfully registered) with master")
+            self._start(
+                "(Successfully registered) with master",
+                "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", self.address,
+            )  # fmt: skip
 
-    def _start(self, *words):
+    def _start(self, says, *words):
+        """Starts one of them and waits until it says so; what the words were. A pipe that nobody reads would fill."""
         environment = os.environ | {
             "SPARK_WORKER_DIR": str(self.folder / "work"), "SPARK_LOCAL_DIRS": str(self.folder / "local"),
             "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
+            "JDK_JAVA_OPTIONS": STARTS_FAST,  # executors inherit it
         }  # fmt: skip
-        process = subprocess.Popen(
-            [self.spark_class, *words, *(["--webui-port", "0"])],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+        log = self.folder / f"spark-{len(list(self.folder.glob('spark-*.log')))}.log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [self.spark_class, *words, "--webui-port", "0"],
+                env=environment, stdout=subprocess.DEVNULL, stderr=output, start_new_session=True,
+            )  # fmt: skip
         self.started.callback(process.wait, PATIENCE_S)
         self.started.callback(process.kill)
-        return process
-
-    def _said(self, process, words):
-        for line in process.stderr:
-            if found := re.search(words, line):
-                return found[1]
-        raise AssertionError(f"it ended before it said {words}")
+        until = time.monotonic() + PATIENCE_S
+        while not (found := re.search(says, log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.1)
+        return found[1]
 
     def executors(self):
         return self._of_executors(EXECUTOR)
@@ -85,12 +92,14 @@ class Cluster:
 
 
 def packed(folder):
-    """An environment with hwmark in it, and its archive; what it depends on stays where it is: that is 850 MB."""
+    """An environment with hwmark and its compiled kernels, and its archive; what it depends on stays where it is."""
     environment, repository = folder / "env", Path(__file__).parents[2]
     venv.create(environment, symlinks=True)
     (site,) = (environment / "lib").glob("python*/site-packages")
     for package in ("pipelines", "generators", "schemas"):
         shutil.copytree(repository / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
+    kernels = Path(numba.config.CACHE_DIR)
+    shutil.copytree(kernels, site / "pipelines" / "replication" / "__pycache__" / kernels.name)
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     with tarfile.open(folder / "env.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(environment, ".")
@@ -115,30 +124,21 @@ def test_executors_and_driver_killed_on_a_standalone_cluster(tmp_path):
     lake = tmp_path / "lake"
     with ExitStack() as started:
         cluster = Cluster(tmp_path, started)
-        words = ("--master", cluster.address)
-        for number in range(3):
-            grow(lake, number)
-            if number == 0:
-                program = submitted(cluster, packed(tmp_path))
-                job = Running(lake, tmp_path / "submitted", "--interval", "1s", program=program, cwd=tmp_path)
-            else:
-                job = Running(lake, tmp_path / f"scratch-{number}", "--interval", "1s", *words)
-            job.in_flight()
-            if number == 0:
-                job.wait_for(lambda: cluster.packed_workers() or None)
-            if number < 2:
-                for executor in cluster.executors()[: number + 1]:
-                    os.kill(executor, signal.SIGKILL)
-                batch = max(job.numbers("offsets"))
-                job.wait_for(lambda batch=batch, job=job: batch in job.numbers("commits") or None)
-                job.process.terminate()
-                # A JVM of spark-submit that is asked to end says so with its status.
-                assert job.process.wait(PATIENCE_S) == (0 if number else 128 + signal.SIGTERM)
-            else:
-                job.process.kill()
-                job.process.wait(PATIENCE_S)
+        grow(lake, 0)
+        program = submitted(cluster, packed(tmp_path))
+        job = Running(lake, tmp_path / "submitted", "--interval", "1s", program=program, cwd=tmp_path)
+        job.wait_for(lambda: cluster.packed_workers() or None)
+        for number in range(2):
+            batch = job.in_flight()
+            for executor in cluster.executors()[: number + 1]:
+                os.kill(executor, signal.SIGKILL)
+            job.wait_for(lambda batch=batch: batch in job.numbers("commits") or None)
+            grow(lake, number + 1)
+        job.in_flight()
+        (driver,) = [pid for pid, words in job.alive().items() if re.search(r"python\S* \S*job\.py run", words)]
+        os.kill(driver, signal.SIGKILL)
+        job.process.wait(PATIENCE_S)
         grow(lake, 3)
-        last = Running(lake, tmp_path / "scratch", "--once", "--drain", *words)
-        _, said = last.process.communicate(timeout=PATIENCE_S)
-        assert last.process.returncode == 0, said
+        last = Running(lake, tmp_path / "scratch", "--once", "--drain", "--master", cluster.address)
+        assert last.process.wait(PATIENCE_S) == 0, last.log.read_text()
     assert_same_as_replay(lake)

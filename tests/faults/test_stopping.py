@@ -18,7 +18,10 @@ from pipelines.setup import jars_dir
 from tests.streaming.test_job import assert_same_as_replay
 from tests.streaming.test_kill import in_commits
 
-PATIENCE_S = 180
+PATIENCE_S = 600
+"""Until a wait counts as a hang: a batch that starts two executors anew took 170 s of a slow machine's two cores."""
+STARTS_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for JVMs that live a minute, to which most of their time would be compiling."""
 EVENTS = read_logs([traces.path("slow_follower")], "slow_follower")
 PARTS = in_commits(EVENTS, 7)
 
@@ -39,14 +42,16 @@ class Running:
             "PYSPARK_PYTHON": sys.executable,
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
-            "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData",
+            "JDK_JAVA_OPTIONS": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData {STARTS_FAST}",
         }  # fmt: skip
         self.before = self.numbers("offsets")
-        self.process = subprocess.Popen(
-            [*program, "run", "--lake", str(lake), "--buckets", "4", *words],
-            env=environment, cwd=cwd, start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        # A file, since a pipe that nobody reads stops Spark once it is full: traces of lost tasks are long.
+        self.log = scratch.with_suffix(".log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*program, "run", "--lake", str(lake), "--buckets", "4", *words],
+                env=environment, cwd=cwd, start_new_session=True, stdout=subprocess.DEVNULL, stderr=log,
+            )  # fmt: skip
 
     def numbers(self, folder):
         return {int(entry.name) for entry in self.lake.glob(f"_run/*/{folder}/*") if entry.name.isdigit()}
@@ -58,11 +63,11 @@ class Running:
     def wait_for(self, what):
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
-            assert self.process.poll() is None, self.process.stderr.read()
+            assert self.process.poll() is None, self.log.read_text()
             if (found := what()) is not None:
                 return found
             time.sleep(0.02)
-        raise AssertionError("it did not happen")
+        raise AssertionError(f"it did not happen: {self.log.read_text()[-9999:]}")
 
     def alive(self):
         """Processes that were started by the job, or by what it started, and have not ended."""
@@ -81,12 +86,12 @@ class Running:
 
     def ends(self):
         """Status and what it said, once nothing of it is left."""
-        _, said = self.process.communicate(timeout=PATIENCE_S)
+        self.process.wait(PATIENCE_S)
         until = time.monotonic() + PATIENCE_S
         while (left := self.alive()) or (lying := sorted(map(str, self.scratch.rglob("*")))):
             assert time.monotonic() < until, (left, lying)
             time.sleep(0.2)
-        return self.process.returncode, said
+        return self.process.returncode, self.log.read_text()
 
 
 def grow(lake, version):

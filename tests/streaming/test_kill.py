@@ -24,9 +24,12 @@ KILLS = 3
 
 
 def command(lake, *options):
+    """A job, and the file that has what it says: a pipe that nobody reads stops it once it is full."""
     environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
     words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", str(lake), "--buckets", "4", *options]
-    return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    log = lake.with_suffix(".log")
+    with log.open("w") as output:
+        return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=output), log
 
 
 def in_commits(events, number):
@@ -41,14 +44,13 @@ def batches_done(lake):
 
 def killed(lake, chance):
     """Starts the job, waits for a new batch to begin, and kills it at some moment after that."""
-    before, job = batches_done(lake), command(lake, "--interval", "1s")
+    before, (job, log) = batches_done(lake), command(lake, "--interval", "1s")
     while batches_done(lake) == before and job.poll() is None:
         time.sleep(0.05)
-    assert job.poll() is None, job.stderr.read().decode()
+    assert job.poll() is None, log.read_text()
     time.sleep(chance.uniform(0, 4))
     job.kill()
     job.wait()
-    job.stderr.close()
 
 
 @pytest.mark.spark
@@ -59,9 +61,8 @@ def test_killed_at_any_moment_and_resumed(tmp_path):
         append_events(str(lake), events, app_id="test", version=version)
         if version % 2 == 0 and version // 2 < KILLS:
             killed(lake, chance)
-    last = command(lake, "--once", "--drain")
-    _, said = last.communicate()
-    assert last.returncode == 0, said.decode()
+    last, log = command(lake, "--once", "--drain")
+    assert last.wait() == 0, log.read_text()
     expected = replay(read_events(str(lake)))
     for kind in KINDS:
         found, want = Lake(str(lake), {}).open(kind).to_pyarrow_table(), getattr(expected, kind)
