@@ -155,6 +155,15 @@ class Cluster:
         except NotAnswering:
             return None
 
+    def leaders_and_isrs(self, topic: str) -> list[tuple[int, list[int]]]:
+        """By partition, as the first broker that answers knows them; none of a topic that it does not know."""
+        seen = self.described()
+        if seen is None or topic not in seen.topic_numbers:
+            return []
+        number, offsets = seen.topic_numbers[topic], seen.isr.offsets
+        rows = range(*seen.topics.first[number : number + 2].tolist())
+        return [(int(seen.leader[k]), seen.isr.values[offsets[k] : offsets[k + 1]].tolist()) for k in rows]
+
     def active_controller(self) -> int:
         """Who leads the controllers' quorum, by the newest epoch that a node has on disk; -1 in an election."""
         files = [broker.data / "__cluster_metadata-0" / "quorum-state" for broker in self.brokers.values()]

@@ -105,11 +105,7 @@ def _wait(cluster: Cluster, topic: str, what: str, reached: Callable[[int, list[
     """Wait until partition 0, as the first broker that answers knows it, has such a leader and ISR."""
 
     def there() -> bool:
-        seen = cluster.described()
-        if seen is None or topic not in seen.topic_numbers:
-            return False
-        row = int(seen.topics.first[seen.topic_numbers[topic]])
-        isr = seen.isr.values[seen.isr.offsets[row] : seen.isr.offsets[row + 1]].tolist()
-        return reached(int(seen.leader[row]), isr)
+        found = cluster.leaders_and_isrs(topic)
+        return bool(found) and reached(*found[0])
 
     wait_until(there, WITHIN_S, what, every_s=0.5)
