@@ -118,6 +118,15 @@ def submitted(cluster, archive):
     ]  # fmt: skip
 
 
+def _one_batch_without(cluster, number, job):
+    """Kills so many executors while a batch is in flight, and waits until that batch is done all the same."""
+    batch, executors = job.in_flight(), cluster.executors()
+    assert executors
+    for executor in executors[:number]:
+        os.kill(executor, signal.SIGKILL)
+    job.wait_for(lambda: batch in job.numbers("commits") or None)
+
+
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked for in /proc")
 def test_executors_and_driver_killed_on_a_standalone_cluster(tmp_path):
@@ -128,17 +137,19 @@ def test_executors_and_driver_killed_on_a_standalone_cluster(tmp_path):
         program = submitted(cluster, packed(tmp_path))
         job = Running(lake, tmp_path / "submitted", "--interval", "1s", program=program, cwd=tmp_path)
         job.wait_for(lambda: cluster.packed_workers() or None)
-        for number in range(2):
-            batch = job.in_flight()
-            for executor in cluster.executors()[: number + 1]:
-                os.kill(executor, signal.SIGKILL)
-            job.wait_for(lambda batch=batch: batch in job.numbers("commits") or None)
-            grow(lake, number + 1)
+        _one_batch_without(cluster, 1, job)
+        grow(lake, 1)
         job.in_flight()
         (driver,) = [pid for pid, words in job.alive().items() if re.search(r"python\S* \S*job\.py run", words)]
         os.kill(driver, signal.SIGKILL)
         job.process.wait(PATIENCE_S)
+        grow(lake, 2)
+        words = ("--master", cluster.address)
+        job = Running(lake, tmp_path / "asked-to-end", "--interval", "1s", *words)
+        _one_batch_without(cluster, 2, job)
+        job.process.terminate()
+        assert job.process.wait(PATIENCE_S) == 0, job.log.read_text()
         grow(lake, 3)
-        last = Running(lake, tmp_path / "scratch", "--once", "--drain", "--master", cluster.address)
+        last = Running(lake, tmp_path / "scratch", "--once", "--drain", *words)
         assert last.process.wait(PATIENCE_S) == 0, last.log.read_text()
     assert_same_as_replay(lake)

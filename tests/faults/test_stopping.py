@@ -15,13 +15,15 @@ from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import append_events
 from pipelines.setup import jars_dir
+from pipelines.streaming.class_archive import JAVA_OPTIONS
+from pipelines.streaming.session import PASSES_BLOBS
 from tests.streaming.test_job import assert_same_as_replay
 from tests.streaming.test_kill import in_commits
 
 PATIENCE_S = 600
 """Until a wait counts as a hang: a batch that starts two executors anew took 170 s of a slow machine's two cores."""
-STARTS_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for JVMs that live a minute, to which most of their time would be compiling."""
+STARTS_FAST = PASSES_BLOBS[JAVA_OPTIONS]
+"""What the driver's JVM gets, for every JVM here: none lives longer than a minute, which would go into compiling."""
 EVENTS = read_logs([traces.path("slow_follower")], "slow_follower")
 PARTS = in_commits(EVENTS, 7)
 
@@ -149,7 +151,8 @@ def test_sigterm_to_the_jvm_of_spark_submit_and_the_next_run_goes_on(tmp_path):
     job = Running(lake, tmp_path / "submitted", "--interval", "1s", program=[*submit, str(script)])
     job.in_flight()
     job.process.terminate()
-    job.ends()
+    # A JVM of spark-submit that is asked to end says so with its status.
+    assert job.ends()[0] == 128 + signal.SIGTERM
     grow(lake, 1)
     assert Running(lake, tmp_path / "scratch", "--once", "--drain").ends()[0] == 0
     assert_same_as_replay(lake)

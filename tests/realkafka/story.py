@@ -8,9 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, TopicMetadata
-
 from pipelines.local_kafka.cluster import BROKERS, Cluster
 from pipelines.local_kafka.journal import Journal
 from pipelines.local_kafka.processes import wait_until
@@ -76,7 +73,6 @@ class Story:
         self.producers = Producers(self.cluster.bootstrap, TOPICS)
         self.reader: Reader | None = None
         self.roles: Roles
-        self._client = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
 
     @property
     def metadata(self) -> MetadataLog:
@@ -180,10 +176,8 @@ class Story:
         """Wait until the ISR of every partition of a topic is as wanted, as the brokers that live know it."""
 
         def reached() -> bool:
-            partitions = self._described(topic).partitions.values()
-            return len(partitions) == topic.partitions and all(
-                wanted(p.isrs) and p.leader in p.isrs for p in partitions
-            )
+            found = self.cluster.leaders_and_isrs(topic.name)
+            return len(found) == topic.partitions and all(leader in isr and wanted(isr) for leader, isr in found)
 
         wait_until(reached, CHANGED_WITHIN_S, what, every_s=0.5)
 
@@ -191,12 +185,6 @@ class Story:
         """Whether every other leader has removed it; those that it leads itself stay as they are until it is fenced."""
         found = self.cluster.leaders_and_isrs(ORDERS.name)
         return bool(found) and all(leader == node or node not in isr for leader, isr in found)
-
-    def _described(self, topic: Topic) -> TopicMetadata:
-        try:
-            return self._client.list_topics(topic.name, timeout=3).topics[topic.name]
-        except KafkaException:
-            return TopicMetadata()
 
     def _write_down(self) -> None:
         """What the clients know, beside the logs."""
