@@ -27,7 +27,7 @@ from pipelines.replication.batch.run_terms import TermResults, run_terms
 from pipelines.replication.batch.samples import Predicted, apply_samples, record_rounds
 from pipelines.replication.batch.samples_and_logs import check_against_logs
 from pipelines.replication.batch.sequencing import gap_limits
-from pipelines.replication.batch.term_lookup import StateTermLookup, record_ended_terms
+from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.facts.brokers import Present, present, present_partitions
@@ -151,8 +151,6 @@ class Reconstructor:
         predicted: Predicted = {}
         if state.has_watcher:
             results, predicted = apply_samples(state, rules, batch, results, state.cluster_low_watermarks(final))
-        if len(results.ended["lane"]):
-            record_ended_terms(state, results)
         race_window_us, grace_us = rules.race_window_ms * 1000, rules.reorder_grace_ms * 1000
         lookup = StateTermLookup(state, rules, before, results, race_window_us, grace_us, predicted)
         if state.has_watcher:

@@ -19,6 +19,8 @@ NAMES = tuple(rule.name for rule in ROW_RULES)
 """Every row rule."""
 WRITABLE = tuple(name for name in NAMES if not name.startswith("null_"))
 """Rules that a row of a Delta table can break: its non-null columns refuse nulls."""
+DRAWN = tuple(name for name in WRITABLE if name != "more_than_32_replicas")
+"""What a seed draws from: later rules are not among these, so that every seed goes on to give the same rows."""
 
 
 def corrupted(events: pa.Table, rows: npt.NDArray[np.int64], rules: Sequence[str]) -> pa.Table:
@@ -78,6 +80,7 @@ _BREAKING: dict[str, Callable[[Row], Row]] = {
     "hw_above_leo": lambda row: {"replica_id": row["broker_id"], "leo": 3, "hw": 4},
     "replica_not_assigned": lambda row: {"replica_id": 99, "replicas": [1, 2, 3]},
     "empty_isr_with_leader": lambda row: {"leader_id": 1, "isr": []},
+    "more_than_32_replicas": lambda row: {"leader_id": 1, "isr": list(range(1, 40))},
     "partition_event_without_partition": lambda row: _with_type("append", row) | {"partition": -1, "leader_leo": 1},
     "broker_wide_event_on_partition": lambda row: _with_type("progress", row) | {"partition": 0, "topic": "orders"},
     "illegal_topic": lambda row: _with_type("append", row) | {"topic": "no/topic", "leader_leo": 1},

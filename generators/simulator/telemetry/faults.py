@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.simulator.cluster.settings import MS
-from generators.simulator.telemetry.corruption import WRITABLE, corrupted
+from generators.simulator.telemetry.corruption import DRAWN, corrupted
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -96,7 +96,7 @@ def restart_sources(events: pa.Table, rate: float, seed: int) -> Struck:
     return Struck(_with(events, numbers), _done("restart_sources", events, struck, details))
 
 
-def corrupt(events: pa.Table, rate: float, seed: int, rules: tuple[str, ...] = WRITABLE) -> Struck:
+def corrupt(events: pa.Table, rate: float, seed: int, rules: tuple[str, ...] = DRAWN) -> Struck:
     """Break this share of rows by rules of `pipelines.replication.events.row_rules`, drawn from `rules`."""
     random = _random("corrupt", rate, seed)
     hit = np.flatnonzero(random.random(len(events)) < rate)

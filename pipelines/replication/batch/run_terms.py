@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.replication.batch.ended_terms import record_ended_terms
 from pipelines.replication.batch.lane_jobs import LaneJobs, Watermarks, lane_jobs
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted, advance_series
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Record, Records, as_records, records
-from pipelines.replication.compiled.types import I8, I64
+from pipelines.replication.compiled.types import I8, I64, MOST_REPLICAS
 from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED, PACKED_ROW, flag
 from pipelines.replication.facts.partition_hw import BLOCK, HwRows
@@ -32,7 +33,16 @@ from pipelines.replication.term.constants import (
     SYNC_FULL,
     Marks,
 )
-from pipelines.replication.term.layout import CLUSTER_RULES, CURSOR, GAPS, HW_ROWS, JOBS, SETTINGS, SYNC_ROWS, TERMS
+from pipelines.replication.term.layout import (
+    CLUSTER_RULES,
+    CURSOR,
+    GAPS,
+    HW_ROWS,
+    JOBS,
+    SETTINGS,
+    SYNC_ROWS,
+    TERMS,
+)
 from pipelines.replication.term.machine import run_terms as run_kernel
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
@@ -56,8 +66,6 @@ class TermResults:
     stats: Stats
     hw: HwRows
     sync: dict[str, Any]
-    ended: dict[str, Any]
-    """Rows of TERMS that are over, by column."""
 
     def marked(self, mark: int) -> I64:
         """Rows with a mark."""
@@ -73,7 +81,7 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
         flag(accepted.rows[: accepted.bounds[-1]], accepted.dropped | accepted.copied, accepted.gap_before)
     jobs = lane_jobs(state, batch, watermarks, final)
     packed, stats, marks = jobs.rows, _empty_stats(batch), np.zeros(len(jobs.rows), dtype=np.uint8)
-    hw, sync, ended = _run_all(state, rules, batch, jobs, stats, marks)
+    hw, sync = _run_all(state, rules, batch, jobs, stats, marks)
     consumed = (batch.series >= 0).view(np.int8)
     unled, waits = _without_lane(state, accepted, final)
     all_read = accepted.all_readable and np.count_nonzero(marks) == jobs.row_count and not waits
@@ -95,7 +103,7 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
             packed[follower, PACKED.row], packed[follower, PACKED.more], packed[follower, PACKED.who] >> 32,
         ),
         moved_back=(packed[back, PACKED.row], packed[back, PACKED.leader_leo]),
-        stats=stats, hw=hw, sync=sync, ended=ended,
+        stats=stats, hw=hw, sync=sync,
     )  # fmt: skip
 
 
@@ -178,7 +186,7 @@ def _read_without_lane(batch: Batch, read: I64, consumed: I8, stats: Stats) -> I
 
 def _run_all(
     state: State, rules: Rules, batch: Batch, jobs: LaneJobs, stats: Stats, marks: Marks
-) -> tuple[HwRows, dict[str, Any], dict[str, Any]]:
+) -> tuple[HwRows, dict[str, Any]]:
     """Calls the kernel until every lane is done, making room where it ran out."""
     longest = int(np.max(jobs.jobs[:, JOBS.at.end] - jobs.jobs[:, JOBS.at.start], initial=0))
     pending = int(state.lanes["pending"].sum())
@@ -209,15 +217,20 @@ def _run_all(
             )
         )  # fmt: skip
         at = cursor[0]
-        if at["final"] and (at["job"] == len(jobs.jobs) or at["full"] == HW_FULL):
+        # What refers to replicas by their slots goes before a slot may be another replica's.
+        done = at["job"] == len(jobs.jobs)
+        if at["final"] and (done or at["full"] in (HW_FULL, SLOTS_FULL)):
             final.add(hw.data[: at["final"]])
             at["final"] = 0
-        if at["job"] == len(jobs.jobs):
+        if at["ended"] and (done or at["full"] == SLOTS_FULL):
+            record_ended_terms(state, _columns(ended, int(at["ended"])))
+            at["ended"] = 0
+        if done:
             break
         _make_room(state, keep, sync, ended, at, longest)
     keep.count = int(at["kept"])
     state.pending_rows = _by_lane(keep)
-    return final, _columns(sync, int(at["sync"])), _columns(ended, int(at["ended"]))
+    return final, _columns(sync, int(at["sync"]))
 
 
 def _timeline(state: State) -> Timeline:
@@ -235,11 +248,10 @@ def _timeline(state: State) -> Timeline:
 
 
 def _make_room(state: State, keep: Arrays, sync: Arrays, ended: Arrays, at: Record, longest: int) -> None:
-    """Doubles what was full: an output, or the replica slots of every lane."""
+    """Doubles what was full: an output, or the replica slots of every lane, which has MOST_REPLICAS at most."""
     if at["full"] == SLOTS_FULL:
-        if state.replicas.width >= 32:
-            raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
-        state.replicas.widen(state.replicas.width * 2)
+        if state.replicas.width < MOST_REPLICAS:
+            state.replicas.widen(state.replicas.width * 2)
         return
     if at["full"] == HW_FULL:
         return

@@ -7,22 +7,23 @@ from collections.abc import Mapping
 import numpy as np
 
 from pipelines.replication.compiled.records import RecordLayout, Records
-from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.compiled.types import I64, MOST_REPLICAS, NULL, NULL32
+from pipelines.replication.facts.partition_hw import HwRows
 from pipelines.replication.samples.observe import Found, HwFact, SyncFact
 from pipelines.replication.samples.partition import SampledPartition
 from pipelines.replication.state.state import SAMPLED, State
 from pipelines.replication.term.layout import HW_ROWS, IDLE, IN_SYNC, LANES, LEADING, OUT_OF_SYNC, SYNC_ROWS
 from schemas.levels import POLLED
 
-MOST_REPLICAS = 32
 _COLUMN = {name: k for k, name in enumerate(LANES.names)}
 
 
 class SampledLanes:
     """Writes the lanes of sampled partitions, and the facts as rows of the kernel, by lane."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, hw: HwRows) -> None:
+        """`hw` takes the rows of HW_ROWS that have to go before a lane's slots may be other replicas'."""
+        self._state, self._written = state, hw
         self._hw: list[tuple[int, ...]] = []
         self._sync: list[tuple[int, ...]] = []
 
@@ -44,7 +45,9 @@ class SampledLanes:
 
     def add_facts(self, number: int, found: Found) -> None:
         """Adds facts of a partition."""
-        self._hw += [self._hw_row(number, fact) for fact in found.hw]
+        for fact in found.hw:
+            row = self._hw_row(number, fact)  # which may hand on those of before
+            self._hw.append(row)
         self._sync += [self._sync_row(number, fact) for fact in found.sync]
 
     def hw_rows(self) -> Records:
@@ -74,39 +77,55 @@ class SampledLanes:
         for name, value in values.items():
             row[_COLUMN[name]] = NULL if value is None else value
 
-    def _slot(self, lane: int, broker: int) -> int:
-        """The slot of a replica, given on first use. Raises ValueError where there are more than a mask has bits."""
-        lanes, width = self._state.lanes, self._state.replicas.width
-        count = int(lanes["slots"][lane])
-        ids = self._state.replicas["id"][lane * width : lane * width + count].tolist()
-        if broker in ids:
-            return int(ids.index(broker))
-        if count == MOST_REPLICAS:
-            raise ValueError("a partition names more than 32 replicas; hwmark follows up to 32 per partition")
-        if count == width:
-            self._state.replicas.widen(2 * width)
-        self._state.replicas["id"][lane * self._state.replicas.width + count] = broker
-        lanes["slots"][lane] = count + 1
-        return count
+    def _slots(self, lane: int, brokers: set[int]) -> dict[int, int]:
+        """The slots of replicas, given on first use; none for those beyond MOST_REPLICAS.
 
-    def _mask(self, lane: int, brokers: tuple[int, ...] | None) -> int:
-        return sum(1 << self._slot(lane, broker) for broker in set(brokers or ()))
+        Replicas that are neither among these nor in the lane's ISR or assignment give theirs where there is no other.
+        """
+        ids = self._ids(lane)
+        new = sorted(brokers.difference(ids.tolist()))
+        if len(new) > np.count_nonzero(ids == NULL32) + MOST_REPLICAS - len(ids):
+            self._free_slots(lane, ids, brokers)
+        vacant = [*np.flatnonzero(ids == NULL32).tolist(), *range(len(ids), MOST_REPLICAS)]
+        given = dict(zip(new, vacant, strict=False))
+        lanes, replicas = self._state.lanes, self._state.replicas
+        lanes["slots"][lane] = max([len(ids), *(slot + 1 for slot in given.values())])
+        while replicas.width < lanes["slots"][lane]:
+            replicas.widen(2 * replicas.width)
+        for broker, slot in given.items():
+            replicas["id"][lane * replicas.width + slot] = broker
+        return {broker: slot for slot, broker in enumerate(self._ids(lane).tolist()) if broker in brokers}
+
+    def _ids(self, lane: int) -> I64:
+        """The replicas of a lane by slot, in place."""
+        first = lane * self._state.replicas.width
+        ids: I64 = self._state.replicas["id"][first : first + int(self._state.lanes["slots"][lane])]
+        return ids
+
+    def _free_slots(self, lane: int, ids: I64, brokers: set[int]) -> None:
+        self._written.add(self.hw_rows())
+        self._hw = []
+        used = self._state.lanes["isr"][lane] | self._state.lanes["assigned"][lane]
+        kept = (used >> np.arange(len(ids)) & 1 == 1) | np.isin(ids, list(brokers))
+        ids[~kept] = NULL32
 
     def _write(self, lane: int, one: SampledPartition) -> None:
         leader = one.sampled.get(one.leader)
         answers = leader is not None and leader.answers
+        slots = self._slots(lane, {*(one.isr or ()), *(one.replicas or ()), *one.sampled})
         self._put(lane, {
             "state": LEADING, "home": one.source, "frozen": int(one.frozen), "leader_epoch": one.epoch,
             "topic_id": -1 if one.topic_id is None else self._state.topic_ids.number(one.topic_id),
             "term_start": one.began, "hw": one.hw, "leader_leo": one.leo if answers else None,
-            "isr": self._mask(lane, one.isr), "isr_known": int(one.isr is not None),
-            "assigned": self._mask(lane, one.replicas), "assigned_count": len(one.replicas or ()),
+            "isr": _mask(slots, one.isr), "isr_known": int(one.isr is not None),
+            "assigned": _mask(slots, one.replicas), "assigned_count": len(one.replicas or ()),
             "min_isr": NULL32 if one.min_isr is None else one.min_isr, "last_ts": one.seen,
             "stalled_since": one.stalled_since,
         })  # fmt: skip
-        kept = {b: self._slot(lane, b) for b in {*(one.isr or ()), *(one.replicas or ()), *one.sampled}}
         replicas, width = self._state.replicas, self._state.replicas.width
-        for broker, slot in kept.items():
+        whole = slice(lane * width, (lane + 1) * width)
+        replicas["leo"][whole], replicas["caught_up"][whole], replicas["sync"][whole] = -1, NULL, IN_SYNC
+        for broker, slot in slots.items():
             at, replica = lane * width + slot, one.sampled.get(broker)
             leo = replica.leo if replica is not None and replica.answers else -1
             behind = one.caught_up(leo) if leo >= 0 and broker != one.leader else None
@@ -116,9 +135,10 @@ class SampledLanes:
 
     def _hw_row(self, number: int, fact: HwFact) -> tuple[int, ...]:
         lane = self._lane(number, fact.leader)
+        slots = self._slots(lane, {*fact.isr, *fact.holding})
         values = {
             "lane": lane, "ts": fact.ts, "kind": fact.kind, "hw": fact.hw, "reported": fact.reported,
-            "leader_leo": fact.leo, "isr": self._mask(lane, fact.isr), "holding": self._mask(lane, fact.holding),
+            "leader_leo": fact.leo, "isr": _mask(slots, fact.isr), "holding": _mask(slots, fact.holding),
             "frozen": int(fact.frozen), "agreement": fact.agreement, "leader_epoch": fact.epoch,
             "topic_id": -1 if fact.topic_id is None else self._state.topic_ids.number(fact.topic_id), "level": POLLED,
         }  # fmt: skip
@@ -135,6 +155,10 @@ class SampledLanes:
             "topic_id": -1 if fact.topic_id is None else self._state.topic_ids.number(fact.topic_id),
         }  # fmt: skip
         return _record(SYNC_ROWS, values)
+
+
+def _mask(slots: dict[int, int], brokers: tuple[int, ...] | None) -> int:
+    return sum(1 << slots[broker] for broker in set(brokers or ()) if broker in slots)
 
 
 def _record(layout: RecordLayout, values: Mapping[str, int | None]) -> tuple[int, ...]:

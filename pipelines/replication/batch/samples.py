@@ -71,7 +71,7 @@ def apply_samples(
             more = found.setdefault(number, Found())
             settle(one, min(upto, _newest(state, cluster)), _settings(state, rules, number, upto), more)
     predicted: Predicted = {}
-    lanes = SampledLanes(state)
+    lanes = SampledLanes(state, results.hw)
     for number, facts in sorted(found.items()):
         yield_to_logs(state, number, facts)
         lanes.add(number, state.watched.partitions[number], facts)

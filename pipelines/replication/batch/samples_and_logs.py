@@ -45,7 +45,7 @@ def check_against_logs(
 
     The clocks may differ by the grace, so the log's HW counts so much after the sample; inside a term it only rises.
     """
-    lanes = SampledLanes(state)
+    lanes = SampledLanes(state, results.hw)
     for number, one in state.watched.partitions.items():
         if one.unchecked:
             ready = _take_ready(state, number, one, rules, low_watermarks)

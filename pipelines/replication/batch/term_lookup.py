@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pipelines.replication.batch.ended_terms import CUT_OFF, cut_off_report, known
 from pipelines.replication.batch.hw_timeline import HwTimeline
 from pipelines.replication.batch.run_terms import TermResults
-from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.compiled.types import NULL32
 from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.partition.terms import Term
@@ -18,8 +19,6 @@ from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import IDLE
 from schemas.levels import POLLED
-
-_CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
 
 
 @dataclass
@@ -68,11 +67,11 @@ class StateTermLookup:
         ids, leos = replicas["id"][slots], replicas["leo"][slots]
         fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane])
         return TermSummary(
-            hmax=_known(lanes["hw"][lane]),
-            leader_leo=_known(lanes["leader_leo"][lane]),
+            hmax=known(lanes["hw"][lane]),
+            leader_leo=known(lanes["leader_leo"][lane]),
             fetchers=frozenset(int(r) for r in ids[fetched]),
             level=int(lanes["level"][lane]),
-            **_cut_off_report({name: lanes[name][lane] for name in _CUT_OFF}),
+            **cut_off_report({name: lanes[name][lane] for name in CUT_OFF}),
         )
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
@@ -143,28 +142,3 @@ class StateTermLookup:
             cluster = self.state.clusters.number(self.state.topics.all[topic][0])
             self._placed = self.partition, topic, cluster
         return self._placed
-
-
-def record_ended_terms(state: State, results: TermResults) -> None:
-    """Keeps the summaries of terms that ended, until the history of their partition has asked for them."""
-    width, ids, ended = state.replicas.width, state.replicas["id"], results.ended
-    for k in range(len(ended["lane"])):
-        lane, mask = int(ended["lane"][k]), int(ended["fetchers"][k])
-        fetchers = frozenset(int(ids[lane * width + slot]) for slot in range(width) if (mask >> slot) & 1)
-        summary = TermSummary(
-            hmax=_known(ended["hw"][k]),
-            leader_leo=_known(ended["leader_leo"][k]),
-            fetchers=fetchers,
-            level=int(state.lanes["level"][lane]),
-            **_cut_off_report({name: ended[name][k] for name in _CUT_OFF}),
-        )
-        state.ended_terms[lane, int(ended["start"][k])] = (int(ended["end"][k]), summary)
-
-
-def _cut_off_report(values: dict[str, int]) -> dict[str, Any]:
-    """The fields of TermSummary about a report that may be cut off, none where there is no such report."""
-    return {} if values["cut_off"] == NULL else {name: int(value) for name, value in values.items()}
-
-
-def _known(value: int) -> int | None:
-    return None if value == NULL else int(value)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.compiled.types import I32
+from pipelines.replication.compiled.types import I32, MOST_REPLICAS
 from pipelines.replication.events.row_slices import CheckedSlice, Mask, RowSlice, packed_bits, row_slices
 from schemas import replication_events
 from schemas.event_types import DETAILS, REQUIRED
@@ -36,6 +36,7 @@ FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 5
 
 _PARTITION_EVENTS = tuple(name for name in REQUIRED if name not in (*BROKER_WIDE, *EITHER))
 _REPLICA_AND_BROKER = ("replica_id", "broker_id")
+_LISTS = ("isr", "replicas")
 _LEAST = {
     **dict.fromkeys(("leo", "leader_leo", "hw", "log_start", "leader_id", "broker_id", "partition"), -1),
     **dict.fromkeys(("source_epoch", "source_seq", "seq", "level"), 0),
@@ -172,6 +173,20 @@ def _all_brokers(lists: pa.Array, offsets: I32) -> bool:
     return not values.null_count and bool((values.to_numpy() >= 0).all())
 
 
+def _too_many_replicas(checked: CheckedSlice) -> Mask | None:
+    """More replicas than are followed of one partition, its broker among them."""
+    sizes = np.zeros(len(checked.rows), dtype=np.int64)
+    for column in checked.with_values.intersection(_LISTS):
+        sizes += np.diff(checked.offsets(column))
+    many = np.flatnonzero(sizes >= MOST_REPLICAS)
+    if not len(many):
+        return None
+    isr, replicas = (checked[column].take(pa.array(many)).to_pylist() for column in _LISTS)
+    brokers = checked.rows.int32("broker_id")[many].tolist()
+    named = [len({*(one or ()), *(other or ()), b}) for one, other, b in zip(isr, replicas, brokers, strict=True)]
+    return checked.mask_of_rows(many[np.array(named) > MOST_REPLICAS])
+
+
 def _partition_event_without_partition(checked: CheckedSlice) -> Mask | None:
     if not checked.broker_wide.any():
         return None
@@ -237,7 +252,8 @@ ROW_RULES: tuple[RowRule, ...] = (
     RowRule("hw_above_leo", ("hw", "leo", "replica_id"), _hw_above_leo),
     RowRule("replica_not_assigned", ("replica_id", "replicas"), _unassigned),
     RowRule("empty_isr_with_leader", ("isr", "leader_id", "broker_id"), _leads_without_isr),
-    *(RowRule(f"no_broker_in_{column}", (column,), _no_broker(column)) for column in ("isr", "replicas")),
+    *(RowRule(f"no_broker_in_{column}", (column,), _no_broker(column)) for column in _LISTS),
+    RowRule(f"more_than_{MOST_REPLICAS}_replicas", _LISTS, _too_many_replicas),
     RowRule("partition_event_without_partition", ("event_type", "partition"), _partition_event_without_partition),
     RowRule("broker_wide_event_on_partition", ("event_type", "partition"), _broker_wide_on_partition),
     RowRule("missing_topic", ("event_type", "partition"), _without_topic),

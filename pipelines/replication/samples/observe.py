@@ -22,6 +22,7 @@ from pipelines.replication.term.layout import (
     REPORT,
     SILENT,
     THAW,
+    UNASSIGNED,
 )
 
 
@@ -149,9 +150,8 @@ def _take_metadata(one: SampledPartition, row: Row, settings: Settings, found: F
         found.predicted[row.number] = all(one.replica(r).out_of_sync for r in removed)
     if leader >= 0:
         found.led.add(leader)
-    one.replicas = row.replicas or one.replicas
-    if one.replicas is not None:
-        one.sampled = {b: replica for b, replica in one.sampled.items() if b in one.replicas or replica.answers}
+    if row.replicas:
+        _assign(one, row.replicas, row, found)
     _take_min_isr(one, row, settings, found)
     return True
 
@@ -162,6 +162,18 @@ def _end_lags(one: SampledPartition, ts: int, found: Found) -> None:
         if replica.out_of_sync:
             replica.out_of_sync = False
             found.sync.append(_sync(one, broker, replica, ts, None, RECOVERED))
+
+
+def _assign(one: SampledPartition, replicas: tuple[int, ...], row: Row, found: Found) -> None:
+    """A replica that is not assigned any more lags behind nobody; where it is assigned again, it is measured anew."""
+    before, one.replicas = one.replicas, replicas
+    for broker, replica in sorted(one.sampled.items()):
+        if replica.out_of_sync and broker not in replicas:
+            replica.out_of_sync = False
+            found.sync.append(_sync(one, broker, replica, row.ts, None, UNASSIGNED))
+        elif before is not None and broker in replicas and broker not in before:
+            replica.first = row.ts + row.error
+    one.sampled = {b: replica for b, replica in one.sampled.items() if b in replicas or replica.answers}
 
 
 def _take_min_isr(one: SampledPartition, row: Row, settings: Settings, found: Found) -> None:

@@ -1,6 +1,7 @@
 """Records of the kernel. A lane is one broker's view of one partition: it leads there, or led.
 
-Sets of replicas are bit masks over the lane's slots; a slot is given to a replica id for good.
+Sets of replicas are bit masks over the lane's slots. A slot stays with its replica until there are
+MOST_REPLICAS, see slot_reuse; one without a replica has the id NULL32.
 """
 
 from __future__ import annotations
@@ -214,9 +215,10 @@ SETTINGS = record_layout(
 )
 """The rules that a lane follows, see Rules: times in microseconds, `lag_max_messages` -1 where lag is one of time."""
 
-CURSOR = record_layout(job=0, row=-1, gap=0, hw=0, final=0, kept=0, sync=0, ended=0, full=0)
+CURSOR = record_layout(job=0, row=-1, gap=0, hw=0, final=0, kept=0, sync=0, ended=0, full=0, crowded=-1)
 """How far a run of the kernel came: its job, and within that the row to go on with (-1: the first), gaps that were
-passed and rows of HW_ROWS so far; how many rows each output has, and which is full."""
+passed and rows of HW_ROWS so far; how many rows each output has, and which is full; and the row that names more
+replicas than a lane has slots."""
 
 SERIES = record_layout(
     partition=-1,

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.replication.compiled.decorators import hot, kernel, part, seldom
 from pipelines.replication.compiled.records import Record, copy_record
-from pipelines.replication.compiled.types import NULL
+from pipelines.replication.compiled.types import MOST_REPLICAS, NULL
 from pipelines.replication.term.bundles import Event, Run, Term, hw_row
 from pipelines.replication.term.constants import (
     AFTER_GAP,
@@ -49,6 +49,7 @@ from pipelines.replication.term.replica_slots import give_slot, give_slots
 from pipelines.replication.term.replica_sync import pass_deadlines
 from pipelines.replication.term.report_agreement import close_reports, excuse_open, pass_cut_off, reports_wait
 from pipelines.replication.term.report_as_evidence import is_contradicted
+from pipelines.replication.term.slot_reuse import free_slots, named_by, slots_in_use
 
 
 @kernel
@@ -56,7 +57,8 @@ def run_terms(run: Run) -> None:
     """Reads the rows of the jobs from `cursor.job` on.
 
     Returns early, with that at the job that did not fit and `cursor.full` saying why, when an output is full or when a
-    lane's replica slots are: then ahead of the row that names one more replica, `cursor.row`, with which to go on.
+    lane's replica slots are: then ahead of the row that names one more replica, `cursor.row`, with which to go on. Of a
+    lane with MOST_REPLICAS all is then as if the micro-batch had ended there, and slots are freed before it goes on.
     """
     cursor = run.cursor[0]
     while cursor.job < len(run.jobs):
@@ -70,15 +72,19 @@ def run_terms(run: Run) -> None:
         )
         _take_up(run, job, term)
         until = _read_rows(run, job, term)
-        if cursor.row >= 0:
+        if seldom(cursor.row >= 0):
             cursor.full = SLOTS_FULL
-            return
+            if run.replicas.shape[1] < MOST_REPLICAS:
+                return
         pass_gaps(term, run.gaps, job.gaps_to, until)
         if lane.state != IDLE:
             pass_deadlines(term, until)
         kept = cursor.kept
-        finish_rows(term, run.final_rows, run.kept_rows, until, job.final == 1)
+        finish_rows(term, run.final_rows, run.kept_rows, until, job.final == 1 and cursor.row < 0)
         lane.pending = cursor.kept - kept
+        if seldom(cursor.row >= 0):
+            _take_back(run, term)
+            return
         cursor.job += 1
 
 
@@ -106,6 +112,32 @@ def _take_up(run: Run, job: Record, term: Term) -> None:
         cursor.row, cursor.gap, cursor.hw = job.start, job.gaps_from, lane.pending
         for k in range(lane.pending):
             copy_record(hw_row(term, k), run.pending[run.pending_starts[term.number] + k])
+    elif lane.slots == MOST_REPLICAS:
+        row = run.rows[cursor.row]
+        free_slots(term, _named_in(run, term), max(min(row.ts, job.ceiling), lane.last_ts))
+
+
+@kernel
+def _take_back(run: Run, term: Term) -> None:
+    """The rows that wait, which a job goes on with; they become final where they take up all slots."""
+    lane, cursor = term.lane, term.cursor
+    cursor.kept -= lane.pending
+    for k in range(lane.pending):
+        copy_record(hw_row(term, k), run.kept_rows[cursor.kept + k])
+    cursor.hw = lane.pending
+    if popcount(slots_in_use(term, _named_in(run, term))) == MOST_REPLICAS:
+        finish_rows(term, run.final_rows, run.kept_rows, lane.last_ts, True)
+        cursor.hw = lane.pending = 0
+
+
+@hot
+def _named_in(run: Run, term: Term) -> int:
+    """Of the replicas that the row at `cursor.row` names those that have a slot."""
+    row = run.rows[term.cursor.row]
+    kind = kind_of(row.what)
+    if kind == FETCH or kind == REPLICA_LEO:
+        return 0
+    return named_by(term, run.columns, run.assigned, row.more, kind)
 
 
 @part
@@ -119,12 +151,13 @@ def _read_rows(run: Run, job: Record, term: Term) -> int:
     for j in range(np.uint64(start), np.uint64(job.end)):
         row = run.rows[j]
         kind = kind_of(row.what)
-        slot = _slot_for(run, term, row, kind)
-        if seldom(slot < 0):
-            term.cursor.row = np.int64(j)
-            break
+        slot = _slot_for(run, term, row, kind, np.int64(j))
         now = min(row.ts, job.ceiling)
         clock = max(now, lane.last_ts)
+        if seldom(slot < 0):
+            term.cursor.row = np.int64(j)
+            until = min(until, clock)
+            break
         others = _needs_others(run, term, row, kind, slot, now)
         if seldom(others) and _has_to_wait(run, job, term, row, kind, clock):
             until = min(until, clock)
@@ -142,13 +175,14 @@ def _read_rows(run: Run, job: Record, term: Term) -> int:
 
 
 @hot
-def _slot_for(run: Run, term: Term, row: Record, kind: int) -> int:
+def _slot_for(run: Run, term: Term, row: Record, kind: int, position: np.int64) -> int:
     """The slot of the replica that a row is about, 0 where it is about none; -1 where the lane has no room for all that
-    it names."""
+    it names, and can be given more."""
     if kind == FETCH or kind == REPLICA_LEO:
         return give_slot(term, replica_of(row.who))
     if seldom(kind == LEADER or kind == ISR or kind == PROPOSED):
-        return 0 if give_slots(term, run.columns, run.assigned, row.more, kind) else -1
+        room = give_slots(term, run.columns, run.assigned, row.more, kind)
+        return 0 if room or position == term.cursor.crowded else -1
     return 0
 
 

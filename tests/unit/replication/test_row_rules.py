@@ -124,6 +124,11 @@ BROKEN = [
     ("fetch", {"isr": [1, -1]}, "no_broker_in_isr: isr = [1, -1]"),
     ("fetch", {"isr": [1, None]}, "no_broker_in_isr: isr = [1, None]"),
     ("fetch", {"replicas": [2, -3]}, "no_broker_in_replicas: replicas = [2, -3]"),
+    (
+        "leader",
+        {"isr": list(range(2, 34)), "replicas": None},
+        f"more_than_32_replicas: isr = {list(range(2, 34))}, replicas = null",
+    ),
     ("append", {"partition": -1}, "partition_event_without_partition: event_type = append, partition = -1"),
     (
         "progress",
@@ -197,6 +202,8 @@ def test_every_rule_has_a_test_that_breaks_it():
         ("config", {"topic": None, "min_isr": None, "detail": "kafka=4.1.1"}),
         ("broker_state", {"detail": "log_dir_offline"}),
         ("append", {"ts": datetime(2010, 1, 1, tzinfo=UTC)}),
+        ("leader", {"isr": list(range(1, 33)), "replicas": list(range(1, 33))}),
+        ("leader", {"isr": list(range(2, 33)), "replicas": None}),
         ("append", {"detail": "anything"}),
     ],
 )

@@ -222,3 +222,36 @@ def test_what_became_of_the_isr_is_dropped_once_followers_have_gone_on():
     machine.update(events_of(in_time(one, two, three)))
     machine.finish()
     assert [len(known.isrs) for known in machine.state.watched.partitions.values()] == [0]
+
+
+def reassigned(until: int) -> list[Watched]:
+    """Replica 3 is out of sync; at 60.5 s another one is assigned in its place."""
+    watched = one, two, three, four = cluster(1, 2, 3, 4)
+    one.config(0, lag_max_ms=1000).seen(0, 1, 0).began(900, 0, 0).leads(1000, 0, 100, 100).leads(2000, 0, 200, 100)
+    two.follows(1000, 100).follows(2000, 200)
+    three.follows(1000, 100)
+    if until > 60_500:
+        one.seen(60_500, 1, 0, [1, 2, 4], replicas=[1, 2, 4], partition_epoch=1)
+        one.leads(60_900, 0, 200, 200, [1, 2, 4], replicas=[1, 2, 4])
+        four.follows(60_900, 200)
+    rounds(until, *watched)
+    return list(watched)
+
+
+def test_a_replica_that_is_not_assigned_any_more_is_not_out_of_sync_any_more():
+    assert present(*reassigned(60_000))["out_of_sync"] == [3]
+    assert present(*reassigned(120_000))["out_of_sync"] == []
+    (out, back) = sync(*reassigned(120_000))
+    assert out[:4] == (3002, 3, "out_of_sync", "in_sync")
+    assert back[:5] == (60_500, 3, "in_sync", "out_of_sync", "unassigned")
+
+
+def test_a_replica_that_is_assigned_again_is_measured_anew():
+    watched = one, two, _, four = reassigned(120_000)
+    one.seen(120_500, 1, 0, [1, 2, 4], replicas=[1, 2, 3, 4], partition_epoch=2)
+    one.leads(120_900, 0, 300, 300, [1, 2, 4], replicas=[1, 2, 3, 4])
+    for replica in (two, four):
+        replica.follows(120_900, 300)
+    rounds(180_000, *watched, since=121_000)
+    again = [row[:4] for row in sync(*watched) if row[0] > 60_500]
+    assert again == [(122_501, 3, "out_of_sync", "in_sync")]
