@@ -36,7 +36,13 @@ _DAMAGED = re.compile("Parquet error|Json error|Object at location .* not found|
 _REPLACE = "put a good copy back, or, of silver and gold, start anew with `hwmark run --once --rebuild`"
 
 _GONE = "was killed or died (out of memory?), and what was under way is not done:"
-_JVM_ANSWERS_NO_MORE = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError"}
+_JVM_ANSWERS_NO_MORE = {
+    "JvmEnded",
+    "Py4JNetworkError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "BrokenPipeError",
+}
 _WORKER_IS_GONE = re.compile("Python worker exited unexpectedly|Python worker process terminated")
 
 

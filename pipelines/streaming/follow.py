@@ -31,6 +31,10 @@ class RunFailed(RuntimeError):
     """The streaming query ended by itself; the message is the innermost cause."""
 
 
+class JvmEnded(RunFailed):
+    """The JVM of Spark ended before the streaming query did."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """One finished micro-batch; `versions_behind` commits of bronze were not yet read when it ended."""

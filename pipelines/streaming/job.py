@@ -23,7 +23,7 @@ from pipelines.streaming.checkpoint.manifest import resume
 from pipelines.streaming.checkpoint.moved import follow_move
 from pipelines.streaming.checkpoint.query import Query, open_query, recorded
 from pipelines.streaming.dataflow import packed_bronze, reconstruct, start
-from pipelines.streaming.follow import Batch, InFlight, RunFailed, RunSummary, follow, is_cut_off
+from pipelines.streaming.follow import Batch, InFlight, JvmEnded, RunFailed, RunSummary, follow, is_cut_off
 from pipelines.streaming.idle import nothing_new
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.relayout import relaid
@@ -148,7 +148,7 @@ class _Runs:
         bounds, slow_s = (self.asked.max_bytes_per_trigger, self.asked.max_rows_per_trigger), SLOW * self.asked.every_s
         packed = packed_bronze(self.spark, self.lake, query, *bounds, only_planned)
         facts = reconstruct(packed, self.rules, query, self.asked.health_every_s, self.lake)
-        return _follow_to_end(
+        return follow_to_end(
             lambda: start(facts, self.lake, query, interval, self.held.token),
             lambda running: follow(
                 running, self.lake, done, stopping, self.held, self.on_slow, slow_s, self.upkeep.when_due
@@ -157,7 +157,7 @@ class _Runs:
         )
 
 
-def _follow_to_end(
+def follow_to_end(
     begin: Callable[[], StreamingQuery],
     follow_one: Callable[[StreamingQuery], RunSummary],
     explain: Callable[[str], str],
@@ -166,16 +166,17 @@ def _follow_to_end(
     from py4j.protocol import Py4JError
 
     for attempt in range(STARTS):
-        running = begin()
         try:
-            return follow_one(running)
-        except LeaseLost:
-            running.stop()
-            raise
+            running = begin()
+            try:
+                return follow_one(running)
+            except LeaseLost:
+                running.stop()
+                raise
         except (Py4JError, ConnectionError) as lost:
             if not is_cut_off(lost):
                 raise
-            raise RunFailed("Spark's JVM has ended, and what it was at is done by the next run") from lost
+            raise JvmEnded("Spark's JVM has ended, and what it was at is done by the next run") from lost
         except RunFailed as failed:
             if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
                 raise RunFailed(explain(str(failed))) from failed

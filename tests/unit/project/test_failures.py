@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.commands.failures import words
+from pipelines.streaming.follow import JvmEnded
 from tests.unit.project.lakes import health, sound
 
 LAKE = "/data/lake"
@@ -33,8 +34,9 @@ GONE = f"was killed or died (out of memory?), and what was under way is not done
         (HADOOP, f"input/output error: {LAKE}/_run/7/offsets/2: {BROKEN}"),
         (WORKER, f"a Python worker of Spark {GONE}"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), f"the JVM of Spark {GONE}"),
+        (JvmEnded("Spark's JVM has ended"), f"the JVM of Spark {GONE}"),
     ],
-    ids=["Arrow", "Python", "Rust", "Hadoop", "a worker", "the JVM"],
+    ids=["Arrow", "Python", "Rust", "Hadoop", "a worker", "the JVM", "the JVM during a batch"],
 )
 def test_what_the_system_said_is_one_line(error, line):
     assert words(error, LAKE) == line

@@ -9,7 +9,8 @@ from py4j import protocol
 from pipelines.commands.progress import slow_line
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
-from pipelines.streaming.follow import follow, is_cut_off
+from pipelines.streaming.follow import JvmEnded, follow, is_cut_off
+from pipelines.streaming.job import follow_to_end
 from tests.unit.streaming.checkpoints import planned
 
 
@@ -116,3 +117,15 @@ def test_a_jvm_that_ended_during_a_call_is_told_from_a_call_that_failed():
     java = SimpleNamespace(_target_id="o119", _gateway_client=None)
     assert not is_cut_off(protocol.Py4JJavaError("An error occurred while calling o118.awaitTermination.\n", java))
     assert not is_cut_off(ValueError())
+
+
+@pytest.mark.parametrize("during", ["the start", "a batch"])
+def test_a_jvm_that_ends_ends_the_run_with_that_reason(during):
+    """py4j has no type of its own for a call that was cut off half-way."""
+
+    def cut_off(*_):
+        raise protocol.Py4JError("An error occurred while calling o118.status")
+
+    begin, follow_one = (cut_off, None) if during == "the start" else (lambda: None, cut_off)
+    with pytest.raises(JvmEnded):
+        follow_to_end(begin, follow_one, str)
