@@ -33,16 +33,7 @@ from pipelines.replication.term.constants import (
     SYNC_FULL,
     Marks,
 )
-from pipelines.replication.term.layout import (
-    CLUSTER_RULES,
-    CURSOR,
-    GAPS,
-    HW_ROWS,
-    JOBS,
-    SETTINGS,
-    SYNC_ROWS,
-    TERMS,
-)
+from pipelines.replication.term.layout import CLUSTER_RULES, CURSOR, GAPS, HW_ROWS, JOBS, SETTINGS, SYNC_ROWS, TERMS
 from pipelines.replication.term.machine import run_terms as run_kernel
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
@@ -75,7 +66,8 @@ class TermResults:
 
 
 def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, final: bool) -> TermResults:
-    """Reads the rows that may be read; `final` makes all that was reported so far final."""
+    """Reads the rows that may be read; `final` makes all that was reported so far final. Terms that ended are recorded
+    in `state`."""
     accepted = batch.accepted
     if not accepted.all_count or accepted.copied.any():
         flag(accepted.rows[: accepted.bounds[-1]], accepted.dropped | accepted.copied, accepted.gap_before)

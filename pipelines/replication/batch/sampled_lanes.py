@@ -12,7 +12,7 @@ from pipelines.replication.facts.partition_hw import HwRows
 from pipelines.replication.samples.observe import Found, HwFact, SyncFact
 from pipelines.replication.samples.partition import SampledPartition
 from pipelines.replication.state.state import SAMPLED, State
-from pipelines.replication.term.layout import HW_ROWS, IDLE, IN_SYNC, LANES, LEADING, OUT_OF_SYNC, SYNC_ROWS
+from pipelines.replication.term.layout import HW_ROWS, IDLE, IN_SYNC, LANES, LEADING, OUT_OF_SYNC, REPLICAS, SYNC_ROWS
 from schemas.levels import POLLED
 
 _COLUMN = {name: k for k, name in enumerate(LANES.names)}
@@ -103,11 +103,13 @@ class SampledLanes:
         return ids
 
     def _free_slots(self, lane: int, ids: I64, brokers: set[int]) -> None:
+        """Frees what the lane and these replicas do not need; what is known there of others goes with them."""
         self._written.add(self.hw_rows())
         self._hw = []
         used = self._state.lanes["isr"][lane] | self._state.lanes["assigned"][lane]
         kept = (used >> np.arange(len(ids)) & 1 == 1) | np.isin(ids, list(brokers))
-        ids[~kept] = NULL32
+        first = lane * self._state.replicas.width
+        self._state.replicas.data[first : first + len(ids)][~kept] = REPLICAS.defaults
 
     def _write(self, lane: int, one: SampledPartition) -> None:
         leader = one.sampled.get(one.leader)

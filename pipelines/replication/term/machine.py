@@ -49,7 +49,7 @@ from pipelines.replication.term.replica_slots import give_slot, give_slots
 from pipelines.replication.term.replica_sync import pass_deadlines
 from pipelines.replication.term.report_agreement import close_reports, excuse_open, pass_cut_off, reports_wait
 from pipelines.replication.term.report_as_evidence import is_contradicted
-from pipelines.replication.term.slot_reuse import free_slots, named_by, slots_in_use
+from pipelines.replication.term.slot_reuse import free_slots, listed_in, named_by, slots_in_use
 
 
 @kernel
@@ -114,7 +114,8 @@ def _take_up(run: Run, job: Record, term: Term) -> None:
             copy_record(hw_row(term, k), run.pending[run.pending_starts[term.number] + k])
     elif lane.slots == MOST_REPLICAS:
         row = run.rows[cursor.row]
-        free_slots(term, _named_in(run, term), max(min(row.ts, job.ceiling), lane.last_ts))
+        listed, named = _named_in(run, term)
+        free_slots(term, listed, named, max(min(row.ts, job.ceiling), lane.last_ts))
 
 
 @kernel
@@ -125,19 +126,20 @@ def _take_back(run: Run, term: Term) -> None:
     for k in range(lane.pending):
         copy_record(hw_row(term, k), run.kept_rows[cursor.kept + k])
     cursor.hw = lane.pending
-    if popcount(slots_in_use(term, _named_in(run, term))) == MOST_REPLICAS:
+    _, named = _named_in(run, term)
+    if popcount(slots_in_use(term, named)) == MOST_REPLICAS:
         finish_rows(term, run.final_rows, run.kept_rows, lane.last_ts, True)
         cursor.hw = lane.pending = 0
 
 
 @hot
-def _named_in(run: Run, term: Term) -> int:
-    """Of the replicas that the row at `cursor.row` names those that have a slot."""
+def _named_in(run: Run, term: Term) -> tuple[int, int]:
+    """Of the replicas that the row at `cursor.row` names those that have a slot: by its lists, and in all."""
     row = run.rows[term.cursor.row]
     kind = kind_of(row.what)
     if kind == FETCH or kind == REPLICA_LEO:
-        return 0
-    return named_by(term, run.columns, run.assigned, row.more, kind)
+        return 0, 0
+    return listed_in(term, run.columns, row.more), named_by(term, run.columns, run.assigned, row.more, kind)
 
 
 @part

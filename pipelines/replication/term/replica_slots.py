@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.replication.compiled.decorators import hot, kernel
+from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.types import I32, NULL32
 from pipelines.replication.events.columns import Columns
 from pipelines.replication.term.bundles import Assigned, Term, replica_in
@@ -27,14 +27,18 @@ def own_slot(term: Term) -> int:
 @hot
 def give_slot(term: Term, replica_id: int) -> int:
     """The slot of a replica, a new one where it has none yet; -1 when the lane has no room."""
-    slot, lane = slot_of(term, replica_id), term.lane
-    if slot < 0:
-        slot = slot_of(term, NULL32)
-        if slot < 0 and lane.slots < len(term.replicas):
-            slot = lane.slots
-            lane.slots += 1
-        if slot >= 0:
-            replica_in(term, slot).id = replica_id
+    slot = slot_of(term, replica_id)
+    return _new_slot(term, replica_id) if seldom(slot < 0) else slot
+
+
+@kernel
+def _new_slot(term: Term, replica_id: int) -> int:
+    slot, lane = slot_of(term, NULL32), term.lane
+    if slot < 0 and lane.slots < len(term.replicas):
+        slot = lane.slots
+        lane.slots += 1
+    if slot >= 0:
+        replica_in(term, slot).id = replica_id
     return slot
 
 

@@ -1,7 +1,8 @@
 """Slots are given back: a partition that moves through a cluster for months names more replicas than there are slots.
 
 A leader forgets replicas that are not assigned any more (Partition.updateAssignmentAndIsr), and so do lanes, once they
-need the slots.
+need the slots. Where no row says who is assigned, these are the replicas that have not been in the ISR. One that was
+out of sync gets a last row of silver/replica_sync, with the reason `unassigned`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ from pipelines.replication.term.replica_sync import unassign
 
 
 @kernel
+def listed_in(term: Term, columns: Columns, rare: int) -> int:
+    """Of the replicas in the lists of a rare row those that have a slot."""
+    return isr_of(term, columns, rare) | replicas_of(term, columns, rare)
+
+
+@kernel
 def named_by(term: Term, columns: Columns, assigned: Assigned, rare: int, kind: int) -> int:
-    """Of the replicas that a rare row names those that have a slot."""
-    mask = isr_of(term, columns, rare) | replicas_of(term, columns, rare)
+    """The same, with those that were assigned as of a `leader` row."""
+    mask = listed_in(term, columns, rare)
     if kind == LEADER:
         at = first_not_below(assigned.rows, rare)
         mask |= mask_of(term, assigned.ids, assigned.starts[at], assigned.starts[at + 1])
@@ -41,11 +48,13 @@ def slots_in_use(term: Term, named: int) -> int:
 
 
 @kernel
-def free_slots(term: Term, named: int, now: int) -> None:
-    """Frees a slot at least, where no slot is free, for the row at `cursor.row`: of replicas that are not assigned;
-    else of the one outside the ISR that has been silent for longest; else of all that the row does not name.
+def free_slots(term: Term, listed: int, named: int, now: int) -> None:
+    """Frees a slot at least, where none is free: those of replicas that are not assigned; else that of the one outside
+    the ISR that has been silent for longest; else those of all that the row at `cursor.row` does not name. `listed` are
+    the replicas in its lists, `named` also those that the controller assigned.
 
-    The last leaves the ISR unknown. A row that names more replicas than there are slots is `cursor.crowded`.
+    The last leaves the ISR unknown. Where even those that the row names and those that the controller assigned are too
+    many, the row is `cursor.crowded`: all in its own lists get slots, the others as far as there are any.
     """
     lane, used, own = term.lane, slots_in_use(term, named), 1 << own_slot(term)
     if popcount(used | lane.assigned) < MOST_REPLICAS:
@@ -56,6 +65,8 @@ def free_slots(term: Term, named: int, now: int) -> None:
         _forget_all_but(term, named | own, now)
         pause_after_gap(lane, now)
     else:
+        _forget_all_but(term, listed | own, now)
+        pause_after_gap(lane, now)
         term.cursor.crowded = term.cursor.row
 
 

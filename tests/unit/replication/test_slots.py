@@ -1,11 +1,11 @@
-"""A lane that comes to name more replicas than it has slots goes on where it was, with more."""
+"""A lane that comes to name more replicas than it has slots goes on where it was, with more or with some given back."""
 
 import pytest
 
 from pipelines.replication import Reconstructor, replay
 from pipelines.replication.facts.tables import SCHEMAS, Facts
 from pipelines.replication.term.layout import SLOTS
-from tests.unit.replication.bronze import Source, events_of, table, values_of
+from tests.unit.replication.bronze import Source, controller, events_of, table, values_of
 from tests.unit.replication.watching import cluster, in_time, rounds
 
 MANY = list(range(1, 2 * SLOTS + 2))
@@ -105,6 +105,7 @@ def test_a_replica_that_was_out_of_sync_and_is_not_assigned_any_more_is_named_by
     telemetry, _ = moves()
     facts = replay(table(telemetry))
     named = set(values_of(facts.replica_sync, "replica_id"))
+    assert named
     assert named <= {replica for pair in PAIRS for replica in pair}
 
 
@@ -148,6 +149,17 @@ def test_isrs_that_have_no_member_in_common_end_no_job(most):
     telemetry.isr(60_000, [1, 2], 9).append(60_001, 10).fetch(60_002, 2, 10, 10).append(60_003, 11)
     facts = replay(table(telemetry.fetch(60_004, 2, 11, 11)))
     assert values_of(facts.partition_hw, "hw", "isr", kind="advance")[-1] == (11, [1, 2])
+
+
+def test_every_member_of_an_isr_has_a_slot_whoever_was_assigned_before():
+    """The controller assigned 32 replicas, and a `leader` row names 31 others: the ISR is complete all the same."""
+    assigned, isr = list(range(100, 132)), list(range(1, 32))
+    told = controller().isr(0, assigned, 0, "controller", replicas=assigned, leader_id=1, leader_epoch=0)
+    telemetry = Source().leader(10, 0, 0, 0, isr, replicas=None).append(20, 5)
+    for replica in isr[1:]:
+        telemetry.fetch(30, replica, 5, 5)
+    facts = replay(table(told, telemetry))
+    assert values_of(facts.partition_hw, "hw", "isr", kind="advance") == [(5, isr)]
 
 
 def watched(pairs=PAIRS, every_ms=10_000):
