@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipelines.bench.engines.engine import Asked
 from pipelines.bench.measure import cores as tasks_and_cores
+from pipelines.bench.measure import incident as rolling_restart
 from pipelines.bench.measure import ingested, live, restart, starts, throughput
 from pipelines.bench.report.readme import Section, printed, require_markers, write_readme
 from pipelines.bench.workloads.workload import DENSE, SPARSE
@@ -30,6 +31,7 @@ def main(
     resolution_s: float = 1.0,
     full: bool = False,
     cores: bool = False,
+    incident: bool = False,
     rate: int | None = None,
     live_s: float = LIVE_S,
     readme: bool = False,
@@ -45,6 +47,8 @@ def main(
         parts = _full(events, live_s)
     elif cores:
         parts = [tasks_and_cores.measure]
+    elif incident:
+        parts = [partial(rolling_restart.measure, ROUNDS)]
     elif rate:
         parts = [partial(live.measure, rate, live_s)]
     else:
@@ -75,5 +79,6 @@ def _full(events: int, live_s: float) -> list[Part]:
         lambda say: restart.measure(SIZES, say),
         lambda say: starts.measure(ROUNDS, say),
         ingested.measure,
+        partial(rolling_restart.measure, ROUNDS),
         lambda say: throughput.scaling(events, ROUNDS, say),
     ]

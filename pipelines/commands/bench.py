@@ -26,6 +26,9 @@ def bench(
     cores: Annotated[
         bool, typer.Option("--cores", help="What 2 to 16 tasks cost, and what N cores would make of it: 10 minutes.")
     ] = False,
+    incident: Annotated[
+        bool, typer.Option("--incident", help="A rolling restart of 12 brokers, with 10,000 partitions: 10 minutes.")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Every part: 20 minutes on an idle machine.")] = False,
     readme: Annotated[
         bool, typer.Option("--readme", help="Also write it into docs/benchmarks.md, with a plot.")
@@ -41,6 +44,7 @@ def bench(
       hwmark bench --sparse --resolution 0
       hwmark bench --live 300000 --for 10m
       hwmark bench --cores
+      hwmark bench --incident
       hwmark bench --full --for 10m --readme
     """
     from importlib import import_module
@@ -51,8 +55,11 @@ def bench(
         raise UsageError("--full has its own sizes, densities and rates: leave out what chooses one of them")
     if live and (partitions or sparse or resolution != "1s"):
         raise UsageError("--live has one partition per three events a second at 1 s: leave out what chooses others")
-    if cores and (full or partitions or sparse or live or resolution != "1s"):
-        raise UsageError("--cores has its own sizes and partitions: leave out what chooses others")
+    if (cores or incident) and (full or partitions or sparse or live or resolution != "1s"):
+        own = "--cores" if cores else "--incident"
+        raise UsageError(f"{own} has its own sizes and partitions: leave out what chooses others")
+    if incident and (cores or events):
+        raise UsageError("--incident simulates its own events: leave out --cores and --events")
     import_module("pipelines.bench").main(
         events or (4_000_000 if full else 2_000_000),
         partitions=partitions or (),
@@ -60,6 +67,7 @@ def bench(
         resolution_s=duration("--resolution", resolution),
         full=full,
         cores=cores,
+        incident=incident,
         rate=live,
         live_s=duration("--for", for_),
         readme=readme,

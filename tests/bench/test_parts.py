@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.bench.engines.engine import Asked
 from pipelines.bench.engines.spark_job import cores
-from pipelines.bench.measure import ingested, live, restart, starts
+from pipelines.bench.measure import incident, ingested, live, restart, starts
 from pipelines.bench.measure.throughput import MASTERS
 from pipelines.commands.simulate.plan import plan
 from pipelines.settings import Simulate
@@ -31,6 +31,14 @@ def test_events_appended_while_the_job_runs_are_in_gold(monkeypatch):
     assert 0 < p50 <= p95 <= p99 <= most
     assert "the job" in section.text
     assert section.points
+
+
+@pytest.mark.spark
+def test_a_rolling_restart_is_reconstructed_alike_by_replay_and_the_job():
+    section = incident.measure(1, quiet, brokers=4, partitions=20, seconds=70)
+    (changes,) = re.findall(r"All agree on [\d,]+ HWs, ([\d,]+) ISR changes, [1-9]", section.text)
+    assert int(changes) >= 4 * 20
+    assert len(re.findall(r"^(replay|Spark job) +[\d.]+ ", section.text, re.M)) == 2
 
 
 @pytest.mark.spark

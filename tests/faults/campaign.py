@@ -30,12 +30,14 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """What came of each fault, as it is known; none is begun after `until` (monotonic seconds)."""
 
-    def one(numbered: tuple[int, Injection]) -> Outcome | None:
-        number, injection = numbered
-        return tried(injection, prepared, folder / f"trial-{number}") if time.monotonic() < until else None
+    def one(injection: Injection) -> Outcome | None:
+        if time.monotonic() >= until:
+            return None
+        # What an interrupted campaign left behind in this folder stays as it is.
+        return tried(injection, prepared, Path(tempfile.mkdtemp(prefix="trial-", dir=folder)))
 
     with ThreadPoolExecutor(at_once) as pool:
-        yield from (found for found in pool.map(one, enumerate(chosen)) if found is not None)
+        yield from (found for found in pool.map(one, chosen) if found is not None)
 
 
 def closing_table(found: Iterable[Outcome], of: int) -> str:

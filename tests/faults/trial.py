@@ -92,9 +92,8 @@ def _well(words: tuple[str, ...], lake: Path, prepared: Prepared, settings: Mapp
 
 
 def tried(injection: Injection, prepared: Prepared, folder: Path) -> Outcome:
-    """Injects one fault into a copy of the lake, goes on and compares; `folder` is new and left empty."""
+    """Injects one fault into a copy of the lake, goes on and compares; `folder` is empty, and gone if all is sound."""
     stage, lake = next(s for s in STAGES if s.name == injection.stage), folder / "lake"
-    folder.mkdir()
     copy(prepared.lakes[stage.name], lake)
     calls = folder / "calls"
     settings = dict(stage.settings) | {"HWMARK_RUN__LOG_FILE": str(folder / "spark.log")}

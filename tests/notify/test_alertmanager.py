@@ -112,8 +112,9 @@ def test_the_watchdog_ends_where_a_source_is_silent(manager, tmp_path):
         more.write(f'[alerts]\nrules_file = "{config}"\n')
     with notifier(tmp_path / "out", "--lake", lake, "--config", file):
         until_while_fresh(lake, lambda: "firing" in manager.states_of("HwmarkWatchdog"))
-        until(lambda: "resolved" in manager.states_of("HwmarkWatchdog"))
         until(lambda: "firing" in manager.states_of("HwmarkStaleSource"))
+        # On a slow machine it also ends, and fires again, between two rounds; what counts is how it ends up.
+        until(lambda: manager.states_of("HwmarkWatchdog")[-1] == "resolved")
         before = len(manager.states_of("HwmarkWatchdog"))
         until_while_fresh(lake, lambda: "firing" in manager.states_of("HwmarkWatchdog")[before:])
 
