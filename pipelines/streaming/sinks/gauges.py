@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -24,9 +24,10 @@ _STATED = ("rack", "state", "state_ts", "broker_epoch", "restarting_since")
 """What every bucket reads of a broker."""
 
 
-def shares(tables: Mapping[str, Iterable[pa.Table]]) -> Shares:
-    """The rows of several buckets as the share of a task."""
-    return {kind: b64encode(encode(merge(kind, parts))).decode() for kind, parts in tables.items()}
+def shares(tables: Mapping[str, Sequence[pa.Table]]) -> Shares:
+    """The rows of several buckets as the share of a task; those of one bucket need no merging."""
+    whole = {kind: parts[0] if len(parts) == 1 else merge(kind, parts) for kind, parts in tables.items()}
+    return {kind: b64encode(encode(rows)).decode() for kind, rows in whole.items()}
 
 
 def merged(all_shares: Iterable[Shares]) -> dict[str, pa.Table]:

@@ -137,12 +137,21 @@ def summed_histograms(
     lists = partials[column].combine_chunks()
     lengths = np.diff(lists.offsets)
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    flat = _at(partials, who, lists).append_column("bucket", pa.array(within))
-    flat = flat.append_column("value", _values(lists, lists.values))
-    summed: dict[tuple[Who, datetime], I64] = defaultdict(lambda: np.zeros(size, np.int64))
-    for row in flat.group_by([*who, "minute", "bucket"]).aggregate([("value", "sum")]).to_pylist():
-        summed[_key(row, who)][row["bucket"]] = row["value_sum"]
-    return summed
+    minutes, of_row = _minutes_of(partials, who)
+    sums = np.zeros((len(minutes), size), np.int64)
+    np.add.at(sums, (np.repeat(of_row, lengths), within), _values(lists, lists.values).to_numpy())
+    return {minutes[i]: sums[i] for i in np.unique(of_row[lengths > 0])}
+
+
+def _minutes_of(partials: pa.Table, who: Sequence[str]) -> tuple[list[tuple[Who, datetime]], I64]:
+    """Everyone's minutes, and which of them each row is of."""
+    codes = np.zeros(len(partials), np.int64)
+    for name in (*who, "minute"):
+        values = partials[name].combine_chunks().dictionary_encode()
+        codes = codes * len(values.dictionary) + values.indices.to_numpy()
+    _, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
+    rows = partials.select([*who, "minute"]).take(pa.array(first)).to_pylist()
+    return [_key(row, who) for row in rows], of_row
 
 
 def _at(partials: pa.Table, who: Sequence[str], nested: pa.ListArray | pa.MapArray) -> pa.Table:
