@@ -9,6 +9,7 @@ import typer
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
 from pipelines.commands.progress import echo
+from pipelines.commands.stopping import until_stopped
 from pipelines.errors import UsageError
 from pipelines.secret import reveal
 
@@ -42,6 +43,8 @@ def dashboard(
     settings = settings_of_existing_lake(config, lake={"path": lake}, dashboard={"host": host, "port": port})
     made = app(settings)
     from pipelines.web.server import listening, server
+
+    until_stopped()  # uvicorn stops at the signal, and raises it once more when it has
 
     chosen = settings.dashboard
     with listening(chosen.host, chosen.port) as place:

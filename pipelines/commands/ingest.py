@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +9,7 @@ import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of
 from pipelines.commands.progress import echo
+from pipelines.commands.stopping import until_stopped
 
 
 def ingest_logs(
@@ -57,17 +56,3 @@ def ingest_logs(
             storage_options=settings.lake.storage_options,
         )
     echo("\n".join(summary.lines()))
-
-
-def until_stopped() -> threading.Event:
-    """An event that SIGTERM and the first Ctrl-C set; a second Ctrl-C interrupts at once."""
-    stop = threading.Event()
-
-    def on_signal(number: int, _frame: object) -> None:
-        stop.set()
-        signal.signal(number, signal.default_int_handler)
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, on_signal)
-    return stop

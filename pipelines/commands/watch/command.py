@@ -14,8 +14,8 @@ from generators.cluster.asking.security import MECHANISMS, Security
 from generators.cluster.dry_run import cost
 from generators.cluster.watch import watch as watch_cluster
 from generators.cluster.watcher import WatchOptions
-from pipelines.commands.ingest import until_stopped
 from pipelines.commands.progress import echo, progress
+from pipelines.commands.stopping import until_stopped
 from pipelines.errors import UsageError
 from pipelines.secret import reveal
 
