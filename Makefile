@@ -19,16 +19,18 @@ pinned = awk '/^[a-z]/ {named = /^($(1))==/} named' requirements.lock
 COMPILES := llvmlite|msgspec|numba|numpy|pyarrow
 BUILDS := editables|hatchling|packaging|pathspec|pluggy|tomlkit|trove-classifiers
 # From the index that pip is configured with, and by pip where uv cannot (a proxy or credentials that only pip knows). The
-# wheel of pyspark, 450 MB that are unpacked at once, is not compressed.
+# wheel of pyspark, 450 MB that are unpacked at once, is not compressed. Modules are compiled now: where
+# PYTHONDONTWRITEBYTECODE is set, as in many images, every process would do it anew, a second of CPU for each.
 install = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url \
   2> /dev/null || echo https://pypi.org/simple)}}" $(BIN)/uv pip install -q --system-certs --python $(BIN)/python --no-deps \
-  --require-hashes --config-settings-package pyspark:--build-option=--compression=stored $(1) || \
+  --compile-bytecode --require-hashes --config-settings-package pyspark:--build-option=--compression=stored $(1) || \
   { echo "setup: uv could not install these, pip tries" >&2; $(BIN)/$(PIP) --no-deps --require-hashes $(1); }
 check = if [ -x $(BIN)/uv ]; then $(BIN)/uv pip check -q --python $(BIN)/python; else $(BIN)/pip check; fi
 # No target of its own: a line that calls make runs with `make -n`, too.
 packages = $(call pinned,$(BUILDS)) > build/builds.lock && \
   { $(call install,-r build/builds.lock -r requirements-run.lock); } && \
-  $(BIN)/$(PIP) --no-deps --no-build-isolation -e . && { $(check); } && $(BIN)/python -m pipelines.setup jars
+  $(BIN)/$(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q schemas generators pipelines && \
+  { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-faults lint format bench bench-full
