@@ -83,7 +83,7 @@ def test_full_measures_every_part_once_for_each_density_resolution_size_and_rate
     for module, name in (
         (bench.throughput, "engines"), (bench.throughput, "sizes"), (bench.throughput, "scaling"),
         (bench.restart, "measure"), (bench.live, "measure"), (bench.ingested, "measure"),
-        (bench.starts, "measure"),
+        (bench.starts, "measure"), (bench.rolling_restart, "measure"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, part(f"{module.__name__.rpartition('.')[2]}.{name}"))
     bench.main(7_000, full=True, live_s=3.0)
@@ -96,6 +96,7 @@ def test_full_measures_every_part_once_for_each_density_resolution_size_and_rate
         "restart.measure",
         "starts.measure",
         "ingested.measure",
+        "incident.measure",
         "throughput.scaling",
     ]
     assert [words[:2] for name, words, _ in asked if name == "live.measure"] == [(300_000, 3.0), (50_000, 3.0)]

@@ -105,7 +105,7 @@ class Reconstruction:
         threading.Thread(target=self._look, daemon=True).start()
 
     def _look(self):
-        with watching(self._process.pid) as self._peak:
+        with watching(self._process.pid, every_s=5.0) as self._peak:
             while self._process.poll() is None:
                 try:
                     to = min(reconstructed_to(self._lake).values(), default=None)

@@ -42,7 +42,9 @@ def compare(
             say(f"round {number + 1} of {rounds}")
             made.append([runner.measure() for runner in runners])
             _agree(engines, made[-1])
-    return Comparison(load, asked, engines, made)
+        say("one more round for the memory")
+        peaks = [runner.peak_bytes() for runner in runners]
+    return Comparison(load, asked, engines, made, peaks)
 
 
 def _agree(engines: Sequence[type[Engine]], measured: Sequence[Measured]) -> None:

@@ -18,12 +18,13 @@ BESIDE = "DuckDB window"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rounds of some engines on one load; of each round one measurement per engine."""
+    """The rounds of some engines on one load; of each round one measurement per engine, and each one's peak memory."""
 
     load: Load
     asked: Asked
     engines: Sequence[type[Engine]]
     rounds: Sequence[Sequence[Measured]]
+    peaks: Sequence[int | None]
 
     def of(self, name: str) -> list[Measured]:
         """All rounds of one engine; none where it did not run."""
@@ -79,13 +80,17 @@ def agreed(c: Comparison) -> str:
 
 def rows(c: Comparison) -> list[dict[str, str | None]]:
     """A row per engine; `ratio` is the median of the rounds' own ratios to BESIDE."""
-    return [_row(engine.NAME, c.load.events, c.of(engine.NAME), c.of(BESIDE)) for engine in c.engines]
+    return [
+        _row(engine.NAME, c.load.events, c.of(engine.NAME), c.of(BESIDE), peak)
+        for engine, peak in zip(c.engines, c.peaks, strict=True)
+    ]
 
 
-def _row(name: str, events: int, measured: Sequence[Measured], beside: Sequence[Measured]) -> dict[str, str | None]:
+def _row(
+    name: str, events: int, measured: Sequence[Measured], beside: Sequence[Measured], peak: int | None
+) -> dict[str, str | None]:
     seconds = [m.seconds for m in measured]
     cpu = [m.cpu_seconds for m in measured if m.cpu_seconds is not None]
-    peak = [m.peak_bytes for m in measured if m.peak_bytes is not None]
     ratio = median(b.seconds / m.seconds for m, b in zip(measured, beside, strict=True)) if beside else None
     written = max(m.written for m in measured)
     return {
@@ -96,6 +101,6 @@ def _row(name: str, events: int, measured: Sequence[Measured], beside: Sequence[
         "ratio": f"{ratio:.2f}" if ratio else None,
         "CPU s": f"{median(cpu):.1f}" if cpu else None,
         "events/CPU s": f"{events / max(median(cpu), 0.01):,.0f}" if cpu else None,
-        "peak memory": f"{max(peak) / 1e6:,.0f} MB" if peak else None,
+        "peak memory": f"{peak / 1e6:,.0f} MB" if peak else None,
         "written": f"{written / 1e6:,.1f} MB" if written else "none",
     }
