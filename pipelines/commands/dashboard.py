@@ -9,7 +9,6 @@ import typer
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
 from pipelines.commands.progress import echo
-from pipelines.commands.stopping import until_stopped
 from pipelines.errors import UsageError
 from pipelines.secret import reveal
 
@@ -42,15 +41,13 @@ def dashboard(
     """
     settings = settings_of_existing_lake(config, lake={"path": lake}, dashboard={"host": host, "port": port})
     made = app(settings)
-    from pipelines.web.server import listening, server
-
-    until_stopped()  # uvicorn stops at the signal, and raises it once more when it has
+    from pipelines.web.server import listening, serve
 
     chosen = settings.dashboard
     with listening(chosen.host, chosen.port) as place:
         name = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
         echo(f"http://{name}:{place.getsockname()[1]}/ shows {settings.lake.path}; Ctrl-C ends it")
-        server(made).run(sockets=[place])
+        serve(made, place)
 
 
 def app(settings: Settings) -> FastAPI:

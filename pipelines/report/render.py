@@ -29,8 +29,15 @@ def require_place(file: Path) -> None:
 
 
 def write(page: str, file: Path) -> None:
-    """Puts the page in the place of the file in one step. Raises OSError, and then the file is as it was."""
-    handle, name = tempfile.mkstemp(dir=file.absolute().parent, prefix=f".{file.name}.")
+    """Puts the page in the place of the file in one step. Raises OSError, and then the file is as it was.
+
+    A link stays one, and what is no file, such as a pipe or /dev/null, is written to: it must not become a file.
+    """
+    if file.exists() and not file.is_file():
+        file.write_text(page, encoding="utf-8")
+        return
+    file = file.resolve()
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             out.write(page)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import threading
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -58,3 +60,16 @@ def server(app: FastAPI) -> uvicorn.Server:
         timeout_graceful_shutdown=5,
     )  # fmt: skip
     return uvicorn.Server(config)
+
+
+def serve(app: FastAPI, place: socket.socket) -> None:
+    """Serves until SIGTERM or Ctrl-C, and then returns: uvicorn alone stops at a signal, and then ends by it."""
+    running = server(app)
+
+    def stop(number: int, frame: object) -> None:
+        running.should_exit = True
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+    running.run(sockets=[place])

@@ -1,6 +1,8 @@
 """The report: one HTML file that says what `show` says, holds no script, and is written whole or not at all."""
 
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from html.parser import HTMLParser
 
@@ -8,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.cli import app
+from pipelines.report import render
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e"
@@ -186,3 +189,22 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(lake, tmp_path, monk
     assert done.exit_code == 1
     assert out.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "report.html"]
+
+
+def test_a_report_goes_through_a_link(tmp_path):
+    link = tmp_path / "latest.html"
+    link.symlink_to(tmp_path / "report.html")
+    render.write("<p>1</p>", link)
+    assert link.is_symlink()
+    assert (tmp_path / "report.html").read_text() == "<p>1</p>"
+
+
+def test_a_report_into_a_pipe_leaves_it_one(tmp_path):
+    """/dev/null became a file, for all processes of the host, where root wrote a report there."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_text)
+        render.write("<p>1</p>", pipe)
+        assert read.result() == "<p>1</p>"
+    assert pipe.is_fifo()
