@@ -86,8 +86,8 @@ def test_a_command_that_reads_ends_with_its_own_status(judged, words, monkeypatc
     command = [*HWMARK, *words, "--lake", str(judged)]
     with ThreadPoolExecutor(1 if words[0] in ALONE else AT_ONCE) as pool:
         ends = list(pool.map(lambda _: run(command, cwd=judged.parent), range(ENDS // 10)))
-    assert [(end.returncode, end.stderr[-500:]) for end in ends if end.returncode != READING[words]] == []
-    assert [end.stderr[-500:] for end in ends if unclean(end.stderr)] == []
+    wrong = [end for end in ends if end.returncode != READING[words] or complaints(end.stderr)]
+    assert [(end.returncode, end.stderr[-500:]) for end in wrong] == []
 
 
 @pytest.mark.spark
@@ -104,13 +104,13 @@ def test_the_page_ends_with_its_own_status(judged):
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ends = list(pool.map(end, range(ENDS // 10)))
-    assert [(status, said[-500:]) for status, said in ends if status or unclean(said)] == []
+    assert [(status, said[-500:]) for status, said in ends if status or complaints(said)] == []
 
 
 def run(command, **options):
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
-def unclean(said):
-    """Whether something went wrong after a command had done its work; a status need not show it."""
-    return any(words in said for words in ("Traceback", "Exception ignored", "terminate called", "Fatal Python"))
+def complaints(stderr):
+    """Lines but those that say, on a busy machine, that a command is still at work."""
+    return [line for line in stderr.splitlines() if not line.endswith(" s so far")]
