@@ -51,7 +51,7 @@ test: $(READY) ## all tests
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
-	@$(BIN)/pytest -s tests/realkafka --kafka=$(VERSION)
+	@$(BIN)/pytest -n 3 --dist loadfile tests/realkafka --kafka=$(VERSION)
 
 test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes
 	@$(BIN)/pytest -s tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)

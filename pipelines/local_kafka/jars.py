@@ -6,6 +6,7 @@ Nothing is fetched when they are there and complete.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -37,10 +38,17 @@ def jars(bundle: Bundle) -> Path:
     """The folder of a bundle's jars, fetched by Maven unless they are there. Raises NoJars."""
     home = folder(bundle)
     mark, wanted = home / MARK, "\n".join(bundle.artifacts)
-    if mark.is_file() and mark.read_text() == wanted:
+    if _complete(mark, wanted):
         return home
     home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
+    # One process fetches them: to replace the folder would take it from another one's brokers.
+    with (
+        open(home.with_name(f"{home.name}.lock"), "w") as lock,
+        tempfile.TemporaryDirectory(dir=home.parent) as scratch,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _complete(mark, wanted):
+            return home
         fetched = Path(scratch, "jars")
         _copy_dependencies(bundle, Path(scratch), fetched)
         check(bundle, fetched)
@@ -49,6 +57,10 @@ def jars(bundle: Bundle) -> Path:
         shutil.rmtree(home, ignore_errors=True)
         fetched.rename(home)
     return home
+
+
+def _complete(mark: Path, wanted: str) -> bool:
+    return mark.is_file() and mark.read_text() == wanted
 
 
 def check(bundle: Bundle, folder: Path) -> None:

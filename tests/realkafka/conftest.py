@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.realkafka.faults import FAULTS, SAMPLE
 from tests.realkafka.story import Story, run
 
 KEPT = Path(__file__).parents[2] / "build" / "realkafka"
+REPORTS = "realkafka_reports"
 _reports: list[str] = []
 
 
@@ -38,6 +40,12 @@ def kafka(request: pytest.FixtureRequest) -> Version:
 
 
 @pytest.fixture(scope="session")
+def reports() -> list[str]:
+    """Lines that are printed at the end, whoever passed."""
+    return _reports
+
+
+@pytest.fixture(scope="session")
 def story(kafka: Version, request: pytest.FixtureRequest) -> Iterator[Story]:
     """The story of one run. Its folder, with everything that was logged, is kept unless every test passed."""
     folder = KEPT / f"{kafka.name}-{time.strftime('%H%M%S')}"
@@ -54,6 +62,17 @@ def story(kafka: Version, request: pytest.FixtureRequest) -> Iterator[Story]:
         shutil.rmtree(folder)
     else:
         _reports.append(f"  everything that was logged is kept in {folder}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A process that runs some of the files hands what it has to report to the one that prints it."""
+    if (handed := getattr(session.config, "workeroutput", None)) is not None:
+        handed[REPORTS] = _reports
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _reports.extend(getattr(node, "workeroutput", {}).get(REPORTS, []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

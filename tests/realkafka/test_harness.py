@@ -2,7 +2,9 @@
 
 import json
 import struct
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -181,6 +183,24 @@ def test_jars_that_are_missing_broken_of_another_version_or_without_a_main_class
     (tmp_path / "kafka-clients-4.1.1.jar").write_bytes(b"PK")
     with pytest.raises(jars.NoJars, match="broken"):
         jars.check(bundle, tmp_path)
+
+
+def test_jars_that_two_ask_for_at_once_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, fetched = Bundle("4.1.1", ("org.apache.kafka:kafka_2.13:4.1.1",), ("kafka.Kafka",)), []
+
+    def fetch(bundle: Bundle, scratch: Path, out: Path) -> None:
+        fetched.append(scratch)
+        time.sleep(0.2)  # the other one asks meanwhile
+        out.mkdir()
+        jar(out, "kafka_2.13-4.1.1.jar", **{"kafka/Kafka.class": ""})
+        jar(out, "kafka-clients-4.1.1.jar", **{"kafka/kafka-version.properties": "version=4.1.1\n"})
+
+    monkeypatch.setenv("HWMARK_KAFKA_JARS", str(tmp_path / "jars"))
+    monkeypatch.setattr(jars, "_copy_dependencies", fetch)
+    with ThreadPoolExecutor(2) as pool:
+        homes = list(pool.map(jars.jars, [bundle, bundle]))
+    assert homes == [jars.folder(bundle)] * 2
+    assert len(fetched) == 1
 
 
 def test_the_pom_names_every_artifact() -> None:

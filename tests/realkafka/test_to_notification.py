@@ -104,7 +104,7 @@ def _stages(killed_ms: int, lake: Path, got: list[tuple[int, dict[str, Any]]]) -
     yield Stage("message received", next((at for at, m in got if "under_min_isr" in m["title"]), None))
 
 
-def test_every_stage_from_the_fault_to_the_message_comes_and_in_order(stages: list[Stage]) -> None:
+def test_every_stage_from_the_fault_to_the_message_comes_and_in_order(stages: list[Stage], reports: list[str]) -> None:
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-    print("", *report(stages), f"(load of the machine: {load} on {os.cpu_count()} cores)", sep="\n  ")
+    reports += [*report(stages), f"(load of the machine: {load} on {os.cpu_count()} cores)"]
     assert in_order(stages)
