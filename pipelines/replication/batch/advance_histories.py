@@ -37,7 +37,7 @@ def advance_histories(state: State, lookup: StateTermLookup, upto: I64) -> Histo
     state.histories |= state.first_terms.take(touched, state.place)
     changes = HistoryChanges()
     for partition in sorted(touched):
-        lookup.partition = partition
+        lookup.look_at(partition)
         _advance(state, lookup, partition, int(upto[partition]), changes)
     return changes
 
@@ -118,7 +118,7 @@ def _next_rise(history: PartitionHistory, upto: int, lookup: StateTermLookup) ->
     """The first HW by which a deposed leader has committed more than its term was judged by."""
     found = []
     for term in history.outlived():
-        if rise := lookup.rise(term, upto):
+        if lookup.may_rise(term) and (rise := lookup.rise(term, upto)):
             hw, ts = rise
             found.append(Rise(ts, term.broker_id, hw, term))
     return min(found, key=lambda rise: (rise.ts, rise.broker_id, rise.term.start_ts or 0, rise.hw), default=None)

@@ -27,11 +27,14 @@ class HwTimeline:
         final = tuple(np.concatenate(part) for part in zip((none,) * 3, *results.hw.parts(), strict=True))
         self._sources = (recent, final, pending)
         self._places = [_by_lane(lanes) for lanes, *_ in self._sources]
-        self._lanes: dict[int, tuple[I64, I64, int]] = {}
+        self._newest: dict[int, int] = {}
+        for (_, ts, _), places in zip(self._sources, self._places, strict=True):
+            _raise_newest(self._newest, ts, places)
+        self._lanes: dict[int, tuple[I64, I64]] = {}
 
     def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
         """The HW at `as_of` of the term that began at `start_ts`; None where it is not known."""
-        ts, hw, _ = self._rows(lane)
+        ts, hw = self._rows(lane)
         until_then = hw[(ts >= start_ts) & (ts <= as_of)]
         if len(until_then):
             return _known(until_then[-1])
@@ -41,23 +44,25 @@ class HwTimeline:
     def rise(self, lane: int, start_ts: int, above: int, after: int, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW above `above` in the term of this lane that began at `start_ts`, later than `after`
         and before `upto`; None where there is none."""
-        ts, hw, newest = self._rows(lane)
-        if newest <= after:
-            return None
+        ts, hw = self._rows(lane)
         higher = np.flatnonzero((ts > max(after, start_ts - 1)) & (ts < upto) & (hw > above))
         if not len(higher):
             return None
         first = higher[np.lexsort((hw[higher], ts[higher]))[0]]
         return int(hw[first]), int(ts[first])
 
-    def _rows(self, lane: int) -> tuple[I64, I64, int]:
-        """(ts, HW) of all rows of a lane, and the newest ts. Cached: histories ask for few lanes, and often."""
+    def newest(self, lane: int) -> int:
+        """The newest time at which a HW of this lane is known, -1 where none is."""
+        return self._newest.get(lane, -1)
+
+    def _rows(self, lane: int) -> tuple[I64, I64]:
+        """(ts, HW) of all rows of a lane. Cached: histories ask for few lanes, and often."""
         if lane not in self._lanes:
             slices = [slice(*places.get(lane, (0, 0))) for places in self._places]
             ts, hw = (
                 np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2)
             )
-            self._lanes[lane] = ts, hw, int(ts.max(initial=-1))
+            self._lanes[lane] = ts, hw
         return self._lanes[lane]
 
 
@@ -68,6 +73,13 @@ def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:
     starts = np.concatenate([[0], np.flatnonzero(np.diff(lanes)) + 1])
     bounds = zip(lanes[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(lanes)], strict=True)
     return {lane: (start, end) for lane, start, end in bounds}
+
+
+def _raise_newest(newest: dict[int, int], ts: I64, places: dict[int, tuple[int, int]]) -> None:
+    """Takes the newest time of each lane in, whose rows begin and end at `places`."""
+    if places:
+        last = np.maximum.reduceat(ts, [first for first, _ in places.values()]).tolist()
+        newest |= {lane: max(at, newest.get(lane, -1)) for lane, at in zip(places, last, strict=True)}
 
 
 def _known(value: int) -> int | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,10 +22,9 @@ from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
 from pipelines.replication.events.columns import CODE, int32_column, int64_column, take_rows
 from pipelines.replication.facts.tables import table
-from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_event, rows_as_dicts
+from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
-from schemas.replication_events import WATCHER
 
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 FIRST = {"leader", "follower", "isr", "config"}
@@ -30,6 +32,7 @@ FIRST = {"leader", "follower", "isr", "config"}
 _STARTS = [CODE["leader"], CODE["follower"]]
 _QUEUED_COLUMNS = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 Findings = list[tuple[int, dict[str, Any]]]
 """Rows, and what the kernel adds to the event of each or has instead of it."""
 
@@ -72,17 +75,28 @@ def queue_partition_events(
         return
     predicted = {int(r): {"predicted": mark == PREDICTED} for mark in _LAG_RULE_MARKS for r in results.marked(mark)}
     predicted |= {row: {"predicted": said} for row, said in (by_samples or {}).items()}
-    truncations = _last_reported_hws(state, batch, results, others)
-    in_order = [(int(r), predicted.get(int(r)) or truncations.get(int(r), {})) for r in batch.rare[others]]
-    findings = [*before, *in_order, *after]
-    rows = np.array([row for row, _ in findings], dtype=np.int64)
-    rare_rows = rows_as_dicts(batch.rare_events.select(_QUEUED_COLUMNS).take(pa.array(others)))
-    events = [*_rows_of(batch, before), *rare_rows, *_rows_of(batch, after)]
-    clocks = batch.clocks(rows).tolist()
+    known = _last_reported_hws(state, batch, results, others) | predicted
+    in_order = [known.get(row, NOTHING) for row in batch.rare[others].tolist()]
+    rare_rows = batch.rare_events.select(_QUEUED_COLUMNS).take(pa.array(others))
+    _queue_findings(state, batch, before)
+    _queue_rows(state, batch, batch.rare[others], rare_rows, in_order)
+    _queue_findings(state, batch, after)
+
+
+def _queue_findings(state: State, batch: Batch, findings: Findings) -> None:
+    if findings:
+        rows = np.array([row for row, _ in findings], dtype=np.int64)
+        events = take_rows(batch.events.select(_QUEUED_COLUMNS), rows)
+        _queue_rows(state, batch, rows, events, [extra for _, extra in findings])
+
+
+def _queue_rows(state: State, batch: Batch, rows: I64, events: pa.Table, extras: Sequence[Mapping[str, Any]]) -> None:
+    """Queues rows of the batch, whose columns are `events`, with what the kernel adds to each or has instead of it."""
     partitions = _partitions(state, batch, rows)
     state.partitions["has_events"][partitions] = 1
-    for (_, extra), event, clock, partition in zip(findings, events, clocks, partitions.tolist(), strict=True):
-        state.queued_events.setdefault(partition, []).append(_queued(event, clock, extra))
+    queued = _queued(events, batch.clocks(rows).tolist(), extras)
+    for partition, one in zip(partitions.tolist(), queued, strict=True):
+        state.queued_events.setdefault(partition, []).append(one)
 
 
 def _findings_before(batch: Batch, results: TermResults) -> Findings:
@@ -112,11 +126,6 @@ def queue_clocks(state: State, clocks: list[WrongClock]) -> None:
         state.partitions["has_events"][clock.partition] = 1
         key = (clock.ts, clock.broker, 1, source_id, source_epoch, 0)
         state.queued_events.setdefault(clock.partition, []).append((key, event))
-
-
-def _rows_of(batch: Batch, findings: Findings) -> list[dict[str, Any]]:
-    rows = np.array([row for row, _ in findings], dtype=np.int64)
-    return rows_as_dicts(take_rows(batch.events.select(_QUEUED_COLUMNS), rows)) if findings else []
 
 
 def _keep_starts(state: State, batch: Batch, rare: I64) -> None:
@@ -159,8 +168,10 @@ def start_first_terms(state: State, lookup: StateTermLookup, upto: I64, minutes:
     joined = np.isin(number, list(state.queued_events))
     ready = ~joined & (clock <= upto[number])
     if joined.any():
-        for start in rows_as_dicts(state.pending_starts.filter(pa.array(joined))):
-            state.queued_events[start["number"]].append(_queued(start, start["clock"], {}))
+        starts = state.pending_starts.filter(pa.array(joined))
+        queued = _queued(starts, clock[joined].tolist(), repeat(NOTHING, int(joined.sum())))
+        for partition, one in zip(number[joined].tolist(), queued, strict=True):
+            state.queued_events[partition].append(one)
     if ready.any():
         _start(state, lookup, number[ready], state.pending_starts.filter(pa.array(ready)), minutes)
     state.pending_starts = state.pending_starts.filter(pa.array(~joined & ~ready))
@@ -171,13 +182,13 @@ def _start(state: State, lookup: StateTermLookup, partition: I64, starts: pa.Tab
     state.first_terms.add(partition, starts, ts + lookup.race_window_us)
     epochs = {name: int32_column(starts[name]) for name in ("leader_epoch", "partition_epoch")}
     topic_id = encode(starts["topic_id"], lambda v: state.topic_ids.number(v))
-    for name, values in {"leader_id": broker, **epochs, "topic_id": topic_id}.items():
-        state.partitions[name][partition] = values
+    for name, numbers in {"leader_id": broker, **epochs, "topic_id": topic_id}.items():
+        state.partitions[name][partition] = numbers
     isr, assigned = (pc.fill_null(pc.list_value_length(starts[n]), 0).to_numpy() for n in ("isr", "replicas"))
     replicas = np.where(assigned > 0, assigned, isr)
     under_min, by_leader = isr < replicas, int32_column(starts["min_isr"])
     for k in np.flatnonzero(under_min):
-        lookup.partition = int(partition[k])
+        lookup.look_at(int(partition[k]))
         min_isr = lookup.min_isr(int(ts[k]), None if by_leader[k] == NULL32 else int(by_leader[k]))
         under_min[k] = isr[k] < min(min_isr, int(replicas[k]))
     topic = state.partition_keys.keys[partition] >> 32
@@ -216,11 +227,17 @@ def _last_reported_hws(state: State, batch: Batch, results: TermResults, rare: I
     return found
 
 
-def _queued(row: dict[str, Any], clock: int, extra: dict[str, Any]) -> tuple[OrderKey, PartitionEvent]:
-    later = int(row["event_type"] not in FIRST)
-    if row["source_id"].startswith(WATCHER):
-        row = row | {"hw": None}  # -1: which HW a term began with no broker says
-    key = (clock, row["broker_id"], later, row["source_id"], row["source_epoch"], row["seq"])
-    if row["committed"] is not None:
-        extra = extra | {"reported_by": (row["source_id"], row["source_epoch"], row["source_seq"])}
-    return key, partition_event(row, **extra)
+def _queued(
+    rows: pa.Table, clocks: list[int], extras: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[OrderKey, PartitionEvent]]:
+    """Rows as events, each with its place in the canonical order."""
+    numbers = (values(rows[name]) for name in ("source_epoch", "source_seq", "seq"))
+    for event, epoch, number, seq, clock, extra in zip(partition_events(rows), *numbers, clocks, extras, strict=True):
+        key = (clock, event.broker_id, int(event.event_type not in FIRST), event.source_id, epoch, seq)
+        if event.watched:
+            event.hw = None  # -1: which HW a term began with no broker says
+        if event.committed is not None:
+            event.reported_by = (event.source_id, epoch, number)
+        for name, value in extra.items():
+            setattr(event, name, value)
+        yield key, event

@@ -23,7 +23,7 @@ from schemas.levels import POLLED
 
 @dataclass
 class StateTermLookup:
-    """The TermLookup of `partition`, which is set for each history in turn."""
+    """The TermLookup of one partition after the other, see `look_at`."""
 
     state: State
     rules: Rules
@@ -35,13 +35,43 @@ class StateTermLookup:
     predicted: dict[int, bool] = field(default_factory=dict)
     """By row that shrinks an ISR as samples show it whether the lag rule had said so."""
     partition: int = -1
-    _placed: tuple[int, int, int] = (-1, -1, -1)
-    """(partition, its topic, its cluster) of the last one looked up."""
+    _topic: int = -1
+    _cluster: int = -1
+    _lanes: dict[int, int] = field(default_factory=dict)
+    _newest: dict[int, int] = field(default_factory=dict)
+    """Of this partition, by broker: its lane, and the newest time of its HWs."""
+    _over: set[tuple[int, int | None]] = field(default_factory=set)
+    """(broker, start) of terms of this partition that ended before they were judged: no HW of theirs is still to
+    come."""
+    _terms: dict[tuple[int, int, int], TermSummary] = field(default_factory=dict)
+    """What was answered about terms of this partition: a history asks the same again and again."""
+
+    def look_at(self, partition: int) -> None:
+        """Answers for this partition from here on."""
+        self.partition = partition
+        self._topic = int(self.state.partition_keys.keys[partition]) >> 32
+        self._cluster = self.state.clusters.number(self.state.topics.all[self._topic][0])
+        self._lanes.clear()
+        self._newest.clear()
+        self._over.clear()
+        self._terms.clear()
+
+    def _lane(self, broker_id: int) -> int:
+        lane = self._lanes.get(broker_id)
+        if lane is None:
+            lane = self._lanes[broker_id] = self.state.lane_of(self.partition, broker_id)
+        return lane
 
     def term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
-        lane = self.state.lane_of(self.partition, broker_id)
+        asked = broker_id, start_ts, as_of
+        if (known := self._terms.get(asked)) is None:
+            known = self._terms[asked] = self._term(*asked)
+        return known
+
+    def _term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
+        lane = self._lane(broker_id)
         summary = TermSummary() if lane < 0 else self._summary(lane, start_ts, as_of).as_of(as_of)
-        broker = self._cluster(), broker_id
+        broker = self._cluster, broker_id
         gaps = self.state.gap_times.get(broker, ())
         if not gaps:
             return summary
@@ -82,16 +112,28 @@ class StateTermLookup:
         return TermSummary(term.hw_at(as_of), term.leo, frozenset(term.fetchers), level=POLLED)
 
     def answered_always(self, broker_id: int, after: int, until: int) -> bool:
-        cluster = str(self.state.clusters.all[self._cluster()][0])
+        cluster = str(self.state.clusters.all[self._cluster][0])
         return self.state.watched.answered_always(cluster, broker_id, after, until)
+
+    def may_rise(self, term: Term) -> bool:
+        """Whether its leader has HWs newer than what a term was judged by, which may be those of a later term."""
+        if (term.broker_id, term.start_ts) in self._over:
+            return False
+        newest = self._newest.get(term.broker_id)
+        if newest is None:
+            newest = self._newest[term.broker_id] = self.timeline.newest(self._lane(term.broker_id))
+        return newest > term.summary_at
 
     def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none."""
-        lane, start = self.state.lane_of(self.partition, term.broker_id), term.start_ts or 0
+        lane, start = self._lane(term.broker_id), term.start_ts or 0
         if lane < 0 or term.summary is None:
             return None
-        end, _ = self.state.ended_terms.get((lane, start), (upto, None))
+        ended = self.state.ended_terms.get((lane, start))
+        end = upto if ended is None else ended[0]
         if end <= term.summary_at:
+            if ended is not None:
+                self._over.add((term.broker_id, term.start_ts))
             return None
         above = -1 if term.summary.hmax is None else term.summary.hmax
         next_begins = (lane, end) in self.state.ended_terms or self.state.lanes["term_start"][lane] == end
@@ -100,13 +142,13 @@ class StateTermLookup:
 
     def ended_by(self, term: Term, upto: int) -> bool:
         """Whether a term that its leader has left was over by `upto`."""
-        lane = self.state.lane_of(self.partition, term.broker_id)
+        lane = self._lane(term.broker_id)
         end, _ = self.state.ended_terms.get((lane, term.start_ts or 0), (upto, None))
         return end <= upto
 
     def running_lane(self, term: Term) -> int:
         """The lane of a leader that is still in this term, -1 where there is none."""
-        lane = self.state.lane_of(self.partition, term.broker_id)
+        lane = self._lane(term.broker_id)
         running = lane >= 0 and self.state.lanes["state"][lane] != IDLE
         return lane if running and self.state.lanes["term_start"][lane] == term.start_ts else -1
 
@@ -115,30 +157,16 @@ class StateTermLookup:
         return HwTimeline(self.state, self.results, self.before)
 
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
-        return self.state.timeline.broker_states(self._cluster(), broker_id, as_of)
+        return self.state.timeline.broker_states(self._cluster, broker_id, as_of)
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
-        return self.state.timeline.started_between(self._cluster(), broker_id, after, until)
+        return self.state.timeline.started_between(self._cluster, broker_id, after, until)
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
-        cluster = self._cluster()
-        by_rule = self._rules[cluster].min_isr
-        return self.state.timeline.min_isr(cluster, self._topic(), as_of, by_leader, by_rule)
+        by_rule = self._rules[self._cluster].min_isr
+        return self.state.timeline.min_isr(self._cluster, self._topic, as_of, by_leader, by_rule)
 
     @cached_property
     def _rules(self) -> list[Rules]:
         """The rules of each cluster."""
         return [self.rules.of(str(name))[0] for (name,) in self.state.clusters.all]
-
-    def _topic(self) -> int:
-        return self._place()[1]
-
-    def _cluster(self) -> int:
-        return self._place()[2]
-
-    def _place(self) -> tuple[int, int, int]:
-        if self._placed[0] != self.partition:
-            topic = int(self.state.partition_keys.keys[self.partition]) >> 32
-            cluster = self.state.clusters.number(self.state.topics.all[topic][0])
-            self._placed = self.partition, topic, cluster
-        return self._placed

@@ -41,4 +41,4 @@ def provisional(event: PartitionEvent) -> bool:
 
 def stronger(one: str | None, other: str) -> str:
     """The stronger of two witnesses."""
-    return other if one is None else min(one, other, key=WITNESSES.index)
+    return other if one is None or one == other else min(one, other, key=WITNESSES.index)

@@ -81,7 +81,7 @@ def unconfirmed_witness(commit: CommittedIsr) -> dict[str, str]:
 
 def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, leader_epoch: int | None) -> bool:
     """Adds what an event reports of a commit; True where that can change a row already published."""
-    old = _published_fields(commit)
+    old = None if commit.published is None else _published_fields(commit)
     own = event.event_type == "leader" or (event.event_type == "isr" and event.detail == "alter_partition")
     leader = event.broker_id if own else leader_id
     commit.partition_epoch = event.partition_epoch if commit.partition_epoch is None else commit.partition_epoch
@@ -105,7 +105,7 @@ def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, le
     commit.witness = stronger(known, witness_of(event, commit.leader_id))
     if _controller_epoch(event) > _controller_epoch(commit):
         commit.controller_epoch = event.controller_epoch
-    return old != _published_fields(commit)
+    return old is not None and old != _published_fields(commit)
 
 
 def _published_fields(commit: CommittedIsr) -> tuple[object, ...]:

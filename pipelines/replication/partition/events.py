@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from operator import itemgetter
+from itertools import pairwise, repeat
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -74,20 +73,26 @@ class PartitionEvent(Struct, gc=False):
         return self.source_id.startswith(WATCHER)
 
 
-_UP_TO_DETAIL = itemgetter(*EVENT_COLUMNS[: EVENT_COLUMNS.index("min_isr")])
-"""The values of the fields up to `detail`, in their order."""
-_OF_CONTROLLER = itemgetter("controller_epoch", "committed")
+_LATE = EVENT_COLUMNS.index("min_isr")
+"""The first column behind which a PartitionEvent has fields of its own."""
+
+
+def partition_events(rows: pa.Table) -> list[PartitionEvent]:
+    """The rows as events, column by column: a rolling restart has some hundred thousand of them."""
+    columns, unknown = [values(rows[name]) for name in EVENT_COLUMNS], repeat(None)
+    return list(map(PartitionEvent, *columns[:_LATE], unknown, columns[_LATE], unknown, *columns[_LATE + 1 :]))
 
 
 def rows_as_dicts(events: pa.Table) -> list[dict[str, Any]]:
     """The rows of `events` as dictionaries, times in microseconds. Columns without values, which most are, cost
     nothing."""
-    names, columns = events.column_names, [_values(column) for column in events.columns]
+    names, columns = events.column_names, [values(column) for column in events.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; numbers come by numpy, which makes fewer objects than Arrow."""
+def values(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values, None where there is none; numbers come by numpy, which makes fewer objects than Arrow, and
+    equal names are one object."""
     if column.null_count == len(column):
         return [None] * len(column)
     kind = column.type
@@ -101,24 +106,16 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
         return [
             tuple(ids[a:b]) if has_value else None for (a, b), has_value in zip(pairwise(offsets), valid, strict=True)
         ]
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-    values: list[Any] = column.to_pylist()
-    return values
-
-
-def partition_event(row: dict[str, Any], **found: Any) -> PartitionEvent:
-    """The event of a row as `rows_as_dicts` gives it; `found` is what the kernel adds to it."""
-    row = row | found if found else row
-    values: list[Any] = [
-        *_UP_TO_DETAIL(row),
-        row.get("before"),
-        row["min_isr"],
-        row.get("predicted"),
-        *_OF_CONTROLLER(row),
-        row.get("reported_by"),
-    ]
-    return PartitionEvent(*values)
+    if pa.types.is_string(kind):
+        column = column.dictionary_encode()
+    elif not pa.types.is_dictionary(kind):
+        plain: list[Any] = column.to_pylist()
+        return plain
+    named: list[Any] = []
+    for chunk in column.chunks:
+        names = [*chunk.dictionary.to_pylist(), None]
+        named += map(names.__getitem__, chunk.indices.fill_null(-1).to_pylist())
+    return named
 
 
 class TermSummary(PersistedFrozen, frozen=True):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I64
-from pipelines.replication.partition.events import EVENT_COLUMNS, TermLookup, partition_event, rows_as_dicts
+from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, TermLookup, partition_events
 from pipelines.replication.partition.history import PartitionHistory
 from schemas import replication_events
 
@@ -66,12 +66,12 @@ class FirstTerms:
         """Removes the starts of these partitions, where there are some, and returns their histories."""
         present = [n for n in numbers if n in self._row]
         rows = [self._row.pop(n) for n in present]
-        starts = rows_as_dicts(self._starts.take(pa.array(rows, pa.int64()))) if rows else []
+        starts = partition_events(self._starts.take(pa.array(rows, pa.int64()))) if rows else []
         made = (self._history(row, start, place(n)) for n, row, start in zip(present, rows, starts, strict=True))
         return dict(zip(present, made, strict=True))
 
-    def _history(self, row: int, start: dict[str, Any], place: tuple[str, str, int]) -> PartitionHistory:
-        event, due = partition_event(start), int(self._due[row])
+    def _history(self, row: int, event: PartitionEvent, place: tuple[str, str, int]) -> PartitionHistory:
+        due = int(self._due[row])
         history, lookup = PartitionHistory(*place), cast(TermLookup, _FirstStartLookup(due - event.ts))
         history.apply(event, lookup)
         if self.decided[row]:

@@ -58,8 +58,9 @@ class PartitionHistory(Persisted):
 
     def apply(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """Applies one event; `settle(its time)` comes before."""
-        self.now = max(self.now, event.ts)
-        topic = self._deleted_topic(event.topic_id)
+        if event.ts > self.now:
+            self.now = event.ts
+        topic = self._deleted_topic(event.topic_id) if len(self.topics) > 1 else None
         if topic is None:
             belongs = self.identity.belongs(event, self.registration)
             if belongs is None:
@@ -127,7 +128,7 @@ class PartitionHistory(Persisted):
 
     def _deleted_topic(self, topic_id: str | None) -> TopicHistory | None:
         """The deleted topic of this id, while it is not closed."""
-        if topic_id is None or len(self.topics) == 1:
+        if topic_id is None:
             return None
         return next((t for t in self.topics[:-1] if t.registration.topic_id == topic_id), None)
 
@@ -158,6 +159,7 @@ class PartitionHistory(Persisted):
 
     def _gather(self, topic: TopicHistory) -> None:
         """Moves a topic's rows here, in the order in which they were decided."""
-        self.changes += topic.changes
-        self.regressions += topic.regressions
-        topic.changes, topic.regressions = [], []
+        if topic.changes or topic.regressions:
+            self.changes += topic.changes
+            self.regressions += topic.regressions
+            topic.changes, topic.regressions = [], []

@@ -107,16 +107,22 @@ class IsrHistory(Persisted):
 
     def proves(self, event: PartitionEvent) -> bool:
         """Whether the ISR that this event reports is known to be committed in its partition epoch."""
-        return any(c.witness != CONTROLLER_ONLY and set(c.isr) == set(event.isr or ()) for c in self._at_epoch(event))
+        commit = self._at_epoch(event)
+        return commit is not None and commit.witness != CONTROLLER_ONLY and set(commit.isr) == set(event.isr or ())
 
     def refutes(self, event: PartitionEvent) -> bool:
         """Whether another ISR than the one that this event reports is known to be committed in its partition epoch."""
-        return any(c.witness != CONTROLLER_ONLY and set(c.isr) != set(event.isr or ()) for c in self._at_epoch(event))
+        commit = self._at_epoch(event)
+        return commit is not None and commit.witness != CONTROLLER_ONLY and set(commit.isr) != set(event.isr or ())
 
-    def _at_epoch(self, event: PartitionEvent) -> list[CommittedIsr]:
+    def _at_epoch(self, event: PartitionEvent) -> CommittedIsr | None:
+        """What is committed in the partition epoch of an event that names an ISR; each epoch is there once."""
         if event.partition_epoch is None or event.isr is None:
-            return []
-        return [c for c in self.commits if c.partition_epoch == event.partition_epoch]
+            return None
+        for commit in reversed(self.commits):  # nearly always one of the last
+            if commit.partition_epoch == event.partition_epoch:
+                return commit
+        return None
 
     def ended_with_leader_only(self, leader_epoch: int, leader_id: int) -> bool:
         """Whether the ISR under a leader epoch ended as its leader alone, by the leader's own report."""
@@ -167,8 +173,11 @@ class IsrHistory(Persisted):
         )
 
     def due(self) -> int | None:
-        waiting = [c.due for c in self.commits[1:] if c.due]
-        return min(waiting) if waiting else None
+        first = 0
+        for commit in self.commits[1:]:
+            if commit.due and (not first or commit.due < first):
+                first = commit.due
+        return first or None
 
     def replaced_under(self, leader_epoch: int) -> bool:
         """Whether this epoch's leader was elected from outside a known, non-empty ISR."""
@@ -284,7 +293,7 @@ class IsrHistory(Persisted):
         if event.partition_epoch is None:
             last = self.commits[-1] if self.commits else None
             return last if last and set(last.isr) == set(event.isr or ()) else None
-        known = next((c for c in self.commits if c.partition_epoch == event.partition_epoch), None)
+        known = self._at_epoch(event)
         if known is None and self.commits and self.commits[-1].partition_epoch is None:
             last = self.commits[-1]
             return last if set(last.isr) == set(event.isr or ()) else None

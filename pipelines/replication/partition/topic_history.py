@@ -14,6 +14,7 @@ from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import HwMovedBack, truncation_of
 
+REPORTS_ISR = {"isr", "election", "isr_proposed", "isr_rejected"}
 KEPT_MOVED_BACK = KEPT_PROVISIONAL = 8
 
 
@@ -27,8 +28,12 @@ class TopicHistory(TopicState):
 
     def apply(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """Applies one event."""
-        self.now, self.race_window_us = max(self.now, event.ts), lookup.race_window_us
-        if event.event_type == "leader":
+        if event.ts > self.now:
+            self.now = event.ts
+        self.race_window_us = lookup.race_window_us
+        if event.event_type in REPORTS_ISR:  # most events are
+            self._isr(event, lookup)
+        elif event.event_type == "leader":
             self._leader(event, lookup)
         elif event.event_type == "follower":
             self._follower(event, lookup)
@@ -218,17 +223,18 @@ class TopicHistory(TopicState):
                 return None
             if self.isr.has_epochs:  # others report ISRs, too, and theirs have the cause and the time
                 due = max(due, event.ts + lookup.grace_us)
-        if provisional(event) and not self._is_confirmed(event):
+        unproven = provisional(event)
+        if unproven and not self._is_confirmed(event):
             due = max(due, event.ts + lookup.grace_us)
             self.provisional = [*self.provisional[1 - KEPT_PROVISIONAL :], (due, event)]
         else:
             self._apply_metadata(event)
-        registration = self.registration
-        newest = event.partition_epoch is None or event.partition_epoch == registration.partition_epoch
-        leader, registered = ((source.leader_id, source.leader_epoch) for source in (event, registration))
-        same = all(named in (None, current) for named, current in zip(leader, registered, strict=True))
-        self.isr.observe(event, due, registered if newest and same else leader)
-        if self.provisional and not provisional(event):
+        last = self.registration
+        newest = event.partition_epoch is None or event.partition_epoch == last.partition_epoch
+        same = event.leader_id in (None, last.leader_id) and event.leader_epoch in (None, last.leader_epoch)
+        leader = last if newest and same else event
+        self.isr.observe(event, due, (leader.leader_id, leader.leader_epoch))
+        if self.provisional and not unproven:
             self._settle_provisional()
         return None
 

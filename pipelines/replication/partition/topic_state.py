@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
+from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.codec import Persisted
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
@@ -44,16 +45,27 @@ class TopicState(Persisted):
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""
-        waiting = [t.due for t in self.terms.terms if t.due]
-        if (isr := self.isr.due()) is not None:
-            waiting.append(isr)
-        if self.judge_again_at is not None:
-            waiting.append(self.judge_again_at)
-        if self.provisional or self.truncations or self.hws_moved_back or self.terms.pending_hws:
-            waiting += [due for due, _ in self.provisional]
-            waiting += [t.due for t in self.truncations] + [p.due for p in self.terms.pending_hws]
-            waiting += [b.due for b in self.hws_moved_back if not b.published]
-        return min(waiting) if waiting else None
+        # Asked before and after every event: a loop takes a third of the time of lists.
+        first = NEVER if self.judge_again_at is None else self.judge_again_at
+        for term in self.terms.terms:
+            if term.due and term.due < first:
+                first = term.due
+        isr = self.isr.due()
+        if isr is not None and isr < first:
+            first = isr
+        for due, _ in self.provisional:
+            if due < first:
+                first = due
+        for truncation in self.truncations:
+            if truncation.due < first:
+                first = truncation.due
+        for pending in self.terms.pending_hws:
+            if pending.due < first:
+                first = pending.due
+        for back in self.hws_moved_back:
+            if back.due < first and not back.published:
+                first = back.due
+        return None if first == NEVER else first
 
     def decision_time(self) -> int:
         """When a decision about the present event falls due: one race window after the largest time so far."""

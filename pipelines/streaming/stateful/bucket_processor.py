@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -63,16 +65,17 @@ class BucketProcessor(StatefulProcessor):
         kinds, blobs, at = _gathered(rows)
         # `get` once and never `exists`: each is a round trip to the JVM.
         held = self._state.get()
-        reconstructor = self._restored(key[0], held, _batch_id())
-        events, coverage = self._received(self._keys.index(key[0]), kinds, blobs)
-        facts = reconstructor.update(events, coverage, _batch_id())
-        out = _facts(facts, at)
-        health_at = held[1] if held else 0
-        if self._due(at, health_at):
-            out |= reconstructor.present()._asdict()
-            health_at = at
-        self._state.update((reconstructor.snapshot(), health_at))
-        handed_on = self._handed_on(out)
+        with _no_garbage_collected():
+            reconstructor = self._restored(key[0], held, _batch_id())
+            events, coverage = self._received(self._keys.index(key[0]), kinds, blobs)
+            facts = reconstructor.update(events, coverage, _batch_id())
+            out = _facts(facts, at)
+            health_at = held[1] if held else 0
+            if self._due(at, health_at):
+                out |= reconstructor.present()._asdict()
+                health_at = at
+            self._state.update((reconstructor.snapshot(), health_at))
+            handed_on = self._handed_on(out)
         yield pd.DataFrame({"kind": list(handed_on), "blob": list(handed_on.values())})
 
     def close(self) -> None:
@@ -131,6 +134,17 @@ class BucketProcessor(StatefulProcessor):
         """All buckets see the same times, so all are due in the same batch."""
         every = int(self._health_every * 1e6)
         return not every or at // every > last // every
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """What a batch makes has no reference cycles, and of an incident is millions of objects: the collector would walk
+    through them again and again, a tenth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _gathered(frames: Iterator[pd.DataFrame]) -> tuple[list[str], list[bytes], int]:
