@@ -40,9 +40,11 @@ def share_compiled_kernels() -> None:
 
 
 def fetch_jars() -> str:
-    """Delta's jars. Raises JarsRefused."""
-    from pipelines.streaming.jars import delta
+    """Delta's jars, and the one for files on a local disk. Raises JarsRefused."""
+    from pipelines.streaming.hadoop import LOCAL
+    from pipelines.streaming.jars import delta, local_files
 
+    _fetch(JARS / LOCAL, local_files())
     return _fetch(JARS, delta())
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.setup import JARS
-from pipelines.streaming.jars import ARTIFACT, find, sha256
+from pipelines.streaming.hadoop import LOCAL
+from pipelines.streaming.jars import ARTIFACT, find, local_files, sha256
 
 Document = dict[str, Any]
 
@@ -46,7 +47,8 @@ def component(jar: Path) -> Document:
 
 
 def main(packages: str, out: str) -> None:
-    document = with_jars(json.loads(Path(packages).read_text()), map(Path, find(JARS)))
+    jars = map(Path, [*find(JARS), *find(JARS / LOCAL, local_files())])
+    document = with_jars(json.loads(Path(packages).read_text()), jars)
     Path(out).write_text(json.dumps(document, indent=2) + "\n")
     print(f"sbom: {len(document['components'])} components in {out}")
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.streaming.hadoop import LOCAL
 from pipelines.streaming.spark_internals import jvm_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def used(folder: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 def made(folder: Path, java: str) -> bool:
     """Whether the classes of this Java and Spark are in `folder`."""
     key = folder / KEY
-    return (folder / FILE).is_file() and key.is_file() and key.read_text() == _key(java)
+    return (folder / FILE).is_file() and key.is_file() and key.read_text() == _key(folder, java)
 
 
 def make(folder: Path, java: str, options: str, work: Callable[[Mapping[str, str]], SparkSession]) -> None:
@@ -56,7 +57,7 @@ def make(folder: Path, java: str, options: str, work: Callable[[Mapping[str, str
             return
         left.chmod(0o644)
         left.replace(folder / FILE)
-    (folder / KEY).write_text(_key(java))
+    (folder / KEY).write_text(_key(folder, java))
 
 
 def _end(spark: SparkSession) -> None:
@@ -71,10 +72,12 @@ def _end(spark: SparkSession) -> None:
     process.wait(ENDS_S)
 
 
-def _key(java: str) -> str:
-    """What an archive depends on: the Java, and Spark with where it stands."""
+def _key(folder: Path, java: str) -> str:
+    """What an archive depends on: the Java, Spark with where it stands, and the jars of the class path."""
     import pyspark
 
+    jars = sorted(jar.name for place in (folder, folder / LOCAL) for jar in place.glob("*.jar"))
+
     printed = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-    words = f"{printed}\n{pyspark.__version__}\n{os.environ.get('SPARK_HOME', pyspark.__file__)}"
+    words = f"{printed}\n{pyspark.__version__}\n{os.environ.get('SPARK_HOME', pyspark.__file__)}\n{jars}"
     return hashlib.sha256(words.encode()).hexdigest()

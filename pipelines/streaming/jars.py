@@ -1,4 +1,5 @@
-"""Delta's jars, and Hadoop's S3 client, each in a directory of its own and compared with pinned checksums.
+"""Delta's jars, Hadoop's S3 client and a file system for local disks, each in a directory of its own and compared with
+pinned checksums.
 
 They come from Maven Central, or from the repository that DEFAULT_ARTIFACT_REPOSITORY names, as Spark has it; where it
 does not have them, Ivy is asked, with whatever it is configured to. Sessions afterwards need no network.
@@ -25,7 +26,8 @@ MARK = "RESOLVED"
 S3_HOW = "run `python -m pipelines.setup s3` (690 MB)"
 PINNED = Path(__file__).with_name("jars.sha256")
 """Checksums of Delta's jars, as `sha256sum` writes and checks them."""
-PINNED_S3 = PINNED.with_name("jars-s3.sha256")
+PINNED_S3, PINNED_LOCAL = PINNED.with_name("jars-s3.sha256"), PINNED.with_name("jars-local.sha256")
+ALL_PINNED = (PINNED, PINNED_S3, PINNED_LOCAL)
 CENTRAL = "https://repo1.maven.org/maven2/"
 ANSWERS_S = 20
 ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
@@ -58,6 +60,11 @@ def s3() -> Packages:
     (client,) = Path(_spark_home(), "jars").glob("hadoop-client-api-*.jar")
     number = client.stem.removeprefix("hadoop-client-api-")
     return Packages(f"org.apache.hadoop:hadoop-aws:{number}", "org.wildfly.openssl:wildfly-openssl", S3_HOW, PINNED_S3)
+
+
+def local_files() -> Packages:
+    """A class of Hadoop's for local disks that asks the system itself, where Hadoop's own starts a process."""
+    return Packages("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0", checksums=PINNED_LOCAL)
 
 
 def find(directory: str | Path, of: Packages | None = None) -> list[str]:
@@ -101,7 +108,7 @@ def fetch(directory: str | Path, of: Packages | None = None) -> list[str]:
 
 def pinned(*files: Path) -> dict[str, str]:
     """The SHA-256 that each jar has to have, by its file name: those of `files`, by default all."""
-    lines = [line.split() for file in files or (PINNED, PINNED_S3) for line in file.read_text().splitlines()]
+    lines = [line.split() for file in files or ALL_PINNED for line in file.read_text().splitlines()]
     return {name: digest for digest, name in lines}
 
 

@@ -93,6 +93,8 @@ def session(
         local_workers(master)
         settings = {"spark.master": master, "spark.driver.memory": driver_memory, **settings}
         settings |= hadoop.client(lake, jars_dir, settings)
+        if _ONE_JVM.match(settings["spark.master"]):
+            settings |= hadoop.local_files(lake, jars_dir, settings)
         settings |= _delta(jars_dir, settings)
         settings |= class_archive.used(jars_dir, settings)
         kept, warm = scratch.folder(settings), starts_warm(settings["spark.master"])
@@ -243,5 +245,5 @@ def _delta(jars_dir: str | None, settings: Mapping[str, str]) -> dict[str, str]:
     """Delta's jars: where driver and executors are one JVM on its class path, whose classes can be archived."""
     found = jars.find(jars_dir) if jars_dir else jars.fetch(cache_dir("jars"))
     one = _ONE_JVM.match(settings["spark.master"])
-    name, between = ("spark.driver.extraClassPath", ":") if one else ("spark.jars", ",")
+    name, between = (hadoop.CLASS_PATH, ":") if one else ("spark.jars", ",")
     return {name: between.join(filter(None, [*found, settings.get(name)]))}

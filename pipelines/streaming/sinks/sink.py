@@ -111,14 +111,15 @@ class LakeWriter(DataSourceStreamArrowWriter):
         if first:
             added_to = (*MINUTES, BROKERS, *LAGS)
             at_once(partial(commit, self.lake, kind, [], query_id, batchId - 1, overwrite=True) for kind in added_to)
-        gold.add_minutes(self.lake, batch.touched, query_id, batchId)
-        if batch.health:
-            kept = HEALTH in batch.unchanged
-            present = [kind for kind in (HEALTH, BROKERS, *LAGS) if batch.of(kind) or (kind == HEALTH and not kept)]
-            at_once(
+        kept = HEALTH in batch.unchanged
+        present = [kind for kind in (HEALTH, BROKERS, *LAGS) if batch.of(kind) or (kind == HEALTH and not kept)]
+        at_once([
+            partial(gold.add_minutes, self.lake, batch.touched, query_id, batchId),
+            *(
                 partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
-                for kind in present
-            )
+                for kind in (present if batch.health else ())
+            ),
+        ])  # fmt: skip
 
     def _gauges(self, tasks: list[TaskFiles], first: bool) -> list[Written]:
         """Files of the tables about brokers and replicas; lags are those of clusters that went on since the last."""

@@ -11,7 +11,7 @@ import pytest
 from pipelines.errors import UsageError
 from pipelines.setup import JARS
 from pipelines.streaming import hadoop, jars, session
-from pipelines.streaming.hadoop import S3
+from pipelines.streaming.hadoop import CLASS_PATH, LOCAL, S3
 
 RIGHT, OTHER = "io.delta_delta-spark_4.2_2.13-4.4.0.jar", "io.delta_delta-storage-4.4.0.jar"
 
@@ -102,7 +102,8 @@ def test_the_checksums_are_those_of_delta_for_the_spark_that_is_pinned():
 
 @pytest.mark.skipif(not (JARS / jars.MARK).is_file(), reason="Delta's jars were never fetched: make setup")
 def test_the_jars_of_this_environment_are_those_pinned():
-    found = jars.find(JARS) + (jars.find(JARS / S3, jars.s3()) if (JARS / S3 / jars.MARK).is_file() else [])
+    found = jars.find(JARS) + jars.find(JARS / LOCAL, jars.local_files())
+    found += jars.find(JARS / S3, jars.s3()) if (JARS / S3 / jars.MARK).is_file() else []
     jars.verify(found, "")
     of_s3 = jars.pinned(jars.PINNED_S3).keys()
     here = {path.rpartition("/")[2] for path in found}
@@ -123,6 +124,34 @@ def test_a_lake_on_s3_gets_the_client_where_it_is_and_another_lake_nothing(tmp_p
     (tmp_path / S3 / "a.jar").touch()
     assert hadoop.client("s3://b/l", str(tmp_path), {}) == {"spark.jars": f"local:{tmp_path / S3 / 'a.jar'}"}
     assert hadoop.client("/data/lake", str(tmp_path), {}) == {}
+
+
+@pytest.fixture
+def with_local_files(tmp_path):
+    """A folder of jars with the class for local disks."""
+    (tmp_path / LOCAL).mkdir()
+    (tmp_path / LOCAL / jars.MARK).write_text(jars.local_files().coordinates)
+    (tmp_path / LOCAL / "a.jar").touch()
+    return str(tmp_path)
+
+
+def test_one_jvm_sets_the_modes_of_its_files_itself_where_the_jar_for_it_is(tmp_path, with_local_files):
+    found = hadoop.local_files("", with_local_files, {CLASS_PATH: "/mine.jar"})
+    assert found.pop(CLASS_PATH) == f"{tmp_path / LOCAL / 'a.jar'}:/mine.jar"
+    assert list(found) == ["spark.hadoop.fs.file.impl"]
+    assert hadoop.local_files("", None, {}) == hadoop.local_files("", str(tmp_path / LOCAL), {}) == {}
+
+
+def test_a_class_for_local_disks_that_the_user_names_stands(with_local_files):
+    assert hadoop.local_files("", with_local_files, {"spark.hadoop.fs.file.impl": "mine"}) == {}
+
+
+def test_where_a_lake_hands_its_group_on_hadoops_own_class_sets_the_modes(tmp_path, with_local_files):
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    assert hadoop.local_files(str(lake), with_local_files, {}) != {}
+    lake.chmod(0o2775)
+    assert hadoop.local_files(str(lake), with_local_files, {}) == {}
 
 
 def test_a_client_of_the_users_own_stands(tmp_path):
