@@ -45,7 +45,7 @@ demo: $(RUNS) ## the whole job on recorded logs of a real Kafka and a simulated 
 	@$(BIN)/hwmark demo
 
 test: $(READY) ## all tests
-	@$(BIN)/pytest -n 2 --dist loadfile -m "not spark and not realkafka"
+	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi

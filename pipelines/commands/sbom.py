@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.setup import JARS
 from pipelines.streaming.hadoop import LOCAL
-from pipelines.streaming.jars import ARTIFACT, find, local_files, sha256
+from pipelines.streaming.jars import ARTIFACT, MARK, find, local_files, sha256
 
 Document = dict[str, Any]
 
@@ -47,8 +47,8 @@ def component(jar: Path) -> Document:
 
 
 def main(packages: str, out: str) -> None:
-    jars = map(Path, [*find(JARS), *find(JARS / LOCAL, local_files())])
-    document = with_jars(json.loads(Path(packages).read_text()), jars)
+    local = find(JARS / LOCAL, local_files()) if (JARS / LOCAL / MARK).is_file() else []
+    document = with_jars(json.loads(Path(packages).read_text()), map(Path, [*find(JARS), *local]))
     Path(out).write_text(json.dumps(document, indent=2) + "\n")
     print(f"sbom: {len(document['components'])} components in {out}")
 
