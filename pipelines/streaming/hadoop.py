@@ -95,11 +95,11 @@ def local_files(root: str, jars_dir: str | None, given: Mapping[str, str]) -> di
     Hadoop's own class starts two processes for each file and folder it makes: 36 times in a first batch, 0.1 of 1 s.
     It stays where the lake's folder hands its group on (setgid): the other one takes that bit off the folders it makes.
     """
-    try:
-        found = jars.find(Path(jars_dir or ".", LOCAL), jars.local_files())
-    except FileNotFoundError:
+    if jars_dir is None or _LOCAL_FILES in given or _hands_group_on(root):
         return {}
-    if _LOCAL_FILES in given or _hands_group_on(root):
+    try:
+        found = jars.find(Path(jars_dir, LOCAL), jars.local_files())
+    except FileNotFoundError:
         return {}
     class_path = ":".join(filter(None, [*found, given.get(CLASS_PATH)]))
     return {_LOCAL_FILES: _FILE_SYSTEM, CLASS_PATH: class_path}
