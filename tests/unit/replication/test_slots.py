@@ -58,8 +58,7 @@ def test_a_fetch_of_a_replica_that_nobody_named_gets_a_slot():
     assert values_of(facts.partition_hw, "holding_replicas", kind="advance") == [[1, 2, 3, 4]]
 
 
-PAIRS = [(2 * k, 2 * k + 1) for k in range(1, 36)]
-"""More than twice as many followers as there are slots, so that each slot is given to others, and to others again."""
+PAIRS = [(2 * k, 2 * k + 1) for k in range(1, 60)]
 
 
 def moves(told=True, every_ms=60_000):
