@@ -38,8 +38,7 @@ class StateTermLookup:
     _topic: int = -1
     _cluster: int = -1
     _lanes: dict[int, int] = field(default_factory=dict)
-    _newest: dict[int, int] = field(default_factory=dict)
-    """Of this partition, by broker: its lane, and the newest time of its HWs."""
+    """Of this partition, by broker."""
     _over: set[tuple[int, int | None]] = field(default_factory=set)
     """(broker, start) of terms of this partition that ended before they were judged: no HW of theirs is still to
     come."""
@@ -52,7 +51,6 @@ class StateTermLookup:
         self._topic = int(self.state.partition_keys.keys[partition]) >> 32
         self._cluster = self.state.clusters.number(self.state.topics.all[self._topic][0])
         self._lanes.clear()
-        self._newest.clear()
         self._over.clear()
         self._terms.clear()
 
@@ -119,10 +117,7 @@ class StateTermLookup:
         """Whether its leader has HWs newer than what a term was judged by, which may be those of a later term."""
         if (term.broker_id, term.start_ts) in self._over:
             return False
-        newest = self._newest.get(term.broker_id)
-        if newest is None:
-            newest = self._newest[term.broker_id] = self.timeline.newest(self._lane(term.broker_id))
-        return newest > term.summary_at
+        return self.timeline.newest(self._lane(term.broker_id)) > term.summary_at
 
     def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none."""

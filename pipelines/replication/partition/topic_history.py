@@ -14,7 +14,6 @@ from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import HwMovedBack, truncation_of
 
-REPORTS_ISR = {"isr", "election", "isr_proposed", "isr_rejected"}
 KEPT_MOVED_BACK = KEPT_PROVISIONAL = 8
 
 
@@ -31,9 +30,7 @@ class TopicHistory(TopicState):
         if event.ts > self.now:
             self.now = event.ts
         self.race_window_us = lookup.race_window_us
-        if event.event_type in REPORTS_ISR:  # most events are
-            self._isr(event, lookup)
-        elif event.event_type == "leader":
+        if event.event_type == "leader":
             self._leader(event, lookup)
         elif event.event_type == "follower":
             self._follower(event, lookup)

@@ -112,14 +112,13 @@ class LakeWriter(DataSourceStreamArrowWriter):
             added_to = (*MINUTES, BROKERS, *LAGS)
             at_once(partial(commit, self.lake, kind, [], query_id, batchId - 1, overwrite=True) for kind in added_to)
         kept = HEALTH in batch.unchanged
-        present = [kind for kind in (HEALTH, BROKERS, *LAGS) if batch.of(kind) or (kind == HEALTH and not kept)]
-        at_once([
-            partial(gold.add_minutes, self.lake, batch.touched, query_id, batchId),
-            *(
-                partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
-                for kind in (present if batch.health else ())
-            ),
-        ])  # fmt: skip
+        due = (HEALTH, BROKERS, *LAGS) if batch.health else ()
+        present = [
+            partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
+            for kind in due
+            if batch.of(kind) or (kind == HEALTH and not kept)
+        ]
+        at_once([partial(gold.add_minutes, self.lake, batch.touched, query_id, batchId), *present])
 
     def _gauges(self, tasks: list[TaskFiles], first: bool) -> list[Written]:
         """Files of the tables about brokers and replicas; lags are those of clusters that went on since the last."""

@@ -138,8 +138,8 @@ class BucketProcessor(StatefulProcessor):
 
 @contextmanager
 def _no_garbage_collected() -> Iterator[None]:
-    """What a batch makes has no reference cycles, and of an incident is millions of objects: the collector would walk
-    through them again and again, a tenth of the time."""
+    """Histories form no reference cycles (see `partition.codec`), and those of an incident are millions of objects: the
+    collector would walk through them again and again, a tenth of the time. What else it has to collect waits."""
     gc.disable()
     try:
         yield
