@@ -82,14 +82,22 @@ def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
         return write_file(folder, "replication_events", events.schema, row_groups(events), ROWS_OF_A_GROUP)
     from pipelines.replication.telemetry.coverage import coverage
 
-    groups = by_bucket(events)
+    groups, filled = by_bucket(events), _filled(events)
     remainders, rows = zip(*((group.remainder, len(group.rows)) for group in groups), strict=True)
     said = BucketLayout(divisor_of(len(events)), remainders, rows, coverage(events))
-    with finishing(DataFile(folder, "replication_events", groups[0].rows.schema)) as file:
+    with finishing(DataFile(folder, "replication_events", groups[0].rows.select(filled).schema)) as file:
         for group in groups:
-            file.write(group.rows, ROWS_OF_A_FILE)
+            file.write(group.rows.select(filled), ROWS_OF_A_FILE)
         file.describe(KEY, said.text())
         return file.close()
+
+
+def _filled(events: pa.Table) -> list[str]:
+    """The columns of a file: to readers of Delta those that it lacks are null, so it needs none without values.
+
+    Each task reads the whole footer, which has a description of each column for each row group.
+    """
+    return [f.name for f in events.schema if not f.nullable or events[f.name].null_count < len(events)]
 
 
 def append_files(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs
 from generators.recordings import traces
 from pipelines.lake import bucket_layout
-from pipelines.lake.bronze import append_events, bronze, read_events
+from pipelines.lake.bronze import append_events, bronze, bronze_uri, read_events
 from pipelines.lake.bucket_layout import EVERYBODY, KEY, BucketLayout, by_bucket, divisor_of, layout_of
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
@@ -84,6 +84,24 @@ def test_a_file_holds_all_rows_and_its_footer_what_they_cover(small, tmp_path):
     assert layout.remainders[0] == EVERYBODY
     assert layout.coverage.equals(source_coverage.coverage(whole))
     assert same_rows(read_events(str(tmp_path))) == same_rows(whole)
+
+
+def test_columns_without_a_value_are_not_in_the_file_and_null_to_every_reader_of_the_table(small, tmp_path):
+    import duckdb
+    from deltalake import DeltaTable
+
+    whole = history()
+    empty = {name for name in SCHEMA.names if whole[name].null_count == len(whole)}
+    assert empty
+    append_events(str(tmp_path), whole, app_id="test", version=0, layout="buckets")
+    (file,) = bronze(str(tmp_path)).file_uris()
+    assert set(pq.read_schema(file).names) == {*SCHEMA.names} - empty
+    assert layout_of(pq.read_metadata(file)).coverage.equals(source_coverage.coverage(whole))
+    table = DeltaTable(bronze_uri(str(tmp_path)))
+    stored = table.to_pyarrow_dataset()  # noqa: F841  # DuckDB finds it by its name
+    for rows in (read_events(str(tmp_path)), table.to_pyarrow_table(), duckdb.sql("FROM stored").to_arrow_table()):
+        assert rows.column_names == SCHEMA.names
+        assert same_rows(rows.cast(SCHEMA)) == same_rows(whole.cast(SCHEMA))
 
 
 def test_row_groups_of_one_bucket_keep_the_order_of_their_rows(small):
