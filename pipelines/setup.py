@@ -40,12 +40,16 @@ def share_compiled_kernels() -> None:
 
 
 def fetch_jars() -> str:
-    """Delta's jars, and the one for files on a local disk. Raises JarsRefused."""
+    """Delta's jars, and the one for files on a local disk where it can be had. Raises JarsRefused."""
     from pipelines.streaming.hadoop import LOCAL
-    from pipelines.streaming.jars import delta, local_files
+    from pipelines.streaming.jars import JarsUnavailable, delta, local_files
 
-    _fetch(JARS / LOCAL, local_files())
-    return _fetch(JARS, delta())
+    said = _fetch(JARS, delta())
+    try:
+        _fetch(JARS / LOCAL, local_files())
+    except JarsUnavailable as missing:
+        return f"{said}, none for local disks: there Spark starts a process for each file that it makes ({missing})"
+    return said
 
 
 def fetch_s3() -> str:

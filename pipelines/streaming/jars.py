@@ -46,7 +46,11 @@ class Packages:
 
 
 class JarsRefused(RuntimeError):
-    """Delta's jars could not be had, or one of them is not what was pinned."""
+    """Jars could not be had, or one of them is not what was pinned."""
+
+
+class JarsUnavailable(JarsRefused):
+    """No repository that was asked has them."""
 
 
 def delta() -> Packages:
@@ -82,7 +86,7 @@ def find(directory: str | Path, of: Packages | None = None) -> list[str]:
 def fetch(directory: str | Path, of: Packages | None = None) -> list[str]:
     """Downloads jars, Delta's by default, into `directory` unless they are there; gives their paths.
 
-    Raises JarsRefused, also for what was there already.
+    Raises JarsUnavailable where nobody has them, JarsRefused for others than are pinned, also where those were there.
     """
     folder, wanted = Path(directory), of or delta()
     try:
@@ -198,7 +202,7 @@ def _resolve(ivy: Path, wanted: Packages) -> None:
     if done.returncode:
         said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         why = next((line for line in said if line.startswith("Exception in")), "".join(said[-1:]))
-        raise JarsRefused(f"could not resolve {wanted.coordinates}: {why}: is Maven Central reached from here?")
+        raise JarsUnavailable(f"could not resolve {wanted.coordinates}: {why}: is Maven Central reached from here?")
 
 
 if __name__ == "__main__":

@@ -86,10 +86,16 @@ def demo(settings: Settings, echo: Echo) -> None:
             raise
         return spark
 
+    def work_to_archive(conf: Mapping[str, str]) -> SparkSession:
+        spark = work(conf)
+        echo("\nThe classes of Spark's JVM are archived, once: later sessions start sooner")
+        return spark
+
     if setup.jars_dir(settings.run.jars_dir) != str(setup.JARS) or settings.run.spark_conf or setup.have_archive():
         work({}).stop()
     else:
-        setup.leaving_archive(work)
+        setup.leaving_archive(work_to_archive)
+    echo("\n" + "\n".join(_next(settings.lake.path)))
 
 
 def _ingest(name: str, settings: Settings, echo: Echo) -> str:
@@ -131,7 +137,6 @@ def _sum_up(settings: Settings, clusters: Sequence[str], echo: Echo) -> None:
     for cluster in clusters:
         mine = [line for line in known if line.cluster == cluster]
         echo("\n" + "\n".join(_summary(Lake(root), cluster, mine, alerts)))
-    echo("\n" + "\n".join(_next(root)))
 
 
 def _short_lived(settings: Settings, conf: Mapping[str, str]) -> Settings:

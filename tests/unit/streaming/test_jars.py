@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
+from pipelines import setup
 from pipelines.errors import UsageError
 from pipelines.setup import JARS
 from pipelines.streaming import hadoop, jars, session
@@ -102,13 +103,37 @@ def test_the_checksums_are_those_of_delta_for_the_spark_that_is_pinned():
 
 @pytest.mark.skipif(not (JARS / jars.MARK).is_file(), reason="Delta's jars were never fetched: make setup")
 def test_the_jars_of_this_environment_are_those_pinned():
-    found = jars.find(JARS) + jars.find(JARS / LOCAL, jars.local_files())
-    found += jars.find(JARS / S3, jars.s3()) if (JARS / S3 / jars.MARK).is_file() else []
+    found = jars.find(JARS)
+    for optional, packages in ((LOCAL, jars.local_files()), (S3, jars.s3())):
+        found += jars.find(JARS / optional, packages) if (JARS / optional / jars.MARK).is_file() else []
     jars.verify(found, "")
-    of_s3 = jars.pinned(jars.PINNED_S3).keys()
     here = {path.rpartition("/")[2] for path in found}
-    assert jars.pinned().keys() - of_s3 <= here <= jars.pinned().keys()
-    assert of_s3.isdisjoint(here) or of_s3 <= here
+    assert jars.pinned(jars.PINNED).keys() <= here <= jars.pinned().keys()
+    for optional in (jars.PINNED_LOCAL, jars.PINNED_S3):
+        own = jars.pinned(optional).keys()
+        assert own.isdisjoint(here) or own <= here
+
+
+def test_set_up_goes_on_where_no_repository_has_the_jar_for_local_disks(tmp_path, maven, monkeypatch):
+    def resolve(ivy, wanted):
+        if wanted != jars.delta():
+            raise jars.JarsUnavailable(f"could not resolve {wanted.coordinates}")
+        resolve_delta(ivy, wanted)
+
+    resolve_delta = jars._resolve
+    monkeypatch.setattr(jars, "_resolve", resolve)
+    monkeypatch.setattr(setup, "JARS", tmp_path)
+    said = setup.fetch_jars()
+    assert said.startswith(f"2 jars in {tmp_path}, none for local disks")
+    assert jars.local_files().coordinates in said
+    assert hadoop.local_files("/data/lake", str(tmp_path), {}) == {}
+
+
+def test_set_up_ends_where_the_jar_for_local_disks_is_another_one(tmp_path, maven, monkeypatch):
+    monkeypatch.setattr(setup, "JARS", tmp_path)
+    maven["com.globalmentor_hadoop-bare-naked-local-fs-0.1.0.jar"] = b"wrong"
+    with pytest.raises(jars.JarsRefused, match=r"^com\.globalmentor_.* is refused"):
+        setup.fetch_jars()
 
 
 def test_a_lake_on_s3_without_the_client_says_how_to_get_it(tmp_path):
@@ -171,7 +196,7 @@ def test_what_other_builds_left_in_a_maven_repository_is_not_asked(tmp_path, mon
 
     monkeypatch.setattr(jars.subprocess, "run", run)
     with pytest.raises(
-        jars.JarsRefused, match=r"^could not resolve g:a:1: Exception .*: \[download failed\]: is Maven"
+        jars.JarsUnavailable, match=r"^could not resolve g:a:1: Exception .*: \[download failed\]: is Maven"
     ):
         jars._resolve(tmp_path, jars.Packages("g:a:1"))
     assert called["SPARK_SUBMIT_OPTS"].endswith(f'-Duser.home="{tmp_path}"')
