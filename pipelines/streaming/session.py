@@ -21,7 +21,6 @@ from pipelines.streaming.signals import children_without_signals
 from pipelines.streaming.workers import zygote
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("hwmark.spark")
@@ -55,6 +54,9 @@ CONF = {
 PASSES_BLOBS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
+_SOCKETS = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
+SOCKET_NAME = 44
+"""Bytes of a socket's name as Spark gives it, with the slash before it."""
 _ONE_JVM = re.compile(r"local(\[|$)")
 
 
@@ -85,7 +87,7 @@ def session(
     first = spark_internals.running_context() is None
     started_here = first and spark_internals.GATEWAY_PORT not in os.environ
     builder = SparkSession.builder.appName("hwmark")
-    kept, warm = None, False
+    kept, python = None, None
     tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
     settings = {**CONF, **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
     if started_here:
@@ -97,27 +99,40 @@ def session(
             settings |= hadoop.local_files(lake, jars_dir, settings)
         settings |= _delta(jars_dir, settings)
         settings |= class_archive.used(jars_dir, settings)
-        kept, warm = scratch.folder(settings), starts_warm(settings["spark.master"])
+        kept = scratch.folder(settings)
         settings |= scratch.settings(kept, settings)
+        if _ONE_JVM.match(settings["spark.master"]):
+            settings |= _sockets_without_delay(kept, settings)
     secrets = hadoop.secrets(settings) if started_here else {}
     for name, value in settings.items():
         if name not in secrets:
             builder = builder.config(name, value)
-    starting: dict[str, str] = {}
     with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext(), children_without_signals():
-        if kept is not None and warm:
-            zygote.start(starting, kept)
-        elif kept is not None:
+        if kept is not None and starts_warm(settings["spark.master"], os.environ.get(spark_internals.PYTHON)):
+            python = zygote.start(kept)
+        if kept is not None and python is None:
             scratch.remove_at_end(kept)
-        spark = builder.getOrCreate()
+        with _python_of_spark(python):
+            spark = builder.getOrCreate()
     hadoop.configure(spark, secrets)
-    if warm:
-        spark.sparkContext.environment.update(starting)
-        workers_start_fast(spark.sparkContext)
     if started_here:
         _no_traces_of_closed_connections()
         spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+@contextmanager
+def _python_of_spark(path: str | None) -> Iterator[None]:
+    """Has the Spark that is started inside run this Python, where one is named."""
+    before = os.environ.get(spark_internals.PYTHON)
+    if path is None or before is None:
+        yield
+        return
+    os.environ[spark_internals.PYTHON] = path
+    try:
+        yield
+    finally:
+        os.environ[spark_internals.PYTHON] = before
 
 
 def _no_traces_of_closed_connections() -> None:
@@ -145,19 +160,23 @@ def warm_workers() -> dict[str, str]:
     return {"spark.python.daemon.module": "pipelines.streaming.workers.daemon"} if installed else {}
 
 
-def starts_warm(master: str) -> bool:
+def starts_warm(master: str, python: str | None) -> bool:
     """Whether the driver's Python processes are forks of one that is warm: with a master that is this machine alone.
 
-    On a cluster, or where spark-submit starts the driver, they start as Spark starts them; the module by which workers
-    are forked is a setting of Spark's, which holds there, too.
+    On a cluster, where spark-submit starts the driver, or with another Python than this one, they start as Spark starts
+    them; the module by which workers are forked is a setting of Spark's, which holds there, too.
     """
-    return _ONE_JVM.match(master) is not None
+    return _ONE_JVM.match(master) is not None and python == sys.executable
 
 
-def workers_start_fast(context: SparkContext) -> None:
-    """Lets the Python processes that the driver starts find `workers/startup` before all else."""
-    paths = [str(Path(__file__).parent / "workers" / "startup"), context.environment.get("PYTHONPATH", "")]
-    context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+def _sockets_without_delay(kept: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings by which JVM and workers speak through Unix domain sockets in `kept`.
+
+    On TCP, where Spark leaves Nagle's algorithm on, a task waits for an acknowledgement that Linux delays by 40 ms.
+    """
+    if any(name in given for name in _SOCKETS) or len(os.fsencode(kept)) + SOCKET_NAME > zygote.MOST_BYTES:
+        return {}
+    return dict(zip(_SOCKETS, ("true", str(kept)), strict=True))
 
 
 def refuse_connect() -> None:
@@ -187,7 +206,7 @@ def local_workers(master: str) -> None:
 
     if not master.startswith("local"):
         return
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault(spark_internals.PYTHON, sys.executable)
     package = Path(pipelines.__file__).parent
     # Compiled kernels lie beside their source, where `make setup` left them, unless that cannot be written to.
     if not os.access(package / "replication", os.W_OK):

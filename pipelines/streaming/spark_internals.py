@@ -31,6 +31,8 @@ SOURCE_AND_SINK = (
     "pyspark.sql.worker.write_into_data_source",
 )
 """Those that it runs for our source and sink. A module that is missing is imported by nobody ahead of time."""
+PYTHON = "PYSPARK_PYTHON"
+"""The variable by which Spark knows, as it starts, which Python its processes run."""
 GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """The variable by which a program knows that spark-submit has started it."""
 NOT_STARTED = "Python worker failed to connect back"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from pipelines.commands.simulate.sinks import new_writer
@@ -74,12 +75,12 @@ def _named() -> Iterator[Output]:
 
 def _of_spark() -> Iterator[Output]:
     """What the checkpoint and the options of the query hold."""
-    yield "spark/state", as_json([STATE, OUTPUT, bronze_source.PACKED_SQL])
+    yield "spark/state", as_json([_ddl(STATE), _ddl(OUTPUT), bronze_source.PACKED_SQL])
     asked: list[Any] = []
 
     class Handle:
-        def getValueState(self, *of: Any) -> None:
-            asked.append(of)
+        def getValueState(self, name: str, schema: StructType) -> None:
+            asked.append([name, _ddl(schema)])
 
     BucketProcessor(Rules(), [0], 0, Lake("lake", {}), 1).init(Handle())  # type: ignore[arg-type]
     yield "spark/state variables", as_json(asked)
@@ -89,6 +90,10 @@ def _of_spark() -> Iterator[Output]:
     yield "spark/options of the sink", sink.SinkSettings("lake", "id", 4).option().encode()
     source = bronze_source.SourceSettings("uri", [0, 1], 2, 3, 4)
     yield "spark/options of the source", source.option().encode()
+
+
+def _ddl(schema: StructType) -> str:
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
 
 
 def _layouts() -> Iterator[Output]:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import stat
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -197,6 +199,17 @@ def test_an_event_that_breaks_the_contract_is_set_aside_and_the_rest_goes_on(spa
     assert aside["reasons"] == ["hw_below_-1: hw = -7"]
     assert {k: v for k, v in aside.items() if k not in ("reasons", "quarantined_at")} == rows[at]
     assert_same_as_replay(lake)
+
+
+@pytest.mark.spark
+def test_sparks_python_is_the_short_one_and_it_speaks_to_the_jvm_through_sockets_of_its_own(spark):
+    context = spark.sparkContext
+    assert Path(context.pythonExec).read_text().splitlines()[0] == f"#!{sys.executable} -IS"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert context.getConf().get("spark.python.unix.domain.socket.enabled") == "true"
+    folder = Path(context.getConf().get("spark.python.unix.domain.socket.dir"))
+    assert context.parallelize([1], 1).map(lambda _: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"]).collect() == ["True"]
+    assert any(stat.S_ISSOCK(path.stat().st_mode) for path in folder.iterdir())
 
 
 @pytest.mark.spark

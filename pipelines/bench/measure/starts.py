@@ -26,7 +26,6 @@ PARTITIONS, SECONDS = 2_000, 3
 WAYS = (
     "as Spark starts them",
     "workers forked by a module that has imported it all (a setting)",
-    "the driver's, too, from packages instead of zips (local masters)",
     "the driver's forked from a warm process (local masters)",
 )
 """Each with all of those before it."""
@@ -104,6 +103,4 @@ def _start_as(way: int) -> None:
     if way < 1:
         session.warm_workers = dict
     if way < 2:
-        session.workers_start_fast = lambda context: None
-    if way < 3:
-        zygote.start = lambda environment, kept=None: None
+        zygote.start = lambda kept=None: None

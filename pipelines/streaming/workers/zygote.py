@@ -19,46 +19,65 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pipelines.streaming import scratch
 from pipelines.streaming.signals import ignore
 from pipelines.streaming.spark_internals import PLANNERS, SOURCE_AND_SINK, WORKER, home
 from pipelines.streaming.workers import daemon, kernels
-from pipelines.streaming.workers.handoff import ADDRESS, DAEMONS, FILES, REFUSED, SIZE, requested
+from pipelines.streaming.workers.handoff import DAEMONS, FILES, REFUSED, SIZE, interpreter, requested
 from pipelines.streaming.workers.installed import others, prefer_installed
 
 NEEDED = (*daemon.NEEDED, *PLANNERS, "deltalake", WORKER, *SOURCE_AND_SINK)
 """What they import, or run."""
+ROOT = Path(__file__).parents[3]
+SOCKET = "socket"
 MOST_BYTES = 103
 """Of a socket's path: macOS has no room for more, Linux for 107."""
 
+INTERPRETER = "python"
+"""The script beside the socket that Spark starts as its Python."""
+
 _running: subprocess.Popen[bytes] | None = None
-_address = ""
+_folder = Path()
 
 
-def start(environment: MutableMapping[str, str], kept: Path | None = None) -> None:
-    """Has one running for this process, and names its address in `environment`, that of Spark's Python processes.
+def start(kept: Path | None = None) -> str | None:
+    """Has one running for this process; gives the interpreter whose processes are its forks.
 
-    `kept`: a folder (see `scratch`) that it removes at its end.
+    `kept`: a folder (see `scratch`) that it removes at its end. None where no folder for temporary files may hold
+    a program.
     """
-    global _running, _address
+    global _running, _folder
     if _running is None or _running.poll() is not None:
-        _address = _new_address()
-        words = [sys.executable, "-m", __name__, _address, *([str(kept)] if kept else [])]
+        found = _new_folder()
+        if found is None:
+            return None
+        _folder = found
+        words = [sys.executable, "-m", __name__, str(_folder / SOCKET), *([str(kept)] if kept else [])]
         # It ends when this pipe is closed, which happens to the driver in whichever way it ends.
         _running = subprocess.Popen(words, stdin=subprocess.PIPE, preexec_fn=ignore)
-    environment[ADDRESS] = _address
+    return str(_folder / INTERPRETER)
 
 
-def _new_address() -> str:
-    """In a folder of its own where temporary files are kept, or in /tmp where that makes too long a path."""
-    address = Path(tempfile.mkdtemp(prefix="hwmark-zygote-"), "socket")
-    if len(os.fsencode(address)) > MOST_BYTES:
-        address.parent.rmdir()
-        address = Path(tempfile.mkdtemp(prefix="hwmark-zygote-", dir="/tmp"), "socket")
-    return str(address)
+def _new_folder() -> Path | None:
+    """A folder with the interpreter: where temporary files are kept, or else in /tmp, or else in the user's cache.
+
+    A path may be too long for a socket, and a file system mounted so that nothing on it can be run.
+    """
+    from pipelines.streaming.session import cache_dir
+
+    for base in (tempfile.gettempdir(), "/tmp", str(cache_dir("zygote"))):
+        made = Path(tempfile.mkdtemp(prefix="hwmark-zygote-", dir=base))
+        text = interpreter(sys.executable, str(ROOT), str(made / SOCKET))
+        if text is not None and len(os.fsencode(made / SOCKET)) <= MOST_BYTES:
+            (made / INTERPRETER).write_text(text)
+            (made / INTERPRETER).chmod(0o700)
+            if os.access(made / INTERPRETER, os.X_OK):
+                return made
+        shutil.rmtree(made)
+    return None
 
 
 def main(address: str, kept: str | None = None) -> None:

@@ -1,7 +1,10 @@
 """What is private to Spark is where it was, stands in one module, and has a plain way where it is missing."""
 
+import os
 import re
 import runpy
+import socket
+import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +38,7 @@ def test_the_installed_spark_has_every_private_name():
     class_file = spark_internals.FILE_SYSTEM_CHECKPOINTS.replace(".", "/")
     assert in_jar("spark-sql", f"{class_file}.class", class_file)
     assert in_jar("spark-core", "/PythonWorkerFactory", spark_internals.NOT_STARTED)
+    assert all(in_jar("spark-core", "/config/Python$", name) for name in session._SOCKETS)
     assert in_jar("spark-core", "/deploy/SparkSubmit", spark_internals.GATEWAY_PORT) or in_jar(
         "spark-core", "/deploy/PythonRunner", spark_internals.GATEWAY_PORT
     )
@@ -107,4 +111,29 @@ def test_without_sparks_own_search_its_home_is_where_pyspark_is(monkeypatch):
      ("spark://host:7077", False), ("k8s://https://host:443", False)],
 )  # fmt: skip
 def test_processes_are_forked_from_a_warm_one_on_this_machine_only(master, warm):
-    assert session.starts_warm(master) is warm
+    assert session.starts_warm(master, sys.executable) is warm
+
+
+def test_another_python_that_somebody_has_chosen_is_started_by_spark_itself():
+    assert not session.starts_warm("local[2]", "/usr/bin/python3")
+    assert not session.starts_warm("local[2]", None)
+
+
+def test_spark_is_started_with_its_python_and_nobody_else_is(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "mine")
+    with session._python_of_spark("forks"):
+        assert os.environ["PYSPARK_PYTHON"] == "forks"
+    assert os.environ["PYSPARK_PYTHON"] == "mine"
+    with session._python_of_spark(None):
+        assert os.environ["PYSPARK_PYTHON"] == "mine"
+
+
+def test_jvm_and_workers_of_one_machine_speak_through_sockets_without_delay(tmp_path):
+    short, named = Path("/tmp/kept"), {"spark.python.unix.domain.socket.enabled": "false"}
+    assert session._sockets_without_delay(short, {}) == {
+        "spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(short),
+    }  # fmt: skip
+    assert session._sockets_without_delay(short, named) == {}
+    with socket.socket(socket.AF_UNIX) as listening, pytest.raises(OSError, match="too long"):
+        listening.bind(str(tmp_path / ("deep" * 30)))
+    assert session._sockets_without_delay(tmp_path / ("deep" * 30), {}) == {}

@@ -12,7 +12,6 @@ import pytest
 import pipelines
 from pipelines.streaming import session, workers
 
-STARTUP = Path(workers.__file__).parent / "startup"
 ROOT = Path(workers.__file__).parents[3]
 
 
@@ -32,29 +31,26 @@ def found(path, words, *arguments, **environment):
     return done.stdout.strip()
 
 
-IS_ZIPPED = "import pyspark; print(hasattr(pyspark, 'FROM_ZIP'))"
+IS_ZIPPED = """
+from pipelines.streaming.workers.installed import prefer_installed
+prefer_installed()
+import pyspark
+print(hasattr(pyspark, "FROM_ZIP"))
+"""
 
 
 @pytest.mark.parametrize("same", [True, False])
 def test_the_zip_gives_way_to_an_installed_pyspark_of_its_version_only(tmp_path, same):
     version = Path(pyspark.__file__).with_name("version.py").read_text()
     spark = zipped(tmp_path, version if same else "__version__: str = '0.0.1'\n")
-    assert found([spark, STARTUP, ROOT], IS_ZIPPED) == str(not same)
+    assert found([spark, ROOT], IS_ZIPPED) == str(not same)
 
 
 def test_a_zip_that_is_missing_or_broken_is_left_alone(tmp_path):
     (tmp_path / "pyspark.zip").write_text("no zip")
-    path = [tmp_path / "pyspark.zip", tmp_path / "py4j-0.1-src.zip", STARTUP, ROOT]
-    assert found(path, "import sys; print(sys.path[1])") == str(tmp_path / "pyspark.zip")
-
-
-def test_the_machines_own_start_up_runs_too(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text("import sys; sys.own = 'ran'")
-    assert found([STARTUP, ROOT, tmp_path], "import sys; print(sys.own)") == "ran"
-
-
-def test_an_interpreter_without_hwmark_starts_as_ever(tmp_path):
-    assert found([STARTUP, tmp_path], "import sys; print('sitecustomize' in sys.modules)") == "True"
+    path = [tmp_path / "pyspark.zip", tmp_path / "py4j-0.1-src.zip", ROOT]
+    prefer = "from pipelines.streaming.workers.installed import prefer_installed; prefer_installed()"
+    assert found(path, f"{prefer}; import sys; print(sys.path[1])") == str(tmp_path / "pyspark.zip")
 
 
 def test_workers_that_get_hwmark_as_a_zip_are_started_by_sparks_own_daemon(monkeypatch):

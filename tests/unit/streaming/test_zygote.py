@@ -29,7 +29,8 @@ import sys
 from pipelines.streaming.workers import handoff
 handoff.SERVED = ("job", "forking")
 print("before", flush=True)
-print("status", handoff.hand_over(sys.argv[1:]), flush=True)
+address, *words = sys.argv[1:]
+print("status", handoff.hand_over(words, address), flush=True)
 """
 
 
@@ -67,8 +68,8 @@ def serving(folder):
 
 
 def asking(folder, address, *words, **more):
-    command = [sys.executable, "-c", ASKING, *(words or ["job"])]
-    env = environment(folder, **{handoff.ADDRESS: address}, **more)
+    command = [sys.executable, "-c", ASKING, address, *(words or ["job"])]
+    env = environment(folder, **more)
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
@@ -163,37 +164,99 @@ def test_an_interrupt_from_the_terminal_is_the_drivers_to_answer(tmp_path):
         assert out.splitlines() == ["before", "job", "status 0"]
 
 
-def test_without_a_zygote_a_process_goes_on_by_itself(tmp_path, monkeypatch):
-    monkeypatch.delenv(handoff.ADDRESS, raising=False)
-    assert handoff.hand_over([handoff.SERVED[0]]) is None
-    monkeypatch.setenv(handoff.ADDRESS, str(tmp_path / "nobody"))
-    assert handoff.hand_over([handoff.SERVED[0]]) is None
-    assert handoff.hand_over(["json.tool"]) is None
+def test_without_a_zygote_a_process_goes_on_by_itself(tmp_path):
+    assert handoff.hand_over([handoff.SERVED[0]], str(tmp_path / "nobody")) is None
+    assert handoff.hand_over(["json.tool"], str(tmp_path / "nobody")) is None
+
+
+def started(script, *words, **more):
+    """What a process of Spark's prints: (status, stdout, stderr)."""
+    done = subprocess.run([script, *words], env=os.environ | more, capture_output=True, text=True)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+@pytest.fixture
+def interpreter(tmp_path):
+    """Of a zygote that has ended, or never began."""
+    script = tmp_path / "python"
+    script.write_text(handoff.interpreter(sys.executable, str(ROOT), str(tmp_path / "nobody")))
+    script.chmod(0o700)
+    return script
+
+
+def planner(folder, text):
+    """A module that Spark's driver runs, in place of Spark's own."""
+    module = Path(folder, *handoff.PLANNERS[0].split(".")).with_suffix(".py")
+    module.parent.mkdir(parents=True)
+    for package in list(module.relative_to(folder).parents)[:-1]:
+        (folder / package / "__init__.py").touch()
+    module.write_text(text)
+
+
+def test_the_interpreter_of_spark_is_python_itself_where_no_fork_does_it(tmp_path, interpreter):
+    code(tmp_path, job="import sys\nprint(sys.argv[1:], 'job' in sys.path[-1])\nsys.exit(3)\n")
+    assert started(interpreter, "-c", "import sys; print(sys.executable)") == (0, sys.executable, "")
+    path = os.pathsep.join(["/no/such.zip", str(tmp_path)])
+    assert started(interpreter, "-m", "job", "one", PYTHONPATH=path) == (3, "['one'] False", "")
+    planner(tmp_path, "import sys\nprint('planned')\nsys.exit(4)\n")
+    assert started(interpreter, "-m", handoff.PLANNERS[0], PYTHONPATH=path) == (4, "planned", "")
+
+
+def test_the_interpreter_of_spark_hands_over_what_a_fork_can_do(tmp_path):
+    code(tmp_path, imported=IMPORTED)
+    planner(tmp_path, JOB)
+    with serving(tmp_path) as (_, address):
+        script = tmp_path / "python"
+        script.write_text(handoff.interpreter(sys.executable, str(ROOT), address))
+        script.chmod(0o700)
+        found = started(script, "-m", handoff.PLANNERS[0], GIVEN="by Spark")
+    assert found == (3, "job True by Spark", "trouble")
+
+
+def test_a_python_that_no_script_can_name_has_no_interpreter():
+    assert handoff.interpreter("/a b/python", "/root", "/socket") is None
+    assert handoff.interpreter("/" + "deep" * 30 + "/python", "/root", "/socket") is None
 
 
 def test_one_zygote_serves_all_sessions_of_a_process(monkeypatch):
     monkeypatch.setattr(zygote, "_running", None)
-    first, second = {}, {}
-    zygote.start(first)
-    zygote.start(second)
+    first, second = zygote.start(), zygote.start()
     assert first == second
-    assert until(Path(first[handoff.ADDRESS]).exists)
+    folder = Path(first).parent
+    assert until((folder / zygote.SOCKET).exists)
+    assert os.access(first, os.X_OK)
     zygote._running.stdin.close()
     assert zygote._running.wait(300) == 0
-    assert not Path(first[handoff.ADDRESS]).parent.exists()
+    assert not folder.exists()
 
 
 def test_where_temporary_files_are_kept_too_deep_for_a_socket_it_has_one_in_tmp(tmp_path, monkeypatch):
     deep = tmp_path / ("deep" * 30)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    address = Path(zygote._new_address())
+    folder = zygote._new_folder()
     try:
         with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(address))
+            listening.bind(str(folder / zygote.SOCKET))
         assert list(deep.iterdir()) == []
     finally:
-        shutil.rmtree(address.parent)
+        shutil.rmtree(folder)
+
+
+def test_where_nothing_can_be_run_that_lies_with_temporary_files_it_lies_in_the_users_cache(monkeypatch):
+    """As where they are on a file system that is mounted with `noexec`."""
+    with tempfile.TemporaryDirectory() as cache:
+        runs = [cache]
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+        monkeypatch.setattr(
+            zygote.os, "access", lambda path, mode: mode != os.X_OK or str(path).startswith(tuple(runs))
+        )
+        assert zygote._new_folder().parent == Path(cache, "hwmark", "zygote")
+        runs.clear()
+        assert zygote._new_folder() is None
+        monkeypatch.setattr(zygote, "_running", None)
+        assert zygote.start() is None
+        assert zygote._running is None
 
 
 def test_one_that_fails_leaves_the_driver_its_folder_until_that_ends(tmp_path, monkeypatch):
