@@ -18,6 +18,7 @@ from pipelines.replication.partition.terms import Term
 from pipelines.replication.state.state import OrderKey, State
 
 Queue = list[tuple[OrderKey, PartitionEvent]]
+NO_LEADER = GaugeState(None, 0, 0, 0)
 
 
 @dataclass
@@ -45,13 +46,13 @@ def advance_histories(state: State, lookup: StateTermLookup, upto: I64) -> Histo
 def _advance(state: State, lookup: StateTermLookup, partition: int, upto: int, changes: HistoryChanges) -> None:
     """Advances the history of one partition."""
     history = state.history(partition)
-    before = _gauges(lookup, history.registration, history.now)
+    before = _gauges(lookup, history.registration, history.now, NO_LEADER)
     ready, rest = _ready(state.queued_events.pop(partition, []), upto)
     for key, event in ready:
         _settle(history, key[0], lookup)
         history.apply(event, lookup)
-        now = _gauges(lookup, history.registration, event.ts)
-        if now != before:
+        now = _gauges(lookup, history.registration, event.ts, before)
+        if now is not before:
             changes.gauge_moves.append((partition, event.ts, before, now))
             before = now
     due = _settle(history, upto, lookup)
@@ -69,13 +70,14 @@ def _decide_first_terms(state: State, upto: I64) -> None:
         state.first_terms.decide(rows[due < upto[partition]])
 
 
-def _gauges(lookup: StateTermLookup, registration: PartitionRegistration, ts: int) -> GaugeState:
-    """Who leads a partition, and in which gauges of that broker it counts."""
-    isr, replicas = registration.isr or (), registration.replicas or registration.isr or ()
-    led = registration.leader_id is not None and registration.leader_id >= 0
-    under = led and len(isr) < len(replicas)
-    under_min = under and len(isr) < lookup.min_isr(ts, registration.min_isr)
-    return GaugeState(registration.leader_id, int(led), int(under), int(under_min))
+def _gauges(lookup: StateTermLookup, registration: PartitionRegistration, ts: int, before: GaugeState) -> GaugeState:
+    """Who leads a partition, and in which gauges of that broker it counts; `before` itself where that is the same."""
+    leader, isr = registration.leader_id, registration.isr or ()
+    led = leader is not None and leader >= 0
+    missing = len(registration.replicas or isr) - len(isr) if led else 0
+    under_min = missing > 0 and len(isr) < lookup.min_isr(ts, registration.min_isr)
+    now = leader, int(led), int(missing > 0), int(under_min)
+    return before if now == before else GaugeState(*now)
 
 
 def _led_by_deposed(state: State, lookup: StateTermLookup) -> set[int]:
@@ -121,7 +123,9 @@ def _next_rise(history: PartitionHistory, upto: int, lookup: StateTermLookup) ->
         if lookup.may_rise(term) and (rise := lookup.rise(term, upto)):
             hw, ts = rise
             found.append(Rise(ts, term.broker_id, hw, term))
-    return min(found, key=lambda rise: (rise.ts, rise.broker_id, rise.term.start_ts or 0, rise.hw), default=None)
+    if not found:
+        return None
+    return min(found, key=lambda rise: (rise.ts, rise.broker_id, rise.term.start_ts or 0, rise.hw))
 
 
 def mark_deposed(lookup: StateTermLookup, history: PartitionHistory, upto: int) -> None:

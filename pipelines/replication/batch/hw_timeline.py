@@ -37,9 +37,9 @@ class HwTimeline:
         ts, hw = self._rows(lane)
         until_then = hw[(ts >= start_ts) & (ts <= as_of)]
         if len(until_then):
-            return _known(until_then[-1])
+            return _known(int(until_then[-1]))
         same_term = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
-        return _known(self._before["hw"][lane]) if same_term and lane not in self._places[0] else None
+        return _known(int(self._before["hw"][lane])) if same_term and lane not in self._places[0] else None
 
     def rise(self, lane: int, start_ts: int, above: int, after: int, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW above `above` in the term of this lane that began at `start_ts`, later than `after`
@@ -83,7 +83,7 @@ def _raise_newest(newest: dict[int, int], ts: I64, places: dict[int, tuple[int, 
 
 
 def _known(value: int) -> int | None:
-    return None if value == NULL else int(value)
+    return None if value == NULL else value
 
 
 def trim_timeline(state: State, results: TermResults, before: dict[str, Any], decided: I64) -> None:

@@ -40,7 +40,10 @@ class MinuteStats:
     def add(self, cluster: str, broker: int | None, ts: int, name: str, count: int = 1) -> None:
         """Adds to one named count of the minute of `ts` (microseconds)."""
         place = (cluster, -1 if broker is None else broker, ts // MINUTE_US * MINUTE_US)
-        self.counts.setdefault(place, Counter())[name] += count
+        counts = self.counts.get(place)
+        if counts is None:
+            counts = self.counts[place] = Counter()
+        counts[name] += count
 
     def add_results(self, state: State, batch: Batch, results: TermResults) -> None:
         """Adds the events and histograms that the kernel counted."""
@@ -116,16 +119,20 @@ GaugeMove = tuple[int, int, GaugeState, GaugeState]
 
 def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats) -> None:
     """Moves the gauges of brokers; the lane of a broker that leads no more is marked as deposed."""
+    moved: Counter[tuple[str, int | None, int, str]] = Counter()
     for partition, ts, before, after in moves:
-        cluster = state.place(partition)[0]
-        for gauges, sign in ((before, -1), (after, 1)):
-            for name, count in zip(GaugeState._fields[1:], gauges[1:], strict=True):
-                if count:
-                    minutes.add(cluster, gauges.leader_id, ts, name, sign * count)
+        cluster, minute = state.place(partition)[0], ts // MINUTE_US * MINUTE_US
+        for name, was, now in zip(GaugeState._fields[1:], before[1:], after[1:], strict=True):
+            if was:
+                moved[cluster, before.leader_id, minute, name] -= 1
+            if now:
+                moved[cluster, after.leader_id, minute, name] += 1
         led = before.leader_id is not None and before.leader_id >= 0
         lane = state.lane_of(partition, before.leader_id) if before.leader_id is not None and led else -1
         if lane >= 0 and state.partitions["leader_id"][partition] != before.leader_id:
             state.lanes["deposed"][lane] = 1
+    for (cluster, leader, minute, name), count in moved.items():
+        minutes.add(cluster, leader, minute, name, count)
 
 
 def count_changes(changes: list[Any], regressions: list[Any], minutes: MinuteStats) -> None:

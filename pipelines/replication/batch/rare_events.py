@@ -25,11 +25,13 @@ from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
+from schemas.replication_events import WATCHER
 
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 FIRST = {"leader", "follower", "isr", "config"}
 """Event types that go first in the canonical order of one instant."""
 _STARTS = [CODE["leader"], CODE["follower"]]
+_OF_THE_KEY = ("event_type", "broker_id", "source_id", "source_epoch", "source_seq", "seq")
 _QUEUED_COLUMNS = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -231,13 +233,15 @@ def _queued(
     rows: pa.Table, clocks: list[int], extras: Iterable[Mapping[str, Any]]
 ) -> Iterator[tuple[OrderKey, PartitionEvent]]:
     """Rows as events, each with its place in the canonical order."""
-    numbers = (values(rows[name]) for name in ("source_epoch", "source_seq", "seq"))
-    for event, epoch, number, seq, clock, extra in zip(partition_events(rows), *numbers, clocks, extras, strict=True):
-        key = (clock, event.broker_id, int(event.event_type not in FIRST), event.source_id, epoch, seq)
-        if event.watched:
+    events = partition_events(rows)
+    types, brokers, sources, epochs, numbers, seqs = (values(rows[name]) for name in _OF_THE_KEY)
+    if any(source.startswith(WATCHER) for source in set(sources)):
+        for event in filter(lambda event: event.watched, events):
             event.hw = None  # -1: which HW a term began with no broker says
-        if event.committed is not None:
-            event.reported_by = (event.source_id, epoch, number)
-        for name, value in extra.items():
+    for k in [k for k, committed in enumerate(values(rows["committed"])) if committed is not None]:
+        events[k].reported_by = sources[k], epochs[k], numbers[k]
+    for event, extra in zip(events, extras, strict=True):
+        for name, value in extra.items() if extra else ():
             setattr(event, name, value)
-        yield key, event
+    later = [int(event_type not in FIRST) for event_type in types]
+    return zip(zip(clocks, brokers, later, sources, epochs, seqs, strict=True), events, strict=True)

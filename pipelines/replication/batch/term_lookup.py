@@ -40,8 +40,10 @@ class StateTermLookup:
     _lanes: dict[int, int] = field(default_factory=dict)
     """Of this partition, by broker."""
     _over: set[tuple[int, int | None]] = field(default_factory=set)
-    """(broker, start) of terms of this partition that ended before they were judged: no HW of theirs is still to
-    come."""
+    """(broker, start) of terms of this partition of which no HW is still to come: they had ended when they were judged,
+    or their leaders have none in this micro-batch that is newer than that."""
+    _running: dict[int, TermSummary] = field(default_factory=dict)
+    """By lane of this partition, as far as this micro-batch goes."""
     _terms: dict[tuple[int, int, int], TermSummary] = field(default_factory=dict)
     """What was answered about terms of this partition: a history asks the same again and again."""
 
@@ -52,6 +54,7 @@ class StateTermLookup:
         self._cluster = self.state.clusters.number(self.state.topics.all[self._topic][0])
         self._lanes.clear()
         self._over.clear()
+        self._running.clear()
         self._terms.clear()
 
     def _lane(self, broker_id: int) -> int:
@@ -85,9 +88,10 @@ class StateTermLookup:
         lanes = self.state.lanes
         if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
             return TermSummary()
-        summary = self._of_running_term(lane)
+        if (running := self._running.get(lane)) is None:
+            running = self._running[lane] = self._of_running_term(lane)
         read_further = lanes["last_ts"][lane] > as_of
-        return replace(summary, hmax=self.timeline.as_of(lane, start_ts, as_of)) if read_further else summary
+        return replace(running, hmax=self.timeline.as_of(lane, start_ts, as_of)) if read_further else running
 
     def _of_running_term(self, lane: int) -> TermSummary:
         lanes, replicas, width = self.state.lanes, self.state.replicas, self.state.replicas.width
@@ -115,9 +119,13 @@ class StateTermLookup:
 
     def may_rise(self, term: Term) -> bool:
         """Whether its leader has HWs newer than what a term was judged by, which may be those of a later term."""
-        if (term.broker_id, term.start_ts) in self._over:
+        this = term.broker_id, term.start_ts
+        if this in self._over:
             return False
-        return self.timeline.newest(self._lane(term.broker_id)) > term.summary_at
+        if self.timeline.newest(self._lane(term.broker_id)) > term.summary_at:
+            return True
+        self._over.add(this)
+        return False
 
     def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none."""

@@ -16,6 +16,8 @@ WITNESSES = (LEADER, BROKER, METADATA_LOG, CONTROLLER, CONTROLLER_ONLY)
 """Strongest first: the leader's own commit, a broker that applies the metadata, the printed metadata log, a standby
 controller; last an active controller, or one whose role is not known, which proves nothing."""
 
+_RANK = {witness: rank for rank, witness in enumerate(WITNESSES)}
+
 
 def by_controller(event: PartitionEvent) -> bool:
     """Whether a controller, or the printed metadata log, reports it."""
@@ -41,4 +43,4 @@ def provisional(event: PartitionEvent) -> bool:
 
 def stronger(one: str | None, other: str) -> str:
     """The stronger of two witnesses."""
-    return other if one is None or one == other else min(one, other, key=WITNESSES.index)
+    return other if one is None or _RANK[other] < _RANK[one] else one

@@ -82,23 +82,29 @@ def unconfirmed_witness(commit: CommittedIsr) -> dict[str, str]:
 def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, leader_epoch: int | None) -> bool:
     """Adds what an event reports of a commit; True where that can change a row already published."""
     old = None if commit.published is None else _published_fields(commit)
-    own = event.event_type == "leader" or (event.event_type == "isr" and event.detail == "alter_partition")
-    leader = event.broker_id if own else leader_id
-    commit.partition_epoch = event.partition_epoch if commit.partition_epoch is None else commit.partition_epoch
-    commit.leader_id = leader if commit.leader_id is None else commit.leader_id
-    commit.leader_epoch = leader_epoch if commit.leader_epoch is None else commit.leader_epoch
-    commit.replicas = event.replicas if commit.replicas is None else commit.replicas
-    commit.by_response |= event.event_type == "isr" and event.detail == "alter_partition"
-    by_leader = event.broker_id == commit.leader_id and event.detail != "controller" and not event.watched
-    if by_leader and commit.leader_ts is None:
+    kind, detail = event.event_type, event.detail
+    by_response = kind == "isr" and detail == "alter_partition"
+    if commit.partition_epoch is None:
+        commit.partition_epoch = event.partition_epoch
+    if commit.leader_id is None:
+        commit.leader_id = event.broker_id if by_response or kind == "leader" else leader_id
+    if commit.leader_epoch is None:
+        commit.leader_epoch = leader_epoch
+    if commit.replicas is None:
+        commit.replicas = event.replicas
+    if by_response:
+        commit.by_response = True
+    by_leader = commit.leader_ts is None and event.broker_id == commit.leader_id
+    if by_leader and detail != "controller" and not event.watched:
         commit.leader_ts = event.ts
-    if event.event_type == "election" or event.detail == "controller":
+    if kind == "election" or detail == "controller":
         if commit.controller_ts is None or event.ts < commit.controller_ts:
             commit.controller_ts, commit.controller_row = event.ts, event.reported_by
     else:
         commit.replay = False
-    commit.predicted = event.predicted if commit.predicted is None else commit.predicted
-    if event.event_type == "leader" and commit.min_isr is None:
+    if commit.predicted is None:
+        commit.predicted = event.predicted
+    if kind == "leader" and commit.min_isr is None:
         commit.min_isr = event.min_isr
     of_earlier_version = commit.witness is None and commit.published is not None
     known = BROKER if of_earlier_version else commit.witness

@@ -18,13 +18,14 @@ from pipelines.replication.partition.truncations import judge_truncation, still_
 def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
     """Takes every decision due by `at`, from what is known as of `as_of`."""
     decide_isr_changes(topic, at, as_of, lookup)
-    if any(pending.due <= at for pending in topic.terms.pending_hws):
+    if topic.terms.pending_hws and any(pending.due <= at for pending in topic.terms.pending_hws):
         count_pending_hws(topic, at, lookup)
     if any(t.due and t.due <= at for t in topic.terms.terms) or (topic.judge_again_at or NEVER) <= at:
         judge_terms(topic, at, as_of, lookup)
     if topic.truncations:
         decide_truncations(topic, at, lookup)
-    decide_moved_back(topic, at, lookup)
+    if topic.hws_moved_back:
+        decide_moved_back(topic, at, lookup)
 
 
 def decide_isr_changes(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:

@@ -198,4 +198,6 @@ def _mark_after(term: Term, mark: CommittedMark, replicated: int | None, summary
 
 
 def _least(offset: int | None, other: int | None) -> int | None:
-    return min((o for o in (offset, other) if o is not None), default=None)
+    if offset is None or other is None:
+        return other if offset is None else offset
+    return min(offset, other)
