@@ -39,7 +39,7 @@ def interpreter(python: str, root: str, address: str) -> str | None:
         return None
     return f"""{first}
 import sys
-sys.path.insert(0, {root!r})
+sys.path.append({root!r})
 from pipelines.streaming.workers.handoff import stand_in
 stand_in({python!r}, {address!r})
 """
