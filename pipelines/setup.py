@@ -34,7 +34,7 @@ def jars_dir(chosen: str = "") -> str | None:
 
 def share_compiled_kernels() -> None:
     """One cache of compiled kernels for this process, Spark's workers and the set-up; call before numba is imported."""
-    from pipelines.streaming.session import cache_dir
+    from pipelines.cache import cache_dir
 
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
 

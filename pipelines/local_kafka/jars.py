@@ -18,8 +18,8 @@ import zipfile
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from pipelines.cache import cache_dir
 from pipelines.local_kafka.versions import DEFAULT, DUMP_IN_CORE, DUMP_IN_TOOLS, Bundle, Version, version
-from pipelines.streaming.session import cache_dir
 
 MARK = "COMPLETE"
 

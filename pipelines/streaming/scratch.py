@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipelines.cache import cache_dir
 from pipelines.streaming.signals import ignore
 
 PREFIX = "hwmark-spark-"
@@ -28,12 +29,14 @@ _of_process: tuple[int, Path] | None = None
 def folder(conf: Mapping[str, str]) -> Path:
     """That of this process, where Spark keeps such files by its settings, else where temporary files are kept.
 
+    It is in the user's cache where nothing can be run there (`noexec`): the JVM unpacks its libraries into it.
     A first call makes it, and removes those of drivers on this host that have ended together with all they had started.
     """
     global _of_process
     if _of_process is None or _of_process[0] != os.getpid() or not _of_process[1].is_dir():
         base = Path((_local_dirs(conf) or [tempfile.gettempdir()])[0])
         base.mkdir(parents=True, exist_ok=True)
+        base = base if _may_hold_programs(base) else cache_dir("spark")
         for left in base.glob(f"{PREFIX}*"):
             if _is_left(left):
                 shutil.rmtree(left, ignore_errors=True)
@@ -42,9 +45,10 @@ def folder(conf: Mapping[str, str]) -> Path:
 
 
 def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which it keeps its files there; where it is given several disks, their folders stay."""
+    """Spark's settings by which it keeps its files there; a disk of its own that it is given, or several, stay."""
+    disks = _local_dirs(conf)
     options = f"{conf.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData".strip()
-    if len(_local_dirs(conf)) > 1:
+    if len(disks) > 1 or (disks and Path(disks[0]) != scratch.parent):
         return {_JAVA_OPTIONS: options}
     if _LOCAL_DIRS in os.environ:  # Spark prefers it to its setting
         os.environ[_LOCAL_DIRS] = str(scratch)
@@ -54,6 +58,12 @@ def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
 def _local_dirs(conf: Mapping[str, str]) -> list[str]:
     """Where Spark keeps its files, by the environment or by a setting."""
     return [path for path in (os.environ.get(_LOCAL_DIRS) or conf.get(_LOCAL_DIR, "")).split(",") if path]
+
+
+def _may_hold_programs(place: Path) -> bool:
+    with tempfile.NamedTemporaryFile(dir=place) as program:
+        os.chmod(program.name, 0o700)
+        return os.access(program.name, os.X_OK)
 
 
 def remove(scratch: Path) -> None:

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.cache import cache_dir
 from pipelines.streaming import class_archive, hadoop, jars, scratch, spark_internals
 from pipelines.streaming.signals import children_without_signals
 from pipelines.streaming.workers import zygote
@@ -215,20 +215,6 @@ def local_workers(master: str) -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
-
-
-def cache_dir(name: str) -> Path:
-    """A writable folder of this user on this host."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "hwmark" / name
-    try:
-        chosen.mkdir(parents=True, exist_ok=True)
-        if os.access(chosen, os.W_OK):
-            return chosen
-    except OSError:
-        pass
-    chosen = Path(tempfile.gettempdir()) / f"hwmark-{os.getuid()}" / name
-    chosen.mkdir(parents=True, exist_ok=True)
-    return chosen
 
 
 @cache

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pipelines.cache import cache_dir
 from pipelines.streaming import scratch
 from pipelines.streaming.signals import ignore
 from pipelines.streaming.spark_internals import PLANNERS, SOURCE_AND_SINK, WORKER, home
@@ -66,8 +67,6 @@ def _new_folder() -> Path | None:
 
     A path may be too long for a socket, and a file system mounted so that nothing on it can be run.
     """
-    from pipelines.streaming.session import cache_dir
-
     for base in (tempfile.gettempdir(), "/tmp", str(cache_dir("zygote"))):
         made = Path(tempfile.mkdtemp(prefix="hwmark-zygote-", dir=base))
         text = interpreter(sys.executable, str(ROOT), str(made / SOCKET))

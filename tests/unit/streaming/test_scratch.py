@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -38,3 +39,47 @@ def test_the_folder_is_removed_however_the_driver_ends(tmp_path, ended_by):
     while folder.exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not folder.exists()
+
+
+@pytest.fixture
+def noexec(tmp_path, monkeypatch):
+    """A place on a file system that is mounted so; the user's cache is beside it."""
+    place = tmp_path / "noexec"
+    place.mkdir()
+    reached = os.access
+    monkeypatch.setattr(
+        scratch.os,
+        "access",
+        lambda path, mode: reached(path, mode) and not (mode == os.X_OK and place in Path(path).parents),
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(scratch, "_of_process", None)
+    return place
+
+
+def test_where_nothing_can_be_run_it_is_in_the_users_cache(tmp_path, noexec, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(noexec))
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    folder = scratch.folder({})
+    assert folder.parent == tmp_path / "cache" / "hwmark" / "spark"
+    assert scratch.folder({}) == folder
+    assert scratch.settings(folder, {})["spark.local.dir"] == str(folder)
+    assert list(noexec.iterdir()) == []
+
+
+def test_a_disk_that_spark_is_given_stays_its_own_also_where_nothing_can_be_run_on_it(noexec, monkeypatch):
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    given = {"spark.local.dir": str(noexec)}
+    folder = scratch.folder(given)
+    assert noexec not in folder.parents
+    assert "spark.local.dir" not in scratch.settings(folder, given)
+    assert f"-Djava.io.tmpdir={folder}" in scratch.settings(folder, given)["spark.driver.extraJavaOptions"]
+
+
+def test_a_disk_that_spark_is_given_holds_the_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    monkeypatch.setattr(scratch, "_of_process", None)
+    given = {"spark.local.dir": str(tmp_path / "disk")}
+    folder = scratch.folder(given)
+    assert folder.parent == tmp_path / "disk"
+    assert scratch.settings(folder, given)["spark.local.dir"] == str(folder)

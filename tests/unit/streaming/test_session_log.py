@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from pipelines.cache import cache_dir
 from pipelines.streaming import session
 from pipelines.streaming.session import KEPT_LOGS, default_log_file, stderr_to
 
@@ -41,7 +42,7 @@ def test_every_process_has_a_file_of_its_own_by_default(monkeypatch):
 
 
 def test_old_log_files_do_not_pile_up():
-    folder = session.cache_dir("logs")
+    folder = cache_dir("logs")
     for n in range(KEPT_LOGS + 5):
         (folder / f"spark-{n}.log").write_text("old")
         os.utime(folder / f"spark-{n}.log", (n, n))

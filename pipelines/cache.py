@@ -1,0 +1,21 @@
+"""Where this user keeps on this host what was made or fetched once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def cache_dir(name: str) -> Path:
+    """A writable folder of this user on this host."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "hwmark" / name
+    try:
+        chosen.mkdir(parents=True, exist_ok=True)
+        if os.access(chosen, os.W_OK):
+            return chosen
+    except OSError:
+        pass
+    chosen = Path(tempfile.gettempdir()) / f"hwmark-{os.getuid()}" / name
+    chosen.mkdir(parents=True, exist_ok=True)
+    return chosen
