@@ -26,8 +26,11 @@ install = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/pip
   --compile-bytecode --require-hashes --config-settings-package pyspark:--build-option=--compression=stored $(1) || \
   { echo "setup: uv could not install these, pip tries" >&2; $(BIN)/$(PIP) --no-deps --require-hashes $(1); }
 check = if [ -x $(BIN)/uv ]; then $(BIN)/uv pip check -q --python $(BIN)/python; else $(BIN)/pip check; fi
+# Earlier set-ups left a package that refuses this pyspark.
+outdated = { ! ls -d .venv/lib/python3*/site-packages/delta_spark-* > /dev/null 2>&1 || \
+  $(BIN)/pip uninstall -q -y --disable-pip-version-check delta-spark; }
 # No target of its own: a line that calls make runs with `make -n`, too.
-packages = $(call pinned,$(BUILDS)) > build/builds.lock && \
+packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(call install,-r build/builds.lock -r requirements-run.lock); } && \
   $(BIN)/$(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q schemas generators pipelines && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars

@@ -30,6 +30,9 @@ PINNED_S3, PINNED_LOCAL = PINNED.with_name("jars-s3.sha256"), PINNED.with_name("
 ALL_PINNED = (PINNED, PINNED_S3, PINNED_LOCAL)
 CENTRAL = "https://repo1.maven.org/maven2/"
 ANSWERS_S = 20
+DELTA = "4.4.0"
+"""Of Delta's jar, the newest on Maven Central for this Spark. Delta's package for Python, of which nothing is used here,
+refuses pyspark 4.2.1."""
 ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
 """A jar's file name, as Ivy gives it."""
 
@@ -54,9 +57,9 @@ class JarsUnavailable(JarsRefused):
 
 
 def delta() -> Packages:
-    """The jar that belongs to the installed delta-spark and pyspark."""
+    """Delta's jar for the installed pyspark."""
     spark = ".".join(version("pyspark").split(".")[:2])
-    return Packages(f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')}")
+    return Packages(f"io.delta:delta-spark_{spark}_2.13:{DELTA}")
 
 
 def s3() -> Packages:

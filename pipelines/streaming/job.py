@@ -70,11 +70,14 @@ def run(
         layout = asked.reshard or query.buckets, asked.shuffle_partitions
         if not asked.continuous and layout == query.layout and nothing_new(place, query):
             return RunSummary()
+        from pipelines.streaming.session import keeps_sockets
         from pipelines.streaming.stateful.stored_state import stored_state
 
         with _session_to_stop() as stop_later:
             spark = _session(place, asked)
             stop_later(spark)
+            if asked.continuous and (told := keeps_sockets(spark.version)):
+                log.warning("%s", told)
             install_handlers()
             runs = _Runs(spark, place, rules, asked, held, Upkeep(place, asked.gold_retention_s), on_slow)
             state, end_batch = partial(stored_state, spark, place, query), partial(runs.end_batch, query, on_batch)

@@ -48,7 +48,7 @@ def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
     """Spark's settings by which it keeps its files there; a disk of its own that it is given, or several, stay."""
     disks = _local_dirs(conf)
     options = f"{conf.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData".strip()
-    if len(disks) > 1 or (disks and Path(disks[0]) != scratch.parent):
+    if len(disks) > 1 or (disks and not scratch.parent.samefile(disks[0])):
         return {_JAVA_OPTIONS: options}
     if _LOCAL_DIRS in os.environ:  # Spark prefers it to its setting
         os.environ[_LOCAL_DIRS] = str(scratch)

@@ -213,6 +213,23 @@ def test_sparks_python_is_the_short_one_and_it_speaks_to_the_jvm_through_sockets
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open sockets in /proc")
+def test_no_batch_leaves_a_socket_of_the_jvm_open(spark, tmp_path):
+    """Spark 4.2.0 left two a batch (SPARK-58932), until there was no port left: a run goes on for months."""
+    opened, jvm = [], spark._jvm.java.lang.ProcessHandle.current().pid()
+
+    def count(batch):
+        of_jvm = Path(f"/proc/{jvm}/fd").iterdir()
+        opened.append(sum(os.path.lexists(fd) and os.readlink(fd).startswith("socket:") for fd in of_jvm))
+
+    for version in range(8):
+        put(tmp_path, version, version * 100, version * 100 + 100)
+    play(tmp_path, count, max_rows_per_trigger=50)
+    assert len(opened) == 8
+    assert opened[-1] - opened[1] < 6
+
+
+@pytest.mark.spark
 def test_keys_are_hashed_as_spark_hashes_them(spark):
     from pyspark.sql import functions as F
 

@@ -128,6 +128,11 @@ def test_spark_is_started_with_its_python_and_nobody_else_is(monkeypatch):
         assert os.environ["PYSPARK_PYTHON"] == "mine"
 
 
+def test_the_spark_that_never_closes_its_sockets_is_named():
+    assert "SPARK-58932" in session.keeps_sockets("4.2.0")
+    assert session.keeps_sockets("4.2.1") is None
+
+
 def test_jvm_and_workers_of_one_machine_speak_through_sockets_without_delay(tmp_path):
     short, named = Path("/tmp/kept"), {"spark.python.unix.domain.socket.enabled": "false"}
     assert session._sockets_without_delay(short, {}) == {
