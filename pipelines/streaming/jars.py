@@ -31,7 +31,7 @@ ALL_PINNED = (PINNED, PINNED_S3, PINNED_LOCAL)
 CENTRAL = "https://repo1.maven.org/maven2/"
 ANSWERS_S = 20
 DELTA = "4.4.0"
-"""Of Delta's jar, the newest on Maven Central for this Spark. Delta's package for Python, of which nothing is used here,
+"""Of Delta's jar, the newest on Maven Central for this Spark. Nothing is used here of Delta's package for Python, which
 refuses pyspark 4.2.1."""
 ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
 """A jar's file name, as Ivy gives it."""
