@@ -42,8 +42,8 @@ def relaid(
     split: Iterable[bytes] = blobs if not blobs or buckets == query.buckets else reshard(blobs, buckets)
     made = begin_with(lake, query, *layout, split)
     log.warning(
-        "the state of %d buckets in %d tasks was moved to %d buckets in %d tasks, and the job goes on from there",
-        *query.layout, *layout,
+        "the state was moved: buckets %d -> %d, tasks %d -> %d; the job goes on from there",
+        query.buckets, layout[0], query.shuffle_partitions, layout[1],
     )  # fmt: skip
     return made
 

@@ -117,6 +117,8 @@ def test_few_tasks_are_told_the_names_of_files(lake, tasks):
 
 def test_many_tasks_share_the_reading_and_pass_rows_on(lake):
     made, reader = planned(lake, 5)
+    nothing, *made = made
+    assert nothing == Named([])
     assert made
     assert all(isinstance(share, Share) for share in made)
     packed = pa.Table.from_batches([batch for share in made for batch in reader.read(share)])
@@ -147,6 +149,21 @@ def test_many_tasks_read_for_themselves_what_lies_by_bucket_and_pass_on_the_rest
         assert covered["seq_to"].to_pylist()
         seen += len(rows)
     assert seen >= len(EVENTS)
+
+
+@pytest.mark.parametrize("tasks", [1, 8])
+def test_every_bucket_gets_the_first_batch_though_there_is_nothing_to_read(lake, tasks):
+    start = {"snapshot": 1, "version": 2, "index": 0, "events": 5}
+    keys = bucket_keys(8, tasks)
+    reader = BronzeReader(SourceSettings(bronze(lake).table_uri, keys, tasks, 1 << 40, 1 << 40, start=start))
+    (named,) = reader.partitions(start, start)
+    (batch,) = reader.read(named)
+    assert batch.column("key").to_pylist() == keys
+    processor = BucketProcessor(Rules(), keys, 0.0, Lake(lake), tasks)
+    rows, covered = processor._received(0, batch.column("kind").to_pylist()[:1], [batch.column("blob")[0].as_py()])
+    assert (len(rows), len(covered)) == (0, 0)
+    later = start | {"version": 3}
+    assert list(reader.partitions(later, later)) == []
 
 
 def test_a_query_that_goes_on_begins_at_its_offset_and_may_plan_nothing_new(lake):

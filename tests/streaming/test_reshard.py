@@ -1,5 +1,9 @@
 """Other buckets and tasks for a lake at work, killed on the way: its tables are those of `replay`."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,6 +74,56 @@ def test_resharded_and_killed_at_each_step_the_tables_are_those_of_replay(spark,
     assert fewer_tasks.layout == (4, 1)
     require_facts(place, replay(read_events(lake)))
     assert len(place.open(HEALTH).to_pyarrow_table()) > 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("asked", ["reshard", "shuffle_partitions"])
+def test_a_command_moves_the_state_in_a_session_that_had_no_query(spark, tmp_path, asked):
+    """Spark's reader of state wants to report to a part of Spark that only a query, or who asks for it, starts."""
+    lake, place = str(tmp_path / "lake"), Lake(str(tmp_path / "lake"), {})
+    events = read_logs([traces.path("unclean_election")], "main")
+    half = len(events) // 2
+    append_events(lake, events[:half], app_id="test", version=0)
+    job.run(lake, Rules(), RunOptions(drain=True, buckets=2))
+    append_events(lake, events[half:], app_id="test", version=1)
+    words = [sys.executable, "-m", "pipelines.cli", "run", "--once", "--drain", "--lake", lake]
+    words, given = (
+        (words, {"HWMARK_RUN__SHUFFLE_PARTITIONS": "1"}) if asked != "reshard" else ([*words, "--reshard", "4"], {})
+    )
+    done = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    require_facts(place, replay(read_events(lake)))
+
+
+@pytest.mark.spark
+def test_state_that_was_moved_stays_through_batches_without_events(spark, tmp_path):
+    """What a query began with is removed after two batches, and buckets without rows have no state of their own."""
+    lake, place = str(tmp_path / "lake"), Lake(str(tmp_path / "lake"), {})
+    events = read_logs([traces.path("unclean_election")], "main")
+    third = len(events) // 3
+    for version, rows in enumerate([events[:third], events[third : 2 * third]]):
+        append_events(lake, rows, app_id="test", version=version)
+    job.run(lake, Rules(), RunOptions(buckets=2))
+    job.run(lake, Rules(), RunOptions(reshard=4))
+    begun = tmp_path / "lake/_run" / f"{recorded(place).query_id}-begin"
+    assert begun.exists()
+    assert job.run(lake, Rules(), RunOptions(reshard=2)).events == 0
+    place.open("replication_events").optimize.compact()
+    assert job.run(lake, Rules(), RunOptions(reshard=2)).batches == 1
+    append_events(lake, events[2 * third :], app_id="test", version=2)
+    job.run(lake, Rules(), RunOptions(drain=True))
+    assert not begun.exists()
+    require_facts(place, replay(read_events(lake)))
+
+
+@pytest.mark.spark
+def test_a_lake_without_events_can_be_resharded(spark, tmp_path):
+    lake, place = str(tmp_path / "lake"), Lake(str(tmp_path / "lake"), {})
+    for asked in ({}, {"reshard": 4}, {"reshard": 1, "shuffle_partitions": 1}):
+        job.run(lake, Rules(), RunOptions(**asked))
+    append_events(lake, read_logs([traces.path("unclean_election")], "main"), app_id="test", version=0)
+    job.run(lake, Rules(), RunOptions(drain=True, shuffle_partitions=1))
+    require_facts(place, replay(read_events(lake)))
 
 
 @pytest.mark.spark

@@ -123,6 +123,14 @@ def test_a_batch_is_one_commit_of_each_table_that_has_rows(lake):
     assert versions(lake) == {kind: int(kind in touched) for kind in versions(lake)}
 
 
+def test_silver_names_its_query_from_the_first_batch_on_though_it_has_no_facts(lake):
+    out = writer(lake)
+    for batch, marked in ((0, 0), (1, 0)):
+        out.commit([written(out)], batch)
+        assert lake.open("partition_hw").transaction_version("q") == marked
+    assert versions(lake) == {kind: int(kind == "partition_hw") for kind in versions(lake)}
+
+
 def test_a_batch_played_again_changes_no_table(lake):
     out = writer(lake)
     out.commit(batch_of_two_tasks(out), 0)

@@ -32,6 +32,8 @@ def begin_with(lake: Lake, query: Query, buckets: int, shuffle_partitions: int, 
     for bucket, blob in enumerate(state):
         lake.write_durably(_path(made.query_id, bucket), blob)
     record(lake, made)
+    if query.follows:
+        _remove(lake, query, but=made.follows)
     return made
 
 
@@ -56,9 +58,14 @@ def first_state(lake: Lake, query_id: str, bucket: int) -> bytes:
 
 def forget(lake: Lake, query: Query) -> None:
     """Removes what a query began with, and the checkpoint before it, once it has a state that is its own for good."""
-    if not query.follows or offsets.last(lake.files(), query.query_id, "commits") < REPLAYED:
-        return
-    for folder in (_folder(query.query_id), f"{offsets.FOLDER}/{query.follows}"):
+    if query.follows and offsets.last(lake.files(), query.query_id, "commits") >= REPLAYED:
+        _remove(lake, query, but=query.query_id)
+
+
+def _remove(lake: Lake, query: Query, but: str) -> None:
+    """Removes the checkpoints of a query and of the one before it, `but` that of this id, and what both began with."""
+    ids = (query.query_id, query.follows)
+    for folder in (*map(_folder, ids), *(f"{offsets.FOLDER}/{known}" for known in ids if known != but)):
         if _there(lake, folder):
             lake.files().delete_dir(folder)
 

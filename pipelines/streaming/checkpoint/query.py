@@ -127,9 +127,10 @@ def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None
             f"Delta's source begins at whole commits only; set it to {known.shuffle_partitions}, or `run --rebuild`"
         )
     if buckets % shuffle_partitions:
+        fitting = ", ".join(map(str, divisors(buckets)))
         raise StateMismatch(
             f"shuffle_partitions is {shuffle_partitions}, which does not divide the {buckets} buckets of the state: "
-            f"set it to one of {', '.join(map(str, divisors(buckets)))}, or `hwmark run --reshard {shuffle_partitions}`"
+            f"set it to {'' if buckets == 1 else 'one of '}{fitting}, or `hwmark run --reshard {shuffle_partitions}`"
         )
 
 

@@ -106,7 +106,9 @@ class LakeWriter(DataSourceStreamArrowWriter):
                 health=complete,
             )
         )
-        silver = [kind for kind in KINDS if first or batch.of(kind)]
+        # Which query silver belongs to is known by its transaction, from its first batch on, which may have no facts.
+        marked = KINDS[:1] if batchId == 0 else ()
+        silver = [kind for kind in KINDS if first or kind in marked or batch.of(kind)]
         at_once(partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first) for kind in silver)
         if first:
             added_to = (*MINUTES, BROKERS, *LAGS)

@@ -120,7 +120,10 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 named.append(file.part)
             else:
                 passed_on.append(file)
-        own: list[InputPartition] = [Named(named)] if named else []
+        # Every bucket has a state of its own from the first batch on, with events or without: what it begins with is
+        # removed soon.
+        first = Offset(**start) == Offset(**self.initialOffset())
+        own: list[InputPartition] = [Named(named)] if named or first else []
         return own + (shares(self.log, passed_on, self.settings.tasks) if passed_on else [])
 
     def _read_by_all(self, file: File) -> bool:

@@ -24,6 +24,9 @@ def stored_state(spark: SparkSession, lake: Lake, query: Query) -> list[bytes]:
     committed = offsets.last(lake.files(), query.query_id, "commits")
     if committed < 0:
         return [first_state(lake, query.query_id, bucket) for bucket in range(query.buckets)]
+    # Who opens a state reports it to a coordinator, which Spark starts with its manager of queries: a session that has
+    # had no query has none until somebody asks for it.
+    _ = spark.streams.active
     rows = (
         spark.read.format("statestore")
         .option("stateVarName", VARIABLE)

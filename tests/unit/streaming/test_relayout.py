@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -185,6 +186,26 @@ def test_the_state_it_began_with_is_kept_until_it_cannot_be_played_again(lake):
         first_state(lake, made.query_id, 0)
     assert last(lake.files(), query.query_id, "commits") == -1
     forget(lake, made)
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_moved_again_soon_a_lake_keeps_only_what_the_newest_query_needs(lake, batches):
+    query = opened(lake)
+    plan(lake, query, 0)
+    between = moved(lake, query, (2, 1), state())
+    for batch in range(batches):
+        plan(lake, between, batch)
+    made = moved(lake, between, (2, 2), state())
+    assert made.follows == (between if batches else query).query_id
+    assert folders(lake) == {made.follows, f"{made.query_id}-begin"}
+    for batch in (0, 1):
+        plan(lake, made, batch)
+    forget(lake, made)
+    assert folders(lake) == {made.query_id}
+
+
+def folders(lake):
+    return {path.name for path in Path(lake.root, "_run").iterdir() if path.is_dir()}
 
 
 def test_with_nothing_new_behind_its_offset_a_moved_query_has_nothing_to_do(lake):
