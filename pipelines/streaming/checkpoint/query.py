@@ -120,16 +120,16 @@ def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None
     """Raises StateMismatch where the state of a query cannot be moved to so many buckets and shuffle partitions."""
     if (buckets, shuffle_partitions) == known.layout:
         return
-    was = f"shuffle_partitions is {shuffle_partitions}, and this lake's state has {known.shuffle_partitions}"
     if known.source == "delta":
         raise StateMismatch(
-            f'{was} with {known.buckets} buckets: with source = "delta" both are fixed, because '
-            f"Delta's source begins at whole commits only; set it to {known.shuffle_partitions}, or `run --rebuild`"
+            f"{buckets} buckets in {shuffle_partitions} tasks are asked for, and this lake's state has {known.buckets} in "
+            f'{known.shuffle_partitions}: with source = "delta" both are fixed, because Delta\'s source begins at whole '
+            f"commits only; set shuffle_partitions to {known.shuffle_partitions}, or `run --rebuild`"
         )
     if buckets % shuffle_partitions:
         fitting = ", ".join(map(str, divisors(buckets)))
         raise StateMismatch(
-            f"shuffle_partitions is {shuffle_partitions}, which does not divide the {buckets} buckets of the state: "
+            f"shuffle_partitions is {shuffle_partitions}, which does not divide the number of buckets, {buckets}: "
             f"set it to {'' if buckets == 1 else 'one of '}{fitting}, or `hwmark run --reshard {shuffle_partitions}`"
         )
 
