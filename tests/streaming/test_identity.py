@@ -85,7 +85,7 @@ def test_rebuild_starts_a_new_query_and_survives_being_killed_before_its_first_c
         ({"buckets": 4}, r"buckets is 4, and this lake's state has 2: set it to 2, or .*`hwmark run --reshard 4`"),
         (
             {"shuffle_partitions": 3},
-            r"shuffle_partitions is 3, which does not divide the number of buckets, 2: set it to one of 1, 2, .* --reshard 3",
+            r"shuffle_partitions is 3, .* the number of buckets, 2: set it to one of 1, 2, .* --reshard 3",
         ),
         ({"source": "delta"}, r"source is delta, and this lake.s state has arrow: .*run --rebuild"),
     ],

@@ -122,9 +122,9 @@ def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None
         return
     if known.source == "delta":
         raise StateMismatch(
-            f"{buckets} buckets in {shuffle_partitions} tasks are asked for, and this lake's state has {known.buckets} in "
-            f'{known.shuffle_partitions}: with source = "delta" both are fixed, because Delta\'s source begins at whole '
-            f"commits only; set shuffle_partitions to {known.shuffle_partitions}, or `run --rebuild`"
+            f"{buckets} buckets in {shuffle_partitions} tasks are asked for, and this lake's state has {known.buckets} "
+            f'in {known.shuffle_partitions}: with source = "delta" both are fixed, because Delta\'s source begins at '
+            f"whole commits only; set shuffle_partitions to {known.shuffle_partitions}, or `run --rebuild`"
         )
     if buckets % shuffle_partitions:
         fitting = ", ".join(map(str, divisors(buckets)))
