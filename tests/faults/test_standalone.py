@@ -1,4 +1,4 @@
-"""A standalone Spark, a master and two workers: executors and driver are killed, silver is that of `replay`.
+"""A standalone Spark, a master and two workers: executors and driver are killed, and silver is that of `replay`.
 
 The first job is given to spark-submit with a packed environment, as docs/operations.md has it.
 """
@@ -129,7 +129,7 @@ def _one_batch_without(cluster, number, job):
 
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked for in /proc")
-def test_executors_and_driver_killed_on_a_standalone_cluster(tmp_path):
+def test_executors_and_driver_killed_on_a_standalone_cluster_and_its_state_resharded(tmp_path):
     lake = tmp_path / "lake"
     with ExitStack() as started:
         cluster = Cluster(tmp_path, started)
@@ -150,6 +150,6 @@ def test_executors_and_driver_killed_on_a_standalone_cluster(tmp_path):
         job.process.terminate()
         assert job.process.wait(PATIENCE_S) == 0, job.log.read_text()
         grow(lake, 3)
-        last = Running(lake, tmp_path / "scratch", "--once", "--drain", *words)
+        last = Running(lake, tmp_path / "scratch", "--once", "--drain", "--buckets", "8", "--reshard", "8", *words)
         assert last.process.wait(PATIENCE_S) == 0, last.log.read_text()
     assert_same_as_replay(lake)

@@ -47,8 +47,10 @@ def serving(said: Path):
             sleep(0.05)
         secrets = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
         boto3.client("s3", endpoint_url=found[0], region_name="us-east-1", **secrets).create_bucket(Bucket=BUCKET)
-        yield Store(found[0])
-        server.terminate()
+        try:
+            yield Store(found[0])
+        finally:
+            server.terminate()
 
 
 def hwmark(words, options):
