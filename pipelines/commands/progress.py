@@ -162,8 +162,10 @@ def libraries_silent() -> Iterator[None]:
 
 def batch_line(batch: Batch) -> str:
     """One finished micro-batch: its size, its rate, and how far behind bronze the job then was."""
-    behind = f"{batch.versions_behind} commits of bronze behind" if batch.versions_behind else "level with bronze"
-    return f"batch {batch.batch_id}: {batch.events:,} events, {batch.events_per_second:,.0f} events/s, {behind}"
+    commits = _counted(batch.versions_behind, "commit")
+    behind = f"{commits} of bronze behind" if batch.versions_behind else "level with bronze"
+    events = _counted(batch.events, "event")
+    return f"batch {batch.batch_id}: {events}, {batch.events_per_second:,.0f} events/s, {behind}"
 
 
 def slow_line(batch: InFlight) -> str:
@@ -179,7 +181,11 @@ def run_line(summary: RunSummary) -> str:
         return "nothing new: all of bronze is reconstructed"
     end = ", stopped before the end of the data" if summary.stopped else ""
     batches = "1 batch" if summary.batches == 1 else f"{summary.batches} batches"
-    return f"{summary.events:,} events in {batches}, {summary.seconds:.0f} s{end}"
+    return f"{_counted(summary.events, 'event')} in {batches}, {summary.seconds:.0f} s{end}"
+
+
+def _counted(number: int, of: str) -> str:
+    return f"{number:,} {of}{'s' * (number != 1)}"
 
 
 def alert_line(state: AlertState) -> str:

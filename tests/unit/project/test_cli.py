@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.commands import jobs
+from pipelines.commands.progress import batch_line
 from pipelines.lake.roles import hold
 from pipelines.quality.results import CheckSummary, Result
-from pipelines.streaming.follow import InFlight
+from pipelines.streaming.follow import Batch, InFlight
 from tests.unit.project.lakes import health, sound
 
 COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "notify", "show", "gate", "demo", "maintain", "bench"]
@@ -248,6 +249,18 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     assert slow in done.output
     assert "run: batch 0: 9 events, 3 events/s, 2 commits of bronze behind\n" in done.output
     assert "9 events in 1 batch, 3 s\n" in done.output
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        (Batch(0, 1, 2.0, 0.5, 1), "batch 0: 1 event, 0 events/s, 1 commit of bronze behind"),
+        (Batch(3, 0, 2.0, 0.0, 0), "batch 3: 0 events, 0 events/s, level with bronze"),
+        (Batch(4, 2000, 2.0, 1000.0, 1200), "batch 4: 2,000 events, 1,000 events/s, 1,200 commits of bronze behind"),
+    ],
+)
+def test_a_batch_is_counted_in_words(batch, said):
+    assert batch_line(batch) == said
 
 
 def test_demo_wants_a_new_folder(tmp_path):
