@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pipelines.streaming.checkpoint.query import Query, StateMismatch, record
 if TYPE_CHECKING:
     from pipelines.lake.lake import Lake
 
+_OF_A_QUERY = re.compile("[0-9a-f]{32}(-begin)?")
 REPLAYED = 1
 """A query may be played again from its first batch until it has committed the one after that."""
 
@@ -32,8 +34,6 @@ def begin_with(lake: Lake, query: Query, buckets: int, shuffle_partitions: int, 
     for bucket, blob in enumerate(state):
         lake.write_durably(_path(made.query_id, bucket), blob)
     record(lake, made)
-    if query.follows:
-        _remove(lake, query, but=made.follows)
     return made
 
 
@@ -57,23 +57,23 @@ def first_state(lake: Lake, query_id: str, bucket: int) -> bytes:
 
 
 def forget(lake: Lake, query: Query) -> None:
-    """Removes what a query began with, and the checkpoint before it, once it has a state that is its own for good."""
-    if query.follows and offsets.last(lake.files(), query.query_id, "commits") >= REPLAYED:
-        _remove(lake, query, but=query.query_id)
+    """Removes what a query began with, and what others have left, once it has a state that is its own for good.
+
+    Others are those that it follows, that it was to start anew (`--rebuild`), or whose record nobody came to write.
+    """
+    if offsets.last(lake.files(), query.query_id, "commits") < REPLAYED:
+        return
+    for folder in _of_queries(lake):
+        if folder != query.query_id:
+            lake.files().delete_dir(f"{offsets.FOLDER}/{folder}")
 
 
-def _remove(lake: Lake, query: Query, but: str) -> None:
-    """Removes the checkpoints of a query and of the one before it, `but` that of this id, and what both began with."""
-    ids = (query.query_id, query.follows)
-    for folder in (*map(_folder, ids), *(f"{offsets.FOLDER}/{known}" for known in ids if known != but)):
-        if _there(lake, folder):
-            lake.files().delete_dir(folder)
-
-
-def _there(lake: Lake, folder: str) -> bool:
+def _of_queries(lake: Lake) -> list[str]:
+    """The folders of all queries: their checkpoints, and what they began with."""
     from pyarrow.fs import FileSelector
 
-    return bool(lake.files().get_file_info(FileSelector(folder, allow_not_found=True)))
+    found = lake.files().get_file_info(FileSelector(offsets.FOLDER, allow_not_found=True))
+    return [entry.base_name for entry in found if _OF_A_QUERY.fullmatch(entry.base_name)]
 
 
 def _folder(query_id: str) -> str:

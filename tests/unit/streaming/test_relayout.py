@@ -189,7 +189,7 @@ def test_the_state_it_began_with_is_kept_until_it_cannot_be_played_again(lake):
 
 
 @pytest.mark.parametrize("batches", [0, 1])
-def test_moved_again_soon_a_lake_keeps_only_what_the_newest_query_needs(lake, batches):
+def test_moved_again_soon_a_lake_keeps_what_is_still_needed_and_then_the_newest_query_alone(lake, batches):
     query = opened(lake)
     plan(lake, query, 0)
     between = moved(lake, query, (2, 1), state())
@@ -197,11 +197,26 @@ def test_moved_again_soon_a_lake_keeps_only_what_the_newest_query_needs(lake, ba
         plan(lake, between, batch)
     made = moved(lake, between, (2, 2), state())
     assert made.follows == (between if batches else query).query_id
-    assert folders(lake) == {made.follows, f"{made.query_id}-begin"}
     for batch in (0, 1):
+        forget(lake, made)
+        assert folders(lake) >= {made.follows, f"{made.query_id}-begin"}
         plan(lake, made, batch)
     forget(lake, made)
     assert folders(lake) == {made.query_id}
+
+
+def test_the_checkpoint_before_a_rebuild_is_removed_once_the_new_one_is_there_for_good(lake):
+    before = opened(lake)
+    plan(lake, before, 0)
+    plan(lake, before, 1)
+    lake.write_durably("_run/notes/kept", b"of somebody")
+    made = open_query(lake, Rules(), 2, 2, "arrow", rebuild=True)
+    for batch in (0, 1):
+        forget(lake, made)
+        assert before.query_id in folders(lake)
+        plan(lake, made, batch)
+    forget(lake, made)
+    assert folders(lake) == {made.query_id, "notes"}
 
 
 def folders(lake):
