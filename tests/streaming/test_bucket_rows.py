@@ -151,6 +151,18 @@ def test_many_tasks_read_for_themselves_what_lies_by_bucket_and_pass_on_the_rest
     assert seen >= len(EVENTS)
 
 
+def test_rows_that_are_passed_on_stay_in_one_piece_in_a_first_batch_that_names_no_files(lake):
+    made, reader = planned(lake, 5)
+    assert made[0] == Named([])
+    keys, packed = reader.settings.keys, pa.Table.from_batches([batch for part in made for batch in reader.read(part)])
+    for bucket, key in enumerate(keys):
+        mine = [row for row in packed.to_pylist() if row["key"] == key]
+        processor = BucketProcessor(Rules(), keys, 0.0, Lake(lake), 5)
+        rows, _ = processor._received(bucket, [row["kind"] for row in mine], [row["blob"] for row in mine])
+        assert len(rows)
+        assert {rows[name].num_chunks for name in rows.column_names} == {1}
+
+
 @pytest.mark.parametrize("tasks", [1, 8])
 def test_every_bucket_gets_the_first_batch_though_there_is_nothing_to_read(lake, tasks):
     start = {"snapshot": 1, "version": 2, "index": 0, "events": 5}

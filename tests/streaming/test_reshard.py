@@ -77,8 +77,10 @@ def test_resharded_and_killed_at_each_step_the_tables_are_those_of_replay(spark,
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("asked", ["reshard", "shuffle_partitions"])
-def test_a_command_moves_the_state_in_a_session_that_had_no_query(spark, tmp_path, asked):
+@pytest.mark.parametrize(
+    ("words", "settings"), [(["--reshard", "4"], {}), ([], {"HWMARK_RUN__SHUFFLE_PARTITIONS": "1"})]
+)
+def test_a_command_moves_the_state_in_a_session_that_had_no_query(spark, tmp_path, words, settings):
     """Spark's reader of state wants to report to a part of Spark that only a query, or who asks for it, starts."""
     lake, place = str(tmp_path / "lake"), Lake(str(tmp_path / "lake"), {})
     events = read_logs([traces.path("unclean_election")], "main")
@@ -86,11 +88,8 @@ def test_a_command_moves_the_state_in_a_session_that_had_no_query(spark, tmp_pat
     append_events(lake, events[:half], app_id="test", version=0)
     job.run(lake, Rules(), RunOptions(drain=True, buckets=2))
     append_events(lake, events[half:], app_id="test", version=1)
-    words = [sys.executable, "-m", "pipelines.cli", "run", "--once", "--drain", "--lake", lake]
-    words, given = (
-        (words, {"HWMARK_RUN__SHUFFLE_PARTITIONS": "1"}) if asked != "reshard" else ([*words, "--reshard", "4"], {})
-    )
-    done = subprocess.run(words, env=os.environ | given, capture_output=True, text=True, timeout=600)
+    command = [sys.executable, "-m", "pipelines.cli", "run", "--once", "--drain", "--lake", lake, *words]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     require_facts(place, replay(read_events(lake)))
 

@@ -117,7 +117,9 @@ class BucketProcessor(StatefulProcessor):
         if not kinds:
             return read
         events, covered = zip(read, unpack(kinds, blobs), strict=True)
-        return pa.concat_tables(events, promote_options="permissive"), pa.concat_tables(covered)
+        # A table without rows would cut every column in two.
+        filled = [table for table in events if len(table)] or events[:1]
+        return pa.concat_tables(filled, promote_options="permissive"), pa.concat_tables(covered)
 
     def _handed_on(self, facts: dict[str, pa.Table]) -> dict[str, bytes]:
         """A task of one bucket writes its files itself; the facts of several are for the sink to put together."""
