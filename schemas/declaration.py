@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ _ARROW: dict[str, pa.DataType] = {
     "array<string>": pa.list_(pa.string()),
     "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "array<struct<source_id:string,source_epoch:int,source_seq:bigint>>": pa.list_(
+        pa.struct([("source_id", pa.string()), ("source_epoch", pa.int32()), ("source_seq", pa.int64())])
+    ),
 }
 
 
@@ -64,7 +68,8 @@ class Table:
         That one brings its columns along: Spark refuses a statement that gives them comments of its own.
         """
         columns = ",\n".join(
-            f"  {c.name} {c.type.upper()}{'' if c.null else ' NOT NULL'} COMMENT {_text(c.words)}" for c in self.columns
+            f"  {c.name} {_sql_type(c.type)}{'' if c.null else ' NOT NULL'} COMMENT {_text(c.words)}"
+            for c in self.columns
         )
         made = f"(\n{columns}\n)\nUSING DELTA" if location is None else f"USING DELTA\nLOCATION {_text(location)}"
         return f"CREATE TABLE IF NOT EXISTS {self.path.rpartition('/')[2]} {made}\nCOMMENT {_text(self.words)};"
@@ -76,6 +81,11 @@ class Table:
         from pyspark.sql.types import StructField, StructType
 
         return StructType([StructField(c.name, _spark_type(c.type), c.null) for c in self.columns])
+
+
+def _sql_type(name: str) -> str:
+    """A type in capitals, the names of its fields as they are."""
+    return re.sub(r"\w+(?!\w*:)", lambda word: word[0].upper(), name)
 
 
 def _text(words: str) -> str:
@@ -92,6 +102,8 @@ def _spark_type(name: str) -> DataType:
         LongType,
         MapType,
         StringType,
+        StructField,
+        StructType,
         TimestampType,
     )
 
@@ -103,6 +115,9 @@ def _spark_type(name: str) -> DataType:
         "boolean": BooleanType(),
         "timestamp": TimestampType(),
     }
+    if name.startswith("array<struct<"):
+        fields = (field.split(":") for field in name[13:-2].split(","))
+        return ArrayType(StructType([StructField(field, plain[kind]) for field, kind in fields]))
     if name.startswith("array<"):
         return ArrayType(plain[name[6:-1]])
     if name.startswith("map<"):

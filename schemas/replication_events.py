@@ -22,6 +22,11 @@ LATER = (
         "of rows of a controller: whether the quorum had committed it when it was printed; null: not known",
     ),
     Column("ts_error_ms", "double", "how far ts may be off either way; of samples half the round trip"),
+    Column(
+        "closes",
+        "array<struct<source_id:string,source_epoch:int,source_seq:bigint>>",
+        "of closing rows: the last row of each source of its cluster that it closes; null: all that was read before it",
+    ),
 )
 """Columns that events written by earlier versions lack; a new one goes to the end of these, and may be null."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +39,7 @@ from pipelines.replication.rules import Rules
 from pipelines.replication.state import snapshot
 from pipelines.replication.state.changed_rules import change_rules
 from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.closings import hold, joined
 from pipelines.replication.telemetry.coverage import KEY_COLUMNS, SourcedRows, coverage_of_rows
 from pipelines.replication.telemetry.coverage import coverage as coverage_of
 from pipelines.replication.telemetry.sources import Decided, Gap, Sources
@@ -61,17 +64,41 @@ class Reconstructor:
         `coverage` is that of the whole micro-batch over all shards (`telemetry.coverage.coverage`); without it, it is
         computed from `events`.
         """
-        rows = SourcedRows(with_dictionaries(events))
+        events = with_dictionaries(events)
+        rows = SourcedRows(events)
         runs = _coverage(rows) if coverage is None else coverage
-        facts = self._step(rows, runs, batch_id, final=False)
-        if not _closes_history(events, runs):
-            return facts
-        return Facts.concat([facts, self.finish(batch_id)])
+        if any(self.state.closings.waiting.values()) or pc.any(pc.equal(runs["source_id"], DRAIN)).as_py():
+            return Facts.concat(self._until_closed(self.state.closings.add(events), runs, batch_id))
+        return self._step(rows, runs, batch_id)
 
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has reported so far."""
+        empty, facts = with_dictionaries(NO_EVENTS), list[Facts]()
+        if any(self.state.closings.waiting.values()):
+            facts += self._until_closed(empty, coverage_of(empty), batch_id, everything=True)
+        return Facts.concat(
+            [*facts, self._close(frozenset(s.cluster for s in self.state.sources.known.values()), batch_id)]
+        )
+
+    def _until_closed(
+        self, events: pa.Table, runs: pa.Table, batch_id: int, everything: bool = False
+    ) -> Iterator[Facts]:
+        """The facts of these events, closing row by closing row; what stands behind one that waits is held."""
+        closings, (events, runs) = self.state.closings, joined(self.state.held, events, runs)
+        while True:
+            before, behind = closings.part(SourcedRows(events), runs)
+            yield self._step(SourcedRows(before.events), before.runs, batch_id)
+            closed = closings.take(self.state.sources, behind.runs, everything)
+            if not closed:
+                break
+            yield self._close(closed, batch_id)
+            events, runs = behind
+        self.state.held = hold(behind)
+
+    def _close(self, closed: Set[str], batch_id: int) -> Facts:
+        """Makes final what the sources of these clusters have reported so far."""
         empty = with_dictionaries(NO_EVENTS)
-        return self._step(SourcedRows(empty), coverage_of(empty), batch_id, final=True)
+        return self._step(SourcedRows(empty), coverage_of(empty), batch_id, closed)
 
     def health(self) -> pa.Table:
         """The present state of every partition, in the schema of `gold/partition_health`."""
@@ -98,8 +125,8 @@ class Reconstructor:
             change_rules(made.state, old_rules, made.rules)
         return made
 
-    def _step(self, rows: SourcedRows, runs: pa.Table, batch_id: int, final: bool) -> Facts:
-        """One micro-batch: its rows, and the coverage of all shards; `final` makes all that was reported final.
+    def _step(self, rows: SourcedRows, runs: pa.Table, batch_id: int, closed: Set[str] = frozenset()) -> Facts:
+        """One micro-batch: its rows, and the coverage of all shards; all that clusters told that are `closed` is final.
 
         What most micro-batches have nothing of stands behind a condition, here and in the methods below: on their rows,
         or on what earlier ones have left in the state. Such a step would change nothing where its condition fails.
@@ -108,8 +135,8 @@ class Reconstructor:
         decided = state.sources.decided()
         intake = sort_out(state.waiting, rows, self.bucket, self.buckets)
         broker_wide = first_seen(state, intake.broker_wide) if intake.broker_wide.num_rows else intake.broker_wide
-        source_gaps = self._advance_sources(runs, final)
-        batch = number_rows(state, intake, lambda: gap_limits(state, rules, final))
+        source_gaps = self._advance_sources(runs, closed)
+        batch = number_rows(state, intake, lambda: gap_limits(state, rules, closed))
         conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS
         lines = RareLines.of(state, batch) if len(batch.rare) else None
         if lines is not None and len(lines.rows):
@@ -121,8 +148,8 @@ class Reconstructor:
         if broker_wide.num_rows and state.has_watcher:
             record_rounds(state, broker_wide)
         clocks = compare_clocks(state, batch, rules) if (batch.columns.partition_epoch >= 0).any() else []
-        results, lookup = self._run_terms(batch, lines, final)
-        changes = self._advance_histories(lookup, batch, clocks, minutes, final)
+        results, lookup = self._run_terms(batch, lines, closed)
+        changes = self._advance_histories(lookup, batch, clocks, minutes, closed)
         self._find_gaps(gaps, batch, results, clocks, decided)
         self._count(minutes, batch, results, broker_wide)
         tables = self._tables(batch, results, changes)
@@ -132,37 +159,39 @@ class Reconstructor:
             tables["quarantine"] = quarantine_rows(intake.rejected, batch, results, conflicts)
         return Facts(**EMPTY | tables | {"minute_stats": minutes.table(batch_id)})
 
-    def _advance_sources(self, runs: pa.Table, final: bool) -> list[Gap]:
+    def _advance_sources(self, runs: pa.Table, closed: Set[str]) -> list[Gap]:
         """Moves the low watermarks of the sources, over gaps that have been waited for long enough."""
         sources = self.state.sources
         gaps = sources.advance(runs)
         for cluster in {s.cluster for s in sources.known.values()}:
-            gaps += sources.expire_gaps(cluster, everything=final)
+            gaps += sources.expire_gaps(cluster, everything=cluster in closed)
         return gaps
 
-    def _run_terms(self, batch: Batch, lines: RareLines | None, final: bool) -> tuple[TermResults, StateTermLookup]:
+    def _run_terms(
+        self, batch: Batch, lines: RareLines | None, closed: Set[str]
+    ) -> tuple[TermResults, StateTermLookup]:
         """Runs the lanes over the batch; (their results, the look-up of histories that goes with them)."""
         state, rules = self.state, self.rules
         before = {name: state.lanes[name].copy() for name in ("hw", "term_start")}
-        results = run_terms(state, rules, batch, watermarks(state, final), final)
+        results = run_terms(state, rules, batch, watermarks(state, closed), closed)
         if lines is not None or state.lines_read.count:
             remember_lines(state, batch, lines, results.consumed, rules)
         state.waiting = batch.bronze_rows(results.left)
         predicted: Predicted = {}
         if state.has_watcher:
-            results, predicted = apply_samples(state, rules, batch, results, state.cluster_low_watermarks(final))
+            results, predicted = apply_samples(state, rules, batch, results, state.cluster_low_watermarks(closed))
         race_window_us, grace_us = rules.race_window_ms * 1000, rules.reorder_grace_ms * 1000
         lookup = StateTermLookup(state, rules, before, results, race_window_us, grace_us, predicted)
         if state.has_watcher:
-            check_against_logs(state, rules, results, lookup, state.cluster_low_watermarks(final))
+            check_against_logs(state, rules, results, lookup, state.cluster_low_watermarks(closed))
         return results, lookup
 
     def _advance_histories(
-        self, lookup: StateTermLookup, batch: Batch, clocks: list[WrongClock], minutes: MinuteStats, final: bool
+        self, lookup: StateTermLookup, batch: Batch, clocks: list[WrongClock], minutes: MinuteStats, closed: Set[str]
     ) -> HistoryChanges:
         """Hands rare events to the histories, advances these to the low watermark, and drops what none asks for now."""
         state, results = self.state, lookup.results
-        low_watermark = state.cluster_low_watermarks(final)
+        low_watermark = state.cluster_low_watermarks(closed)
         upto = history_limits(state, low_watermark, batch, results.left)
         if clocks:
             queue_clocks(state, clocks)
@@ -170,9 +199,9 @@ class Reconstructor:
         if state.pending_starts.num_rows:
             start_first_terms(state, lookup, upto, minutes)
         changes = advance_histories(state, lookup, upto) if state.histories_wait else HistoryChanges()
-        if not final:
-            clusters = enumerate(state.clusters.all)
-            state.sources.settled.update({str(name[0]): low_watermark[number] for number, name in clusters})
+        clusters = enumerate(state.clusters.all)
+        settled = {str(name): low_watermark[number] for number, (name,) in clusters if name not in closed}
+        state.sources.settled.update(settled)
         known = len(lookup.before["hw"])
         if state.recent_hws.count or results.hw.blocks or state.lanes["pending"][:known].any():
             trim_timeline(state, results, lookup.before, self._asked_from(lookup, batch))
@@ -229,14 +258,6 @@ def _coverage(rows: SourcedRows) -> pa.Table:
     """The coverage of the rows of one micro-batch."""
     complete = not any(rows.events[name].null_count for name in KEY_COLUMNS)
     return coverage_of_rows(rows) if complete else coverage_of(rows.events)
-
-
-def _closes_history(events: pa.Table, runs: pa.Table) -> bool:
-    """Whether these events, which `runs` cover, contain the closing row of `hwmark run --drain`."""
-    if not pc.any(pc.equal(runs["source_id"], DRAIN)).as_py():
-        return False
-    closing = pc.and_(pc.equal(events["partition"], -1), pc.equal(events["source_id"], DRAIN))
-    return bool(pc.any(pc.fill_null(closing, False)).as_py())
 
 
 def replay(events: pa.Table, rules: Rules | None = None) -> Facts:

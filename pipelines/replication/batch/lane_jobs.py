@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -48,23 +49,22 @@ class _Stretches(NamedTuple):
     end: I64
 
 
-def watermarks(state: State, final: bool) -> Watermarks:
-    """The watermarks by which lanes decide; `final`: all that was reported so far is complete."""
+def watermarks(state: State, closed: Set[str]) -> Watermarks:
+    """The watermarks by which lanes decide; all that clusters have told that are `closed` is complete."""
     known = [state.sources.known.get(name) for name in state.source_names.all]
     ceiling = [NEVER if source is None or source.clock_since is None else source.latest for source in known]
     of_sources, clock_ceiling = state.low_watermarks(), np.array(ceiling, dtype=np.int64)
-    if final:
-        unbounded = np.full(state.lanes.count, NEVER, dtype=np.int64)
-        return Watermarks(of_sources, clock_ceiling, unbounded, unbounded)
     of_cluster, of_active = (
-        np.array([low_watermark(str(name[0])) for name in state.clusters.all] or [-1], dtype=np.int64)
+        np.array(
+            [NEVER if name in closed else low_watermark(str(name)) for (name,) in state.clusters.all] or [-1], np.int64
+        )
         for low_watermark in (state.sources.cluster_low_watermark, state.sources.active_low_watermark)
     )
     cluster = state.lanes["cluster"]
     return Watermarks(of_sources, clock_ceiling, of_cluster[cluster], of_active[cluster])
 
 
-def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, final: bool) -> LaneJobs:
+def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, closed: Set[str]) -> LaneJobs:
     """The jobs of all lanes that have rows to read, or something to decide."""
     accepted = batch.accepted
     with_rows, used = _with_rows(state, accepted)
@@ -77,7 +77,7 @@ def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, final: bool) -
     jobs = np.stack([
         lanes, start, end, low_watermark, watermarks.of_cluster[lanes], watermarks.of_active[lanes],
         np.where(home < 0, NEVER, watermarks.clock_ceiling[home]), gaps_from[:-1], gaps_from[1:],
-        np.full(len(lanes), int(final)),
+        np.array([name in closed for (name,) in state.clusters.all] or [False])[state.lanes["cluster"][lanes]],
     ], axis=1).astype(np.int64)  # fmt: skip
     return LaneJobs(jobs, gap_times, accepted.rows[:used], int((end - start).sum()))
 

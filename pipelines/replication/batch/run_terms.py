@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,17 +66,17 @@ class TermResults:
         return found
 
 
-def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, final: bool) -> TermResults:
-    """Reads the rows that may be read; `final` makes all that was reported so far final. Terms that ended are recorded
-    in `state`."""
+def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, closed: Set[str]) -> TermResults:
+    """Reads the rows that may be read, and makes all final that clusters have told that are `closed`. Terms that ended
+    are recorded in `state`."""
     accepted = batch.accepted
     if not accepted.all_count or accepted.copied.any():
         flag(accepted.rows[: accepted.bounds[-1]], accepted.dropped | accepted.copied, accepted.gap_before)
-    jobs = lane_jobs(state, batch, watermarks, final)
+    jobs = lane_jobs(state, batch, watermarks, closed)
     packed, stats, marks = jobs.rows, _empty_stats(batch), np.zeros(len(jobs.rows), dtype=np.uint8)
     hw, sync = _run_all(state, rules, batch, jobs, stats, marks)
     consumed = (batch.series >= 0).view(np.int8)
-    unled, waits = _without_lane(state, accepted, final)
+    unled, waits = _without_lane(state, accepted, closed)
     all_read = accepted.all_readable and np.count_nonzero(marks) == jobs.row_count and not waits
     if not all_read:
         consumed = np.zeros(len(batch.series), dtype=np.int8)
@@ -143,7 +144,7 @@ def _kinds(packed: Records) -> I64:
     return kinds
 
 
-def _without_lane(state: State, accepted: Accepted, final: bool) -> tuple[I64, bool]:
+def _without_lane(state: State, accepted: Accepted, closed: Set[str]) -> tuple[I64, bool]:
     """(where the packed rows stand that no lane reads and that may be read now, whether others of them wait).
 
     A watcher's rows wait until every source of the cluster has reported up to them: the answers of several brokers
@@ -157,7 +158,7 @@ def _without_lane(state: State, accepted: Accepted, final: bool) -> tuple[I64, b
     watched = state.watched_series()
     if watched is None or not len(rows):
         return rows, False
-    by_cluster = state.cluster_low_watermarks(final)
+    by_cluster = state.cluster_low_watermarks(closed)
     limits = np.array([by_cluster[state.clusters.number(str(name[0]))] for name in state.source_names.all])
     number = accepted.series[series[of]]
     later = watched[number] & (accepted.rows[rows, PACKED.ts] > limits[state.series["source"][number]])

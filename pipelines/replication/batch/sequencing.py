@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +35,14 @@ class GapLimits(NamedTuple):
     complete_until: I64
 
 
-def gap_limits(state: State, rules: Rules, final: bool) -> GapLimits:
+def gap_limits(state: State, rules: Rules, closed: Set[str]) -> GapLimits:
     """By source number the deadline of its gaps, on its own clock unless it has been silent for the grace; and the time
-    after which its rows stand behind a gap in its own numbers."""
+    after which its rows stand behind a gap in its own numbers. In clusters that are `closed` no gap is waited for."""
     names, grace = state.source_names.all, rules.reorder_grace_ms * 1000
     expired, complete_until = np.full((2, len(names)), NEVER, dtype=np.int64)
-    for number, name in enumerate(() if final else names):
+    for number, name in enumerate(names):
+        if name[0] in closed:
+            continue
         source, newest = state.sources.known.get(name), state.sources.latest(str(name[0]))
         own = source.latest if source is not None else -1
         expired[number] = (own if newest - own < grace else newest) - grace

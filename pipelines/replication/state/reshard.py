@@ -14,6 +14,7 @@ from pipelines.replication.rules import Rules
 from pipelines.replication.state import snapshot
 from pipelines.replication.state.shard import Shard
 from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.closings import Held
 from pipelines.replication.telemetry.sources import Sources
 from pipelines.replication.term.layout import REPLICAS
 
@@ -28,10 +29,16 @@ def reshard(blobs: Sequence[bytes], buckets: int) -> Iterator[bytes]:
     states = [state for state, *_ in parts]
     bucket_of = [_buckets(state, buckets) for state in states]
     waiting = [assign(state.waiting, buckets) for state in states]
+    held = [assign(state.held.events, buckets) for state in states]
     for bucket in range(buckets):
         shard = Shard(_blank(states, rules))
         for state, partitions, rows in zip(states, bucket_of, waiting, strict=True):
             shard.take(state, partitions == bucket, rows == bucket)
+        of_bucket = [
+            state.held.events.filter(pa.array(rows == bucket)) for state, rows in zip(states, held, strict=True)
+        ]
+        broker_wide = states[0].held.events.filter(pa.array(held[0] < 0))
+        shard.state.held = Held(pa.concat_tables([broker_wide, *of_bucket]), states[0].held.runs)
         yield snapshot.pack(shard.finish(), rules, bucket, buckets)
 
 
@@ -65,7 +72,7 @@ def _blank(states: Sequence[State], rules: Rules) -> State:
         sources.known |= state.sources.known
         for cluster, settled in state.sources.settled.items():
             sources.settled[cluster] = max(settled, sources.settled.get(cluster, -1))
-    made = State(sources)
+    made = State(sources, closings=states[0].closings)
     made.replicas = Arrays(REPLICAS, max(state.replicas.width for state in states))
     for state in states:
         state.release(state.steady.numbers())

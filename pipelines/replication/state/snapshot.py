@@ -28,6 +28,7 @@ from pipelines.replication.samples import steady
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.state import version_7
 from pipelines.replication.state.state import Names, OrderKey, State
+from pipelines.replication.telemetry.closings import Closings, Held
 from pipelines.replication.telemetry.sources import Source, Sources
 from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 
@@ -58,9 +59,11 @@ _PLACE_OF_LANE = ("partition", "broker", "topic", "cluster")
 _KEYS = ("series_keys", "partition_keys", "lane_keys")
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
 _OTHERS = ("waiting", "assignments", "first_terms", "pending_starts", "histories", "rest")
+CLOSINGS, HELD = "closings", ("held_events", "held_runs")
+"""The tables of closing rows and of what waits behind them, in the states of lakes that have any."""
 WATCHED = "watched"
 """The table of what watchers have sampled, in the states of lakes that have any."""
-_KNOWN = frozenset({*RECORDS, *_KEYS, *_OTHERS, WATCHED, *steady.TABLES})
+_KNOWN = frozenset({*RECORDS, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *steady.TABLES})
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
 _EVENT_FIELDS = PartitionEvent.__struct_fields__
 _TUPLES = tuple(_EVENT_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
@@ -76,6 +79,10 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     tables["pending_starts"] = state.pending_starts
     tables["histories"] = state.encoded_histories.table({p: h.to_bytes() for p, h in state.histories.items()})
     tables["rest"] = pa.table({"json": pa.array([_encoder.encode(_rest(state, rules, bucket, buckets))], pa.string())})
+    if state.closings.last or state.closings.waiting:
+        tables[CLOSINGS] = pa.table({"json": pa.array([_encoder.encode(state.closings)], pa.string())})
+    if len(state.held.events) or len(state.held.runs):
+        tables |= zip(HELD, state.held, strict=True)
     if state.watched or state.steady:
         tables[WATCHED] = pa.table({"json": pa.array([_encoder.encode(state.watched)], pa.string())})
     if state.steady:
@@ -125,7 +132,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     racks: list[tuple[int, int, tuple[int, str]]] = []
 
 
-_encoder, _decoder, _watched = Encoder(), Decoder(Rest), Decoder(Watched)
+_encoder, _decoder, _watched, _closings = Encoder(), Decoder(Rest), Decoder(Watched), Decoder(Closings)
 
 
 def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
@@ -220,6 +227,10 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.misread_times = {(c, b): times for c, b, times in rest.misread_times}
     state.assignments = Assignments(tables["assignments"], dict(rest.reassigned))
     state.first_terms = FirstTerms(tables["first_terms"])
+    if CLOSINGS in tables:
+        state.closings = _closings.decode(tables[CLOSINGS]["json"][0].as_py())
+    if HELD[0] in tables:
+        state.held = Held(with_all_columns(tables[HELD[0]]), tables[HELD[1]])
     if WATCHED in tables:
         state.watched = _watched.decode(tables[WATCHED]["json"][0].as_py())
         state.steady = _steady(tables)

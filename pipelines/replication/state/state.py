@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.samples.partition import SampledPartition
 from pipelines.replication.samples.steady import SteadyPartitions
 from pipelines.replication.samples.watched import Watched
+from pipelines.replication.telemetry.closings import NOTHING_HELD, Closings, Held
 from pipelines.replication.telemetry.sources import Sources
 from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES, SLOTS
 from schemas import replication_events
@@ -99,6 +101,10 @@ class State:
     """Rare lines read lately, by which their copies in other files are recognised."""
     waiting: pa.Table = field(default_factory=replication_events.ARROW.empty_table)
     """Partition rows that may not be read yet."""
+    closings: Closings = field(default_factory=Closings)
+    """Closing rows that wait for what they name, or took effect."""
+    held: Held = NOTHING_HELD
+    """What came from behind a closing row that waits."""
     queued_events: dict[int, list[tuple[OrderKey, PartitionEvent]]] = field(default_factory=dict)
     """Rare events by partition that its history has not applied yet."""
     ended_terms: dict[tuple[int, int], tuple[int, TermSummary]] = field(default_factory=dict)
@@ -232,9 +238,9 @@ class State:
         known, names = self.sources.known, self.source_names.all
         return np.array([known[name].low_watermark if name in known else -1 for name in names], dtype=np.int64)
 
-    def cluster_low_watermarks(self, final: bool) -> dict[int, int]:
-        """The low watermark of each cluster by number."""
+    def cluster_low_watermarks(self, closed: Set[str]) -> dict[int, int]:
+        """The low watermark of each cluster by number; all that these `closed` ones have told is complete."""
         return {
-            number: NEVER if final else self.sources.cluster_low_watermark(str(name[0]))
+            number: NEVER if name[0] in closed else self.sources.cluster_low_watermark(str(name[0]))
             for number, name in enumerate(self.clusters.all)
         }

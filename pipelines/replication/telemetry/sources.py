@@ -227,6 +227,16 @@ class Sources:
             return False
         return seq < known.next_seq or any(run[0] <= seq <= run[1] for run in known.pending_runs)
 
+    def furthest(self, cluster: str) -> dict[str, tuple[int, int]]:
+        """By source_id of a cluster the last (source_epoch, source_seq) that came, or is not waited for any more."""
+        found: dict[str, tuple[int, int]] = {}
+        for source in self.known.values():
+            if source.cluster == cluster:
+                last = max(source.next_seq - 1, *(run[1] for run in source.pending_runs), -1)
+                came = source.source_epoch, last
+                found[source.source_id] = max(found.get(source.source_id, came), came)
+        return found
+
     def latest(self, cluster: str) -> int:
         """The largest time of any source of the cluster."""
         return max((s.latest for s in self.known.values() if s.cluster == cluster), default=-1)

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.bronze import append_events, committed, opened
 from pipelines.lake.engines import other_engine
 from pipelines.lake.lake import Lake
+from pipelines.lake.table import dataset
+from pipelines.replication.events.row_rules import FIRST, LAST
 from pipelines.streaming.source.closings import closing_path, closings, count_closings
 from schemas import replication_events
 from schemas.replication_events import DRAIN
+
+_KEY = ["cluster", "source_id", "source_epoch"]
+
+
+class DrainSkippedError(RuntimeError):
+    """The closing rows are not in bronze: somebody else has written the version that they were to be."""
 
 
 def close_sources(lake: Lake) -> int:
     """Appends one closing `progress` row per cluster to bronze, at the largest time reported; returns how many.
 
-    Where another engine writes bronze the rows go into a file of the job's own, which it reads last.
+    Where another engine writes bronze the rows go into a file of the job's own, which it reads last. Raises
+    DrainSkippedError where they could not be appended.
     """
-    events = read_events(lake.root, columns=["cluster", "source_id", "ts"], storage_options=lake.storage_options)
-    if not len(events):
-        return 0
-    events = events.append_column("closing", pc.cast(pc.equal(events["source_id"], DRAIN), pa.int64()))
-    clusters = events.group_by("cluster").aggregate([("ts", "max"), ("closing", "sum")]).sort_by("cluster")
     beside = closings(lake)
-    before = [row["cluster"] for row in beside]
-    rows = [
-        closing_row(row["cluster"], row["ts_max"], row["closing_sum"] + before.count(row["cluster"]))
-        for row in clusters.to_pylist()
-    ]
+    clusters, last = _last_rows(lake)
+    version = committed(lake.root, [DRAIN], lake.storage_options)[DRAIN]
+    # Retention takes closing rows out of bronze, and the version of their writer stays.
+    number = 1 + max(-1 if version is None else version, last, *(row["source_seq"] for row in beside), -1)
+    rows = [closing_row(cluster, ts, number, closes) for cluster, (ts, closes) in sorted(clusters.items())]
+    if not rows:
+        return 0
     closing = pa.Table.from_pylist(rows, replication_events.ARROW)
     if other_engine(lake.open(replication_events.TABLE)) is None:
-        version = sum(row["source_seq"] for row in rows)
-        append_events(lake.root, closing, app_id=DRAIN, version=version, storage_options=lake.storage_options)
+        if not append_events(lake.root, closing, app_id=DRAIN, version=number, storage_options=lake.storage_options):
+            raise DrainSkippedError(
+                f"lake {lake.root} has closing rows {number} already, which another `hwmark run --drain` has written: "
+                "let that one end, then run it again"
+            )
     else:
         import pyarrow.parquet as pq
 
@@ -45,8 +55,47 @@ def close_sources(lake: Lake) -> int:
     return len(rows)
 
 
-def closing_row(cluster: str, ts: object, number: int) -> dict[str, Any]:
-    """The row by which the reconstruction makes final what was reported until `ts`."""
+Closes = dict[str, tuple[int, int]]
+"""By source its last row: (source_epoch, source_seq)."""
+
+
+def _last_rows(lake: Lake) -> tuple[dict[str, tuple[datetime, Closes]], int]:
+    """(by cluster its largest time and the last row of each source, the largest number of a closing row, -1: none).
+
+    Read file by file, names as dictionaries. Rows whose time or number is refused do not count.
+    """
+    import pyarrow.dataset as ds
+
+    names = {"cluster", "source_id"}
+    reading, text = ds.ParquetReadOptions(dictionary_columns=names), pa.dictionary(pa.int32(), pa.string())
+    read_as = pa.schema([f.with_type(text) if f.name in names else f for f in replication_events.ARROW])
+    clusters, number = dict[str, tuple[datetime, Closes]](), -1
+    usable = (ds.field("ts") >= FIRST) & (ds.field("ts") <= LAST) & (ds.field("source_seq") >= 0)
+    for file in dataset(opened(lake.root, lake.storage_options), replication_events.ARROW, reading).get_fragments():
+        rows = file.to_table(read_as, columns=[*_KEY, "source_seq", "ts"], filter=usable)
+        for row in _aggregated(rows):
+            ts, source = row["ts_max"], (row["source_epoch"], row["source_seq_max"])
+            if row["source_id"] == DRAIN:
+                number = max(number, row["source_seq_max"])
+            elif None not in row.values():
+                newest, closes = clusters.setdefault(row["cluster"], (ts, {}))
+                closes[row["source_id"]] = max(closes.get(row["source_id"], source), source)
+                clusters[row["cluster"]] = max(newest, ts), closes
+    return clusters, number
+
+
+def _aggregated(rows: pa.Table) -> Iterable[Mapping[str, Any]]:
+    """By source of these rows the last number and the largest time."""
+    groups = rows.unify_dictionaries().group_by(_KEY).aggregate([("source_seq", "max"), ("ts", "max")])
+    found: Iterable[Mapping[str, Any]] = groups.to_pylist()
+    return found
+
+
+def closing_row(cluster: str, ts: object, number: int, closes: Closes | None = None) -> dict[str, Any]:
+    """The row by which the reconstruction makes final what was reported until `ts`: up to the rows in `closes`, or all
+    that was read before it."""
+    names = replication_events.ARROW.field("closes").type.value_type.names
+    last = None if closes is None else [dict(zip(names, (s, *row), strict=True)) for s, row in sorted(closes.items())]
     return {
         "cluster": cluster,
         "source_id": DRAIN,
@@ -59,4 +108,5 @@ def closing_row(cluster: str, ts: object, number: int) -> dict[str, Any]:
         "partition": -1,
         "level": 0,
         "detail": "closed",
+        "closes": last,
     }

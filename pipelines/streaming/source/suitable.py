@@ -19,6 +19,7 @@ _TAKEN: dict[str, tuple[str, ...]] = {
     "double": ("float", "double", *_WHOLE[:3]),
     "boolean": ("boolean",),
     "timestamp": ("timestamp",),
+    "struct": ("struct",),
 }
 """Types of Delta that a declared one is cast from; of long to integer every value is looked at."""
 NAIVE = "a timestamp without time zone: write it in UTC, with the zone (Delta's type `timestamp`)"

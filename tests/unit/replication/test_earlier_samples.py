@@ -132,9 +132,10 @@ def first_half(buckets):
     """(the machines as they were at the cut, the facts until then)"""
     with zipfile.ZipFile(STORED) as stored:
         machines = [Reconstructor.restore(stored.read(f"{buckets}/state.{bucket}")) for bucket in range(buckets)]
-        names = replay(events_of([])).tables()
-        tables = {name: pa.ipc.open_stream(stored.read(f"{buckets}/{name}")).read_all() for name in names}
-    return machines, Facts(**tables)
+        now = replay(events_of([])).tables()
+        tables = {name: pa.ipc.open_stream(stored.read(f"{buckets}/{name}")).read_all() for name in now}
+    filled = {name: pa.concat_tables([now[name], rows], promote_options="default") for name, rows in tables.items()}
+    return machines, Facts(**filled)
 
 
 @pytest.mark.parametrize("buckets", BUCKETS)

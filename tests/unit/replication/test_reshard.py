@@ -147,7 +147,7 @@ MOVED = {
     "reported_epochs", "requested_epochs", "wrong_clocks", "clock_offsets", "lines_read", "waiting",
     "queued_events", "ended_terms", "histories", "encoded_histories", "due", "lost_numbers", "gap_times",
     "misread_times", "reported_losses", "assignments", "pending_starts", "first_terms", "watched",
-    "steady",
+    "steady", "closings", "held",
 }  # fmt: skip
 NUMBERS = {"partition", "topic", "cluster", "home", "topic_id", "source", "lane", "series", "key"}
 """Columns of records that hold numbers of the state; hashes are none."""
