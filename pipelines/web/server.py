@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 REQUEST_S = 10.0
 """A client that has not asked for anything by then is let go."""
 CONNECTIONS = 200
-"""More at a time are answered with 503."""
+"""More requests at a time are answered with 503; of connections that wait for their client the oldest makes room."""
 KEPT_S = 15
 """An open connection without a request is kept so long: longer than the page waits between refreshes."""
 
@@ -29,7 +29,20 @@ class ImpatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._made = self.loop.time()
         self._waiting = self.loop.call_later(REQUEST_S, self._let_go)
+        if len(self.connections) >= CONNECTIONS:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Cuts off the oldest other connection that asks nothing just now, or does not read what it asked for."""
+        waiting = [c for c in self.connections if isinstance(c, ImpatientProtocol) and c is not self and c._waits()]
+        if waiting:
+            min(waiting, key=lambda one: one._made).transport.abort()
+
+    def _waits(self) -> bool:
+        idle = self.cycle is None or self.cycle.response_complete or self.flow.write_paused
+        return idle and not self.transport.is_closing()
 
     def _let_go(self) -> None:
         if self.cycle is None and not self.transport.is_closing():

@@ -50,14 +50,45 @@ def test_a_request_without_end_is_refused(lake):
         assert until_closed(client).startswith(b"HTTP/1.1 400 ")
 
 
-def test_more_clients_than_it_serves_are_answered_with_503(lake, monkeypatch):
+ASKING = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ASKING_ONCE = ASKING.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
+def test_more_requests_at_a_time_than_it_serves_are_answered_with_503(lake, monkeypatch):
     monkeypatch.setattr(server, "CONNECTIONS", 2)
     incident(lake)
-    with served(lake) as url:
-        idle = [connected(url) for _ in range(3)]
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        begun.set()
+        go_on.wait()
+        return NOW
+
+    with served(lake, now=slow) as url, connected(url) as at_work:
+        at_work.sendall(ASKING_ONCE)
+        assert begun.wait(60)
         with connected(url) as client:
-            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert until_closed(client).startswith(b"HTTP/1.1 503 ")
+            client.sendall(ASKING_ONCE)
+            refused = until_closed(client)
+        go_on.set()
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert until_closed(at_work).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", ASKING, ASKING + b"GET /", ASKING * 200])
+def test_any_number_of_clients_that_ask_nothing_or_read_nothing_leave_room(lake, monkeypatch, sent):
+    monkeypatch.setattr(server, "CONNECTIONS", 4)
+    incident(lake)
+    with served(lake, now=lambda: NOW) as url:
+        idle = []
+        for _ in range(18):
+            idle.append(connected(url))
+            idle[-1].sendall(sent)
+            if sent.startswith(ASKING):
+                assert idle[-1].recv(9) == b"HTTP/1.1 "
+        with connected(url) as client:
+            client.sendall(ASKING_ONCE)
+            assert until_closed(client).startswith(b"HTTP/1.1 200 ")
         for one in idle:
             one.close()
 
@@ -65,12 +96,11 @@ def test_more_clients_than_it_serves_are_answered_with_503(lake, monkeypatch):
 def test_a_client_that_reads_nothing_holds_up_nobody(lake):
     incident(lake)
     with served(lake, now=lambda: NOW) as url:
-        asking = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
         lazy = [connected(url) for _ in range(8)]
         for one in lazy:
-            one.sendall(asking * 50)
+            one.sendall(ASKING * 50)
         with connected(url) as client:
-            client.sendall(asking.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            client.sendall(ASKING_ONCE)
             assert b"LOST: 180 offsets" in until_closed(client)
         for one in lazy:
             one.close()
