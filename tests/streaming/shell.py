@@ -15,7 +15,7 @@ def reconstruct(batches, rules, buckets):
     blobs = [Reconstructor(rules, bucket=k, buckets=buckets).snapshot() for k in keys]
     facts = []
     for batch_id, tasks in enumerate(batches):
-        packed = pa.Table.from_batches([pack_table(events, keys) for events in tasks])
+        packed = pa.Table.from_batches([packed for events in tasks for packed in pack_table(events, keys)])
         for key in keys:
             rows = packed.filter(pa.array(np.asarray(packed["key"]) == key))
             reconstructor = Reconstructor.restore(blobs[key])

@@ -71,7 +71,7 @@ def test_each_bucket_reads_its_rows_all_broker_wide_rows_and_the_coverage(lake, 
 @pytest.mark.parametrize("buckets", [1, 2, 4])
 def test_what_is_read_gives_the_facts_of_what_is_packed(lake, buckets):
     keys = list(range(buckets))
-    packed = pack_table(EVENTS, keys).to_pylist()
+    packed = pa.Table.from_batches(pack_table(EVENTS, keys)).to_pylist()
     for bucket, rows, covered in found(lake, paths(lake), buckets, min(buckets, 2)):
         mine = [(row["kind"], row["blob"]) for row in packed if row["key"] == bucket]
         read, unpacked = (

@@ -30,7 +30,8 @@ def unpacked(batch):
 def test_each_bucket_gets_its_rows_all_broker_wide_rows_and_the_coverage(buckets):
     events = history()
     keys = bucket_keys(buckets, 2)
-    got = unpacked(blobs.pack_table(events, keys))
+    (packed,) = blobs.pack_table(events, keys)
+    got = unpacked(packed)
     bucket_of = assign(events, buckets)
     assert set(got) == set(keys)
     for bucket, key in enumerate(keys):
@@ -43,13 +44,13 @@ def test_each_bucket_gets_its_rows_all_broker_wide_rows_and_the_coverage(buckets
 
 def test_rows_of_a_bucket_keep_their_order():
     (key,) = keys = [7]
-    got, _ = unpacked(blobs.pack_table(history(), keys))[key]
+    got, _ = unpacked(next(blobs.pack_table(history(), keys)))[key]
     on_partitions = got.filter(pc.greater_equal(got["partition"], 0))
     assert pc.all(pc.greater(pc.pairwise_diff(on_partitions["source_seq"].combine_chunks()), 0)).as_py()
 
 
 def test_columns_that_are_null_throughout_come_back_as_nulls():
-    ((events, _),) = unpacked(blobs.pack_table(history(), [1])).values()
+    ((events, _),) = unpacked(next(blobs.pack_table(history(), [1]))).values()
     assert events["unclean"].null_count == len(events)
     assert events["unclean"].type == pa.bool_()
 
@@ -65,6 +66,14 @@ def test_rows_are_packed_in_chunks_and_no_batch_is_lost(monkeypatch):
     assert list(blobs.pack([], [0, 1])) == []
 
 
+def test_more_bytes_than_32_bit_addresses_reach_go_in_several_batches(monkeypatch):
+    (whole,) = blobs.pack_table(history(), range(7))
+    monkeypatch.setattr(blobs, "BYTES_PER_BATCH", whole.nbytes // 3)
+    parts = list(blobs.pack_table(history(), range(7)))
+    assert [part.num_rows for part in parts] == [6, 6, 2]
+    assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
+
+
 @pytest.mark.parametrize(("buckets", "partitions"), [(1, 1), (8, 2), (32, 2), (32, 5)])
 def test_buckets_spread_evenly_over_shuffle_partitions(buckets, partitions):
     keys = bucket_keys(buckets, partitions)
@@ -78,7 +87,7 @@ def test_hash_of_a_key_is_that_of_spark():
 
 
 def test_a_bucket_gets_one_blob_of_events_and_one_of_coverage_per_table():
-    packed = blobs.pack_table(history(), [3, 5])
+    (packed,) = blobs.pack_table(history(), [3, 5])
     assert sorted(zip(packed["key"].to_pylist(), packed["kind"].to_pylist(), strict=True)) == [
         (3, blobs.COVERAGE), (3, blobs.EVENTS), (5, blobs.COVERAGE), (5, blobs.EVENTS),
     ]  # fmt: skip

@@ -17,6 +17,8 @@ from schemas import replication_events
 PACKED = pa.schema([("key", pa.int32()), ("kind", pa.string()), ("blob", pa.binary())])
 EVENTS, COVERAGE, FILES = "events", "coverage", "files"
 ROWS_PER_BLOB = 1 << 19
+BYTES_PER_BATCH = 1 << 30
+"""Where a batch of blobs ends: Arrow's addresses in one are 32 bits, and each bucket has all broker-wide rows in it."""
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
 
@@ -41,11 +43,11 @@ def pack(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa.
     Every bucket gets its own events, the broker-wide ones, and what all these events cover.
     """
     for events in _chunks(batches):
-        yield pack_table(events, keys)
+        yield from pack_table(events, keys)
 
 
-def pack_table(events: pa.Table, keys: Sequence[int]) -> pa.RecordBatch:
-    """Rows of PACKED for one table of events."""
+def pack_table(events: pa.Table, keys: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    """Rows of PACKED for one table of events, in several batches where they take much."""
     blobs = _Blobs()
     covered = source_coverage.coverage(events)
     broker_wide, *own = _by_bucket(events, len(keys))
@@ -53,7 +55,9 @@ def pack_table(events: pa.Table, keys: Sequence[int]) -> pa.RecordBatch:
         blobs.add(key, COVERAGE, covered)
         if len(broker_wide) or len(mine):
             blobs.add(key, EVENTS, broker_wide, mine)
-    return blobs.batch()
+        if key == keys[-1] or blobs.size >= BYTES_PER_BATCH:
+            yield blobs.batch()
+            blobs = _Blobs()
 
 
 def unpack(kinds: Iterable[str], blobs: Iterable[bytes]) -> tuple[pa.Table, pa.Table]:
@@ -80,6 +84,10 @@ class _Blobs:
                 stream.write_table(table)
         self._rows.append((key, kind))
         self._ends.append(self._out.tell())
+
+    @property
+    def size(self) -> int:
+        return self._ends[-1]
 
     def batch(self) -> pa.RecordBatch:
         ends = pa.py_buffer(np.array(self._ends, dtype=np.int32))

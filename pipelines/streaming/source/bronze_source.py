@@ -148,7 +148,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Share)
         tables = (table for part, groups in partition.files for table in read(self.log, part, groups))
         for events in in_portions(tables):
-            yield pack_table(events, self.settings.keys)
+            yield from pack_table(events, self.settings.keys)
 
 
 def shares(log: BronzeLog, files: Sequence[File], tasks: int) -> list[Share]:

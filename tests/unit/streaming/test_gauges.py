@@ -30,7 +30,7 @@ def events():
 def parts(buckets):
     """What each of so many buckets reports, by table."""
     fed, whole = events(), coverage(events())
-    packed = pack_table(fed, list(range(buckets)))
+    (packed,) = pack_table(fed, list(range(buckets)))
     found = {kind: [] for kind in ("brokers", "broker_lag", "replica_lag")}
     for bucket in range(buckets):
         one = Reconstructor(Rules(), bucket, buckets)
