@@ -15,6 +15,7 @@ from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
 from pipelines.streaming.source.blobs import FILES, pack_table, unpack
+from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_file import footer_of
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
 from pipelines.streaming.source.bronze_source import BronzeReader, Named, Share, SourceSettings
@@ -99,7 +100,7 @@ def test_no_files_are_no_rows_in_the_schema_of_all(lake):
 
 def test_a_file_that_is_gone_is_named_with_the_way_on(lake):
     with pytest.raises(VersionVanishedError, match=r"gone\.parquet .* is gone.*run --rebuild"):
-        list(found(lake, [("gone.parquet", {})], 1, 1))
+        list(found(lake, [Part("gone.parquet")], 1, 1))
 
 
 @pytest.mark.parametrize("tasks", [1, 4])

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 from urllib.parse import unquote
 
 from pipelines.lake.engines import MARK
@@ -15,8 +15,25 @@ RETENTION = "retention"
 """How a commit of ours that ages rows says so under MARK in its commitInfo."""
 
 
-Part = tuple[str, dict[str, str | None]]
-"""A file's path and its values of columns that it does not hold."""
+class Cut(TypedDict):
+    """The part of a file that one batch reads.
+
+    `bounds`: by source (cluster, source_id, source_epoch) the first and the last source_seq; `rest`: whether rows that
+    do not say their source or number belong to it; `coverage`: what its rows cover, as rows of COVERAGE, None where
+    whoever reads it reads all of them and can tell.
+    """
+
+    bounds: list[tuple[str, str, int, int, int]]
+    rest: bool
+    coverage: list[dict[str, Any]] | None
+
+
+class Part(NamedTuple):
+    """What a task needs to read a file: its path, its values of columns that it does not hold, and which part."""
+
+    path: str
+    values: Mapping[str, str | None] = {}
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True)
@@ -25,8 +42,8 @@ class File:
 
     `clusters` are the least and the largest name in it, where its statistics have them; `committed_ms` is when it
     came into the table, on the wall clock of who committed it; `values` are those of columns that the table is
-    partitioned by, as Delta's log has them, which the file does not hold. A path that begins with
-    `closings.OURS` lies below the lake: its rows close sources.
+    partitioned by, as Delta's log has them, which the file does not hold; `cut` is the part of it that is read, None
+    all. A path that begins with `closings.OURS` lies below the lake: its rows close sources.
     """
 
     path: str
@@ -35,11 +52,12 @@ class File:
     clusters: tuple[str | None, str | None] = (None, None)
     committed_ms: int = 0
     values: tuple[tuple[str, str | None], ...] = ()
+    cut: Cut | None = None
 
     @property
     def part(self) -> Part:
         """What a task needs to read it."""
-        return self.path, dict(self.values)
+        return Part(self.path, dict(self.values), self.cut)
 
 
 def added(commit: Sequence[Mapping[str, Any]], accepted: bool = False) -> list[File]:

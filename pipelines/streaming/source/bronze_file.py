@@ -13,6 +13,7 @@ from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.compact_encoding import ALWAYS
 from pipelines.streaming.source.conform import conform, constant
+from pipelines.streaming.source.cut import cut_rows
 from pipelines.streaming.source.suitable import UnreadableFileError
 from schemas import replication_events
 
@@ -21,14 +22,20 @@ LEGACY_TIMES = "INT96"
 
 
 def read(
-    log: BronzeLog, part: Part, groups: Sequence[int] | None = None, footer: pq.FileMetaData | None = None
+    log: BronzeLog,
+    part: Part,
+    groups: Sequence[int] | None = None,
+    footer: pq.FileMetaData | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """Its events, or those of some row groups, in the types of `declared`: no columns without values.
+    """The events of the part, or those in some row groups, in the types of `declared`: no columns without values.
+
+    `columns`: these alone, which every file has or the table is partitioned by.
 
     `footer`, where it was read before, is not read again. Raises UnreadableFileError, and VersionVanishedError where
     the file is gone.
     """
-    path, values = part
+    path, values, cut = part
     wanted = {name: value for name, value in values.items() if name in replication_events.ARROW.names}
     with opened(log, path, NAMED, footer) as parquet:
         _require_columns(path, parquet, wanted)
@@ -38,11 +45,14 @@ def read(
         try:
             for group in range(parquet.metadata.num_row_groups) if groups is None else groups:
                 present = _filled_columns(parquet.metadata.row_group(group))
+                present = [name for name in present if name in columns] if columns else present
                 for batch in parquet.iter_batches(
                     ROWS_PER_BLOB, row_groups=[group], columns=present, use_threads=False
                 ):
                     events = conform(pa.Table.from_batches([batch]), path, legacy)
-                    yield _with(events, wanted) if wanted else events
+                    events = _with(events, wanted) if wanted else events
+                    events = events.select(columns) if columns else events
+                    yield cut_rows(events, cut) if cut else events
         except (OSError, pa.ArrowException) as error:
             raise UnreadableFileError(path, error) from error
 

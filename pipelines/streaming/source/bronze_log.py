@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile
     from pyarrow.fs import FileSystem
 
+    from pipelines.streaming.source.time_order import TimeOrder
+
 
 class VersionVanishedError(RuntimeError):
     """What the query is to read next is not there any more."""
@@ -36,10 +38,12 @@ class RemovedRowsError(RuntimeError):
 
 @dataclass(frozen=True)
 class Offset:
-    """All versions before `version` have been read, and the first `index` files of that one: `events` rows.
+    """All versions before `version` have been read: `events` rows.
 
-    Version `snapshot` stands for all of the table at that time, every later one for what its commit added. `closed`
-    counts the files of closing rows that were read (see `drain`).
+    Of the versions from `version` to before `until`, where there is such, the rows with keys up to `key` have been, too
+    (see `time_order`). Version `snapshot` stands for all of the table at that time, every later one for what its commit
+    added. `closed` counts the files of closing rows that were read (see `drain`). `index`: earlier versions of hwmark
+    ended batches inside a commit; so many files of `version` have been read.
     """
 
     snapshot: int = -1
@@ -47,14 +51,19 @@ class Offset:
     index: int = 0
     events: int = 0
     closed: int = 0
+    until: int = -1
+    key: int = 0
 
     def json(self) -> dict[str, int]:
         fields = asdict(self)
-        return fields if self.closed else {name: fields[name] for name in fields if name != "closed"}
+        unsaid = {"closed"} if not self.closed else set()
+        unsaid |= {"until", "key"} if self.until < 0 else set()
+        return {name: fields[name] for name in fields if name not in unsaid}
 
     @property
-    def place(self) -> tuple[int, int]:
-        return self.version, self.index
+    def after(self) -> int | None:
+        """The key up to which the versions before `until` have been read; None where none of their rows was."""
+        return None if self.until < 0 else self.key
 
 
 BEGINNING = Offset()
@@ -76,6 +85,7 @@ class BronzeLog:
         `closings`: how many files of closing rows there are (see `drain`)."""
         self.uri, self.storage_options, self.accepted = uri, dict(storage_options or {}), frozenset(accepted)
         self.skipped, self._closings = frozenset(skipped), closings
+        self._ordered: tuple[tuple[int, ...], TimeOrder] | None = None
 
     def latest(self) -> int:
         """The newest version."""
@@ -99,41 +109,56 @@ class BronzeLog:
         except (OSError, ValueError):  # whoever reads its rows says what is wrong with it
             return 0
 
-    def walk(self, start: Offset, last: int) -> Iterator[tuple[File, Offset]]:
-        """Each file from `start` to the end of version `last`, with the offset behind it."""
-        at = start if start.snapshot >= 0 else Offset(last, last, closed=start.closed)
-        events = at.events
-        while at.version <= last:
-            files = self.files(at.version, at.snapshot)
-            for index in range(at.index, len(files)):
-                events += files[index].rows
-                done = index + 1 == len(files)
-                place = (at.version + 1, 0) if done else (at.version, index + 1)
-                yield files[index], Offset(at.snapshot, *place, events, at.closed)
-            at = Offset(at.snapshot, at.version + 1, 0, events, at.closed)
-
     def advance(self, start: Offset, last: int, max_bytes: int, max_rows: int) -> Offset:
-        """How far one batch from `start` goes: at most to the end of `last`, by the limits, by one file at least."""
-        at, size, rows = start, 0, 0
-        for file, behind in self.walk(start, last):
-            size, rows = size + file.size, rows + file.rows
-            if at != start and (size > max_bytes or rows > max_rows):
-                return at
-            at = behind
-        snapshot = at.snapshot if at.snapshot >= 0 else last
-        if at.version <= last:
-            at = Offset(snapshot, last + 1, 0, at.events, at.closed)
-        return replace(at, closed=max(self._closings, at.closed))
+        """How far one batch from `start` goes: at most to the end of `last`, and by the limits to some time.
+
+        Versions that a batch has begun to read are read to their end before later ones are.
+        """
+        snapshot = start.snapshot if start.snapshot >= 0 else last
+        version = start.version if start.snapshot >= 0 else last
+        until = start.until if start.until >= 0 else max(version, last + 1)
+        began = Offset(snapshot, version, start.index, start.events, start.closed, until, start.key)
+        files, key = self._files(began), None
+        if start.until >= 0 or sum(f.size for f in files) > max_bytes or sum(f.rows for f in files) > max_rows:
+            key = self._order(began).batch_end(start.after, max_bytes, max_rows)
+            rows = self._order(began).rows(start.after, key)
+        else:
+            rows = sum(f.rows for f in files)
+        if key is not None:
+            return replace(began, key=key, events=start.events + rows)
+        return Offset(snapshot, until, 0, start.events + rows, max(self._closings, start.closed))
 
     def between(self, start: Offset, end: Offset) -> list[File]:
-        """The files that a batch reads, closing rows last."""
+        """The files that a batch reads, or their parts; closing rows last."""
         closing = [File(closing_path(number), 0, 0) for number in range(start.closed, end.closed)]
-        if start.place == end.place:
-            return closing
-        start = start if start.snapshot >= 0 else Offset(end.snapshot, end.snapshot)
-        last = end.version if end.index else end.version - 1
-        found = [file for file, behind in self.walk(start, last) if behind.place <= end.place]
-        return [file for file in found if file.path not in self.skipped] + closing
+        version = start.version if start.snapshot >= 0 else end.snapshot
+        until = end.until if end.until >= 0 else end.version
+        began = replace(start, snapshot=end.snapshot, version=version, until=until)
+        if start.after is None and end.after is None:
+            files = self._files(began)
+            if end.index:  # the end of a batch that an earlier version planned
+                first = start.index if version == end.version else 0
+                files += self.files(end.version, end.snapshot)[first : end.index]
+            return [file for file in files if file.path not in self.skipped] + closing
+        return self._order(began).files(start.after, end.after) + closing
+
+    def _files(self, began: Offset) -> list[File]:
+        """The files of the versions of `began` that are read."""
+        found = [
+            file
+            for version in range(began.version, began.until)
+            for file in self.files(version, began.snapshot)[began.index if version == began.version else 0 :]
+        ]
+        return [file for file in found if file.path not in self.skipped]
+
+    def _order(self, began: Offset) -> TimeOrder:
+        """The rows of the versions of `began` in the order of time; kept until others are asked for."""
+        from pipelines.streaming.source.time_order import TimeOrder
+
+        asked = began.snapshot, began.version, began.index, began.until
+        if self._ordered is None or self._ordered[0] != asked:
+            self._ordered = asked, TimeOrder(self, self._files(began))
+        return self._ordered[1]
 
     @cached_property
     def _table(self) -> DeltaTable:

@@ -9,7 +9,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.lake.bucket_layout import layout_of
+from pipelines.lake.bucket_layout import BucketLayout, layout_of
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
@@ -45,7 +45,7 @@ class BucketRows:
         `files`: as `refer` wrote them. The first bucket of the task reads for all; each takes its own once.
         """
         if bucket not in self._rows:
-            self._read(range(bucket % self._tasks, self._buckets, self._tasks), json.loads(files))
+            self._read(range(bucket % self._tasks, self._buckets, self._tasks), [Part(*p) for p in json.loads(files)])
         return self._rows.pop(bucket), self._covered
 
     def _read(self, mine: Sequence[int], files: Sequence[Part]) -> None:
@@ -59,7 +59,7 @@ class BucketRows:
                 if layout is None:
                     unknown.append((part, footer))
                 else:
-                    covered.append(layout.coverage)
+                    covered.append(_coverage(part, layout))
                     yield from read(self._log, part, layout.groups(self._buckets, mine), footer)
 
         unknown: list[tuple[Part, pq.FileMetaData]] = []
@@ -77,6 +77,13 @@ class BucketRows:
             bucket_of = assign(events, self._buckets)
             for bucket, own in parts.items():
                 own.append(_whole(events.filter(pa.array((bucket_of == bucket) | (bucket_of < 0)))))
+
+
+def _coverage(part: Part, layout: BucketLayout) -> pa.Table:
+    """What the part of a file covers, of which a task may read some row groups only."""
+    if part.cut is None:
+        return layout.coverage
+    return pa.Table.from_pylist(part.cut["coverage"] or [], source_coverage.COVERAGE)
 
 
 def _whole(events: pa.Table) -> pa.Table:

@@ -9,6 +9,7 @@ import pytest
 from deltalake import Schema
 
 from pipelines.lake.bronze import opened
+from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
 from pipelines.streaming.source.compact_encoding import declared
@@ -33,7 +34,7 @@ def written(folder, events, **how):
     """The file's events, read back."""
     pq.write_table(events, folder / "part.parquet", **how)
     log = BronzeLog(str(folder))
-    return pa.concat_tables(list(read(log, ("part.parquet", {}))), promote_options="default")
+    return pa.concat_tables(list(read(log, Part("part.parquet"))), promote_options="default")
 
 
 def with_type(events, name, kind):
@@ -101,7 +102,7 @@ def test_a_required_column_that_a_file_lacks_is_named(tmp_path):
 def test_a_file_that_is_no_parquet_is_named_with_the_way_on(tmp_path, content):
     (tmp_path / "part.parquet").write_bytes(content)
     with pytest.raises(UnreadableFileError, match=r"part\.parquet .*--skip-file 'part\.parquet'"):
-        list(read(BronzeLog(str(tmp_path)), ("part.parquet", {})))
+        list(read(BronzeLog(str(tmp_path)), Part("part.parquet")))
 
 
 def test_a_damaged_page_is_named(tmp_path):
@@ -110,18 +111,18 @@ def test_a_damaged_page_is_named(tmp_path):
     content[4:600] = b"\xff" * 596
     (tmp_path / "part.parquet").write_bytes(content)
     with pytest.raises(UnreadableFileError, match=r"part\.parquet"):
-        list(read(BronzeLog(str(tmp_path)), ("part.parquet", {})))
+        list(read(BronzeLog(str(tmp_path)), Part("part.parquet")))
 
 
 def test_a_file_that_is_gone_is_named(tmp_path):
     with pytest.raises(VersionVanishedError, match=r"file part\.parquet .*--skip-file 'part\.parquet'"):
-        list(read(BronzeLog(str(tmp_path)), ("part.parquet", {})))
+        list(read(BronzeLog(str(tmp_path)), Part("part.parquet")))
 
 
 def test_what_the_table_is_partitioned_by_is_a_column(tmp_path):
     pq.write_table(EVENTS.drop_columns(["cluster", "level"]), tmp_path / "part.parquet")
     values = {"cluster": "prod é", "level": "2", "day": "2026-01-01"}
-    (got,) = read(BronzeLog(str(tmp_path)), ("part.parquet", values))
+    (got,) = read(BronzeLog(str(tmp_path)), Part("part.parquet", values))
     assert set(got["cluster"].to_pylist()) == {"prod é"}
     assert set(got["level"].to_pylist()) == {2}
     assert "day" not in got.column_names
