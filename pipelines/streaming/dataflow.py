@@ -13,6 +13,7 @@ from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.manifest import Manifests
 from pipelines.streaming.checkpoint.query import Query, rules_of
 from pipelines.streaming.hadoop import spark_uri
+from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.closings import count_closings
 from pipelines.streaming.source.skipped import skipped
 from schemas import replication_events
@@ -34,7 +35,7 @@ def packed_bronze(
     from pipelines.streaming.source.bronze_source import PACKED_SQL
 
     if query.source == "delta":
-        packed = delta_source(spark, lake, max_bytes).mapInArrow(partial(_pack, keys=query.keys), PACKED_SQL)
+        packed = delta_source(spark, lake, query, max_bytes).mapInArrow(partial(_pack, keys=query.keys), PACKED_SQL)
     else:
         packed = arrow_source(spark, lake, query, byte_count(max_bytes), max_rows, only_planned)
     return packed.withColumn("at", F.unix_micros(F.current_timestamp()))
@@ -64,16 +65,24 @@ def arrow_source(
     return spark.readStream.format(FORMAT).option("settings", settings.option()).load()
 
 
-def delta_source(spark: SparkSession, lake: Lake, max_bytes_per_trigger: str) -> DataFrame:
-    """Bronze row by row through delta-spark, in the order of its commits; files that `maintain` rewrote are no news."""
+def delta_source(spark: SparkSession, lake: Lake, query: Query, max_bytes_per_trigger: str) -> DataFrame:
+    """Bronze row by row through delta-spark, commit by commit from the first on; compacted files are no news.
+
+    Delta would read a snapshot by when its files were written, and what was compacted last. Raises UsageError where a
+    query begins and bronze does not have all that its commits added any more.
+    """
     from pyspark.sql import functions as F
 
+    uri = lake.uri("replication_events")
+    if offsets.last(lake.files(), query.query_id, "offsets") < 0:
+        BronzeLog(uri, lake.storage_options).require_every_commit()
     rows = (
         spark.readStream.format("delta")
+        .option("startingVersion", 0)
         .option("maxBytesPerTrigger", max_bytes_per_trigger)
         .option("maxFilesPerTrigger", 1_000_000)
         .option("skipChangeCommits", "true")
-        .load(spark_uri(lake.uri("replication_events")))
+        .load(spark_uri(uri))
     )
     there = set(rows.columns)
     return rows.select(

@@ -34,8 +34,10 @@ def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
 
 
 def ended(record: ClusterRecord) -> bool:
-    """Whether a drain has closed the cluster, and nothing was reported since."""
-    return record.closed is not None and all(source.reported_to <= record.closed for source in record.sources)
+    """Whether a drain has closed the cluster, the job has read that and all else, and nothing was reported since."""
+    if record.closed is None or record.backlog is not None:
+        return False
+    return all(source.reported_to <= record.closed for source in record.sources)
 
 
 def silent(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[Source, ...]:

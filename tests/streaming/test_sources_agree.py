@@ -7,13 +7,19 @@ import pytest
 
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
+from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.compaction import compact
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules, replay
 from pipelines.streaming.job import run
 from pipelines.streaming.options import SOURCES, RunOptions
+from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.tables import HEALTH, KINDS, MINUTES
+from schemas import replication_events
+from tests.streaming.planned import commit
 from tests.streaming.shell import added_up, same_rows
+from tests.streaming.test_time_order import clusters, slices
 
 
 @pytest.mark.spark
@@ -62,3 +68,37 @@ def test_every_way_through_spark_gives_the_tables_of_replay(spark, tmp_path):
             same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])
             assert same(found) == same(getattr(expected, kind)), (way, kind)
         assert len(place.open(HEALTH).to_pyarrow_table()) > 0, way
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_compacted_backlog_of_two_clusters_that_is_drained_at_once_gives_the_tables_of_replay(
+    spark, tmp_path, source
+):
+    """In several batches, one cluster over an hour before the other, the rows of the first hour compacted last."""
+    live, old = clusters()
+    for part in [*slices(live, 4), old]:
+        commit(tmp_path, [part])
+    compact(Lake(str(tmp_path)), "replication_events", 200_000)
+    limits = {"arrow": {"max_rows_per_trigger": 3_000}, "delta": {"max_bytes_per_trigger": "1k"}}[source]
+    summary = run(str(tmp_path), Rules(), RunOptions(buckets=2, source=source, drain=True, **limits))
+    assert summary.batches > 3
+    expected = replay(read_events(str(tmp_path)))
+    for kind in KINDS:
+        found = Lake(str(tmp_path)).open(kind).to_pyarrow_table()
+        same = added_up if kind == "minute_stats" else lambda rows: same_rows(rows, but=["quarantined_at"])
+        assert same(found) == same(getattr(expected, kind)), kind
+
+
+def test_the_delta_source_is_refused_where_bronze_has_lost_what_a_commit_added(tmp_path):
+    live, _ = clusters()
+    for part in slices(live, 20):
+        commit(tmp_path, [part])
+    log = BronzeLog(Lake(str(tmp_path)).uri(replication_events.TABLE))
+    log.require_every_commit()
+    compact(Lake(str(tmp_path)), "replication_events", 2_000_000)
+    log.require_every_commit()
+    for file in log.files(1, 1):
+        (tmp_path / replication_events.TABLE.path / file.path).unlink()
+    with pytest.raises(UsageError, match=r'is gone, and source = "delta" .*: set \[run\] source = "arrow"'):
+        log.require_every_commit()

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pipelines.errors import UsageError
 from pipelines.lake.delta_log import Actions, actions, count_rows
 from pipelines.lake.file_systems import file_system
 from pipelines.lake.table import open_table
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
     from pipelines.streaming.source.time_order import TimeOrder
+
+
+_NEEDS_ALL = (
+    'and source = "delta" reads all commits in their order: set [run] source = "arrow", which reads what is there'
+)
 
 
 class VersionVanishedError(RuntimeError):
@@ -234,6 +240,19 @@ class BronzeLog:
                     'nothing of such a commit: set [run] source = "arrow" and start with `hwmark run --rebuild`'
                 )
 
+    def require_every_commit(self) -> None:
+        """For a query of the source of delta-spark that begins. Raises UsageError where a commit, or a file that one
+        added, is gone."""
+        try:
+            added_files = [
+                file.path for version in range(self.latest() + 1) for file in added(self._commit(version), True)
+            ]
+        except VersionVanishedError as gone:
+            raise UsageError(f"the log of {self.uri} has lost commits, {_NEEDS_ALL}") from gone
+        found = self.folder.get_file_info(added_files)
+        if missing := [path for path, file in zip(added_files, found, strict=True) if not file.is_file]:
+            raise UsageError(f"file {missing[0]} of {self.uri} is gone, {_NEEDS_ALL}")
+
     def _commit(self, version: int) -> Actions:
         try:
             return actions(self.folder, version)
@@ -285,7 +304,8 @@ def versions_of(start: Mapping[str, Any] | None, end: Mapping[str, Any]) -> rang
     """The versions after a snapshot of which a batch of the delta source has read something; None for our source."""
     if "reservoirVersion" not in end:
         return None
-    first = end["reservoirVersion"] if start is None else start["reservoirVersion"]
-    if (start or end)["isStartingVersion"]:
-        first += 1
+    if start is None:
+        first = end["reservoirVersion"] + 1 if end["isStartingVersion"] else 0
+    else:
+        first = start["reservoirVersion"] + start["isStartingVersion"]
     return range(int(first), last_version_read(end) + (2 if end["index"] >= 0 else 1))
