@@ -225,7 +225,7 @@ def test_no_batch_leaves_a_socket_of_the_jvm_open(spark, tmp_path):
     for version in range(8):
         put(tmp_path, version, version * 100, version * 100 + 100)
     play(tmp_path, count, max_rows_per_trigger=50)
-    assert len(opened) == 8
+    assert len(opened) >= 8
     assert opened[-1] - opened[1] < 6
 
 

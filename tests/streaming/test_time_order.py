@@ -13,6 +13,7 @@ from pipelines.lake.compaction import compact
 from pipelines.lake.lake import Lake
 from pipelines.replication import replay
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, Offset
+from pipelines.streaming.source.drain import close_sources
 from pipelines.streaming.tables import KINDS
 from schemas import replication_events
 from tests.streaming.events import numbered
@@ -211,3 +212,14 @@ def test_drawn_lakes_are_read_as_one_batch(tmp_path, seed):
     laid(tmp_path, draw)
     limit, passed_on = draw.choice([1_500, 4_000]), draw.random() < 0.3
     assert_read_as_one(tmp_path, PlannedJob(tmp_path, limit, draw.choice([1, 2, 4]), passed_on=passed_on).run())
+
+
+def test_closing_rows_of_earlier_drains_in_mid_history(tmp_path):
+    """A lake that was drained while it grew, read anew in any batches: what came after is judged as well."""
+    live, old = clusters()
+    parts = slices(live, 5)
+    for drained, part in enumerate(parts):
+        commit(tmp_path, [part] if drained != 3 else [part, old])
+        if drained in (2, 3, len(parts) - 1):
+            close_sources(Lake(str(tmp_path)))
+    assert_read_in_any_batches(tmp_path)

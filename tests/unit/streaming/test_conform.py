@@ -46,7 +46,7 @@ def with_type(events, name, kind):
 CASES = [
     (field.name, kind)
     for field in replication_events.ARROW
-    for kind in ALIKE[pa.list_(pa.int32()) if pa.types.is_list(field.type) else field.type]
+    for kind in (ALIKE[field.type] if field.type in ALIKE else [pa.large_list(field.type.value_type)])
 ]
 
 

@@ -158,6 +158,13 @@ def test_silent_sources_are_named_unless_the_cluster_has_ended(sources, closed, 
     assert text.partition("; ")[2] == (sentence or "")
 
 
+def test_the_end_is_said_once_the_job_has_read_all_of_the_cluster():
+    closed = replace(SOUND, closed=at(0), sources=(SOURCE,))
+    assert "judged up to its end" in part("judged", closed)[0]
+    unread = replace(closed, backlog=Backlog(1, at(-1)))
+    assert "its end" not in part("judged", unread)[0]
+
+
 GONE = group(Condition.OFFLINE, [2], 3)
 PRESENT = {
     "offline": ([GONE], ["OFFLINE: broker 2 gone: 3 of 10 partitions offline"]),
