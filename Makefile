@@ -11,6 +11,8 @@ PIP_AUDIT := pip-audit==2.10.1
 CYCLONEDX := cyclonedx-bom==7.5.0
 # For lock: --upgrade, or --upgrade-package=NAME.
 UPGRADE ?=
+# For test-model: --histories, --minutes, --processes, --seed.
+MODEL ?=
 COMPILE := uv pip compile -q --no-header --universal --python-version 3.11 --generate-hashes
 PIP := pip install -q --disable-pip-version-check
 # Of requirements.lock the packages with these names (a|b|c): what comes first, what kernels are compiled with, what
@@ -36,7 +38,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-faults lint format bench bench-full
+.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-faults test-model lint format bench bench-full
 .PHONY: bench-bounds lock audit sbom clean
 
 help: ## this list
@@ -68,6 +70,9 @@ test-wheel: $(READY) ## the wheel runs the demo in an empty environment, into wh
 test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
 	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
 	  FAULTS=all $(BIN)/pytest tests/objectstore/test_faulty_store.py && exit $$disk
+
+test-model: $(READY) ## the rules against a model of one partition; MODEL=--histories=1000000 plays so many histories
+	@$(BIN)/python -m tests.model.campaign $(MODEL)
 
 lint: $(READY) ## ruff, mypy, and the order of the packages (import-linter)
 	@$(BIN)/ruff check .

@@ -1,0 +1,116 @@
+"""What the rules say of histories, against what is true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipelines.replication import Rules, replay
+from tests.model.partition import Cut, Loss, Partition
+from tests.model.printed import FULL, printed
+from tests.unit.replication.bronze import Source, events_of, since_base
+
+CRITICAL = ("unclean_loss", "committed_loss", "hw_moved_back")
+TOLD = (*CRITICAL, "loss_not_excluded")
+
+
+class View(NamedTuple):
+    """What of a history is printed: the telemetry level of its brokers, and whether its controller logs at DEBUG."""
+
+    level: int = FULL
+    every_change: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """A history as one cluster, `name`, printed it. `whole`: nothing of it is missing."""
+
+    name: str
+    played: Partition
+    level: int
+    whole: bool
+    sources: list[Source]
+
+
+def case(name: str, played: Partition, view: View) -> Case:
+    """All that a cluster prints of a history."""
+    sources = printed(played.happenings, name, view.level, view.every_change)
+    return Case(name, played, view.level, view.every_change and not played.untold, sources)
+
+
+def findings(cases: Sequence[Case]) -> Iterator[tuple[Case, str]]:
+    """What the rules say of these that is not true; all in one replay."""
+    rows = [row for one in cases for source in one.sources for row in source.rows]
+    said: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in replay(events_of(rows), Rules()).hw_regressions.to_pylist():
+        known = said.setdefault(row["cluster"], {})
+        last = known.get(row["regression_id"])
+        if last is None or row["revision"] > last["revision"]:
+            known[row["regression_id"]] = row
+    for one in cases:
+        for text in wrong(one, list(said.get(one.name, {}).values())):
+            yield one, text
+
+
+def wrong(one: Case, said: list[dict[str, Any]]) -> Iterator[str]:
+    """What is wrong in what is said of one history."""
+    for loss in one.played.losses:
+        yield from _of_a_loss(one, loss, [row for row in said if row["leader_epoch"] == loss.epoch])
+    for row in said:
+        if row["severity"] == "critical":
+            yield from _of_a_critical(one, row)
+        elif row["class"] == "uncommitted_truncation":
+            yield from _of_a_cut(one.played.cuts, row)
+
+
+def _of_a_loss(one: Case, loss: Loss, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A loss is told, or not excluded; exactly, where every line is there."""
+    told = [row for row in rows if row["class"] in TOLD]
+    if not told:
+        yield f"silent: {_range(loss)} is lost"
+    for row in rows:
+        if row["class"] == "stale_leader_hw":
+            yield f"calm: stale_leader_hw ({row['proof']}), and {_range(loss)} is lost"
+    if one.level < FULL or not one.whole or not told:
+        return
+    exact = [r for r in told if r["severity"] == "critical" and (r["lost_from"], r["lost_to"]) == loss[2:4]]
+    if not exact:
+        yield f"not exact: {_range(loss)} is lost, said is {[_brief(r) for r in told]}"
+
+
+def _of_a_critical(one: Case, row: dict[str, Any]) -> Iterator[str]:
+    """What is called lost is lost."""
+    same = [loss for loss in one.played.losses if loss.epoch == row["leader_epoch"]]
+    if row["lost_from"] is None:
+        if not same:
+            yield f"false: {_brief(row)}, and nothing is lost in this epoch"
+        return
+    gone = {offset for loss in same for offset in range(loss.first, loss.end)}
+    if not gone.issuperset(range(row["lost_from"], row["lost_to"])):
+        true = [_range(loss) for loss in one.played.losses]
+        yield f"false: {_brief(row)} is said, lost is {true or 'nothing'}"
+        return
+    end = json.loads(row["evidence"]).get("at_most")
+    if row["proof"] == "proven" or end:
+        first, end = end or (row["lost_from"], row["lost_to"])
+        if not any(first <= loss.first and loss.end <= end for loss in same):
+            yield f"too short: {_brief(row)}, at most {[first, end]}, lost is {[_range(loss) for loss in same]}"
+
+
+def _of_a_cut(cuts: list[Cut], row: dict[str, Any]) -> Iterator[str]:
+    """Records that are called harmless were never below a leader's HW."""
+    ms = since_base(row["ts"])
+    for cut in cuts:
+        if cut.ms == ms and cut.committed:
+            yield f"calm: replica {cut.replica} cut [{cut.to}, {cut.end}), once committed, as uncommitted_truncation"
+
+
+def _range(loss: Loss) -> str:
+    return f"[{loss.first}, {loss.end}) of epoch {loss.epoch}"
+
+
+def _brief(row: dict[str, Any]) -> str:
+    lost = "" if row["lost_from"] is None else f" [{row['lost_from']}, {row['lost_to']})"
+    return f"{row['class']} {row['severity']} {row['proof']}{lost} epoch {row['leader_epoch']}"
