@@ -1,20 +1,32 @@
-"""Compaction: many files of a table become few, in which the rows of one partition lie together, ordered by time."""
+"""Compaction: many files of a table become few, each of one day where the table ages, and of one cluster in bronze.
+
+The rows of one partition lie together there, ordered by time. Those of bronze, which are read in order of time, lie so
+to the minute: by partition they take a quarter less than in the order in which they were reported, and by the second
+or microsecond up to a quarter more.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import itemgetter
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pipelines.lake.bronze import ROWS_OF_A_FILE
 from pipelines.lake.bronze import ROWS_OF_A_GROUP as ROWS_OF_A_GROUP_OF_BRONZE
 from pipelines.lake.data_file import Written, write_file
-from pipelines.lake.lake import Lake, declared
+from pipelines.lake.lake import Lake
+from pipelines.lake.retention import BRONZE, TIMES
 from pipelines.lake.row_groups import row_groups
-from pipelines.lake.table import Replaced, replace_files
+from pipelines.lake.spans import DAY_US, Span, spans
+from pipelines.lake.table import dataset, replace_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,9 +41,10 @@ writes for it takes less time, `silver/partition_hw` would grow by a tenth."""
 MEMORY = "2GB"
 """What DuckDB may take; beyond that it sorts on disk, in the folder for temporary files."""
 ORDER = ("cluster", "topic", "partition")
-TIMES = ("ts", "minute", "last_ts", "run_ts", "sent_at")
+TIMES_OF_ALL = ("ts", "minute", "last_ts", "run_ts", "sent_at")
 TIES = ("broker_id", "source_id", "source_epoch", "source_seq")
-BRONZE = "replication_events"
+QUOTED_ALIKE = re.compile(r"(?:[A-Za-z0-9=/._-]|%25)*")
+"""Paths that every engine writes alike into Delta's log: what is removed is known by its path as it is there."""
 
 
 @dataclass(frozen=True)
@@ -53,96 +66,148 @@ class Compacted:
 
 
 def compact(lake: Lake, name: str, target_bytes: int = TARGET_BYTES) -> Compacted:
-    """Puts the small files of a table together, one commit for each file that comes out, which changes no row.
+    """Puts the small files of a table together, in commits that change no row.
 
-    A file that would be larger than those it stands for is not committed. The table has its declared columns in their
-    types and no other (`table.is_as_declared`). Raises CommitFailedError where somebody else removed one of the files
-    meanwhile.
+    Files of several days, or clusters in bronze, and those of which text is a `string_view`, become several first. A
+    file that would be larger than those it stands for is not committed. Raises CommitFailedError where somebody else
+    removed one of the files meanwhile.
     """
-    table, done = lake.open(name), Compacted()
-    # A file of bronze is read in one micro-batch, however many rows it has.
-    for files in _bins(table, target_bytes, ROWS_OF_A_FILE if name == BRONZE else None):
-        size = sum(file.size for file in files)
-        written = _smaller(lake, name, files, size)
-        if written is not None:
-            replace_files(table, files, written, declared(name).arrow())
-            done += Compacted(len(files), 1, size, written.size)
+    done = Compacted()
+    for split in (True, False):
+        table = lake.open(name)
+        kinds: dict[Key, list[Span]] = defaultdict(list)
+        for span in spans(table, lake.files(name), TIMES.get(name)):
+            if QUOTED_ALIKE.fullmatch(span.file.path):
+                key = _key(name, span)
+                if key is None and (not span.is_ours or not span.rows or _is_mixed(name, span)):
+                    kinds[()].append(span)
+                elif key is not None and not split and span.file.size < target_bytes:
+                    kinds[key].append(span)
+        for key, files in kinds.items():
+            for few in _bins(files, target_bytes, ROWS_OF_A_FILE if name == BRONZE else sys.maxsize):
+                if split or (key and len(few) > 1):
+                    done += _rewritten(lake, table, name, few, split)
     return done
+
+
+Key = tuple[Any, ...]
+"""What all rows of a file have in common: partition of the table, cluster, day."""
+
+
+def _key(name: str, span: Span) -> Key | None:
+    """That of a file that may be put together with others of it, None where its rows have several."""
+    cluster = (span.cluster,) if name == BRONZE else ()
+    day = (span.day,) if name in TIMES else ()
+    return None if None in (*cluster, *day) or not span.is_plain else ("", *span.file.values.values(), *cluster, *day)
+
+
+def _is_mixed(name: str, span: Span) -> bool:
+    """Whether its rows are known to be of several days or clusters."""
+    clusters = name == BRONZE and span.clusters[0] != span.clusters[1]
+    return clusters or (name in TIMES and span.last is not None and span.day is None)
 
 
 def order_of(schema: pa.Schema) -> list[str]:
     """The columns by which a table is sorted: its partition, its time, and what tells rows of one time apart."""
-    time = next(name for name in (*TIMES, schema.names[0]) if name in schema.names)
+    time = next(name for name in (*TIMES_OF_ALL, schema.names[0]) if name in schema.names)
     return [name for name in (*ORDER, time, *TIES) if name in schema.names]
 
 
-def _bins(table: DeltaTable, target_bytes: int, most_rows: int | None) -> Iterator[list[Replaced]]:
+def _bins(files: Iterable[Span], target_bytes: int, most_rows: int) -> Iterator[list[Span]]:
     """Files to put together, of one time as far as they can be: they are taken as they were written."""
-    present = table.get_add_actions(flatten=True)
-    names = ["path", "size_bytes", "modification_time", "num_records"]
-    columns = [
-        present.column(name).to_pylist() if name in present.schema.names else [0] * present.num_rows for name in names
-    ]
-    taken: list[Replaced] = []
+    taken: list[Span] = []
     size = rows = 0
-    for path, bytes_, _, count in sorted(zip(*columns, strict=True), key=lambda file: file[2]):
-        if bytes_ >= target_bytes or unquote(path) != path:
-            continue
-        size, rows = size + bytes_, rows + (count or 0)
-        if size > target_bytes or (most_rows is not None and rows > most_rows):
-            if len(taken) > 1:
-                yield taken
-            taken, size, rows = [], bytes_, count or 0
-        taken.append(Replaced(path, bytes_))
-    if len(taken) > 1:
+    for span in sorted(files, key=lambda one: one.written_ms):
+        size, rows = size + span.file.size, rows + span.rows
+        if taken and (size > target_bytes or rows > most_rows):
+            yield taken
+            taken, size, rows = [], span.file.size, span.rows
+        taken.append(span)
+    if taken:
         yield taken
 
 
-def _smaller(lake: Lake, name: str, files: Sequence[Replaced], size: int) -> Written | None:
-    """One file of all their rows, sorted, or as they lie where that takes less; None where both are larger."""
-    folder, schema = lake.files(name), declared(name).arrow()
-    for order in (order_of(schema), []):
-        with _rows(lake, name, files, order) as portions:
-            written = write_file(folder, name, schema, portions, compression=COMPRESSION)
-        if written.size <= size:
-            return written
-        folder.delete_file(written.path)  # no commit was ever offered it
-    return None
+def _rewritten(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], split: bool) -> Compacted:
+    """Has new files stand for these: sorted, or, of one key, as their rows lie where that takes less."""
+    size, folder = sum(span.file.size for span in files), lake.files(name)
+    for is_sorted in (True,) if split or name == BRONZE else (True, False):
+        written = _sorted_files(lake, table, name, files, is_sorted)
+        after = sum(file.size for file in written)
+        if split or after <= size:
+            replace_files(table, [span.file for span in files], written)
+            return Compacted(len(files), len(written), size, after)
+        for file in written:
+            folder.delete_file(file.path)  # no commit was ever offered it
+    return Compacted()
+
+
+def _sorted_files(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], is_sorted: bool) -> list[Written]:
+    """Files of all their rows, one for each key; those that are not sorted have one."""
+    import pyarrow as pa
+
+    schema, folder = pa.schema(table.schema().to_arrow()), lake.files(name)
+    parts = list(dict.fromkeys([*table.metadata().partition_columns, *(["cluster"] if name == BRONZE else [])]))
+    size = ROWS_OF_A_GROUP_OF_BRONZE if name == BRONZE else ROWS_OF_A_GROUP
+    with _rows(table, name, files, parts if is_sorted else None) as batches:
+        tables = (pa.Table.from_batches([batch]).cast(schema) for batch in batches)
+        pieces = _pieces(tables, parts, TIMES.get(name)) if is_sorted else (((), rows) for rows in tables)
+        return [
+            write_file(folder, name, schema, _row_groups(name, map(itemgetter(1), rows), size), compression=COMPRESSION)
+            for _, rows in groupby(pieces, itemgetter(0))
+        ]
 
 
 @contextmanager
-def _rows(lake: Lake, name: str, files: Sequence[Replaced], order: Sequence[str]) -> Iterator[Iterator[pa.Table]]:
-    """The rows of some files as they are to lie in row groups; a column that an older file lacks is null."""
+def _rows(table: DeltaTable, name: str, files: Sequence[Span], parts: Sequence[str] | None) -> Iterator[Any]:
+    """The rows of some files in batches, sorted, first by `parts`; a column that an older file lacks is null."""
     import duckdb
-    import pyarrow as pa
     import pyarrow.dataset as ds
 
-    schema = declared(name).arrow()
-    parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-    rows = ds.dataset([file.path for file in files], schema, parquet, lake.files(name))
-    by = ", ".join(f'"{column}" NULLS FIRST' for column in order)
-    size = ROWS_OF_A_GROUP_OF_BRONZE if name == BRONZE else ROWS_OF_A_GROUP
+    paths = {unquote(span.file.path) for span in files}
+    rows = dataset(table, reading=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"), keep=paths.__contains__)
+    by = ""
+    if parts is not None:
+        first, order = [f'"{column}"' for column in parts], [f'"{column}"' for column in order_of(rows.schema)]
+        time = [f"date_trunc('{'minute' if name == BRONZE else 'day'}', \"{TIMES[name]}\")"] if name in TIMES else []
+        by = "ORDER BY " + ", ".join(f"{column} NULLS FIRST" for column in (*first, *time, *order))
     with (
         TemporaryDirectory(prefix="hwmark-compact-") as scratch,
         duckdb.connect(config={"temp_directory": scratch, "memory_limit": MEMORY}) as connection,
     ):
         connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
         connection.register("stored", rows)
-        reader = connection.sql(f"SELECT * FROM stored {f'ORDER BY {by}' if by else ''}").to_arrow_reader(size)
-        portions = _joined((pa.Table.from_batches([batch]).cast(schema) for batch in reader), size)
-        # Of bronze the job reads columns that few rows fill from a row group of their own.
-        yield (group for rows in portions for group in (row_groups(rows) if name == BRONZE else [rows]))
+        yield connection.sql(f"SELECT * FROM stored {by}").to_arrow_reader(ROWS_OF_A_GROUP)
 
 
-def _joined(batches: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
-    """The same rows, so many at a time or some more."""
+def _pieces(tables: Iterable[pa.Table], parts: Sequence[str], time: str | None) -> Iterator[tuple[Key, pa.Table]]:
+    """The same rows, cut wherever the next one is of another key; a key of more rows than a file holds is several."""
+    import numpy as np
+
+    last, count = None, 0
+    for rows in tables:
+        columns = [rows[part].combine_chunks().dictionary_encode("encode") for part in parts]
+        codes = [column.indices.to_numpy() for column in columns]
+        days = rows[time].cast("int64").fill_null(0).to_numpy() // DAY_US if time else np.zeros(len(rows), np.int64)
+        changes = np.any([np.diff(code) != 0 for code in (*codes, days)], axis=0)
+        for start, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]):
+            key = (*(column[start].as_py() for column in columns), int(days[start]))
+            count = count + end - start if key == last else end - start
+            last = key
+            yield (*key, (count - 1) // ROWS_OF_A_FILE), rows.slice(start, end - start)
+
+
+def _row_groups(name: str, tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
+    """The same rows as they are to lie in row groups: so many at a time or some more.
+
+    Of bronze the job reads columns that few rows fill from a row group of their own.
+    """
     import pyarrow as pa
 
     waiting: list[pa.Table] = []
-    for batch in batches:
-        waiting.append(batch)
+    for rows in tables:
+        waiting.append(rows)
         if sum(map(len, waiting)) >= size:
-            yield pa.concat_tables(waiting)
+            yield from row_groups(pa.concat_tables(waiting)) if name == BRONZE else waiting
             waiting = []
     if waiting:
-        yield pa.concat_tables(waiting)
+        yield from row_groups(pa.concat_tables(waiting)) if name == BRONZE else [pa.concat_tables(waiting)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,8 @@ from pyarrow.fs import FileSystem
 
 from schemas.encoding import DIFFERENCES, counted
 
+NAME = re.compile(r"part-[0-9a-f-]{36}\.\w+\.parquet")
+"""What our files are called; other engines number theirs, too."""
 INDEXED = 8
 # What the Spark reader and the Rust writer of one table would not both understand stays off.
 CONFIGURATION = {"delta.enableDeletionVectors": "false", "delta.dataSkippingNumIndexedCols": str(INDEXED)}

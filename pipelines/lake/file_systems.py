@@ -89,14 +89,25 @@ def write_durably(root: str, path: str, content: bytes, storage_options: Storage
             stream.write(content)
         return
     target = folder / path
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     draft = target.with_name(f".{target.name}.new")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    draft.write_bytes(content)
+    sync(draft)
     draft.replace(target)
-    descriptor = os.open(target.parent, os.O_RDONLY)
+    sync(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder with those above it; when this returns they outlive a power failure."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Has what was written to a file, or the names in a folder, outlive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
+from urllib.parse import unquote
 
-from pipelines.lake.data_file import CONFIGURATION, Written
+from pipelines.errors import UsageError
+from pipelines.lake.data_file import CONFIGURATION, NAME, Written
+from pipelines.lake.delta_log import AT_ONCE
+from pipelines.lake.durable_log import durable, has_torn_commit, mend, no_hooks, sync_files, sync_new_table
 from pipelines.lake.engines import MARK
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path
 
@@ -16,13 +22,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
     from deltalake import CommitProperties, DeltaTable, Field
+    from deltalake.transaction import AddAction
 
 T = TypeVar("T")
 Mode = Literal["append", "overwrite"]
-COMPACTION = "compaction"
-"""How a commit of ours says under MARK that it only put rows into other files."""
+COMPACTION, RETENTION = "compaction", "retention"
+"""How a commit of ours says under MARK that it only put rows into other files, or took away files that are old."""
 TRIES = 20
 """So often a compaction is offered to a table that others commit to."""
+ARROW_SCHEMA, HIDDEN = b"ARROW:schema", b"arrow:schema"
+"""The key in a footer under which Arrow keeps its own types, and one that Arrow does not look at."""
 Versions = Mapping[str, int]
 """By writer (Delta's app id) the version that it has reached with a commit."""
 
@@ -44,22 +53,35 @@ def open_table(uri: str, storage_options: StorageOptions, version: int | None = 
 def create(
     uri: str, schema: pa.Schema, storage_options: StorageOptions, properties: Mapping[str, str] | None = None
 ) -> DeltaTable:
-    """The table at `uri` as it is, made with this schema, and these properties, where there is none."""
+    """The table at `uri` as it is, made with this schema, and these properties, where there is none.
+
+    What a power failure left of its newest commit, which nobody has gone by, is set aside.
+    """
     from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
 
     if exists(uri, storage_options):
-        return open_table(uri, storage_options)
+        try:
+            found = open_table(uri, storage_options)
+            torn = has_torn_commit(uri, found.version()) and mend(uri)
+        except DeltaError:
+            if not (torn := mend(uri)):
+                raise
+        return create(uri, schema, storage_options, properties) if torn else found
     configuration = {**CONFIGURATION, **(properties or {})}
-    return DeltaTable.create(
+    made = DeltaTable.create(
         uri, schema, mode="ignore", configuration=configuration, storage_options=dict(storage_options)
     )
+    sync_new_table(uri)
+    return made
 
 
 def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
     """Has a table have these properties: one commit where any of them differs."""
     there = table.metadata().configuration
     if any(there.get(name) != value for name, value in properties.items()):
-        table.alter.set_table_properties(dict(properties))
+        with durable(table):
+            table.alter.set_table_properties(dict(properties))
 
 
 def reopening(table: DeltaTable, read: Callable[[], T]) -> T:
@@ -89,12 +111,13 @@ def add_columns(table: DeltaTable, schema: pa.Schema) -> DeltaTable:
     from deltalake.exceptions import CommitFailedError
 
     if _lacking(table, schema):
-        try:
-            table.alter.add_columns(_lacking(table, schema))
-        except CommitFailedError:  # somebody else added them in the meantime, or it fails once more
-            table.update_incremental()
-            if _lacking(table, schema):
+        with durable(table):
+            try:
                 table.alter.add_columns(_lacking(table, schema))
+            except CommitFailedError:  # somebody else added them in the meantime, or it fails once more
+                table.update_incremental()
+                if _lacking(table, schema):
+                    table.alter.add_columns(_lacking(table, schema))
     return table
 
 
@@ -106,15 +129,41 @@ def _lacking(table: DeltaTable, schema: pa.Schema) -> list[Field]:
 
 
 def dataset(
-    table: DeltaTable, schema: pa.Schema | None = None, reading: ds.ParquetReadOptions | None = None
+    table: DeltaTable,
+    schema: pa.Schema | None = None,
+    reading: ds.ParquetReadOptions | None = None,
+    keep: Callable[[str], bool] = lambda path: True,
 ) -> ds.Dataset:
-    """The rows of a table for filters and projections.
+    """The rows of a table, or those of the files whose paths `keep` says yes to, for filters and projections.
 
     On a disk through pyarrow's own file system: deltalake's is made of Python objects, and a thread of pyarrow that
     lets go of one as the process ends aborts it ("terminate called without an active exception").
     """
     folder = file_system(table.table_uri) if local_path(table.table_uri) is not None else None
-    return table.to_pyarrow_dataset(filesystem=folder, schema=schema, parquet_read_options=reading)
+    rows = table.to_pyarrow_dataset(filesystem=folder, schema=schema, parquet_read_options=reading)
+    return with_plain_text(rows, keep)
+
+
+def with_plain_text(rows: ds.FileSystemDataset, keep: Callable[[str], bool] = lambda path: True) -> ds.Dataset:
+    """The same rows, none of which has text of Arrow's type `string_view`.
+
+    deltalake leaves it where it deletes, merges or is given it, and Arrow compares it with no other text. Such a file
+    is read as one that does not say which of Arrow's types it was written from.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    def plain(part: ds.FileFragment) -> ds.FileFragment:
+        if NAME.fullmatch(part.path.rpartition("/")[2]) or "_view" not in str(part.physical_schema):
+            return part
+        with part.open() as file:
+            before, _, after = file.read().rpartition(ARROW_SCHEMA)
+        whole = pa.BufferReader(before + HIDDEN + after)
+        return rows.format.make_fragment(whole, partition_expression=part.partition_expression)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        parts = list(pool.map(plain, [part for part in rows.get_fragments() if keep(part.path)]))
+    return ds.FileSystemDataset(parts, rows.schema, rows.format, rows.filesystem)
 
 
 def append(table: DeltaTable, rows: pa.Table, versions: Versions, mark: str) -> None:
@@ -124,8 +173,11 @@ def append(table: DeltaTable, rows: pa.Table, versions: Versions, mark: str) -> 
     """
     from deltalake import write_deltalake
 
+    hooks, properties = no_hooks(table.table_uri), _properties(versions, mark)
     with _own_commit_accepted(table, versions):
-        write_deltalake(table, rows, mode="append", commit_properties=_properties(versions, mark))
+        write_deltalake(
+            table, rows, mode="append", commit_properties=properties, post_commithook_properties=hooks
+        )  # fmt: skip
 
 
 def overwrite(table: DeltaTable, rows: pa.Table, predicate: str, versions: Versions) -> None:
@@ -133,7 +185,14 @@ def overwrite(table: DeltaTable, rows: pa.Table, predicate: str, versions: Versi
     from deltalake import write_deltalake
 
     with _own_commit_accepted(table, versions):
-        write_deltalake(table, rows, mode="overwrite", predicate=predicate, commit_properties=_properties(versions))
+        write_deltalake(
+            table,
+            rows,
+            mode="overwrite",
+            predicate=predicate,
+            commit_properties=_properties(versions),
+            post_commithook_properties=no_hooks(table.table_uri),
+        )
 
 
 def add_files(
@@ -143,17 +202,41 @@ def add_files(
 
     One that overwrites takes away the files that `table` has: where a commit came after that, it raises
     CommitFailedError (the library would go on, and leave the files that a compaction has put in their place).
+    Raises UsageError where the table is partitioned by what a file has several values of.
     """
-    from deltalake.transaction import AddAction
-
+    added = [_added(table, file, data_change=True) for file in files]
+    sync_files(table.table_uri, (file.path for file in files))
     with _own_commit_accepted(table, versions, {file.path for file in files}):
         table.create_write_transaction(
-            [AddAction(f.path, f.size, {}, f.written_ms, True, f.stats) for f in files],
+            added,
             mode=mode,
             schema=schema,
-            partition_by=[],
+            partition_by=table.metadata().partition_columns,
             commit_properties=_properties(versions, retries=0 if mode == "overwrite" else None),
+            post_commithook_properties=no_hooks(table.table_uri),
         )
+
+
+def _added(table: DeltaTable, file: Written, *, data_change: bool) -> AddAction:
+    from deltalake.transaction import AddAction
+
+    values = partition_values(table, file)
+    return AddAction(file.path, file.size, values, file.written_ms, data_change, file.stats)
+
+
+def partition_values(table: DeltaTable, file: Written) -> dict[str, str | None]:
+    """The values by which a file belongs to a partition of the table, from the bounds of its columns."""
+    stats, values = json.loads(file.stats), {}
+    for name in table.metadata().partition_columns:
+        least, most = (stats.get(bounds, {}).get(name) for bounds in ("minValues", "maxValues"))
+        nulls = stats.get("nullCount", {}).get(name)
+        if least != most or nulls is None or 0 < nulls < file.rows:
+            raise UsageError(
+                f"{table.table_uri} is partitioned by {name}, and a file to be added has several values of it, or does "
+                "not say which: partition it by cluster, or not at all"
+            )
+        values[name] = None if least is None else str(least)
+    return values
 
 
 def committing(commit: Callable[[], None]) -> None:
@@ -171,36 +254,42 @@ def committing(commit: Callable[[], None]) -> None:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A file of a table that another takes the place of: its path as Delta's log has it, and its size in bytes."""
+    """A file that a commit takes away: its path as Delta's log has it, its bytes, and its values as a partition."""
 
     path: str
     size: int
+    values: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def replace_files(table: DeltaTable, files: Sequence[Replaced], written: Written, schema: pa.Schema) -> None:
-    """One commit that puts a file in place of others with the same rows: no row is new, and none is gone.
+def replace_files(
+    table: DeltaTable, files: Sequence[Replaced], written: Sequence[Written] = (), mark: str = COMPACTION
+) -> None:
+    """One commit that takes files away: a COMPACTION puts others with the same rows in their place.
 
     What others append meanwhile stays. Raises CommitFailedError where somebody removed one of the files: the library
     does not ask that of files which are removed here, so each try is for the version that was looked at.
     """
     from deltalake.exceptions import CommitFailedError
-    from deltalake.transaction import AddAction, RemoveAction
+    from deltalake.transaction import RemoveAction
 
-    now_ms = time.time_ns() // 1_000_000
-    taken = [RemoveAction(file.path, False, now_ms, file.size, {}) for file in files]
-    put = AddAction(written.path, written.size, {}, written.written_ms, False, written.stats)
+    now_ms, news = time.time_ns() // 1_000_000, mark != COMPACTION
+    # The library quotes the path of what is removed, as it does that of what is added.
+    taken = [RemoveAction(unquote(file.path), news, now_ms, file.size, dict(file.values)) for file in files]
+    put = [_added(table, file, data_change=news) for file in written]
+    sync_files(table.table_uri, (file.path for file in written))
     for tries_left in reversed(range(TRIES)):
         table.update_incremental()
         if not {file.path for file in files} <= set(table.get_add_actions(flatten=True).column("path").to_pylist()):
-            raise CommitFailedError(f"a file of {table.table_uri} that was put together with others has been removed")
+            raise CommitFailedError(f"a file of {table.table_uri} that was to be replaced has been removed")
         try:
-            with _own_commit_accepted(table, {}, {written.path}):
+            with _own_commit_accepted(table, {}, {file.path for file in written}):
                 table.create_write_transaction(
-                    [put, *taken],
+                    [*put, *taken],
                     mode="append",
-                    schema=schema,
-                    partition_by=[],
-                    commit_properties=_properties({}, COMPACTION, retries=0),
+                    schema=table.schema(),
+                    partition_by=table.metadata().partition_columns,
+                    commit_properties=_properties({}, mark, retries=0),
+                    post_commithook_properties=no_hooks(table.table_uri),
                 )
             return
         except CommitFailedError:
@@ -221,29 +310,26 @@ def has_declared(table: DeltaTable, schema: pa.Schema) -> bool:
     return same and not table.metadata().partition_columns and table.protocol().min_reader_version == 1
 
 
-def is_as_declared(table: DeltaTable, schema: pa.Schema) -> bool:
-    """`has_declared`, and no other column: what is written anew by the schema loses nothing."""
-    return has_declared(table, schema) and len(table.schema().fields) == len(schema)
-
-
 @contextmanager
 def _own_commit_accepted(table: DeltaTable, versions: Versions, files: Collection[str] = frozenset()) -> Iterator[None]:
     """Lets a conflict pass where the commit that it is with is this one: the table has its versions and files.
 
     A store may do what it is asked and then answer with an error: the client asks again and meets its own commit.
+    When `with` ends, the commit outlives a power failure.
     """
     from deltalake.exceptions import CommitFailedError
 
-    try:
-        yield
-    except CommitFailedError:
-        if not versions and not files:
-            raise
-        table.update_incremental()
-        there = set(table.get_add_actions(flatten=True).column("path").to_pylist()) if files else set()
-        reached = all(table.transaction_version(app_id) == version for app_id, version in versions.items())
-        if not reached or not set(files) <= there:
-            raise
+    with durable(table):
+        try:
+            yield
+        except CommitFailedError:
+            if not versions and not files:
+                raise
+            table.update_incremental()
+            there = set(table.get_add_actions(flatten=True).column("path").to_pylist()) if files else set()
+            reached = all(table.transaction_version(app_id) == version for app_id, version in versions.items())
+            if not reached or not set(files) <= there:
+                raise
 
 
 def _properties(versions: Versions, mark: str | None = None, retries: int | None = None) -> CommitProperties:

@@ -6,7 +6,7 @@ them apart), and `measured` is one row: how many rows are `new`, and the number 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -131,7 +131,7 @@ class New:
         # Spark writes the times of its files so, unless configured otherwise.
         parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
         files = self.lake.files(self.table)
-        return ds.dataset(list(self.change.files), self.table.arrow(), parquet, files)
+        return delta.with_plain_text(ds.dataset(list(self.change.files), self.table.arrow(), parquet, files))
 
     def _register(self, connection: DuckDBPyConnection, frame: Frame) -> None:
         connection.register("new_rows", self.rows())
@@ -144,18 +144,14 @@ class New:
             every += f" UNION ALL SELECT *, false FROM older_rows WHERE ts >= TIMESTAMPTZ '{start.isoformat()}'"
         connection.execute(f"CREATE VIEW all_rows AS {every}")
 
-    def _snapshot(self) -> ds.FileSystemDataset:
+    def _snapshot(self, keep: Callable[[str], bool] = lambda path: True) -> ds.Dataset:
         """The table as it was at the version judged, its declared columns."""
         uri, options = self.lake.uri(self.table), self.lake.storage_options
-        return delta.dataset(delta.open_table(uri, options, self.change.version_to), self.table.arrow())
+        return delta.dataset(delta.open_table(uri, options, self.change.version_to), self.table.arrow(), keep=keep)
 
     def _of_files(self, names: Collection[str], *, wanted: bool) -> ds.Dataset:
         """The files of the snapshot that have one of these names, or those that have none of them."""
-        import pyarrow.dataset as ds
-
-        every = self._snapshot()
-        some = [part for part in every.get_fragments() if (_name(part.path) in names) == wanted]
-        return ds.FileSystemDataset(some, every.schema, every.format, every.filesystem)
+        return self._snapshot(lambda path: (_name(path) in names) == wanted)
 
 
 def _name(path: str) -> str:

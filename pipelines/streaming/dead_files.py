@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pipelines.lake.delta_log import actions
+from pipelines.lake.delta_log import AT_ONCE, actions
 from pipelines.streaming.checkpoint.manifest import Manifests
 from pipelines.streaming.checkpoint.offsets import Begun, begun, query_id
 from pipelines.streaming.tables import REWRITTEN
@@ -64,6 +66,20 @@ def remove_orphans(lake: Lake, kind: str, kept: frozenset[str], hours: int, unde
     return _remove(folder, (path for path in old if path not in needed))
 
 
+def remove_tombstones(lake: Lake, kind: str, hours: int | None, read: int | None) -> int:
+    """Removes files that no version has had for so long, None: for as long as the table's own property says; how many.
+
+    Those that a version after `read` took away are needed by who has yet to read it.
+    """
+    table, folder = lake.open(kind), lake.files(kind)
+    needed: set[str] = set()
+    if read is not None:
+        after = (action for version in range(read + 1, table.version() + 1) for action in actions(folder, version))
+        needed = {unquote(action["remove"]["path"]) for action in after if "remove" in action}
+    dead = table.vacuum(hours, dry_run=True, enforce_retention_duration=False)
+    return _remove(folder, set(dead) - needed)
+
+
 def _older(folder: FileSystem, oldest: datetime) -> Iterator[str]:
     from pyarrow.fs import FileSelector
 
@@ -90,12 +106,15 @@ def _log(folder: FileSystem, since: datetime | None = None) -> Iterator[dict[str
     for entry in folder.get_file_info(FileSelector("_delta_log", allow_not_found=True)):
         is_commit = entry.base_name.endswith(".json") and entry.base_name[:-5].isdigit()
         if is_commit and (since is None or entry.mtime is None or entry.mtime >= since):
-            yield from actions(folder, int(entry.base_name[:-5]))
+            with suppress(FileNotFoundError):  # whoever else commits to the table cleans its log, too
+                yield from actions(folder, int(entry.base_name[:-5]))
 
 
-def _remove(folder: FileSystem, paths: Iterator[str]) -> int:
-    removed = 0
-    for path in paths:
-        folder.delete_file(path)
-        removed += 1
-    return removed
+def _remove(folder: FileSystem, paths: Iterable[str]) -> int:
+    def delete(path: str) -> int:
+        with suppress(FileNotFoundError):
+            folder.delete_file(path)
+        return 1
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return sum(pool.map(delete, paths))

@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipelines.commands.progress import libraries_silent
 from pipelines.lake.compaction import compact
-from pipelines.lake.engines import MARK, other_engine
+from pipelines.lake.durable_log import checkpoint
+from pipelines.lake.engines import other_engine
 from pipelines.lake.lake import Lake
+from pipelines.lake.retention import BRONZE, LAGS, TIMES, remove_older
 from pipelines.lake.roles import hold
-from pipelines.lake.table import is_as_declared
+from pipelines.lake.table import open_table
 from pipelines.streaming.checkpoint.offsets import begun, committed_offset
-from pipelines.streaming.dead_files import recorded, remove_orphans
-from pipelines.streaming.source.bronze_commits import RETENTION
+from pipelines.streaming.dead_files import recorded, remove_orphans, remove_tombstones
 from pipelines.streaming.source.bronze_log import last_version_read
-from pipelines.streaming.tables import LAGS, REWRITTEN, WHOLE
+from pipelines.streaming.tables import REWRITTEN, WHOLE
 from schemas import tables
-from schemas.encoding import writer_properties
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-BRONZE = "replication_events"
-AGING = {
-    "quarantine": "quarantined_at",
-    **dict.fromkeys(("partition_hw", "isr_changes", "replica_sync", "replica_hw", "telemetry_gaps"), "ts"),
-    **dict.fromkeys(("minute_stats", "cluster_minute", "broker_minute"), "minute"),
-}
-"""Tables that `silver_days` thins out, by the column of their time; losses, results and alerts are kept."""
 
 
 def maintain(
@@ -46,9 +34,9 @@ def maintain(
 ) -> Iterator[str]:
     """Compacts, ages and vacuums every table, a line of words each; 0 days keep everything, `lag_days` of those of lag.
 
-    Bronze ages only when the job has read all of it, and no file of a version the job has yet to read is
-    removed. A rebuild after that starts from what bronze still has. `on_table` gets the path of each table of `schemas`
-    as its turn comes. Raises RoleHeld.
+    What ages are files of which every row is old enough, of bronze those that the job has read; and no file of a
+    version that it has yet to read is removed. A rebuild after that starts from what bronze still has. `on_table` gets
+    the path of each table of `schemas` as its turn comes. Raises RoleHeld.
     """
     options = dict(storage_options or {})
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
@@ -63,10 +51,9 @@ def maintain(
                 yield f"{tables()[name].path}: left to {engine}, which writes it: two engines on a local disk could not"
                 continue
             days = {BRONZE: bronze_days, **dict.fromkeys(LAGS, lag_days)}.get(name, silver_days)
-            column = "ts" if name in (BRONZE, *LAGS) else AGING.get(name)
-            oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and column else None
+            oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and name in TIMES else None
             with libraries_silent():
-                done = list(_keep_up(place, name, read, column, oldest, vacuum_hours))
+                done = list(_keep_up(place, name, read, oldest, vacuum_hours))
             if orphans := remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 done.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(done)
@@ -78,52 +65,47 @@ def version_read(lake: Lake) -> int | None:
     return None if offset is None else last_version_read(offset)
 
 
-def _keep_up(
-    lake: Lake, name: str, read: int | None, column: str | None, oldest: datetime | None, vacuum_hours: int
-) -> Iterator[str]:
+def _keep_up(lake: Lake, name: str, read: int | None, oldest: datetime | None, vacuum_hours: int) -> Iterator[str]:
     from deltalake.exceptions import CommitFailedError
 
-    table = lake.open(name)
-    unread = name == BRONZE and (read is None or read < table.version())
+    unread = name == BRONZE and (read is None or read < lake.open(name).version())
     try:
-        if oldest is not None:
-            yield "not aged, the job has yet to read some of it" if unread else _age(table, column or "ts", oldest)
+        if oldest is not None and name == BRONZE:  # what is compacted now is in no version that the job has read
+            yield _aged(lake, name, oldest, read)
         if name not in WHOLE:
             yield _compacted(lake, name)
+        if oldest is not None and name != BRONZE:
+            yield _aged(lake, name, oldest, read)
     except CommitFailedError:
         yield "written to at the same time, left for the next run"
         return
-    table.update_incremental()
     if unread and read is None:
         yield "no dead files removed, no job has read it yet"
-    else:
-        yield _vacuum(table, None if name in REWRITTEN else vacuum_hours, read if unread else None)
+        return
+    hours = None if name in REWRITTEN else vacuum_hours
+    yield f"{remove_tombstones(lake, name, hours, read if unread else None)} dead files removed"
+    if not unread:
+        checkpoint(lake.open(name))
 
 
-def _age(table: DeltaTable, column: str, oldest: datetime) -> str:
-    from deltalake import CommitProperties
+def _aged(lake: Lake, name: str, oldest: datetime, read: int | None) -> str:
+    """Takes out files of which every row is older, of bronze among those that the job has read."""
+    from deltalake.exceptions import DeltaError
 
-    ours = CommitProperties(custom_metadata={MARK: RETENTION})
-    deleted = table.delete(f"{column} < '{oldest.astimezone(UTC).isoformat()}'", commit_properties=ours)
-    return f"{deleted['num_deleted_rows']} rows before {oldest:%Y-%m-%d %H:%M} removed"
+    among = None
+    if name == BRONZE:
+        try:
+            seen = open_table(lake.uri(name), lake.storage_options, read) if read is not None and read >= 0 else None
+        except DeltaError:  # the log does not reach back so far
+            seen = None
+        if seen is None:
+            return "not aged, the job has yet to read it"
+        among = set(seen.get_add_actions(flatten=True).column("path").to_pylist())
+    return f"{remove_older(lake, name, oldest, among)} rows before {oldest:%Y-%m-%d %H:%M} removed"
 
 
 def _compacted(lake: Lake, name: str) -> str:
-    """Small files put together; those with types or columns of a foreign writer as deltalake does it, unsorted."""
-    table, schema = lake.open(name), tables()[name].arrow()
-    if is_as_declared(table, schema):
-        done = compact(lake, name)
-        return f"{done.removed} files into {done.added}"
-    metrics = table.optimize.compact(writer_properties=writer_properties(schema))
-    return f"{metrics['numFilesRemoved']} files into {metrics['numFilesAdded']}"
-
-
-def _vacuum(table: DeltaTable, hours: int | None, read: int | None) -> str:
-    """Removes dead files, None: once the table's own property says so; those of versions after `read` are not dead for
-    the job."""
-    kept = None if read is None else list(range(read, table.version() + 1))
-    removed = table.vacuum(hours, dry_run=False, enforce_retention_duration=False, keep_versions=kept)
-    if kept is None:
-        table.create_checkpoint()
-        table.cleanup_metadata()
-    return f"{len(removed)} dead files removed"
+    if (asked := lake.open(name).protocol().min_reader_version) > 1:
+        return f"left as it is, as it asks for Delta reader version {asked}"
+    done = compact(lake, name)
+    return f"{done.removed} files into {done.added}"

@@ -10,10 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 from urllib.parse import unquote
 
 from pipelines.lake.engines import MARK
-
-RETENTION = "retention"
-"""How a commit of ours that ages rows says so under MARK in its commitInfo."""
-
+from pipelines.lake.table import RETENTION
 
 class Cut(TypedDict):
     """The part of a file that one batch reads.

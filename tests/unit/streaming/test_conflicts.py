@@ -62,10 +62,10 @@ def test_compaction_keeps_what_is_appended_meanwhile_and_gives_way_to_a_removal(
     before = lake.open("partition_health")
     add_files(lake.open("partition_health"), [health(lake, 2)], partition_health.ARROW, {})
     replaced = [Replaced(first.path, first.size)]
-    replace_files(before, replaced, health(lake, 1), partition_health.ARROW)
+    replace_files(before, replaced, [health(lake, 1)])
     assert hws(lake) == [1, 2]
     with pytest.raises(CommitFailedError):
-        replace_files(before, replaced, health(lake, 1), partition_health.ARROW)
+        replace_files(before, replaced, [health(lake, 1)])
     assert hws(lake) == [1, 2]
 
 

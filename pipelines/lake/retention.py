@@ -1,0 +1,38 @@
+"""Retention: files of which every row is too old are taken out of a table. No file is written anew for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pipelines.lake.spans import spans
+from pipelines.lake.table import RETENTION, replace_files
+
+if TYPE_CHECKING:
+    from pipelines.lake.lake import Lake
+
+BRONZE = "replication_events"
+LAGS = ("broker_lag", "replica_lag")
+TIMES = {
+    BRONZE: "ts",
+    "quarantine": "quarantined_at",
+    **dict.fromkeys(("partition_hw", "isr_changes", "replica_sync", "replica_hw", "telemetry_gaps", *LAGS), "ts"),
+    **dict.fromkeys(("minute_stats", "cluster_minute", "broker_minute"), "minute"),
+}
+"""Tables that grow old, by the column of their time; losses, results and alerts are kept. A file of theirs that was
+compacted has the rows of one day (UTC)."""
+
+
+def remove_older(lake: Lake, name: str, oldest: datetime, among: Collection[str] | None = None) -> int:
+    """Takes out files whose latest row is before `oldest`, of `among` (paths in Delta's log), in one commit of
+    removals alone; how many rows went. Raises CommitFailedError where somebody else removed one meanwhile."""
+    table, limit_us = lake.open(name), round(oldest.timestamp() * 1_000_000)
+    old = [
+        span
+        for span in spans(table, lake.files(name), TIMES[name])
+        if span.ends_before(limit_us) and (among is None or span.file.path in among)
+    ]
+    if old:
+        replace_files(table, [span.file for span in old], mark=RETENTION)
+    return sum(span.rows for span in old)
