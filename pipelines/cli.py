@@ -16,6 +16,7 @@ from pipelines.commands.exits import Commands, table
 from pipelines.commands.gate.options import gate
 from pipelines.commands.ingest import ingest_logs
 from pipelines.commands.maintain.options import maintain
+from pipelines.commands.note import note
 from pipelines.commands.notify.options import notify
 from pipelines.commands.report import report
 from pipelines.commands.run import run
@@ -44,6 +45,7 @@ for command in (
     run,
     check,
     notify,
+    note,
     show,
     dashboard,
     report,

@@ -23,6 +23,7 @@ MODULES = (
     "quality_results",
     "alerts",
     "deliveries",
+    "notes",
 )
 
 

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from pipelines.alerting.conditions import Condition, microseconds, moment
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Intervals, RuleSettings, Seconds
-from pipelines.verdict.judged import not_judged, not_judged_from
+from pipelines.verdict.judged import not_judged, not_judged_from, unreadable
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -25,7 +25,7 @@ class JobBehindSettings(RuleSettings):
 
 
 def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> Iterator[Condition]:
-    """Of each cluster what `run` should have read by now, or has never read anything of; the evidence has the limit."""
+    """Of each cluster what `run` should have read by now, or has never read anything of, and what cannot be read."""
     now = evaluation.now
     for row in evaluation.ask("SELECT * FROM backlog ORDER BY cluster"):
         oldest, cluster = moment(row["oldest"]), row["cluster"]
@@ -33,13 +33,22 @@ def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> I
         if fires < now:
             facts = {"words": not_judged(row["judged_once"], oldest)}
             yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, facts)
+    for row in evaluation.ask("SELECT * FROM blind ORDER BY ALL"):
+        cluster, facts = row["cluster"], {"words": unreadable(row["why"])}
+        yield Condition(name, cluster, "behind", cluster, row["why"], now, now, now, now, True, facts)
 
 
 def _sentence(conditions: Sequence[Condition]) -> str:
-    return str(conditions[0].facts["words"])
+    return "; ".join(dict.fromkeys(str(one.facts["words"]) for one in conditions))
 
 
 JOB_BEHIND = AlertRule(
-    "job_behind", JobBehindSettings(severity="critical"), _behind, _sentence, About.CLUSTER, withdrawn="judged again"
+    "job_behind",
+    JobBehindSettings(severity="critical"),
+    _behind,
+    _sentence,
+    ("backlog",),
+    About.CLUSTER,
+    withdrawn="judged again",
 )
 RULES = (JOB_BEHIND,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from pipelines.alerting.conditions import SECOND, Condition, moment
@@ -13,15 +13,19 @@ Episode = list[Condition]
 
 
 def states(
-    conditions: Iterable[Condition], severities: Mapping[str, str], group_s: Mapping[str, int]
+    conditions: Iterable[Condition],
+    severities: Mapping[str, str],
+    group_s: Mapping[str, int],
+    known: Collection[tuple[str, int]] = (),
 ) -> list[AlertState]:
     """One state for each episode of each alert, in order of time.
 
-    `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident.
+    `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident, unless they
+    are `known` already, by id of their alert and beginning.
     """
     alerts = sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item))
     episodes = [e for _, same in groupby(alerts, _key) for e in _episodes(same)]
-    found = [_state(episode, severities[episode[0].rule]) for episode in _incidents(episodes, group_s)]
+    found = [_state(episode, severities[episode[0].rule]) for episode in _incidents(episodes, group_s, known)]
     return sorted(found, key=lambda s: (s.first_ts, s.rule, s.labels["cluster"], s.subject))
 
 
@@ -41,14 +45,17 @@ def _episodes(conditions: Iterable[Condition]) -> Iterator[Episode]:
         yield episode
 
 
-def _incidents(episodes: Iterable[Episode], group_s: Mapping[str, int]) -> Iterator[Episode]:
+def _incidents(
+    episodes: Iterable[Episode], group_s: Mapping[str, int], known: Collection[tuple[str, int]]
+) -> Iterator[Episode]:
     """Episodes of one rule and cluster that begin close to each other, whatever they are about, as one."""
     ordered = sorted(episodes, key=lambda e: (_kin(e), _begun(e), _key(e[0])))
     for (rule, *_), same in groupby(ordered, _kin):
         incident: Episode = []
         last, apart = 0, group_s[rule] * SECOND
         for episode in same:
-            if incident and not (apart and _begun(episode) - last <= apart):
+            close = apart and _begun(episode) - last <= apart
+            if incident and (not close or (alert_id(*_key(episode[0])), episode[0].first) in known):
                 yield incident
                 incident = []
             last = _begun(episode)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.alerting.alerts import alert_states, group_s
-from pipelines.alerting.outbox import continued, latest, news, since, written
-from pipelines.alerting.reading import evidence
-from pipelines.alerting.rules import AlertRules, load
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.alerting.alerts import carried, conditions, group_s, grouped
+from pipelines.alerting.conditions import microseconds, moment
+from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
+from pipelines.alerting.reading import Reading, read
+from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.state import AlertState, from_arrow, to_arrow
+from pipelines.alerting.step import Step, last_step, recorded_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
-from schemas import alerts
+from pipelines.verdict import words
+from schemas import alerts, notes
 
 _log = logging.getLogger("hwmark.alerting")
 
@@ -32,15 +38,16 @@ def evaluate(
     """Every alert that fires, and those that this evaluation resolved; appends the new states to `ops/alerts`.
 
     `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
-    `interval_s` seconds, or as it says itself. With nothing new it writes nothing.
+    `interval_s` seconds, or as it says itself, and for how long losses are notified. A loss, and whatever else holds,
+    fires at its first evaluation, however late. With nothing new the table stays as it is.
     Raises UsageError for bad rules, RoleHeld while another process evaluates for longer than `wait_s` seconds.
     """
     rules, place = load(rules_file), Lake(lake, storage_options or {})
     with hold(lake, "alerts", storage_options, wait_s=wait_s) as held:
-        found = assess(place, rules, now or datetime.now(UTC), interval_s)
+        before = last_step(place)
+        found = assess(place, rules, now or datetime.now(UTC), interval_s, before)
         held.check()
-        if found.new:
-            place.append(alerts.TABLE, to_arrow(found.new))
+        take_step(place, found.step, {alerts.TABLE: to_arrow(found.new)} if found.new else {})
     _log.info("%d alerts: %d new states", len(found.present), len(found.new))
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
@@ -48,16 +55,59 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Assessment:
-    """The states that `ops/alerts` has, those that hold now, and the rows that it lacks."""
+    """The states that `ops/alerts` has, those that hold now, the rows that it lacks, and what to go on from."""
 
     stored: list[AlertState]
     present: list[AlertState]
     new: list[AlertState]
+    step: Step
 
 
-def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0) -> Assessment:
+def assess(
+    place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0, before: Step | None = None
+) -> Assessment:
     """The alerts of a lake at `now` of the wall clock (aware), with nothing written."""
     stored = from_arrow(place.read(alerts.TABLE, alerts.ARROW))
-    found = evidence(place, rules, since(stored), interval_s)
-    present = continued(alert_states(found, rules, now), stored, group_s(rules))
-    return Assessment(stored, present, written(news(present, stored), stored, now))
+    step = before or recorded_step(place)
+    return decide(read(place, rules, step, now, interval_s), rules, stored, _handled(place), step, now)
+
+
+def decide(
+    seen: Reading, rules: AlertRules, stored: list[AlertState], handled: list[Note], before: Step, now: datetime
+) -> Assessment:
+    """What holds by the evidence beside what was told: pure, the same however often and whenever it is asked."""
+    found = conditions(seen.evidence, rules, now, stored, seen.blind)
+    present = continued(grouped(found, rules, stored), stored, group_s(rules))
+    present += kept(stored, present, lambda state: _not_known(state, seen, before))
+    lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
+    present = settled(present, stored, lasts_s, handled, now)
+
+    def was_over(state: AlertState) -> bool:
+        evaluated = before.clocks.get(state.labels.get("cluster", ""))
+        return evaluated is None or microseconds(state.last_ts) <= evaluated
+
+    new = written(news(present, stored, was_over), stored, now)
+    blind = [name for name in RULES if set(RULES[name].needs) & seen.blind.keys()]
+    unseen = before.carried.filter(pc.is_in(before.carried["rule"], pa.array(blind, pa.string())))
+    after = replace(seen.after, carried=pa.concat_tables([carried(found), unseen]))
+    return Assessment(stored, present, new, after)
+
+
+def _not_known(state: AlertState, seen: Reading, before: Step) -> str | None:
+    """Since when it is not known whether an alert is over, and why; None where it is known."""
+    cluster = state.labels.get("cluster", "")
+    needs = RULES[state.rule].needs if state.rule in RULES else ()
+    evaluated = before.clocks.get(cluster)
+    since = words.clock(state.last_ts if evaluated is None else moment(evaluated))
+    for name in needs:
+        if name in seen.blind:
+            return f"{since}: {seen.blind[name]}"
+    if {"disagreements", "gaps"} & set(needs) and state.first_ts < seen.kept_from.get(cluster, state.first_ts):
+        return f"{since}: its rows are not kept any more"
+    return None
+
+
+def _handled(place: Lake) -> list[Note]:
+    rows = place.read(notes.TABLE, notes.ARROW).to_pylist()
+    found = sorted((row for row in rows if row["handled"]), key=lambda row: row["written_at"])
+    return [(row["cluster"], row["incident_id"], row["text"], row["written_at"]) for row in found]

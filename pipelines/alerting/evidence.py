@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import pyarrow as pa
 
 from schemas import (
+    brokers,
     deliveries,
     hw_regressions,
     partition_health,
@@ -50,13 +51,22 @@ BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz=
                      ("limit_s", pa.float64())])  # fmt: skip
 """What the job has yet to read of each cluster: since when (wall clock), whether any of it was ever reconstructed, and
 after how long it is behind."""
+CARRIED = pa.schema([*(hw_regressions.ARROW.field(name) for name in PLACE), ("rule", pa.string()),
+                     ("replica", pa.int32()), ("ts", pa.timestamp("us", tz="UTC")), ("rank", pa.int64()),
+                     ("missing", pa.list_(pa.int32())), ("reason", pa.string())])  # fmt: skip
+"""Lasting states that were open at an earlier evaluation, and began before the rows that are read."""
+ENDED = pa.schema([("cluster", pa.string())])
+"""Clusters that a drain closed, and of which nothing came for a day of the wall clock."""
+BROKERS = _columns(brokers.ARROW, ("cluster", "broker_id", "state", "state_ts"))
+BLIND = pa.schema([("cluster", pa.string()), ("why", pa.string())])
+"""What could not be read, of each cluster that is known."""
 DELIVERIES = _columns(deliveries.ARROW, ("channel", "alert_id", "episode", "outcome", "sent_at", "error"))
 
 SCHEMAS = {
     "regressions": REGRESSIONS, "min_isr": MIN_ISR, "disagreements": DISAGREEMENTS, "sync": SYNC, "gaps": GAPS,
     "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "reported": REPORTED,
     "closed": CLOSED, "clock": CLOCK, "backlog": BACKLOG,
-    "deliveries": DELIVERIES,
+    "deliveries": DELIVERIES, "carried": CARRIED, "ended_recordings": ENDED, "brokers": BROKERS, "blind": BLIND,
 }  # fmt: skip
 
 
@@ -77,6 +87,10 @@ class Evidence:
     clock: pa.Table
     backlog: pa.Table
     deliveries: pa.Table
+    carried: pa.Table
+    ended_recordings: pa.Table
+    brokers: pa.Table
+    blind: pa.Table
 
     @staticmethod
     def of(**tables: pa.Table) -> Evidence:
@@ -85,10 +99,11 @@ class Evidence:
 
     def in_microseconds(self) -> dict[str, pa.Table]:
         """The tables with every time as microseconds since 1970, so that arithmetic needs no time zone."""
-        return {field.name: _microseconds(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: in_microseconds(getattr(self, field.name)) for field in fields(self)}
 
 
-def _microseconds(table: pa.Table) -> pa.Table:
+def in_microseconds(table: pa.Table) -> pa.Table:
+    """The table with every time as microseconds since 1970."""
     for position, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
             table = table.set_column(position, column.name, table.column(position).cast(pa.int64()))

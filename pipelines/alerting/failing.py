@@ -57,6 +57,7 @@ NOTIFY_FAILING = AlertRule(
     FailingSettings(),
     _failing,
     _sentence,
+    ("deliveries",),
     About.CHANNEL,
     withdrawn="sent again, or not tried any more",
 )

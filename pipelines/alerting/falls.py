@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from pydantic.dataclasses import dataclass
 
 from pipelines.alerting.conditions import SECOND, Condition, items, lost_range, moment, partition
-from pipelines.alerting.occurrences import occurrence
 from pipelines.alerting.rule import STRICT, AlertRule, Evaluation, OccurrenceSettings, Seconds
 from pipelines.verdict import losses
 from pipelines.verdict.records import FallGroup
@@ -20,15 +19,17 @@ _FALLS = """
 WITH verdicts AS (
   SELECT * FROM regressions
   QUALIFY row_number() OVER (PARTITION BY regression_id ORDER BY revision DESC NULLS LAST) = 1)
-SELECT verdicts.*, clock FROM verdicts LEFT JOIN clock USING (cluster)
-WHERE severity = $severity AND list_contains($classes, "class")
+SELECT * FROM verdicts WHERE severity = $severity AND list_contains($classes, "class")
 ORDER BY cluster, ts, topic, partition
 """
 
 
 @dataclass(frozen=True, config=STRICT)
 class LossSettings(OccurrenceSettings):
-    """A loss pages on its own: only falls up to `group_s` seconds apart are one alert, and no others."""
+    """A loss pages on its own: only falls up to `group_s` seconds apart are one alert, and no others.
+
+    It fires for `resolve_after_s` seconds of the wall clock from when it was told, however old it was then.
+    """
 
     resolve_after_s: Seconds = 86_400
 
@@ -37,15 +38,37 @@ def _falls(severity: str) -> Callable[[str, LossSettings, Evaluation], Iterator[
     """The last verdicts of that severity; those of one cluster close to each other are one incident."""
 
     def conditions(name: str, settings: LossSettings, evaluation: Evaluation) -> Iterator[Condition]:
-        cluster, last, start = None, 0, 0
-        for row in evaluation.ask(_FALLS, severity=severity, classes=[*losses.LOSSES, losses.NOT_EXCLUDED]):
-            if row["cluster"] != cluster or row["ts"] - last > settings.group_s * SECOND:
-                cluster, start = row["cluster"], row["ts"]
-            last = row["ts"]
-            subject = f"incident at {datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
-            yield occurrence(name, settings, row, "loss", subject, partition(row))
+        found = evaluation.ask(_FALLS, severity=severity, classes=[*losses.LOSSES, losses.NOT_EXCLUDED])
+        for cluster, falls in groupby(found, lambda row: row["cluster"]):
+            told = evaluation.told.get((name, cluster), ())
+            for subject, row in _incidents(list(falls), told, settings.group_s * SECOND):
+                ts = row["ts"]
+                yield Condition(name, cluster, "loss", subject, partition(row), ts, ts, ts, ts, True, row, kin=subject)
 
     return conditions
+
+
+def _incidents(
+    falls: Sequence[Mapping[str, Any]], told: Sequence[tuple[int, str]], apart: int
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The falls of one cluster in order of time, each with its incident.
+
+    An incident that was told stays what it was: one that is decided later joins the one before it, or else the one
+    after it, and never makes one of two.
+    """
+    marks = [(first, subject, None) for first, subject in told] + [(row["ts"], "", row) for row in falls]
+    subject, open_, last = "", list[Mapping[str, Any]](), None
+    for ts, known, row in sorted(marks, key=lambda mark: (mark[0], mark[2] is not None)):
+        if last is not None and (ts - last > apart or (known and subject)):
+            yield from ((subject or _incident(open_[0]), fall) for fall in open_)
+            subject, open_ = "", []
+        last, subject = ts, known or subject
+        open_ += [] if row is None else [row]
+    yield from ((subject or _incident(open_[0]), fall) for fall in open_)
+
+
+def _incident(first: Mapping[str, Any]) -> str:
+    return f"incident at {datetime.fromtimestamp(first['ts'] // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:
@@ -104,7 +127,8 @@ def _rule(
 ) -> AlertRule[Any]:
     """A rule about falls of that severity. A loss does not heal: its end is that of its being notified."""
     settings = LossSettings(severity=severity)
-    return AlertRule(name, settings, _falls(falls), sentence, ends="no longer notified", look=look)
+    ends = "no longer notified"
+    return AlertRule(name, settings, _falls(falls), sentence, ("regressions",), ends=ends, from_told=True, look=look)
 
 
 RULES = (

@@ -14,12 +14,14 @@ from pipelines.verdict.records import State
 from pipelines.verdict.words import brokers, listed
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
-# not, and a spell lasts from a wrong mark to the next right one. No log says that a topic was deleted: a
-# spell also ends with the first event of a new topic of that name, or when nothing was reported of the partition
-# for too long.
+# not, and a spell lasts from a wrong mark to the next right one. No log says that a topic was deleted: a spell also
+# ends with the first event of a new topic of that name. That nothing is reported of a partition ends nothing: there
+# are no events where nobody leads, or every append is refused.
 _SPELLS = """
-, instants AS (
-  SELECT * FROM marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC) = 1
+, carried_marks AS (
+  SELECT * FROM marks UNION ALL SELECT {who}, p.ts, -2, true, p.missing, p.reason FROM carried AS p WHERE rule = $rule
+), instants AS (
+  SELECT * FROM carried_marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC) = 1
 ), turns AS (
   SELECT * FROM instants QUALIFY wrong IS DISTINCT FROM lag(wrong) OVER (PARTITION BY who ORDER BY ts)
 ), spells AS (
@@ -27,24 +29,27 @@ _SPELLS = """
 ), first_reported AS (
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
-  SELECT h.cluster, h.topic, h.partition, h.topic_id, coalesce(f.ts, h.last_event_ts) AS replaced,
-    CASE WHEN $forget > 0 AND h.last_event_ts + $forget < clock THEN h.last_event_ts + $forget END AS forgotten
-  FROM health AS h LEFT JOIN clock USING (cluster)
-  LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
+  SELECT h.cluster, h.topic, h.partition, h.topic_id, coalesce(f.ts, h.last_event_ts) AS replaced
+  FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
 ), ended AS (
   SELECT spells.*, clock, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
-    WHEN forgotten IS NOT NULL THEN greatest(forgotten, spells.ts) END) AS ended
+    WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
   LEFT JOIN gone AS g ON g.cluster = who.cluster AND g.topic = who.topic AND g.partition = who.partition
+  LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
 )
-SELECT who.cluster, who.topic, who.partition, ts AS first, coalesce(ended, greatest(clock, ts)) AS last,
-  ended IS NULL AS open, missing, reason
+SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason,
+  coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
+  ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over
 FROM ended WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
 ORDER BY ALL
 """
-_WHO = "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition}"
-_REPLICA = _WHO.replace("}", ", 'replica': %s}")
+_REPLICA = (
+    "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition, "
+    "'replica': %s}"
+)
+_WHO = _REPLICA % "-1"
 _SAME = (
     "p.cluster = h.cluster AND p.topic = h.topic AND p.topic_id IS NOT DISTINCT FROM h.topic_id "
     "AND p.partition = h.partition"
@@ -55,7 +60,10 @@ _SAME = (
 _NO_LEADER = f"""
 WITH epochs AS (
   SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id
-  FROM leaderships WHERE leader_id IS NOT NULL AND leader_epoch IS NOT NULL GROUP BY ALL
+  FROM leaderships AS l WHERE leader_id IS NOT NULL AND leader_epoch IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM carried AS c WHERE c.rule = 'offline' AND c.rank > l.leader_epoch AND c.cluster = l.cluster
+      AND c.topic = l.topic AND c.partition = l.partition AND c.topic_id = coalesce(l.topic_id, ''))
+  GROUP BY ALL
 ), led AS (
   SELECT *, max(ts) OVER epochs AS at, last_value(nullif(leader_id, -1) IGNORE NULLS) OVER epochs AS last_leader
   FROM epochs WINDOW epochs AS (PARTITION BY cluster, topic, topic_id, partition ORDER BY leader_epoch)
@@ -94,8 +102,9 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
     """The states of these marks that lasted long enough; times in microseconds."""
 
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
-        lasts, forget = settings.for_s * SECOND, evaluation.forget_s * SECOND
-        for row in evaluation.ask(marks + _SPELLS, lasting=lasts, forget=forget):
+        lasts = settings.for_s * SECOND
+        who = _REPLICA % "p.replica"
+        for row in evaluation.ask(marks + _SPELLS.format(who=who), lasting=lasts, rule=name):
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
             if fires <= row["last"]:
@@ -108,15 +117,18 @@ def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:
     cause = brokers(row["missing"] or ())
     return Condition(
         rule, row["cluster"], cause, cause, partition(row), row["first"], fires, row["last"], row["last"],
-        row["open"],
-        {"reason": row["reason"], "missing": row["missing"] or ()},
+        row["open"] and not row["over"], {**row, "missing": row["missing"] or ()},
     )  # fmt: skip
 
 
-def _sentence(standing: Standing, state: str = "") -> Callable[[Sequence[Condition]], str]:
+def _sentence(standing: Standing, state: State | None = None) -> Callable[[Sequence[Condition]], str]:
     def sentence(conditions: Sequence[Condition]) -> str:
         who = gone(standing, missing_brokers(conditions), counted_partitions(conditions))
-        return f"{state}{who}: {listed(items(conditions))}"
+        if any(c.facts["over"] for c in conditions):
+            begins = f"recording ended, {state.value if state else standing.value} then: "
+        else:
+            begins = f"{state.value}: " if state else ""
+        return f"{begins}{who}: {listed(items(conditions))}"
 
     return sentence
 
@@ -132,7 +144,8 @@ RULES = (
         "offline",
         LastingSettings(severity="critical"),
         _lasting(_NO_LEADER),
-        _sentence(Standing.OFFLINE, f"{State.OFFLINE.value}: "),
+        _sentence(Standing.OFFLINE, State.OFFLINE),
+        ("leaderships", "health"),
         About.BROKERS,
         look="health",
     ),
@@ -140,7 +153,8 @@ RULES = (
         "under_min_isr",
         LastingSettings(severity="critical"),
         _lasting(_FROZEN),
-        _sentence(Standing.UNDER_MIN_ISR, f"{State.UNDER_MIN_ISR.value}: "),
+        _sentence(Standing.UNDER_MIN_ISR, State.UNDER_MIN_ISR),
+        ("min_isr", "health"),
         About.BROKERS,
         look="health",
     ),
@@ -149,6 +163,7 @@ RULES = (
         LastingSettings(for_s=600, group_s=0),
         _lasting(_BEHIND),
         _out_of_sync,
+        ("sync", "min_isr"),
         About.BROKERS,
         look="sync",
     ),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import END, AlertState
 from pipelines.verdict import words
 
 LABELLED = 100
@@ -23,8 +23,8 @@ def summary(conditions: Sequence[Condition]) -> str:
 
 def status(state: AlertState) -> str:
     """`FIRING`, and of one that fires no more `RESOLVED`, or what else its rule says: a loss is never resolved."""
-    if state.firing:
-        return state.state.upper()
+    if state.firing or END in state.labels:
+        return state.labels.get(END, state.state).upper()
     return (RULES[state.rule].ends if state.rule in RULES else state.state).upper()
 
 
@@ -40,8 +40,10 @@ def labels(conditions: Sequence[Condition]) -> dict[str, str]:
     """cluster, cause, and what is concerned: partitions and topics, ranges, or sources; one topic is `topic`."""
     about, named = RULES[conditions[0].rule].about, items(conditions)
     found = {"cluster": conditions[0].cluster, "cause": words.listed(sorted({_cause(c) for c in conditions}))}
+    if any(c.facts.get("over") for c in conditions):
+        found[END] = "recording ended"
     if about is About.SOURCES:
-        return {**found, "sources": words.listed(named, LABELLED)}
+        return {**found, "sources": words.listed(named, LABELLED), "count": str(len(named))}
     if about is About.CLUSTER:
         return found
     if about is About.CHANNEL:
@@ -53,6 +55,7 @@ def labels(conditions: Sequence[Condition]) -> dict[str, str]:
         found["partition"] = named[0].rpartition("-")[2]
     if loss := _weightiest(conditions):
         found["loss"] = loss
+        found["offsets"] = str(sum(c.facts["lost_records"] or 0 for c in conditions))
     if ranges := [lost for c in conditions if (lost := lost_range(c))]:
         found["range" if len(ranges) == 1 else "ranges"] = words.listed(ranges, LABELLED)
     return found

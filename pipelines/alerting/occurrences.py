@@ -12,9 +12,11 @@ from pipelines.alerting.conditions import SECOND, Condition, counted_partitions,
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Kinds, OccurrenceSettings
 from pipelines.verdict import words
 
-_DISAGREEMENTS = "SELECT d.*, clock FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
-_GAPS = """
-SELECT g.*, clock FROM gaps AS g LEFT JOIN clock USING (cluster) WHERE list_contains($kinds, kind) ORDER BY ALL
+_ENDED = "cluster IN (SELECT cluster FROM ended_recordings) AS ended"
+_DISAGREEMENTS = f"SELECT d.*, clock, {_ENDED} FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
+_GAPS = f"""
+SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster) WHERE list_contains($kinds, kind)
+ORDER BY ALL
 """
 
 
@@ -28,12 +30,13 @@ class GapSettings(OccurrenceSettings):
 def occurrence(
     name: str, settings: OccurrenceSettings, row: Mapping[str, Any], cause: str, subject: str, item: str
 ) -> Condition:
-    """The condition of one row; `row` has its time `ts` and the present `clock` of its cluster, null where unknown."""
+    """The condition of a row with its time `ts`, whether its cluster `ended`, and that cluster's `clock`."""
     end = row["ts"] + settings.resolve_after_s * SECOND
     present = row["ts"] if row["clock"] is None else row["clock"]
     return Condition(
-        name, row["cluster"], cause, subject, item, row["ts"], row["ts"], row["ts"], end, present < end, row
-    )
+        name, row["cluster"], cause, subject, item, row["ts"], row["ts"], row["ts"], end,
+        present < end and not row["ended"], row,
+    )  # fmt: skip
 
 
 def _disagreements(name: str, settings: OccurrenceSettings, evaluation: Evaluation) -> Iterator[Condition]:
@@ -66,6 +69,6 @@ def _gap(conditions: Sequence[Condition]) -> str:
 
 
 RULES = (
-    AlertRule("disagreement", OccurrenceSettings(), _disagreements, _disagreement, look="hw"),
-    AlertRule("gap", GapSettings(), _gaps, _gap, About.SOURCES),
+    AlertRule("disagreement", OccurrenceSettings(), _disagreements, _disagreement, ("disagreements",), look="hw"),
+    AlertRule("gap", GapSettings(), _gaps, _gap, ("gaps",), About.SOURCES),
 )

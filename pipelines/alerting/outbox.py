@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import END, AlertState
+
+HANDLED, WITHDRAWN = "handled", "withdrawn"
 
 
 def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertState]:
@@ -31,23 +34,55 @@ def written(rows: Iterable[AlertState], stored: Iterable[AlertState], now: datet
     return [replace(state, written_at=at) for state in rows]
 
 
+@dataclass(frozen=True)
+class Telling:
+    """The last state of an episode, since when (wall clock) it is told as it is, and the most that it was about."""
+
+    last: AlertState
+    at: datetime
+    size: tuple[int | None, int | None]
+
+    @property
+    def withdrawn(self) -> bool:
+        return self.last.labels.get(END) == WITHDRAWN or self.last.summary.endswith(f"({RULE_WITHDRAWN})")
+
+
+def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling]:
+    """What was told of each episode: anew when it fires again, or about more."""
+    found: dict[tuple[str, datetime], Telling] = {}
+    for state in in_order(stored):
+        before = found.get(state.episode)
+        anew = before is None or (state.firing and (not before.last.firing or state.exceeds(before.size)))
+        if before is None or anew:
+            found[state.episode] = Telling(state, state.written_at or _BEFORE, state.size)
+        else:
+            found[state.episode] = replace(before, last=state)
+    return found
+
+
 def continued(
     present: Iterable[AlertState], stored: Iterable[AlertState], group_s: Mapping[str, int]
 ) -> list[AlertState]:
     """The states under the names by which they were first reported, so that an incident stays one alert.
 
     Its beginning may be known better now: an earlier fall was decided later, one of several silent sources reports
-    again. `group_s` is, by rule, how far apart what belongs together may begin.
+    again. `group_s` is, by rule, how far apart what belongs together may begin. A loss has the name of its incident,
+    so it is the same also when it is no longer notified.
     """
     known, found = latest(stored), []
     states = list(present)
-    left = [s for s in known.values() if s.firing and s.episode not in {state.episode for state in states}]
+    there = {state.episode for state in states}
+    left = [s for s in known.values() if (s.firing or _from_told(s.rule)) and s.episode not in there]
     for state in states:
         if state.episode not in known and (before := next((s for s in left if _goes_on(s, state, group_s)), None)):
             left.remove(before)
             state = replace(state, alert_id=before.alert_id, subject=before.subject, first_ts=before.first_ts)
         found.append(state)
     return found
+
+
+def _from_told(rule: str) -> bool:
+    return rule in RULES and RULES[rule].from_told
 
 
 def _goes_on(before: AlertState, now: AlertState, group_s: Mapping[str, int]) -> bool:
@@ -57,11 +92,68 @@ def _goes_on(before: AlertState, now: AlertState, group_s: Mapping[str, int]) ->
     return before.alert_id == now.alert_id or (group_s.get(now.rule, 0) > 0 and close)
 
 
-def news(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[AlertState]:
+Note = tuple[str, str | None, str, datetime]
+"""Of what a person says is handled: the cluster, the id of the alert (None: all), the words, and when it was said."""
+
+
+def settled(
+    present: Iterable[AlertState],
+    stored: Iterable[AlertState],
+    lasts_s: Mapping[str, int],
+    handled: Sequence[Note],
+    now: datetime,
+) -> list[AlertState]:
+    """The states with the ends that no telemetry tells: a person says so, or (`lasts_s`, by rule) it was told long ago.
+
+    What is about more than was told is told anew.
+    """
+    told, found = tellings(stored), []
+    for state in present:
+        before = told.get(state.episode)
+        if before is not None and state.firing and not state.exceeds(before.size):
+            words = [text for c, alert, text, at in handled if at >= before.at and _is_about(state, c, alert)]
+            over = not before.last.firing and not before.withdrawn
+            if words:
+                state = _ended(state, HANDLED, f"{state.summary}; {HANDLED}: {words[-1]}")
+            elif (lasts := lasts_s.get(state.rule)) is not None and (
+                over or now >= before.at + timedelta(seconds=lasts)
+            ):
+                state = replace(state, state="resolved")
+        found.append(state)
+    return found
+
+
+def _is_about(state: AlertState, cluster: str, alert: str | None) -> bool:
+    return state.labels.get("cluster") == cluster and alert in (None, state.alert_id)
+
+
+def kept(
+    stored: Iterable[AlertState], present: Iterable[AlertState], why: Callable[[AlertState], str | None]
+) -> list[AlertState]:
+    """The alerts that go on because nothing shows their end: `why` says what is not known of one, None: it is over."""
+    covered = {state.episode for state in present}
+    left = [state for state in latest(stored).values() if state.firing and state.episode not in covered]
+    reasons = [(state, why(state)) for state in left]
+    return [
+        state if _NOT_KNOWN in state.summary else replace(state, summary=f"{state.summary}{_NOT_KNOWN} {words}")
+        for state, words in reasons
+        if words is not None
+    ]
+
+
+_NOT_KNOWN = "; not known since"
+
+
+def news(
+    present: Iterable[AlertState],
+    stored: Iterable[AlertState],
+    was_over: Callable[[AlertState], bool] = lambda _: False,
+) -> list[AlertState]:
     """The rows to append, so that a reader of the table sees `present`; none when it already does.
 
-    An episode that began and ended unseen gets both its states. What is stored as firing and is found no
-    more (a verdict revised, a rebuilt lake, a source that reports again) is resolved.
+    An episode that began and ended unseen gets both its states, and only its end where it `was_over` before anybody
+    looked: that is history, and sent to nobody. What is stored as firing and is found no more (a verdict revised, a
+    source that reports again) is resolved.
     """
     known, rows, covered = latest(stored), [], set()
     for state in present:
@@ -69,23 +161,23 @@ def news(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[Al
         before = known.get(state.episode)
         if before is not None and before.says_the_same(state):
             continue
-        if before is None and not state.firing:
-            rows.append(replace(state, state="firing", last_ts=state.first_ts))
+        if before is None and not state.firing and not was_over(state):
+            labels = {name: value for name, value in state.labels.items() if name != END}
+            rows.append(replace(state, state="firing", last_ts=state.first_ts, labels=labels))
         rows.append(state)
     rows.extend(_withdrawn(state) for key, state in known.items() if state.firing and key not in covered)
     return rows
 
 
 def _withdrawn(state: AlertState) -> AlertState:
-    why = RULES[state.rule].withdrawn if state.rule in RULES else "found no more"
-    return replace(state, state="resolved", summary=f"{state.summary} ({why})")
+    why = RULES[state.rule].withdrawn if state.rule in RULES else RULE_WITHDRAWN
+    summary = f"{state.summary} ({why})"
+    return (
+        _ended(state, WITHDRAWN, summary)
+        if why == RULE_WITHDRAWN
+        else replace(state, state="resolved", summary=summary)
+    )
 
 
-def since(stored: Iterable[AlertState]) -> Mapping[str, datetime]:
-    """Per cluster the beginning of the oldest alert that fires: evidence must reach back to it."""
-    oldest: dict[str, datetime] = {}
-    for state in latest(stored).values():
-        if state.firing:
-            cluster = state.labels.get("cluster", "")
-            oldest[cluster] = min(oldest.get(cluster, state.first_ts), state.first_ts)
-    return oldest
+def _ended(state: AlertState, how: str, summary: str) -> AlertState:
+    return replace(state, state="resolved", summary=summary, labels={**state.labels, END: how})

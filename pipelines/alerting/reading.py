@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
-from pipelines.alerting.evidence import BACKLOG, CLOCK, CLOSED, REPORTED, SCHEMAS, Evidence
+from pipelines.alerting.conditions import SECOND, microseconds, moment
+from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, CLOSED, ENDED, REPORTED, SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.step import Step
+from pipelines.lake.changes import rows_of, since
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import presents
+from pipelines.lake.queries import beginnings, presents
+from pipelines.lake.table import has_declared
 from pipelines.streaming.checkpoint.offsets import interval
+from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.closings import closings
-from pipelines.streaming.source.unread import bronze_of
+from pipelines.streaming.source.unread import Bronze, bronze_of
+from pipelines.verdict.judged import REBUILT
 from schemas import (
+    brokers,
     deliveries,
     hw_regressions,
     partition_health,
@@ -32,73 +40,163 @@ if TYPE_CHECKING:
 
     from schemas.declaration import Table
 
+OVER = timedelta(days=1)
+"""A cluster that was closed, and of which nothing came for so long (wall clock), is not recorded any more."""
 
-def evidence(
-    lake: Lake,
-    rules: AlertRules,
-    since: Mapping[str, datetime],
-    interval_s: float = 0,
-) -> Evidence:
-    """What the alert rules need of a lake: the history before each cluster's present, and back to `since`.
 
-    `interval_s`: how often the job takes what is new, where it has not recorded that itself.
+@dataclass
+class Reading:
+    """What an evaluation has to go by, and `after`, what the next one goes on from.
+
+    `blind` has the evidence that could not be read, by its name, and why; `kept_from` by cluster since when (event
+    time) there are rows of silver at all.
     """
-    restart = timedelta(seconds=rules.controlled_restart.limit_s)
-    clock = pa.Table.from_pylist([{"cluster": name, "clock": ts} for name, ts in presents(lake).items()], CLOCK)
-    silver = _window(clock, rules.history.silver_s, since)
-    # A restart may have begun before what it excuses.
-    bronze = _window(clock, rules.history.bronze_s, {name: ts - restart for name, ts in since.items()})
 
-    def facts(name: str, table: Table, keep: Expression | None = None) -> pa.Table:
-        return lake.read(table, SCHEMAS[name], silver if keep is None else silver & keep)
+    evidence: Evidence
+    after: Step
+    blind: dict[str, str] = field(default_factory=dict)
+    kept_from: Mapping[str, datetime] = field(default_factory=dict)
+
+
+def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s: float = 0) -> Reading:
+    """What the alert rules need of a lake, some time back of where the evaluation `before` had come.
+
+    `interval_s`: how often the job takes what is new, where it has not recorded that itself. What is not there though
+    the job made it, or cannot be read, is said: it is not the same as a table without rows.
+    """
+    written_by, bronze, blind = reconstruction(lake), bronze_of(lake), dict[str, str]()
+    after = sources_after(lake, before, bronze)
+    ends = {row["cluster"]: row["closed"] for row in after.closed.to_pylist()}
+    last = {row["cluster"]: row["reported_to"] for row in after.reported.sort_by("reported_to").to_pylist()}
+    closed = {cluster for cluster, ts in ends.items() if cluster not in last or last[cluster] <= ts}
+    decided = {
+        cluster: ts if cluster in closed else ts - timedelta(milliseconds=written_by.grace_ms)
+        for cluster, ts in presents(lake).items()
+    }
+    clocks = {cluster: microseconds(ts) for cluster, ts in decided.items()}
+    begins = {c: min(clocks[c], at) for c, at in before.clocks.items() if c in clocks}
+    silver = {c: moment(at - rules.history.silver_s * SECOND) for c, at in begins.items()}
+    recent = {c: moment(begins.get(c, at) - rules.history.bronze_s * SECOND) for c, at in clocks.items()}
+    kept_from = beginnings(lake)
+
+    def facts(name: str, table: Table, keep: Expression | None = None, starts: Any = silver) -> pa.Table:
+        where = None if starts is None else _window(starts)
+        both = where if keep is None or where is None else where & keep
+        return _read(lake, name, table, both if where is not None else keep, written_by.made, blind)
 
     def events(name: str, keep: Expression) -> pa.Table:
-        return lake.read(replication_events.TABLE, SCHEMAS[name], bronze & keep)
+        return facts(name, replication_events.TABLE, keep, recent)
 
-    reported, closed = sources(lake, bronze)
-    return Evidence(
-        regressions=facts("regressions", hw_regressions.TABLE),
+    if written_by.rebuilding:
+        blind |= dict.fromkeys(("regressions", "min_isr", "disagreements", "sync", "gaps", "health"), REBUILT)
+    clusters = sorted(clocks.keys() | bronze.clusters)
+    over = [c for c in closed if after.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
+    found = Evidence(
+        regressions=facts("regressions", hw_regressions.TABLE, starts=None),
         min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
         disagreements=facts("disagreements", partition_hw.TABLE, _one_of("agreement", "disagree")),
         sync=facts("sync", replica_sync.TABLE),
         gaps=facts("gaps", telemetry_gaps.TABLE),
-        health=lake.read(partition_health.TABLE, SCHEMAS["health"]),
+        health=facts("health", partition_health.TABLE, starts=None),
         leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
         broker_states=events("broker_states", _one_of("event_type", "broker_state")),
-        reported=reported,
-        closed=closed,
-        clock=clock,
-        backlog=backlog(lake, clock, rules.of(JOB_BEHIND), interval_s),
+        reported=after.reported.filter(_field_in("cluster", clusters)),
+        closed=after.closed,
+        clock=pa.Table.from_pylist([{"cluster": c, "clock": ts} for c, ts in decided.items()], CLOCK),
+        backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
         deliveries=lake.read(deliveries.TABLE, SCHEMAS["deliveries"]),
+        carried=_carried(before.carried, {c: max(ts, silver.get(c, ts)) for c, ts in kept_from.items()}),
+        ended_recordings=pa.Table.from_pylist([{"cluster": c} for c in over], ENDED),
+        brokers=facts("brokers", brokers.TABLE, starts=None),
+        blind=BLIND.empty_table(),
     )
+    said = sorted({why for why in blind.values() if why is not REBUILT})
+    missing = [{"cluster": cluster, "why": why} for cluster in clusters for why in said]
+    clocks = {**before.clocks, **clocks} if blind else clocks
+    found = replace(found, blind=pa.Table.from_pylist(missing, BLIND))
+    return Reading(found, replace(after, clocks=clocks), blind, kept_from)
 
 
-def backlog(lake: Lake, clock: pa.Table, settings: JobBehindSettings, interval_s: float) -> pa.Table:
-    """BACKLOG: the clusters of which the job has yet to read something."""
-    known = set(clock["cluster"].to_pylist())
+def _read(lake: Lake, name: str, table: Table, keep: Expression | None, made: bool, blind: dict[str, str]) -> pa.Table:
+    """The rows of a table; none where it is missing or cannot be read, which `blind` then has."""
+    schema: pa.Schema = SCHEMAS[name]
+    if name in blind:
+        return schema.empty_table()
+    try:
+        if made and not lake.has_table(table):
+            blind[name] = f"{table.path} is missing"
+            return schema.empty_table()
+        return lake.read(table, schema, keep)
+    except Exception as error:  # of pyarrow, of deltalake, of an object store: whatever it is, the other rules go on
+        blind[name] = f"{table.path} cannot be read: {' '.join(str(error).split())[:200]}"
+        return schema.empty_table()
+
+
+def _carried(carried: pa.Table, begins: Mapping[str, datetime]) -> pa.Table:
+    """The open states that began before the rows that are read, by cluster; of elections, which are in bronze, all."""
+    rows = [
+        row
+        for row in carried.to_pylist()
+        if row["rule"] == "offline" or row["cluster"] not in begins or row["ts"] < begins[row["cluster"]]
+    ]
+    return pa.Table.from_pylist(rows, schema=CARRIED)
+
+
+def backlog(lake: Lake, bronze: Bronze, judged: Any, settings: JobBehindSettings, interval_s: float) -> pa.Table:
+    """BACKLOG: the clusters of which the job has yet to read something; those `judged` were read at least once."""
     limit_s = settings.limit_s(max(interval_s, interval(lake) or 0))
     rows = [
-        {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in known, "limit_s": limit_s}
-        for cluster, unread in sorted((bronze_of(lake).backlogs or {}).items())
+        {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in judged, "limit_s": limit_s}
+        for cluster, unread in sorted((bronze.backlogs or {}).items())
     ]
     return pa.Table.from_pylist(rows, schema=BACKLOG)
 
 
-def sources(lake: Lake, keep: Expression | None = None) -> tuple[pa.Table, pa.Table]:
-    """REPORTED and CLOSED, from the `progress` rows of bronze: every source has one for each second of its time."""
+def sources_after(lake: Lake, before: Step, bronze: Bronze) -> Step:
+    """The step with what every source has reported by now: a row of bronze for each second of its time.
+
+    Only what came since is read, unless bronze is another table now, or its log does not go back as far.
+    """
     import pyarrow.compute as pc
 
-    progress = _one_of("event_type", "progress")
-    rows = lake.read(replication_events.TABLE, _PROGRESS, progress if keep is None else keep & progress)
+    table = lake.find(replication_events.TABLE)
+    if table is None:
+        return before
+    table_id = lake.table_id(replication_events.TABLE)
+    same = before.bronze is not None and before.bronze[0] == table_id
+    change = since(table, before.bronze[1] if same and before.bronze else None, lake.storage_options)
+    kept = before if same and (change is None or change.files is not None) else Step()
+    rows = _PROGRESS.empty_table()
+    if change is not None:
+        schema = replication_events.ARROW
+        every = rows_of(lake, replication_events.TABLE, change, has_declared=has_declared(table, schema))
+        rows = every.to_table(_PROGRESS.names, filter=_one_of("event_type", "progress")).cast(_PROGRESS)
     is_drain = pc.equal(rows["source_id"], DRAIN)
-    reported = (
-        rows.filter(pc.invert(is_drain)).group_by(["cluster", "source_id", "broker_id"]).aggregate([("ts", "max")])
+    reported = rows.filter(pc.invert(is_drain)).rename_columns(
+        ["cluster", "source_id", "broker_id", "reported_to", "_"]
     )
-    closing = pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))
+    closing = rows.filter(pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))).select(["cluster", "ts"])
     beside = pa.Table.from_pylist(closings(lake), _PROGRESS).select(["cluster", "ts"])
-    closed = pa.concat_tables([rows.filter(closing).select(["cluster", "ts"]), beside])
-    closed = closed.group_by(["cluster"]).aggregate([("ts", "max")])
-    return reported.rename_columns(REPORTED.names).cast(REPORTED), closed.rename_columns(CLOSED.names).cast(CLOSED)
+    closed = pa.concat_tables([closing, beside]).rename_columns(CLOSED.names)
+    news = set(rows["cluster"].to_pylist())
+    arrived = {
+        c: kept.arrived[c] if c in kept.arrived and c not in news else microseconds(at)
+        for c, at in bronze.arrived.items()
+    }
+    return replace(
+        before,
+        reported=_latest(kept.reported, reported.select(REPORTED.names), "reported_to"),
+        closed=_latest(kept.closed, closed, "closed"),
+        arrived=arrived,
+        bronze=(table_id, table.version()),
+    )
+
+
+def _latest(before: pa.Table, now: pa.Table, time: str) -> pa.Table:
+    """One row for each value of the other columns, with the latest time."""
+    keys = [name for name in before.column_names if name != time]
+    found = pa.concat_tables([before, now.cast(before.schema)]).group_by(keys).aggregate([(time, "max")])
+    return found.rename_columns([*keys, time]).select(before.column_names).cast(before.schema)
 
 
 _PROGRESS = pa.schema(
@@ -106,23 +204,22 @@ _PROGRESS = pa.schema(
 )
 
 
-def _window(clock: pa.Table, seconds: int, since: Mapping[str, datetime]) -> Expression:
-    """Rows of the last `seconds` before each cluster's present; of a cluster without one, all."""
+def _window(starts: Mapping[str, datetime]) -> Expression:
+    """Rows from when on each cluster is looked at; of a cluster that has no such moment, all."""
     import pyarrow.dataset as ds
 
     cluster, ts = ds.field("cluster"), ds.field("ts")
-    keep = ~cluster.isin(pa.array(clock["cluster"].to_pylist(), pa.string()))
-    for row in clock.to_pylist():
-        keep = keep | ((cluster == row["cluster"]) & (ts >= _start(row, seconds, since)))
+    keep = ~cluster.isin(pa.array(starts, pa.string()))
+    for name, start in starts.items():
+        keep = keep | ((cluster == name) & (ts >= pa.scalar(start, pa.timestamp("us", tz="UTC"))))
     return keep
 
 
-def _start(row: Mapping[str, Any], seconds: int, since: Mapping[str, datetime]) -> pa.Scalar:
-    start = row["clock"] - timedelta(seconds=seconds)
-    return pa.scalar(min(start, since.get(row["cluster"], start)), pa.timestamp("us", tz="UTC"))
-
-
 def _one_of(column: str, *values: str) -> Expression:
+    return _field_in(column, list(values))
+
+
+def _field_in(column: str, values: list[str]) -> Expression:
     import pyarrow.dataset as ds
 
-    return ds.field(column).isin(list(values))
+    return ds.field(column).isin(pa.array(values, pa.string()))

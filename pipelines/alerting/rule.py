@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain
 from enum import Enum
 from typing import Annotated, Any, Generic, TypeVar
@@ -16,6 +16,7 @@ from pipelines.alerting.restarts import Restarts
 SEVERITIES = ("info", "warning", "critical")
 GAP_KINDS = ("gap", "late", "reset", "clock")
 STRICT = ConfigDict(extra="forbid")
+WITHDRAWN = "found no more"
 
 
 def _must_be(words: str, fits: Callable[[Any], bool]) -> BeforeValidator:
@@ -63,7 +64,7 @@ class LastingSettings(RuleSettings):
 
 @dataclass(frozen=True, config=STRICT)
 class OccurrenceSettings(RuleSettings):
-    """Fires at once, and ends when nothing of the kind came for `resolve_after_s` seconds of event time.
+    """Fires at once, and ends when nothing of the kind came for `resolve_after_s` seconds.
 
     What begins up to `group_s` seconds apart is one alert.
     """
@@ -89,14 +90,14 @@ class About(Enum):
 class Evaluation:
     """What every rule is evaluated with.
 
-    `ask` queries the evidence; `restarts` are the controlled ones; after `forget_s` seconds of event time a silent
-    partition is forgotten, 0: never; `now` is the wall clock in microseconds since 1970.
+    `ask` queries the evidence; `restarts` are the controlled ones; `now` is the wall clock in microseconds since 1970;
+    `told` has by rule and cluster when, in event time, what was told of it began, and its subject, in order.
     """
 
     ask: Ask
     restarts: Restarts
-    forget_s: int
     now: int
+    told: Mapping[tuple[str, str], Sequence[tuple[int, str]]]
 
 
 @plain(frozen=True)
@@ -104,15 +105,19 @@ class AlertRule(Generic[S]):
     """One rule; conf/alerts.toml has a section of its name with its default settings.
 
     `conditions` gets the rule's name and settings; `sentence` is about conditions of one alert, and nothing in it may
-    change while only time passes; `withdrawn` is said of an alert whose conditions the evidence no longer has, `ends`
-    of one that fires no more. `look` is the view of `hwmark show` to type first.
+    change while only time passes; `needs` are the names of the evidence without which nothing can be said, not even
+    that an alert is over. `withdrawn` is said of an alert whose conditions the evidence no longer has, `ends` of one
+    that fires no more; `from_told`: its end is so many seconds of the wall clock (`resolve_after_s`) after it was told.
+    `look` is the view of `hwmark show` to type first.
     """
 
     name: str
     defaults: S
     conditions: Callable[[str, S, Evaluation], Iterator[Condition]]
     sentence: Callable[[Sequence[Condition]], str]
+    needs: tuple[str, ...]
     about: About = About.PARTITIONS
-    withdrawn: str = "found no more"
+    withdrawn: str = WITHDRAWN
     ends: str = "resolved"
+    from_told: bool = False
     look: str = "verdict"

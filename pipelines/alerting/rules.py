@@ -34,11 +34,10 @@ class ControlledRestart:
 
 @dataclass(frozen=True, config=STRICT)
 class History:
-    """Seconds of event time that an evaluation looks back, and after which a silent partition is forgotten."""
+    """Seconds of event time that an evaluation looks back of where the one before it had come."""
 
     silver_s: Seconds = 604_800
     bronze_s: Seconds = 21_600
-    forget_s: Seconds = 86_400
 
 
 @plain(frozen=True)

@@ -12,6 +12,9 @@ import pyarrow as pa
 
 from schemas import alerts
 
+END = "end"
+"""The label that says how an alert ended that did not end well: withdrawn, handled, or with its recording."""
+
 
 @dataclass(frozen=True)
 class AlertState:
@@ -35,6 +38,16 @@ class AlertState:
     @property
     def episode(self) -> tuple[str, datetime]:
         return self.alert_id, self.first_ts
+
+    @property
+    def size(self) -> tuple[int | None, int | None]:
+        """How many partitions or sources it is about, and how many offsets are lost; None: it does not say."""
+        count, offsets = self.labels.get("count"), self.labels.get("offsets")
+        return int(count) if count else None, int(offsets) if offsets else None
+
+    def exceeds(self, size: tuple[int | None, int | None]) -> bool:
+        """Whether it is about more than what had that size."""
+        return any(a is not None and b is not None and a > b for a, b in zip(self.size, size, strict=True))
 
     def says_the_same(self, other: AlertState) -> bool:
         """Whether only `last_ts` differs, which alone is no news."""

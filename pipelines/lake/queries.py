@@ -99,7 +99,8 @@ class Filter:
         parts = [f"{view.place('cluster')} = {text(self.cluster)}"] if self.cluster is not None else []
         parts += self._of_alerts() if view.table is alerts.TABLE else self._of_partitions()
         if self.since is not None:
-            parts.append(after(self.since, view.time, view.place("cluster")))
+            recent = after(self.since, view.time, view.place("cluster"))
+            parts.append(f"(state = 'firing' OR {recent})" if view.table is alerts.TABLE else recent)
         if self.until is not None:
             parts.append(f"{view.time} <= {instant(self.until)}")
         return " AND ".join(parts) or "true"

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import pairwise
+from datetime import UTC, datetime, timedelta
 
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.state import AlertState
 
+GROWTH = timedelta(minutes=10)
+"""An alert that is about more and more is sent again at most so often."""
+
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of an alert: its first state, its present one, and how often it changed between firing and not."""
+    """One episode of an alert: its first state, its present one, how often it changed between firing and not, and how
+    often it grew since then."""
 
     first: AlertState
     last: AlertState
     changes: int = 0
+    growths: int = 0
 
     @property
     def firing(self) -> bool:
@@ -27,22 +34,45 @@ class Episode:
     @property
     def key(self) -> str:
         """The notification of the present state: the same in every run, so that a double is known as one."""
-        return self._key(self.changes)
+        return self._key(f"{self.changes}+{self.growths}" if self.growths else str(self.changes))
 
     @property
     def earlier(self) -> list[str]:
         """The keys of the states before."""
-        return [self._key(change) for change in range(self.changes)]
+        return [self._key(str(change)) for change in range(self.changes)]
 
-    def _key(self, change: int) -> str:
-        parts = (self.first.alert_id, self.first.first_ts.isoformat(), str(change))
+    def _key(self, change: str) -> str:
+        parts = (self.first.alert_id, self.first.first_ts.isoformat(), change)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def episodes(states: Iterable[AlertState]) -> list[Episode]:
-    """The episodes that these states are of, the oldest first."""
+def episodes(states: Iterable[AlertState], now: datetime = NEVER) -> list[Episode]:
+    """The episodes that these states are of at `now` (wall clock), the oldest first.
+
+    What was over before anybody looked is history: it is none.
+    """
     found: dict[tuple[str, datetime], list[AlertState]] = {}
     for state in in_order(states):
         found.setdefault(state.episode, []).append(state)
-    each = [Episode(own[0], own[-1], sum(a.state != b.state for a, b in pairwise(own))) for own in found.values()]
+    each = [_episode(own, now) for own in found.values() if any(state.firing for state in own)]
     return sorted(each, key=lambda episode: (episode.first.first_ts, episode.first.alert_id))
+
+
+def _episode(own: Sequence[AlertState], now: datetime) -> Episode:
+    """Of the states of one episode, in the order in which they were written."""
+    changes = growths = 0
+    told, size, due = _at(own[0]), own[0].size, None
+    for before, state in zip(own, [*own[1:], None], strict=True):
+        if due is not None and due <= (now if state is None else _at(state)):
+            growths, told, size, due = growths + 1, due, before.size, None
+        if state is None:
+            break
+        if state.state != before.state:
+            changes, growths, told, size, due = changes + 1, 0, _at(state), state.size, None
+        elif state.firing and state.exceeds(size):
+            due = max(_at(state), told + GROWTH)
+    return Episode(own[0], own[-1], changes, growths)
+
+
+def _at(state: AlertState) -> datetime:
+    return state.written_at or datetime.min.replace(tzinfo=UTC)

@@ -51,7 +51,7 @@ def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: da
     records = survey(lake, Filter(), limits.since, limits, now).records
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
-    return Round(now, tuple(episodes(states)), judged, tuple(not_fresh(verdicts)))
+    return Round(now, tuple(episodes(states, now)), judged, tuple(not_fresh(verdicts)))
 
 
 def not_fresh(verdicts: Iterable[Verdict]) -> Iterator[str]:

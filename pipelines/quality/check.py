@@ -11,21 +11,23 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pipelines.alerting.conditions import asking, microseconds, moment
-from pipelines.alerting.evidence import Evidence
-from pipelines.alerting.reading import sources
+from pipelines.alerting.evidence import BROKERS, Evidence
+from pipelines.alerting.reading import sources_after
 from pipelines.alerting.silence import sources as silences_of
+from pipelines.alerting.step import recorded_step
+from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file
 from pipelines.quality import frames
-from pipelines.quality.changes import Change, since
 from pipelines.quality.frames import New
 from pipelines.quality.own_suites import OwnSuite, own_suites
 from pipelines.quality.results import CheckSummary, Judged, Result, judged
 from pipelines.quality.suites import Limits, Suite, suites
 from pipelines.quality.validation import Outcome, Validator, outcome
-from schemas import quality_results, replication_events
+from pipelines.streaming.source.unread import bronze_of
+from schemas import brokers, quality_results, replication_events
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -159,8 +161,10 @@ class _Run:
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
         """Every source: reported_to, and silent_s, None where its cluster was closed after that."""
-        reported, closed = sources(self.lake)
-        with asking(Evidence.of(reported=reported, closed=closed).in_microseconds()) as ask:
+        seen = sources_after(self.lake, recorded_step(self.lake), bronze_of(self.lake))
+        known = self.lake.read(brokers.TABLE, BROKERS)
+        found = Evidence.of(reported=seen.reported, closed=seen.closed, brokers=known)
+        with asking(found.in_microseconds()) as ask:
             return [_silence(row) for row in silences_of(ask, microseconds(self.now))]
 
     @cached_property

@@ -6,7 +6,7 @@ them apart), and `measured` is one row: how many rows are `new`, and the number 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,9 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pipelines.alerting.conditions import moment
-from pipelines.lake import table as delta
+from pipelines.lake.changes import Change, of_files, rows_of
 from pipelines.lake.lake import Lake
-from pipelines.quality.changes import Change
 from schemas.declaration import Table
 
 if TYPE_CHECKING:
@@ -118,20 +117,8 @@ class New:
             yield (pa.Table.from_batches([batch]) for batch in reader if len(batch))
 
     def rows(self) -> ds.Dataset:
-        """The new rows: of the files that the log names, which a later commit may have put together with others.
-
-        All of a table, and what another engine has written, are read as the table was at the version judged.
-        """
-        import pyarrow.dataset as ds
-
-        if self.change.files is None:
-            return self._snapshot()
-        if not self.has_declared:
-            return self._of_files(_names(self.change.files), wanted=True)
-        # Spark writes the times of its files so, unless configured otherwise.
-        parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
-        files = self.lake.files(self.table)
-        return delta.with_plain_text(ds.dataset(list(self.change.files), self.table.arrow(), parquet, files))
+        """The new rows."""
+        return rows_of(self.lake, self.table, self.change, has_declared=self.has_declared)
 
     def _register(self, connection: DuckDBPyConnection, frame: Frame) -> None:
         connection.register("new_rows", self.rows())
@@ -140,23 +127,7 @@ class New:
         if frame.context is not None and self.change.files is not None:
             [(first,)] = connection.sql("SELECT epoch_us(min(ts)) FROM new_rows").fetchall()
             start = moment(first) - frame.context
-            connection.register("older_rows", self._of_files(_names(self.change.files), wanted=False))
+            older = of_files(self.lake, self.table, self.change, wanted=False)
+            connection.register("older_rows", older)
             every += f" UNION ALL SELECT *, false FROM older_rows WHERE ts >= TIMESTAMPTZ '{start.isoformat()}'"
         connection.execute(f"CREATE VIEW all_rows AS {every}")
-
-    def _snapshot(self, keep: Callable[[str], bool] = lambda path: True) -> ds.Dataset:
-        """The table as it was at the version judged, its declared columns."""
-        uri, options = self.lake.uri(self.table), self.lake.storage_options
-        return delta.dataset(delta.open_table(uri, options, self.change.version_to), self.table.arrow(), keep=keep)
-
-    def _of_files(self, names: Collection[str], *, wanted: bool) -> ds.Dataset:
-        """The files of the snapshot that have one of these names, or those that have none of them."""
-        return self._snapshot(lambda path: (_name(path) in names) == wanted)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
-
-
-def _names(paths: Sequence[str]) -> set[str]:
-    return {_name(path) for path in paths}

@@ -9,15 +9,16 @@ from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, Row, View, beginnings, presents, query, text
+from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
-from pipelines.verdict.falls import falls
+from pipelines.verdict.falls import falls, not_told
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
-from schemas import partition_health, telemetry_gaps
+from schemas import hw_regressions, partition_health, telemetry_gaps
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 CLOCKS_DIFFER = timedelta(seconds=10)
@@ -84,10 +85,19 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     reported, begun = reports(lake, known, limits.look_back_s), beginnings(lake)
-    records = [_seen(name, begun.get(name), known.get(name), bronze, reported[name]) for name in sorted(names)]
+    written_by, table = reconstruction(lake), hw_regressions.TABLE
+    blind = f"{table.path} is missing" if written_by.made and not lake.has_table(table) else ""
+    records = [
+        replace(
+            _seen(name, begun.get(name), known.get(name), bronze, reported[name]),
+            rebuilding=written_by.rebuilding, blind=blind,
+        )
+        for name in sorted(names)
+    ]  # fmt: skip
     quiet = tuple(q for record in records for q in _quiet(record, reported[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))
-    asked = tuple(record for record in _filled(lake, wanted, records, quiet) if _concerned(record))
+    lost = replace(wanted, since=not_told(lake, wanted.since))
+    asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet) if _concerned(record))
     return Survey(lake, wanted, asked, quiet)
 
 
@@ -129,10 +139,10 @@ def _quiet(record: ClusterRecord, reports: Reports, limits: Limits, now: datetim
 
 
 def _filled(
-    lake: Lake, wanted: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
+    lake: Lake, wanted: Filter, lost: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
 ) -> Iterator[ClusterRecord]:
-    """The records with what the tables say of each cluster."""
-    groups, levels, fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, wanted)
+    """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
+    groups, levels, fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
     gaps, odd = _gaps(lake, wanted), _not_understood(lake, wanted)
     for record in records:
         name = record.cluster
@@ -140,6 +150,7 @@ def _filled(
             record, groups=tuple(groups[name]), levels=levels[name], gaps=gaps[name], not_understood=tuple(odd[name]),
             falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
+            lost_since=lost.since.get(name) if isinstance(lost.since, Mapping) else None,
         )  # fmt: skip
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
 from pipelines.verdict.losses import NOT_EXCLUDED
 from pipelines.verdict.records import FallGroup
 from pipelines.verdict.words import NAMED
-from schemas import hw_regressions
+from schemas import alerts, hw_regressions
 
 _PLACE = "concat(topic, '-', partition)"
 _FELL = f"""CASE
   WHEN class = '{NOT_EXCLUDED}' THEN {_PLACE}
   WHEN lost_from IS NULL OR lost_to IS NULL THEN concat({_PLACE}, ' HW ', hw_before, ' to ', hw_after)
   ELSE concat({_PLACE}, ' offsets ', lost_from, '..', lost_to - 1) END"""
+_LOSS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
+_TOLD = """
+SELECT labels['cluster'] AS cluster, first_ts, last_ts, state FROM (
+  SELECT * FROM t WHERE rule IN ('loss', 'unproven_loss', 'loss_not_excluded')
+  QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
+"""
 _STRINGS = r'"missing": ?(\[(?:"(?:[^"\\]|\\.)*"(?:, ?)?)*\])'
 _GROUPS = f"""
 SELECT cluster, class, severity, proof, leader_id, leader_id_before, missing, min(ts) AS first, max(ts) AS last,
@@ -25,7 +33,7 @@ SELECT cluster, class, severity, proof, leader_id, leader_id_before, missing, mi
   array_slice(array_agg(fell ORDER BY character_length(fell), fell), 1, {NAMED}) AS examples
 FROM (SELECT *, {_PLACE} AS place, {_FELL} AS fell,
   CASE WHEN class = '{NOT_EXCLUDED}' THEN regexp_match(evidence, '{_STRINGS}')[1] END AS missing FROM ({{falls}}))
-WHERE severity <> 'info' OR class = '{NOT_EXCLUDED}'
+WHERE {_LOSS}
 GROUP BY cluster, class, severity, proof, leader_id, leader_id_before, missing
 """
 _PARTITIONS = f"""
@@ -54,6 +62,31 @@ def falls(lake: Lake, wanted: Filter) -> dict[str, Falls]:
     for row in query(table, _PARTITIONS.format(falls=latest)):
         found[row["cluster"]].partitions[row["severity"]] = row["partitions"]
     return found
+
+
+Starts = datetime | Mapping[str, datetime] | None
+
+
+def not_told(lake: Lake, since: Starts) -> Starts:
+    """From when on, by cluster, losses are looked for: no later than the first that `ops/alerts` lacks, or has firing.
+
+    Only where `since` is some time before the present: who names a moment means that.
+    """
+    table, told = lake.find(hw_regressions.TABLE), lake.find(alerts.TABLE)
+    if table is None or not isinstance(since, Mapping):
+        return since
+    spans: dict[str, list[tuple[datetime, datetime, str]]] = defaultdict(list)
+    for row in query(told, _TOLD) if told is not None else ():
+        spans[row["cluster"]].append((row["first_ts"], row["last_ts"], row["state"]))
+    starts = dict(since)
+    for row in query(
+        table, f"SELECT DISTINCT cluster, ts FROM ({VIEWS['regressions'].select(Filter())}) WHERE {_LOSS}"
+    ):
+        cluster, ts = row["cluster"], row["ts"]
+        over = any(first <= ts <= last and state != "firing" for first, last, state in spans[cluster])
+        if cluster in starts and ts < starts[cluster] and not over:
+            starts[cluster] = ts
+    return starts
 
 
 def _group(row: Row) -> FallGroup:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from pipelines.verdict import losses, words
-from pipelines.verdict.judged import Judged, missing
+from pipelines.verdict.judged import Judged, missing, unreadable
 from pipelines.verdict.records import ClusterRecord, Limits, State
 from pipelines.verdict.since import Since
 
@@ -15,7 +15,9 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
     """A sentence per state of a cluster's history; nothing of one that was never reconstructed."""
     if not record.reconstructed or record.judged_to is None:
         return []
-    when = _when(limits.since, record.judged_from, record.judged_to)
+    when = _when(record, limits.since, record.judged_to)
+    if record.blind:
+        return [(State.NOT_JUDGED, f"{unreadable(record.blind)}; whether anything was lost is not known")]
     found = [(state, f"{text} ({when})") for state, text in _found(record)]
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
@@ -48,9 +50,9 @@ def _none(record: ClusterRecord, when: str) -> str:
     return said
 
 
-def _when(since: Since, begun: datetime | None, judged_to: datetime) -> str:
+def _when(record: ClusterRecord, since: Since, judged_to: datetime) -> str:
     """The time that is spoken of: nothing is said of a time before the telemetry began."""
-    first = start(since, judged_to)
+    first, begun = record.lost_since or start(since, judged_to), record.judged_from
     if begun is not None:
         first = begun if first is None else max(first, begun)
     return f"from {words.clock(first) if first else 'its beginning'} to {words.clock(judged_to)}"

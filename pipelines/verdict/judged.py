@@ -66,6 +66,14 @@ def not_judged(reconstructed: bool, oldest: datetime) -> str:
     return f"{State.NOT_JUDGED.value}: {why}"
 
 
+REBUILT = "silver is being made anew from bronze"
+
+
+def unreadable(why: str) -> str:
+    """That a cluster is not judged because of a table that is missing, or cannot be read."""
+    return f"{State.NOT_JUDGED.value}: {why}: restore it, or start anew with `hwmark run --rebuild`"
+
+
 def silence(sources: Sequence[Source]) -> str:
     """Which sources report no more, and since when; nothing in it changes while only time passes."""
     since = min(source.reported_to for source in sources)
@@ -76,13 +84,15 @@ def silence(sources: Sequence[Source]) -> str:
 
 
 def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:
-    if record.backlog is None:
-        return False
+    if record.rebuilding or record.backlog is None:
+        return record.rebuilding
     return not_judged_from(record.reconstructed, record.backlog.oldest, limits.behind_after_s) < now
 
 
 def _not_judged(record: ClusterRecord, now: datetime) -> Iterator[str]:
-    if backlog := record.backlog:
+    if record.rebuilding:
+        yield f"{State.NOT_JUDGED.value}: {REBUILT}"
+    elif backlog := record.backlog:
         yield not_judged(record.reconstructed, backlog.oldest)
         yield f"{words.count(backlog.events, 'event')} to read, the oldest for {words.span(now - backlog.oldest)}"
     if record.judged_to:

@@ -3,7 +3,7 @@
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.quality.changes import since
+from pipelines.lake.changes import since
 from schemas import telemetry_gaps
 from tests.quality.lake_rows import put
 

@@ -123,19 +123,21 @@ def losses(judged: Judged) -> Iterator[Metric]:
                 lost[record.cluster, group.name, group.proof] += group.lost_records
     yield gauge(
         "lost_offsets",
-        "Offsets known to be gone (proof unproven: that may be gone) in the last 24 hours judged; at least so many",
+        "Offsets known to be gone (proof unproven: that may be gone) in the last 24 hours judged or not told yet; "
+        "at least so many",
         ("cluster", "class", "proof"),
         lost.items(),
     )
     yield gauge(
         "partitions_with_loss",
-        "Partitions of which something is lost (severity critical) or may be (warning), in the last 24 hours judged",
+        "Partitions of which something is lost (severity critical) or may be (warning), in the last 24 hours judged or "
+        "not told yet",
         ("cluster", "severity"),
         (((r.cluster, s), n) for r, _ in judged for s, n in (("critical", r.lost_in), ("warning", r.suspect))),
     )
     yield gauge(
         "partitions_loss_not_excluded",
-        "Partitions with a start of a leader that could not be judged, in the last 24 hours judged",
+        "Partitions with a start of a leader that could not be judged, in the last 24 hours judged or not told yet",
         ("cluster",),
         (((cluster,), n) for cluster, n in unjudged.items()),
     )

@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
+from pipelines.streaming.reconstruction import mark_rebuild
 from pipelines.streaming.stateful.bucket_keys import bucket_keys, evenly_spread
 from pipelines.streaming.tables import KINDS
 
@@ -86,6 +87,8 @@ def open_query(
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
     many = reshard or buckets or shuffle_partitions
     query = Query(uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source)
+    if rebuild:
+        mark_rebuild(lake, query.query_id)
     record(lake, query)
     return query
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pipelines.lake.engines import MARK
 from pipelines.lake.table import RETENTION
 
+
 class Cut(TypedDict):
     """The part of a file that one batch reads.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,10 +29,15 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Bronze:
-    """The clusters of bronze, and what the job has yet to read of each that has such."""
+    """The clusters of bronze, what the job has yet to read of each that has such, and when something last came of each.
+
+    `arrived` (wall clock) is as good as statistics are: a file of several clusters counts for all between its first
+    and its last.
+    """
 
     clusters: frozenset[str] = frozenset()
     backlogs: Mapping[str, Backlog] | None = None
+    arrived: Mapping[str, datetime] = field(default_factory=dict)
 
     def backlog(self, cluster: str) -> Backlog | None:
         return (self.backlogs or {}).get(cluster)
@@ -47,7 +52,14 @@ def bronze_of(lake: Lake) -> Bronze:
     present = log.files(last, last)
     named = {name for file in present for name in file.clusters if name and len(name) < TRUSTED}
     backlogs = _backlogs(log, _unread(log, present, committed_offset(lake), last), named)
-    return Bronze(frozenset(named | backlogs.keys()), backlogs)
+    clusters = frozenset(named | backlogs.keys())
+    return Bronze(clusters, backlogs, {name: at for name in clusters if (at := _arrived(name, present))})
+
+
+def _arrived(cluster: str, present: Iterable[File]) -> datetime | None:
+    """When the last file came that may have something of a cluster."""
+    own = [f.committed_ms for f in present if (f.clusters[0] or "") <= cluster <= (f.clusters[1] or cluster)]
+    return datetime.fromtimestamp(max(own) / 1000, UTC) if own else None
 
 
 def _unread(log: BronzeLog, present: list[File], offset: Mapping[str, Any] | None, last: int) -> list[File]:

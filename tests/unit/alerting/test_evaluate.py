@@ -86,9 +86,7 @@ def test_the_same_silver_gives_the_same_rows(lake, tmp_path):
         put(place, partition_hw, freeze(0), freeze(400, "thaw"))
         health(place, 1000)
         evaluate(place, now=at(1000))
-    assert stored(lake) == stored(other) == [
-        ("under_min_isr", "firing", at(0)), ("under_min_isr", "resolved", at(400)),
-    ]  # fmt: skip
+    assert stored(lake) == stored(other) == [("under_min_isr", "resolved", at(400))], "over before anybody looked"
 
 
 def test_firing_then_resolved_over_evaluations(lake):
@@ -138,7 +136,7 @@ def test_a_silent_source_fires_and_a_drain_resolves_it(lake):
     assert [(a.rule, a.state) for a in evaluate(lake, now=at(301))] == [("stale_source", "firing")]
     put(lake, replication_events, progress(0, "hwmark/drain", "closed"))
     (alert,) = evaluate(lake, now=at(302))
-    assert (alert.state, alert.summary.endswith("(reports again, or closed)")) == ("resolved", True)
+    assert (alert.state, alert.summary.endswith("(reports again, closed, or unregistered)")) == ("resolved", True)
 
 
 def test_rules_come_from_a_file(lake, tmp_path):
@@ -163,9 +161,7 @@ def test_alerts_of_an_earlier_version_go_on(lake):
     evaluate(lake, now=at(10))
     table = DeltaTable(f"{lake}/{alerts.TABLE.path}").to_pyarrow_table().drop_columns(["written_at"])
     shutil.rmtree(f"{lake}/{alerts.TABLE.path}")
+    shutil.rmtree(f"{lake}/_alerts")
     write_deltalake(f"{lake}/{alerts.TABLE.path}", table)
-    assert [a.state for a in evaluate(lake, now=at(20))] == ["firing"]
-    assert version(lake) == 0
-    health(lake, 10 + 86_400)
-    assert [a.state for a in evaluate(lake, now=at(10 + 86_400))] == ["resolved"]
+    assert [a.state for a in evaluate(lake, now=at(20))] == ["resolved"], "told, nobody knows when"
     assert stored(lake) == [("loss", "firing", at(0)), ("loss", "resolved", at(0))]

@@ -84,6 +84,8 @@ def test_losses_are_those_of_the_verdict(lake):
         loss(ts=at(31), regression_id="r2", partition=1, proof="unproven", severity="warning", lost_records=7),
         loss(ts=at(-2 * 86_400), regression_id="old", partition=2),
     )
+    told = {"rule": "loss", "first_ts": at(-2 * 86_400), "last_ts": at(-2 * 86_400), "labels": {"cluster": "prod"}}
+    write(lake, "alerts", told | {"state": "resolved", "written_at": at(0)})
     found = samples(exporter(lake))
     assert only(found, "lost_offsets", "class", "proof") == {
         ("unclean_loss", "proven"): 180, ("unclean_loss", "unproven"): 7,

@@ -42,7 +42,7 @@ class Office:
 
     def round(self, *states, seconds=0):
         self.desk.clock.pass_(seconds)
-        return self.channel.deliver(Round(self.desk.clock(), tuple(episodes(states)), JUDGED))
+        return self.channel.deliver(Round(self.desk.clock(), tuple(episodes(states, self.desk.clock())), JUDGED))
 
     def titles(self):
         return [message.title.partition(":")[0] for message in self.sent]
@@ -60,6 +60,22 @@ def test_one_message_for_each_change_of_state(office):
     assert office.titles() == ["[FIRING] critical under_min_isr", "[RESOLVED] critical under_min_isr"]
     assert [message.weight for message in office.sent] == ["critical", "over"]
     assert len({message.key for message in office.sent}) == 2
+
+
+def test_growth_is_told_at_most_every_ten_minutes(office):
+    """59 partitions more sent nothing."""
+    grown = [later(FIRING, n, labels=FIRING.labels | {"count": str(20 * n)}, summary=f"{20 * n}") for n in (1, 2, 3)]
+    office.round(FIRING)
+    office.round(FIRING, *grown, seconds=60)
+    assert len(office.sent) == 1
+    for _ in range(3):
+        office.round(FIRING, *grown, seconds=360)
+    assert [message.body.splitlines()[0] for message in office.sent] == [FIRING.summary, "60"]
+    fewer = later(grown[-1], 20, labels=FIRING.labels | {"count": "1"})
+    office.round(FIRING, *grown, fewer, seconds=3600)
+    assert len(office.sent) == 2
+    office.round(FIRING, *grown, fewer, ended(fewer, 30), seconds=3600)
+    assert office.titles()[2:] == ["[RESOLVED] critical under_min_isr"]
 
 
 def test_a_message_has_the_sentence_what_to_type_and_where_to_read(office):

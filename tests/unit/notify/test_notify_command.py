@@ -180,7 +180,7 @@ def test_the_words_of_an_end_are_those_of_the_command(lake, there, tmp_path, mon
     config = everything(tmp_path, there)
     lost(lake)
     assert hwmark("notify", "--lake", lake, "--config", config, "--once").exit_code == 0
-    rules.write_text("[loss]\nresolve_after_s = 1\n")
+    rules.write_text("[loss]\nresolve_after_s = 0\n")
     there.requests.clear()
     line = next(line for line in hwmark("check", "--lake", lake).output.splitlines() if "critical loss" in line)
     assert hwmark("notify", "--lake", lake, "--config", config, "--once").exit_code == 0

@@ -7,15 +7,29 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
+from pipelines.alerting.state import AlertState
 from pipelines.cli import app
 from pipelines.commands import jobs
 from pipelines.commands.progress import batch_line
 from pipelines.lake.roles import hold
 from pipelines.quality.results import CheckSummary, Result
 from pipelines.streaming.follow import Batch, InFlight
-from tests.unit.project.lakes import health, sound
+from tests.unit.project.lakes import NOON, health, sound
 
-COMMANDS = ["schema", "ingest logs", "simulate", "run", "check", "notify", "show", "gate", "demo", "maintain", "bench"]
+COMMANDS = [
+    "schema",
+    "ingest logs",
+    "simulate",
+    "run",
+    "check",
+    "notify",
+    "note",
+    "show",
+    "gate",
+    "demo",
+    "maintain",
+    "bench",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +48,8 @@ def hwmark(*words):
     return CliRunner().invoke(app, list(words))
 
 
-def alert(state):
-    return SimpleNamespace(state=state, firing=state == "firing", severity="critical", rule="offline", summary="gone")
+def alert(state, severity="critical"):
+    return AlertState("a", "offline", severity, state, "broker 1", NOON, NOON, "gone", {"cluster": "prod"}, NOON)
 
 
 @pytest.fixture

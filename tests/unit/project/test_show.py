@@ -155,6 +155,11 @@ def test_the_headline_counts_the_partitions_that_are_listed(lake):
 
 def test_what_is_older_than_a_day_is_left_out_and_counted(lake):
     write(lake, "hw_regressions", loss(ts=at(-2 * 86_400)))
+    text = show(lake, "verdict")[1]
+    assert "prod: LOST: 180 offsets in 1 partition: " in text, "nobody was told of it"
+    assert "(from 2026-08-30 12:00:00 UTC to 2026-09-01 12:01:00 UTC)" in text
+    told = {"rule": "loss", "first_ts": at(-2 * 86_400), "last_ts": at(-2 * 86_400), "labels": {"cluster": "prod"}}
+    write(lake, "alerts", told | {"state": "resolved", "written_at": at(0)})
     assert show(lake, "regressions")[1].splitlines()[2:] == [NO_LOSS, "(1 older; --since all shows them)"]
     text = show(lake, "regressions", "--since", "all")[1]
     assert text.startswith("prod: LOST: 180 offsets in 1 partition: ")

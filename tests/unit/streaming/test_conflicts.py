@@ -70,7 +70,7 @@ def test_compaction_keeps_what_is_appended_meanwhile_and_gives_way_to_a_removal(
 
 
 def test_a_compacted_table_is_no_news_to_who_follows_its_commits(lake):
-    from pipelines.quality.changes import since
+    from pipelines.lake.changes import since
 
     for hw in (1, 2):
         rows = pa.Table.from_pylist(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pipelines.lake import table as delta
 from pipelines.lake.delta_log import actions, count_rows
 from pipelines.lake.file_systems import file_system
+from pipelines.lake.lake import Lake
+from schemas.declaration import Table
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
     from deltalake import DeltaTable
     from pyarrow.fs import FileSystem
 
@@ -40,6 +44,38 @@ def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, st
         files = file_system(table.table_uri, storage_options)
         return _change(0, version, sum(_rows(files, *file) for file in _present(table)), None)
     return _change((after or 0) + 1, version, sum(added.values()), tuple(added))
+
+
+def rows_of(lake: Lake, table: Table, change: Change, *, has_declared: bool) -> ds.Dataset:
+    """The rows of a change: of the files that the log names, which a later commit may have put together with others.
+
+    All of a table, and what another engine has written, are read as the table was at the last version of the change.
+    """
+    import pyarrow.dataset as ds
+
+    if change.files is None:
+        return _snapshot(lake, table, change)
+    if not has_declared:
+        return of_files(lake, table, change, wanted=True)
+    # Spark writes the times of its files so, unless configured otherwise.
+    parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    return delta.with_plain_text(ds.dataset(list(change.files), table.arrow(), parquet, lake.files(table)))
+
+
+def of_files(lake: Lake, table: Table, change: Change, *, wanted: bool) -> ds.Dataset:
+    """The files of the table at the last version of a change that it added, or those that it did not."""
+    names = {_name(path) for path in change.files or ()}
+    return _snapshot(lake, table, change, lambda path: (_name(path) in names) == wanted)
+
+
+def _snapshot(lake: Lake, table: Table, change: Change, keep: Callable[[str], bool] = lambda path: True) -> ds.Dataset:
+    """The table as it was at the last version of a change, its declared columns."""
+    opened = delta.open_table(lake.uri(table), lake.storage_options, change.version_to)
+    return delta.dataset(opened, table.arrow(), keep=keep)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _change(first: int, last: int, rows: int, files: tuple[str, ...] | None) -> Change | None:

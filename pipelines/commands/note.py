@@ -1,0 +1,60 @@
+"""`hwmark note`: what a person or a pipeline says of a cluster, beside what was seen."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Annotated
+
+import typer
+
+from pipelines.commands import clock
+from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
+from pipelines.commands.progress import echo
+
+
+def note(
+    text: Annotated[str, typer.Argument(help="What is to be known.")],
+    cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster that it is about.")],
+    incident: Annotated[
+        str | None, typer.Option("--incident", metavar="ID", help="The alert, by its id (`hwmark show alerts`).")
+    ] = None,
+    handled: Annotated[
+        bool, typer.Option("--handled", help="End what it is about: all of the cluster that was told, or one alert.")
+    ] = False,
+    lake: Lake = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Write down what people know of a cluster; `--handled` ends alerts that no telemetry ends.
+
+    \b
+    Examples:
+      hwmark note --cluster prod --handled "sent again by the producers" --lake lake
+      hwmark note --cluster prod --incident 88e23cfd71f7d353 --handled "the topic was deleted"
+    """
+    import pyarrow as pa
+
+    from pipelines.alerting.lookup import alert
+    from pipelines.lake.lake import Lake as Place
+    from pipelines.lake.queries import Filter
+    from pipelines.verdict.known import refuse_unknown
+    from schemas import notes
+
+    settings = settings_of_existing_lake(config, lake={"path": lake})
+    place = Place(settings.lake.path, settings.lake.storage_options)
+    refuse_unknown(place, Filter(cluster=cluster))
+    if incident is not None:
+        alert(place, incident)
+    row = {
+        "cluster": cluster, "incident_id": incident, "handled": handled, "text": text, "author": _author(),
+        "written_at": clock.now(),
+    }  # fmt: skip
+    place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
+    echo(f"noted of {cluster}" + (": the next evaluation ends what it is about" if handled else ""))
+
+
+def _author() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return None

@@ -1,0 +1,18 @@
+"""`ops/notes`: one note of a person or a pipeline."""
+
+from schemas.declaration import Column, Table
+
+TABLE = Table(
+    "ops/notes",
+    "one note of a person or a pipeline",
+    (
+        Column("cluster", "string", "cluster name", null=False),
+        Column("incident_id", "string", "the alert it is about; null: all of the cluster that were told by then"),
+        Column("handled", "boolean", "whether it ends what it is about", null=False),
+        Column("text", "string", "what was said", null=False),
+        Column("author", "string", "who said it, as the operating system knows them"),
+        Column("written_at", "timestamp", "when, wall clock", null=False),
+    ),
+)
+ARROW = TABLE.arrow()
+spark = TABLE.spark
