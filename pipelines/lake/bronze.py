@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from pipelines.lake.bucket_layout import KEY, BucketLayout, by_bucket, divisor_of
+from pipelines.lake.bucket_layout import COVERAGE, KEY, BucketLayout, by_bucket, coverage_text, divisor_of
 from pipelines.lake.data_file import DataFile, Written, finishing, write_file
 from pipelines.lake.engines import require_ours
 from pipelines.lake.file_systems import StorageOptions, file_system
 from pipelines.lake.lake import Lake
-from pipelines.lake.row_groups import row_groups
+from pipelines.lake.row_groups import WORTH, row_groups
 from pipelines.lake.table import add_columns, add_files, dataset
 from schemas import replication_events
 
@@ -78,17 +78,26 @@ def append_round(
 
 
 def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
-    if layout == "order" or divisor_of(len(events)) == 1:
-        return write_file(folder, "replication_events", events.schema, row_groups(events), ROWS_OF_A_GROUP)
+    """A file of events. What they cover stands in its footer, unless it is small: a batch may take a part of it."""
+    by_remainder = layout == "buckets" and divisor_of(len(events)) > 1
+    if not by_remainder and len(events) < WORTH:
+        return write_file(folder, "replication_events", events.schema, row_groups(events))
     from pipelines.replication.telemetry.coverage import coverage
 
-    groups, filled = by_bucket(events), _filled(events)
-    remainders, rows = zip(*((group.remainder, len(group.rows)) for group in groups), strict=True)
-    said = BucketLayout(divisor_of(len(events)), remainders, rows, coverage(events))
-    with finishing(DataFile(folder, "replication_events", groups[0].rows.select(filled).schema)) as file:
+    covered, filled = coverage(events), events.schema.names
+    if by_remainder:
+        groups, remainders = (list(parts) for parts in zip(*by_bucket(events), strict=True))
+        filled, size = _filled(events), ROWS_OF_A_FILE
+        rows = tuple(map(len, groups))
+        key, text = KEY, BucketLayout(divisor_of(len(events)), tuple(remainders), rows, covered).text()
+    else:
+        groups, size = row_groups(events), ROWS_OF_A_GROUP
+        rows = tuple(min(size, len(group) - k) for group in groups for k in range(0, len(group), size))
+        key, text = COVERAGE, coverage_text(rows, covered)
+    with finishing(DataFile(folder, "replication_events", groups[0].select(filled).schema)) as file:
         for group in groups:
-            file.write(group.rows.select(filled), ROWS_OF_A_FILE)
-        file.describe(KEY, said.text())
+            file.write(group.select(filled), size)
+        file.describe(key, text)
         return file.close()
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pipelines.lake.row_groups import row_groups
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
 
-KEY = b"hwmark.buckets"
+KEY, COVERAGE = b"hwmark.buckets", b"hwmark.coverage"
 VERSION = 1
 """Of the footer's text, and of the hash: what a later version writes is read whole by this one."""
 EVERYBODY = -1
@@ -49,12 +49,8 @@ class BucketLayout:
     coverage: pa.Table
 
     def text(self) -> str:
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, self.coverage.schema) as stream:
-            stream.write_table(self.coverage)
-        covered = b64encode(out.getvalue()).decode()
         parts = {"version": VERSION, "divisor": self.divisor, "remainders": self.remainders, "rows": self.rows}
-        return json.dumps(parts | {"coverage": covered})
+        return json.dumps(parts | {"coverage": _encoded(self.coverage)})
 
     def groups(self, buckets: int, mine: Iterable[int]) -> list[int]:
         """The row groups that may hold rows of the buckets `mine` out of so many."""
@@ -72,13 +68,42 @@ def layout_of(metadata: pq.FileMetaData) -> BucketLayout | None:
 
     Tools that write a file anew may take its footer's text along: that holds for these row groups alone.
     """
-    found = json.loads((metadata.metadata or {}).get(KEY, b"{}"))
+    found = _described(metadata, KEY)
+    if found is None:
+        return None
+    covered = _decoded(found["coverage"])
+    return BucketLayout(found["divisor"], tuple(found["remainders"]), tuple(found["rows"]), covered)
+
+
+def coverage_text(rows: Sequence[int], coverage: pa.Table) -> str:
+    """What the footer of a file says of which only the coverage is known: with the number of rows of each row group."""
+    return json.dumps({"version": VERSION, "rows": list(rows), "coverage": _encoded(coverage)})
+
+
+def coverage_in(metadata: pq.FileMetaData) -> pa.Table | None:
+    """What all rows of a file cover, as its footer says; None where it does not."""
+    found = _described(metadata, KEY) or _described(metadata, COVERAGE)
+    return None if found is None else _decoded(found["coverage"])
+
+
+def _described(metadata: pq.FileMetaData, key: bytes) -> dict[str, Any] | None:
+    found: dict[str, Any] = json.loads((metadata.metadata or {}).get(key, b"{}"))
     if found.get("version") != VERSION:
         return None
-    if found["rows"] != [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]:
-        return None
-    with pa.ipc.open_stream(b64decode(found["coverage"])) as stream:
-        return BucketLayout(found["divisor"], tuple(found["remainders"]), tuple(found["rows"]), stream.read_all())
+    same = found["rows"] == [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+    return found if same else None
+
+
+def _encoded(coverage: pa.Table) -> str:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, coverage.schema) as stream:
+        stream.write_table(coverage)
+    return b64encode(out.getvalue()).decode()
+
+
+def _decoded(text: str) -> pa.Table:
+    with pa.ipc.open_stream(b64decode(text)) as stream:
+        return stream.read_all()
 
 
 def by_bucket(events: pa.Table) -> list[RowGroup]:

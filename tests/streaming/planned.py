@@ -83,7 +83,7 @@ class PlannedJob:
             for share in shares(log, files, 2)
             for events in in_portions(rows for part, groups in share.files for rows in read_file(log, part, groups))
         )
-        packed = pa.Table.from_batches([pack_table(events, self.keys) for events in tables if len(events)])
+        packed = pa.Table.from_batches([b for events in tables if len(events) for b in pack_table(events, self.keys)])
         for key in self.keys:
             rows = packed.filter(pa.array(np.asarray(packed["key"]) == key))
             yield unpack(rows["kind"].to_pylist(), rows["blob"].to_pylist())

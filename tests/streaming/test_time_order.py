@@ -2,6 +2,7 @@
 
 import os
 import random
+from datetime import timedelta
 from functools import cache
 
 import numpy as np
@@ -9,14 +10,17 @@ import pyarrow as pa
 import pytest
 
 from pipelines.lake.bronze import append_events, read_events
+from pipelines.lake.bucket_layout import coverage_in
 from pipelines.lake.compaction import compact
 from pipelines.lake.lake import Lake
 from pipelines.replication import replay
+from pipelines.replication.telemetry.coverage import coverage
+from pipelines.streaming.source.bronze_file import footer_of
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, Offset
 from pipelines.streaming.source.drain import close_sources
 from pipelines.streaming.tables import KINDS
 from schemas import replication_events
-from tests.streaming.events import numbered
+from tests.streaming.events import START, numbered
 from tests.streaming.planned import ANY_BYTES, PlannedJob, commit
 from tests.streaming.shell import added_up, same_rows
 from tests.streaming.test_simulated import cluster
@@ -103,6 +107,17 @@ def test_rows_laid_by_bucket(tmp_path):
     append_events(str(tmp_path), many, app_id="test", version=0, layout="buckets")
     for passed_on in (False, True):
         assert_read_as_one(tmp_path, PlannedJob(tmp_path, 5_000, buckets=4, passed_on=passed_on).run())
+
+
+def test_the_footer_of_a_large_file_says_what_its_rows_cover(tmp_path):
+    """Only files that a batch takes in part are read by those who plan it."""
+    rows = [{"event_type": "progress", "ts": START + timedelta(milliseconds=n), "partition": -1} for n in range(70_000)]
+    events = numbered(rows)
+    append_events(str(tmp_path), events, app_id="test", version=0)
+    log = BronzeLog(PlannedJob(tmp_path, 1).uri)
+    (file,) = log.files(1, 1)
+    assert coverage_in(footer_of(log, file.part)).to_pylist() == coverage(events).to_pylist()
+    assert_read_as_one(tmp_path, PlannedJob(tmp_path, 30_000).run())
 
 
 def test_a_cluster_of_an_hour_ago_in_a_compacted_file_with_a_live_one(tmp_path):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.lake.bucket_layout import layout_of
+from pipelines.lake.bucket_layout import coverage_in
 from pipelines.replication.events.row_rules import FIRST, LAST
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, KEY_COLUMNS, SourcedRows
 from pipelines.streaming.source.bronze_commits import Cut, File
@@ -37,6 +37,7 @@ NEVER = -(1 << 62)
 ROWS_OF_A_STEP = 64
 STEP_US = 1_000_000
 """A file is cut between steps: of about so many rows, and at most so long."""
+_SEQUENCE = 1 << 44
 NO_SOURCE = -1
 """Rows that do not say which source or number they have: their file's first keys take them along."""
 
@@ -126,15 +127,15 @@ class TimeOrder:
     def _stretches(self, number: int) -> Units:
         """The units of a file by its footer, or by its rows."""
         file = self._files[number]
-        layout = layout_of(footer_of(self._log, file.part))
-        if layout is None:
+        covered = coverage_in(footer_of(self._log, file.part))
+        if covered is None:
             sources, columns, rest = self._columns(file)
             return self._without_source(number, rest, _stretches_of(number, sources, *columns))
-        self._coverage[number] = layout.coverage
-        made = _units(len(layout.coverage))
-        made["file"], made["source"] = number, self._numbered(layout.coverage)
+        self._coverage[number] = covered
+        made = _units(len(covered))
+        made["file"], made["source"] = number, self._numbered(covered)
         for name, column in (("seq_from", "seq_from"), ("seq_to", "seq_to"), ("since", "since"), ("top", "latest")):
-            made[name] = layout.coverage[column].to_numpy()
+            made[name] = covered[column].to_numpy()
         made["rows"] = made["seq_to"] - made["seq_from"] + 1
         return made
 
@@ -175,7 +176,7 @@ class TimeOrder:
         source = np.concatenate([known[of] for of in rows.source_of])
         seq = np.concatenate([part.int64("source_seq") for part in rows.slices])
         times = pc.fill_null(rows.events["ts"].cast(pa.int64()), NEVER).to_numpy()
-        order = np.lexsort((seq, source))
+        order = _by_number(source, seq)
         return source[order], (seq[order], times[order]), rest
 
     def _numbered(self, coverage: pa.Table) -> list[int]:
@@ -235,6 +236,13 @@ def _grouped(units: Units, name: str) -> Iterator[tuple[int, Units]]:
     values, starts = np.unique(units[name], return_index=True)
     for value, start, end in zip(values.tolist(), starts.tolist(), [*starts[1:].tolist(), len(units)], strict=True):
         yield value, units[start:end]
+
+
+def _by_number(source: I64, seq: I64) -> npt.NDArray[np.intp]:
+    """The order of rows by source and number: of one sort, where both fit 63 bits together."""
+    if seq.min() < 0 or seq.max() >= _SEQUENCE or source.max() >= 1 << 19:
+        return np.lexsort((seq, source))
+    return np.argsort(source * _SEQUENCE + seq)
 
 
 def _stretches_of(file: int, source: I64, seq: I64, ts: I64) -> Units:
