@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from pipelines.errors import UsageError
 from pipelines.lake.bucket_layout import COVERAGE, KEY, BucketLayout, by_bucket, coverage_text, divisor_of
-from pipelines.lake.data_file import DataFile, Written, finishing, write_file
+from pipelines.lake.data_file import INDEXED, DataFile, Written, finishing, write_file
 from pipelines.lake.engines import require_ours
 from pipelines.lake.file_systems import StorageOptions, file_system
 from pipelines.lake.lake import Lake
@@ -27,9 +28,17 @@ ROWS_OF_A_GROUP = 1 << 20
 
 
 def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
-    """The table of events of `lake`, to write to: with all columns of its declared schema. Raises OtherEngineError."""
+    """The table of events of `lake`, to write to: with all columns of its declared schema.
+
+    Raises OtherEngineError, and UsageError where it is partitioned by a column of which no bounds are kept.
+    """
     table = opened(lake, storage_options)
     require_ours(table, lake)
+    if others := set(table.metadata().partition_columns) - set(replication_events.ARROW.names[:INDEXED]):
+        raise UsageError(
+            f"bronze of lake {lake} is partitioned by {', '.join(sorted(others))}, and hwmark writes to one that is "
+            f"partitioned by {', '.join(replication_events.ARROW.names[:INDEXED])} or not at all: partition it anew"
+        )
     return add_columns(table, replication_events.ARROW)
 
 
@@ -72,9 +81,24 @@ def append_round(
     Delta records the versions and does not refuse old ones: callers compare with `committed` first.
     """
     table, folder = bronze(lake, storage_options), file_system(bronze_uri(lake), storage_options)
-    rows = events.cast(replication_events.ARROW).combine_chunks()
-    files = [_written(folder, rows.slice(k, ROWS_OF_A_FILE), layout) for k in range(0, len(rows), ROWS_OF_A_FILE)]
+    whole = events.cast(replication_events.ARROW).combine_chunks()
+    files = [
+        _written(folder, rows.slice(k, ROWS_OF_A_FILE), layout)
+        for rows in _by_partition(whole, table.metadata().partition_columns)
+        for k in range(0, len(rows), ROWS_OF_A_FILE)
+    ]
     add_files(table, files, replication_events.ARROW, versions)
+
+
+def _by_partition(events: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
+    """The rows of each partition of the table; their order stays."""
+    import pyarrow.compute as pc
+
+    if not columns:
+        return [events]
+    first, *more = columns
+    each = (events.filter(pc.equal(events[first], value)) for value in events[first].unique())
+    return [rows for part in each for rows in _by_partition(part, more)]
 
 
 def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:

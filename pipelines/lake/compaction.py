@@ -145,12 +145,15 @@ def _sorted_files(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span
     """Files of all their rows, one for each key; those that are not sorted have one."""
     import pyarrow as pa
 
-    schema, folder = pa.schema(table.schema().to_arrow()), lake.files(name)
+    declared, folder, time = pa.schema(table.schema().to_arrow()), lake.files(name), TIMES.get(name)
     parts = list(dict.fromkeys([*table.metadata().partition_columns, *(["cluster"] if name == BRONZE else [])]))
+    # Of the columns in front Delta's log has bounds.
+    names = dict.fromkeys([*parts, *([time] if time else []), *declared.names])
+    schema = pa.schema([declared.field(column) for column in names])
     size = ROWS_OF_A_GROUP_OF_BRONZE if name == BRONZE else ROWS_OF_A_GROUP
     with _rows(table, name, files, parts if is_sorted else None) as batches:
-        tables = (pa.Table.from_batches([batch]).cast(schema) for batch in batches)
-        pieces = _pieces(tables, parts, TIMES.get(name)) if is_sorted else (((), rows) for rows in tables)
+        tables = (pa.Table.from_batches([batch]).select(schema.names).cast(schema) for batch in batches)
+        pieces = _pieces(tables, parts, time) if is_sorted else (((), rows) for rows in tables)
         return [
             write_file(folder, name, schema, _row_groups(name, map(itemgetter(1), rows), size), compression=COMPRESSION)
             for _, rows in groupby(pieces, itemgetter(0))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pipelines.lake.file_systems import local_path, sync
 
@@ -46,6 +47,10 @@ def durable(table: DeltaTable) -> Iterator[None]:
         return
     version = before
     while (commit := log / f"{version + 1:020}.json").exists():
+        for action in map(json.loads, commit.read_text().splitlines()):
+            if "add" in action:  # the library may have written it itself, and has not synced it
+                sync(path := log.parent / unquote(action["add"]["path"]))
+                sync(path.parent)
         sync(commit)
         version += 1
     sync(log)

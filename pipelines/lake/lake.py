@@ -101,12 +101,14 @@ class Lake:
         return str(self.open(table).metadata().id if found is None else found)
 
     def missing_file(self, table: Table | str, version: int) -> str | None:
-        """A file that a version of a table adds and that is not there; None where all are."""
-        from pyarrow.fs import FileType
+        """A file that a version of a table adds and that is not there, or not whole; None where all are."""
+        added = [action["add"] for action in actions(self.files(table), version) if "add" in action]
+        sizes = {unquote(add["path"]): int(add["size"]) for add in added}
+        return next((path for path, size in sizes.items() if not self.has_whole(table, path, size)), None)
 
-        folder = self.files(table)
-        added = [unquote(a["add"]["path"]) for a in actions(folder, version) if "add" in a]
-        return next((f.path for f in folder.get_file_info(added) if f.type != FileType.File), None)
+    def has_whole(self, table: Table | str, path: str, size: int) -> bool:
+        """Whether a table's folder has a file with so many bytes."""
+        return bool(self.files(table).get_file_info(path).size == size)
 
 
 def declared(table: Table | str) -> Table:

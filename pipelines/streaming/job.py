@@ -31,7 +31,7 @@ from pipelines.streaming.signals import stoppable
 from pipelines.streaming.source.skipped import skip_file
 from pipelines.streaming.source.suitable import require_suitable
 from pipelines.streaming.spark_internals import NOT_STARTED
-from pipelines.streaming.tables import ROLE, create_tables
+from pipelines.streaming.tables import ROLE, TABLES, at_once, create_tables
 from pipelines.streaming.upkeep import Upkeep
 from schemas import replication_events
 
@@ -192,6 +192,7 @@ def _recover(lake: Lake, query: Query) -> None:
 
     Raises StateMismatch where they cannot.
     """
+    at_once(partial(lake.create, kind) for kind in TABLES if lake.has_table(kind))  # a torn commit is set aside
     begins = query.follows and offsets.last(lake.files(), query.query_id, "commits") < 0
     for written_by in (query.query_id, query.follows)[: 2 if begins else 1]:
         for restored in resume(lake, written_by):

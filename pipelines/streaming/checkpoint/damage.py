@@ -16,25 +16,23 @@ _FILE = re.compile(r"(?:file:)?(\S*/_run/\S+)")
 
 def require_readable(lake: Lake, query_id: str) -> None:
     """Raises StateMismatch naming a file of a query's checkpoint, but for its state, that is no record of Spark's."""
-    folder = f"{offsets.FOLDER}/{query_id}"
     newest = [(name, offsets.last(lake.files(), query_id, name)) for name in ("offsets", "commits")]
     for path in ("metadata", *(f"{name}/{number}" for name, number in newest if number >= 0)):
-        try:
-            with lake.files().open_input_stream(f"{folder}/{path}") as stream:
-                content = stream.read().decode()
-        except FileNotFoundError:
-            continue
-        if not _is_record(content, versioned=path != "metadata"):
-            said = f"{lake.root}/{folder}/{path} is damaged"
-            if path.startswith("commits"):
-                raise StateMismatch(f"{said}: remove it, and batch {path.partition('/')[2]} is played again")
-            raise StateMismatch(f"{said}: {WAY_OUT}")
+        if not is_record(lake, query_id, path):
+            raise StateMismatch(f"{lake.root}/{offsets.FOLDER}/{query_id}/{path} is damaged: {WAY_OUT}")
 
 
-def _is_record(content: str, versioned: bool) -> bool:
-    """Whether it is JSON line by line, behind a version where Spark writes one."""
-    version, *lines = content.splitlines() or [""]
-    if not versioned:
+def is_record(lake: Lake, query_id: str, path: str) -> bool:
+    """Whether a file of a query's checkpoint, where there is one, is JSON line by line, behind a version where Spark
+    writes one."""
+    try:
+        with lake.files().open_input_stream(f"{offsets.FOLDER}/{query_id}/{path}") as stream:
+            version, *lines = stream.read().decode().splitlines() or [""]
+    except FileNotFoundError:
+        return True
+    except UnicodeDecodeError:
+        return False
+    if path == "metadata":
         lines = [version, *lines]
     elif not re.fullmatch(r"v\d+", version) or not lines:
         return False

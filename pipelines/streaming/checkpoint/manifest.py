@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.lake.data_file import Written
 from pipelines.streaming.checkpoint import offsets
+from pipelines.streaming.checkpoint.damage import is_record
 from pipelines.streaming.checkpoint.query import StateMismatch
 
 if TYPE_CHECKING:
@@ -73,12 +74,19 @@ class Manifests:
     def settle(self, asked: Manifest) -> Manifest:
         """The manifest by which a batch is committed: the one of an earlier try of it, else this one, recorded now.
 
-        Raises StateMismatch where another batch has its number, or it does not go on where the one before it ended.
+        Where files of the earlier try are not whole any more, as a disk may leave them that lost its power, those of
+        this one stand for all of their table: they have the same rows. Raises StateMismatch where another batch has its
+        number, or it does not go on where the one before it ended.
         """
         known = self.read(asked.batch_id)
         if known is not None:
             if known.reads != asked.reads:
                 raise self._mismatch(asked, f"batch {asked.batch_id} was recorded with other events", known)
+            damaged = {f.kind for f in known.files if not self._lake.has_whole(f.kind, f.path, f.size)}
+            if damaged:
+                kept = [file for file in known.files if file.kind not in damaged]
+                known = replace(known, files=kept + [file for file in asked.files if file.kind in damaged])
+                self.write(known)
             return known
         before = self.read(asked.batch_id - 1)
         if before is not None and before.bronze != asked.bronze:
@@ -153,7 +161,13 @@ def resume(lake: Lake, query_id: str) -> list[str]:
     numbers = manifests.numbers()
     if not numbers:
         return []
-    done, said = offsets.last(lake.files(), query_id, "commits"), []
+    said = []
+    if (done := offsets.last(lake.files(), query_id, "commits")) >= 0 and not is_record(
+        lake, query_id, f"commits/{done}"
+    ):
+        lake.files().delete_file(f"{offsets.FOLDER}/{query_id}/commits/{done}")
+        said.append(f"batch {done} is played again: its end in the checkpoint was damaged")
+        done = offsets.last(lake.files(), query_id, "commits")
     for number in range(min(offsets.last(lake.files(), query_id, "offsets") + 1, numbers[-1]), numbers[-1] + 1):
         manifest = manifests.read(number)
         if manifest is not None and (why := _wrong(lake, query_id, manifest)):
@@ -206,7 +220,7 @@ def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed:
                 f"batch {number} was committed to it: {_WAY_OUT}"
             )
         if (lost := lake.missing_file(kind, table.version())) is not None:
-            raise StateMismatch(f"{path} names the file {lost}, which is not there: {_WAY_OUT}")
+            raise StateMismatch(f"{path} names the file {lost}, which is not there or not whole: {_WAY_OUT}")
 
 
 _WAY_OUT = "restore it from a copy, or start silver anew from bronze with `hwmark run --rebuild`"

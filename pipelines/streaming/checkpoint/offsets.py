@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pipelines.lake.file_systems import local_path, sync
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -95,6 +100,20 @@ def offset(plan: str) -> dict[str, Any]:
     """The offset of bronze up to which a batch reads, in its source's words."""
     found: dict[str, Any] = json.loads(plan.splitlines()[-1])
     return found
+
+
+def sync_checkpoint(lake: Lake, query_id: str, batch_id: int) -> None:
+    """Has what Spark wrote since the batch before was planned, of state as of offsets, outlive a power failure."""
+    if (root := local_path(lake.root)) is None:
+        return
+    before = root / FOLDER / query_id / "offsets" / str(batch_id - 1)
+    since = before.stat().st_mtime_ns if before.exists() else 0
+    for folder, _, names in os.walk(root / FOLDER / query_id):
+        with suppress(FileNotFoundError):  # Spark removes what is old meanwhile
+            if Path(folder).stat().st_mtime_ns >= since:
+                new = [path for name in names if (path := Path(folder, name)).stat().st_mtime_ns >= since]
+                for path in (*new, Path(folder)):
+                    sync(path)
 
 
 def restore_plan(lake: Lake, query_id: str, batch_id: int, plan: str) -> None:

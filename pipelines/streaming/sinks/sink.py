@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.types import StructType
 
 from pipelines.lake.data_file import Written, write_file
+from pipelines.lake.durable_log import sync_files
 from pipelines.lake.lake import Lake, declared
 from pipelines.lake.roles import verify_role
 from pipelines.streaming.checkpoint import offsets
@@ -96,6 +97,9 @@ class LakeWriter(DataSourceStreamArrowWriter):
             for kind in WHOLE
             if complete and not first and has_rows(self.lake, kind, [f for f in files if f.kind == kind])
         ]
+        offsets.sync_checkpoint(self.lake, query_id, batchId)
+        kinds = {file.kind for file in files}
+        at_once(partial(sync_files, self.lake.uri(k), [f.path for f in files if f.kind == k]) for k in kinds)
         batch = manifests.settle(
             replace(
                 planned,
