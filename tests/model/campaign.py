@@ -23,9 +23,13 @@ DRAWN = [
     Scope(2, 4, 2, (1, 2), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2)),
     Scope(3, 2, 1, (1, 2), (0, 1), (0, 3, 1), (0, 1)),
     Scope(3, 4, 2, (1, 2, 3), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2)),
+    Scope(3, 4, 2, (1, 2, 3), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2), restored=True, configured=(1, 2)),
+    Scope(3, 3, 1, (1, 2, 3), present=True),
 ]
 """Scopes that are too large for that, in turns."""
 VIEWS = [View(3), View(2), View(0), View(3, every_change=False), View(0, every_change=False)]
+SPOILED = 25
+"""One history of so many is looked at with something of its telemetry taken away, too."""
 CHUNK = 500
 SHOWN = 3
 
@@ -48,7 +52,9 @@ def tasks(seed: int) -> Iterator[Task]:
 def look(task: Task) -> tuple[int, list[Finding]]:
     """How many histories there were, and what is wrong about them when each is looked at alone."""
     scope, paths = task
-    new = [one for one in found(scope, paths, VIEWS) if not expected(one)]
+    views = VIEWS[:2] if scope.present else VIEWS
+    spoiled = found(scope, paths[::SPOILED], [View(3), View(0)], taken=True)
+    new = [one for one in (*found(scope, paths, views), *spoiled) if not expected(one)]
     return len(paths), [one for one in new if alone(one)]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pipelines.replication import Rules, replay
 from tests.model.partition import Cut, Loss, Partition
 from tests.model.printed import FULL, printed
-from tests.unit.replication.bronze import Source, events_of, since_base
+from tests.model.taken import without
+from tests.unit.replication.bronze import events_of, since_base
 
 CRITICAL = ("unclean_loss", "committed_loss", "hw_moved_back")
 TOLD = (*CRITICAL, "loss_not_excluded")
@@ -25,24 +26,33 @@ class View(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """A history as one cluster, `name`, printed it. `whole`: nothing of it is missing."""
+    """A history as one cluster, `name`, printed it. `whole`: nothing is missing; `taken`: what was taken away of it."""
 
     name: str
     played: Partition
     level: int
     whole: bool
-    sources: list[Source]
+    rows: list[dict[str, Any]]
+    taken: str = ""
 
 
 def case(name: str, played: Partition, view: View) -> Case:
     """All that a cluster prints of a history."""
     sources = printed(played.happenings, name, view.level, view.every_change)
-    return Case(name, played, view.level, view.every_change and not played.untold, sources)
+    rows = [row for source in sources for row in source.rows]
+    return Case(name, played, view.level, view.every_change and not played.untold, rows)
+
+
+def spoiled(one: Case) -> Iterator[Case]:
+    """The same with something taken away, a cluster each."""
+    for k, (gone, rows) in enumerate(without(one.rows)):
+        name = f"{one.name}-{k}"
+        yield replace(one, name=name, whole=False, taken=gone, rows=[row | {"cluster": name} for row in rows])
 
 
 def findings(cases: Sequence[Case]) -> Iterator[tuple[Case, str]]:
     """What the rules say of these that is not true; all in one replay."""
-    rows = [row for one in cases for source in one.sources for row in source.rows]
+    rows = [row for one in cases for row in one.rows]
     said: dict[str, dict[str, dict[str, Any]]] = {}
     for row in replay(events_of(rows), Rules()).hw_regressions.to_pylist():
         known = said.setdefault(row["cluster"], {})
@@ -68,21 +78,23 @@ def wrong(one: Case, said: list[dict[str, Any]]) -> Iterator[str]:
 def _of_a_loss(one: Case, loss: Loss, rows: list[dict[str, Any]]) -> Iterator[str]:
     """A loss is told, or not excluded; exactly, where every line is there."""
     told = [row for row in rows if row["class"] in TOLD]
-    if not told:
+    if not told and not one.taken:
         yield f"silent: {_range(loss)} is lost"
-    for row in rows:
+    here = [row for row in rows if since_base(row["ts"]) == loss.ms]
+    for row in here:
         if row["class"] == "stale_leader_hw":
             yield f"calm: stale_leader_hw ({row['proof']}), and {_range(loss)} is lost"
     if one.level < FULL or not one.whole or not told:
         return
-    exact = [r for r in told if r["severity"] == "critical" and (r["lost_from"], r["lost_to"]) == loss[2:4]]
+    exact = [r for r in here if r["severity"] == "critical" and (r["lost_from"], r["lost_to"]) == loss[2:4]]
     if not exact:
         yield f"not exact: {_range(loss)} is lost, said is {[_brief(r) for r in told]}"
 
 
 def _of_a_critical(one: Case, row: dict[str, Any]) -> Iterator[str]:
     """What is called lost is lost."""
-    same = [loss for loss in one.played.losses if loss.epoch == row["leader_epoch"]]
+    ms = since_base(row["ts"]) or 0
+    same = [x for x in one.played.losses if x.epoch == row["leader_epoch"] or (one.taken and x.ms <= ms)]
     if row["lost_from"] is None:
         if not same:
             yield f"false: {_brief(row)}, and nothing is lost in this epoch"
@@ -93,7 +105,7 @@ def _of_a_critical(one: Case, row: dict[str, Any]) -> Iterator[str]:
         yield f"false: {_brief(row)} is said, lost is {true or 'nothing'}"
         return
     end = json.loads(row["evidence"]).get("at_most")
-    if row["proof"] == "proven" or end:
+    if (row["proof"] == "proven" or end) and not one.taken:
         first, end = end or (row["lost_from"], row["lost_to"])
         if not any(first <= loss.first and loss.end <= end for loss in same):
             yield f"too short: {_brief(row)}, at most {[first, end]}, lost is {[_range(loss) for loss in same]}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.model.partition import NOBODY, Partition
+from tests.model.partition import NOBODY, STEP_MS, Partition
 
 Ask = Callable[..., Any]
 """Chooses one of its arguments, the plainest of which comes first."""
@@ -23,6 +23,9 @@ class Scope(NamedTuple):
     cuts: tuple[int, ...] = (0, 1)
     fetches: tuple[int, ...] = (0, 3, 1)
     untold: tuple[int, ...] = (0,)
+    restored: bool = False
+    configured: tuple[int, ...] = ()
+    present: bool = False
 
 
 @dataclass
@@ -87,13 +90,30 @@ def play(ask: Ask, scope: Scope) -> Partition:
     """One history."""
     p = Partition(scope.brokers, ask(*scope.min_isr))
     for term in range(scope.terms):
+        if scope.restored and p.led and not p.saved:
+            p.save()
         for number in range(scope.rounds):
             if p.led:
                 _work(p, ask, scope, isr_changes=number == 0 or number + 1 < scope.rounds)
         if term + 1 < scope.terms:
             _change(p, ask, scope)
-    p.end()
+    if scope.present:
+        _go_on(p, ask)
+    else:
+        p.end()
     return p
+
+
+def _go_on(p: Partition, ask: Ask) -> None:
+    """Some seconds in which the leader is written to; followers go on fetching, or hang."""
+    healthy = [b for b in p.assigned if b != p.leader and p.able(b) and ask(True, False)]
+    for _ in range(4 if p.led else 0):
+        p.then = len(p.log)
+        p.write()
+        for b in healthy:
+            p.fetch(b)
+        p.pass_time(6_000 - STEP_MS)
+    p.pass_time(1_000)
 
 
 def _others(p: Partition) -> list[int]:
@@ -124,6 +144,9 @@ def _has_news(p: Partition, b: int) -> bool:
 
 def _change(p: Partition, ask: Ask, scope: Scope) -> None:
     """How a term ends, and who leads then."""
+    if scope.restored and p.saved and ask(False, True):
+        p.restore()
+        return
     leader = p.leader
     if p.led:
         _stop(p, leader, ask, scope, ("kill", "clean", "granted"))
@@ -136,6 +159,8 @@ def _change(p: Partition, ask: Ask, scope: Scope) -> None:
     for b in p.assigned:
         if not p.replicas[b].up and not p.replicas[b].fenced:
             p.fence(b)
+    if scope.configured and (least := ask(p.min_isr, *scope.configured)) != p.min_isr:
+        p.configure(least)
     _come_back(p, ask, leader)
     if p.leader == NOBODY:
         able = [b for b in p.assigned if p.able(b)]

@@ -95,6 +95,9 @@ class Partition:
         self.starts: list[tuple[int, int, int]] = []
         """(ms, epoch, ordinal) of every start of a term."""
         self.happenings: list[Happening] = []
+        self.saved: Any = None
+        self.then = 0
+        """The leader's LEO of some seconds ago."""
         self.incarnations = brokers
         self.value = 0
         self.untold = False
@@ -255,7 +258,7 @@ class Partition:
 
     def _started(self, b: int) -> None:
         replica = self.replicas[b]
-        self._print(b, "version", clean=replica.clean)
+        self._print(b, "version", clean=replica.clean if self.ms else None)
         for detail in ("started", "unfenced"):
             self._control("broker_state", replica_id=b, detail=detail, broker_epoch=replica.incarnation)
 
@@ -286,7 +289,7 @@ class Partition:
     def _lead(self) -> None:
         """A broker begins to lead: what had been committed and is not in its log is lost."""
         b, log, self.begun = self.leader, self.log, True
-        self.known, self.last_fetch, self.start_offset = {}, {}, len(log)
+        self.known, self.last_fetch, self.start_offset, self.proposed = {}, {}, len(log), None
         self.caught_up = {x: self.ms for x in self.isr if x != b}
         self.starts.append((self.ms, self.epoch, self.ordinal))
         kept = _shared(self.committed, log)
@@ -318,6 +321,31 @@ class Partition:
         self._print(b, "truncate", replica_id=b, leo=to)
         if replica.hw > to:
             self._set_follower_hw(b, to)
+
+    def save(self) -> None:
+        """A snapshot of all disks and of the quorum."""
+        logs = {b: (list(r.log), r.hw) for b, r in self.replicas.items()}
+        self.saved = logs, list(self.isr), self.leader, self.epoch, self.partition_epoch
+
+    def restore(self) -> None:
+        """All disks and the quorum are put back to a snapshot: leader epochs go back, and so do logs."""
+        for b in self.assigned:
+            if self.replicas[b].up:
+                self.stop(b, "kill")
+        logs, isr, self.leader, self.epoch, self.partition_epoch = self.saved
+        self.isr, self.begun, self.ordinal, self.recovering = list(isr), False, 0, False
+        for b, (log, hw) in logs.items():
+            replica = self.replicas[b]
+            replica.log, replica.stored, replica.fenced = list(log), hw, False
+        for b in [self.leader, *(b for b in self.assigned if b != self.leader)]:
+            if b != NOBODY:
+                self.start(b)
+
+    def configure(self, min_isr: int) -> None:
+        """An operator sets min.insync.replicas of the topic; the HW is tried again with the next append or fetch."""
+        self.pass_time()
+        self.min_isr = min_isr
+        self._control("config", min_isr=min_isr)
 
     # -- the ISR
 

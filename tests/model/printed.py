@@ -57,6 +57,9 @@ def _full(source: Source, h: Happening) -> None:
 def _row(source: Source, h: Happening) -> None:
     if h.kind == "version":
         source.event(h.ms, "config", True, replica_id=source.broker, detail="kafka=4.1.1")
+        if h.columns["clean"] is not None:
+            detail = "start=clean" if h.columns["clean"] else "start=unclean"
+            source.event(h.ms, "config", True, replica_id=source.broker, detail=detail)
     else:
         about = {"leader_id": source.broker} if h.kind in ("append", "fetch") else {}
         source.event(h.ms, h.kind, h.kind in WIDE, **about, **h.columns)

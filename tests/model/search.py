@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from tests.model.compare import View, case, findings
+from tests.model.compare import Case, View, case, findings, spoiled
 from tests.model.histories import Path, Scope, play
+from tests.model.stopping import rash
 
 BATCH = 100
 """So many clusters in one replay."""
@@ -21,26 +22,49 @@ class Finding(NamedTuple):
     numbers: Numbers
     view: View
     text: str
+    taken: str = ""
 
     @property
     def kind(self) -> str:
         return self.text.partition(":")[0]
 
+    def like(self, other: Finding) -> bool:
+        """Whether it is of the same kind, and of the same class of `silver/hw_regressions` where it names one."""
+        named = [{w for w in one.text.replace(",", "").split() if "_" in w} for one in (self, other)]
+        gone = [one.taken.partition("-")[0].rpartition(" ")[0] for one in (self, other)]
+        return self.kind == other.kind and named[0] == named[1] and gone[0] == gone[1]
 
-def found(scope: Scope, paths: Iterable[Sequence[int]], views: Sequence[View]) -> Iterator[Finding]:
-    """Everything that is wrong about these histories, as these views show them."""
-    paths = iter(paths)
-    while batch := list(islice(paths, BATCH)):
-        played = [play(Path(numbers), scope) for numbers in batch]
-        for view in views:
-            cases = [case(f"h{k}", one, view) for k, one in enumerate(played)]
-            for one, text in findings(cases):
-                yield Finding(scope, tuple(batch[int(one.name[1:])]), view, text)
+
+def found(
+    scope: Scope, paths: Iterable[Sequence[int]], views: Sequence[View], taken: bool = False
+) -> Iterator[Finding]:
+    """Everything that is wrong about these histories, as these views show them.
+
+    Where the scope ends in a present it is about what the gate says of that. `taken`: about those with a loss, or of
+    which the gate is asked, with something of the telemetry taken away.
+    """
+    wrongs = rash if scope.present else findings
+    for view in views:
+        cases = _cases(scope, paths, view, taken)
+        while batch := list(islice(cases, BATCH)):
+            numbers_of = {one.name: numbers for numbers, one in batch}
+            for one, text in wrongs([one for _, one in batch]):
+                yield Finding(scope, numbers_of[one.name], view, text, one.taken)
+
+
+def _cases(scope: Scope, paths: Iterable[Sequence[int]], view: View, taken: bool) -> Iterator[tuple[Numbers, Case]]:
+    for k, numbers in enumerate(paths):
+        one = case(f"h{k}", play(Path(numbers), scope), view)
+        if not taken:
+            yield tuple(numbers), one
+        elif one.played.losses or scope.present:
+            yield from ((tuple(numbers), less) for less in spoiled(one))
 
 
 def alone(finding: Finding) -> bool:
     """Whether the same is wrong where the history is the only one in a replay."""
-    return any(one.text == finding.text for one in found(finding.scope, [finding.numbers], [finding.view]))
+    again = found(finding.scope, [finding.numbers], [finding.view], bool(finding.taken))
+    return any((one.text, one.taken) == (finding.text, finding.taken) for one in again)
 
 
 def smallest(finding: Finding) -> Finding:
@@ -50,7 +74,7 @@ def smallest(finding: Finding) -> Finding:
         for scope in [*terms, finding.scope]:
             paths = _plainer(finding.numbers) if scope == finding.scope else [finding.numbers]
             best = min(
-                (one for one in found(scope, paths, [finding.view]) if one.kind == finding.kind),
+                (one for one in found(scope, paths, [finding.view], bool(finding.taken)) if one.like(finding)),
                 key=_size,
                 default=None,
             )
