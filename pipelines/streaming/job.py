@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.errors import UsageError
+from pipelines.lake.delta_log import actions
 from pipelines.lake.lake import Lake
 from pipelines.lake.lease import LeaseLost
 from pipelines.lake.roles import Held, hold
@@ -28,6 +30,7 @@ from pipelines.streaming.idle import nothing_new
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.relayout import relaid
 from pipelines.streaming.signals import stoppable
+from pipelines.streaming.source.bronze_commits import removes_rows
 from pipelines.streaming.source.skipped import skip_file
 from pipelines.streaming.source.suitable import require_suitable
 from pipelines.streaming.spark_internals import NOT_STARTED
@@ -104,7 +107,7 @@ def _prepared(place: Lake, rules: Rules, asked: RunOptions) -> Query:
     )
     offsets.remember_interval(place, asked.every_s if asked.continuous else None)
     if asked.accept_removal is not None:
-        offsets.accept_removal(place, asked.accept_removal)
+        _accept_removal(place, asked.accept_removal)
     for path in asked.skip_files:
         log.warning("%s", skip_file(place, path))
     if asked.drain:
@@ -201,6 +204,20 @@ def _recover(lake: Lake, query: Query) -> None:
     if follow_move(lake, query.query_id):
         log.warning("the lake was moved to %s: its state is read there", lake.root)
     forget(lake, query)
+
+
+def _accept_removal(lake: Lake, version: int) -> None:
+    """Records that a commit of bronze may be read past. Raises UsageError where there is none that took rows out."""
+    try:
+        commit = actions(lake.files(replication_events.TABLE), version)
+    except FileNotFoundError:
+        commit = []
+    if version not in offsets.accepted_removals(lake) and not removes_rows(commit):
+        raise UsageError(
+            f"version {version} of bronze of lake {lake.root} took no rows out, or is not in its log (its newest is "
+            f"{lake.open(replication_events.TABLE).version()}): accept the version that the job's error names"
+        )
+    offsets.accept_removal(lake, version)
 
 
 def _drain(lake: Lake) -> None:

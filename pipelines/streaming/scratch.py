@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.cache import cache_dir
 from pipelines.streaming.signals import ignore
 
-PREFIX = "hwmark-spark-"
+PREFIX, LOCK = "hwmark-spark-", ".lock"
 TRIES, PAUSE_S = 3, 2.0
 """A JVM that has lost its driver goes on writing until it notices."""
 _LOCAL_DIRS, _LOCAL_DIR = "SPARK_LOCAL_DIRS", "spark.local.dir"
@@ -36,12 +36,22 @@ def folder(conf: Mapping[str, str]) -> Path:
     if _of_process is None or _of_process[0] != os.getpid() or not _of_process[1].is_dir():
         base = Path((_local_dirs(conf) or [tempfile.gettempdir()])[0])
         base.mkdir(parents=True, exist_ok=True)
-        base = base if _may_hold_programs(base) else cache_dir("spark")
-        for left in base.glob(f"{PREFIX}*"):
-            if _is_left(left):
-                shutil.rmtree(left, ignore_errors=True)
-        _of_process = os.getpid(), Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+        _of_process = os.getpid(), make(base if _may_hold_programs(base) else cache_dir("spark"), PREFIX)
     return _of_process[1]
+
+
+def make(base: Path, prefix: str) -> Path:
+    """A new folder for as long as this process lives; those of processes that have ended are removed.
+
+    Its lock says so, which the kernel frees with the process: a number would be another's in another container.
+    """
+    for left in base.glob(f"{prefix}*"):
+        if _is_left(left):
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=base))
+    lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return made.rename(base / made.name[1:])
 
 
 def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
@@ -81,17 +91,18 @@ def remove_at_end(scratch: Path) -> None:
 
 
 def _is_left(scratch: Path) -> bool:
-    """Whether the process that made it is gone; its name says which it was."""
-    found = re.match(rf"{PREFIX}(\d+)-", scratch.name)
-    if found is None:
+    """Whether the process that made it is gone; one without a lock is not of this program, or of an earlier version."""
+    try:
+        lock = os.open(scratch / LOCK, os.O_RDWR)
+    except OSError:
         return False
     try:
-        os.kill(int(found[1]), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # it is another user's
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
         return False
-    return False
+    finally:
+        os.close(lock)
+    return True
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from pipelines.streaming.workers.installed import others, prefer_installed
 NEEDED = (*daemon.NEEDED, *PLANNERS, "deltalake", WORKER, *SOURCE_AND_SINK)
 """What they import, or run."""
 ROOT = Path(__file__).parents[3]
-SOCKET = "socket"
+PREFIX, SOCKET = "hwmark-zygote-", "socket"
 MOST_BYTES = 103
 """Of a socket's path: macOS has no room for more, Linux for 107."""
 
@@ -68,7 +68,7 @@ def _new_folder() -> Path | None:
     A path may be too long for a socket, and a file system mounted so that nothing on it can be run.
     """
     for base in (tempfile.gettempdir(), "/tmp", str(cache_dir("zygote"))):
-        made = Path(tempfile.mkdtemp(prefix="hwmark-zygote-", dir=base))
+        made = scratch.make(Path(base), PREFIX)
         text = interpreter(sys.executable, str(ROOT), str(made / SOCKET))
         if text is not None and len(os.fsencode(made / SOCKET)) <= MOST_BYTES:
             (made / INTERPRETER).write_text(text)

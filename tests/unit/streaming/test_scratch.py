@@ -83,3 +83,28 @@ def test_a_disk_that_spark_is_given_holds_the_folder(tmp_path, monkeypatch):
     folder = scratch.folder(given)
     assert folder.parent == tmp_path / "disk"
     assert scratch.settings(folder, given)["spark.local.dir"] == str(folder)
+
+
+OTHER = """
+import sys
+from pathlib import Path
+from pipelines.streaming import scratch
+print(scratch.make(Path(sys.argv[1]), "hwmark-test-"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_only_the_folder_of_a_process_that_has_ended_is_removed_whatever_its_number(tmp_path, monkeypatch):
+    """Of two containers that share /tmp neither sees the processes of the other."""
+    command, environment = [sys.executable, "-c", OTHER, str(tmp_path)], os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as other:
+        theirs = Path(other.stdout.readline().decode().strip())
+        monkeypatch.setattr(os, "kill", lambda *args: (_ for _ in ()).throw(ProcessLookupError))
+        foreign = tmp_path / "hwmark-test-1-of-an-earlier-version"
+        foreign.mkdir()
+        ours = scratch.make(tmp_path, "hwmark-test-")
+        assert {path.name for path in tmp_path.iterdir()} == {theirs.name, ours.name, foreign.name}
+        monkeypatch.undo()
+        other.send_signal(signal.SIGKILL)
+    last = scratch.make(tmp_path, "hwmark-test-")
+    assert {path.name for path in tmp_path.iterdir()} == {ours.name, last.name, foreign.name}
