@@ -73,7 +73,7 @@ class BucketProcessor(StatefulProcessor):
             facts = reconstructor.update(events, coverage, _batch_id())
             out = _facts(facts, at)
             health_at = held[1] if held else 0
-            if self._due(at, health_at):
+            if self.is_health_due(at, health_at):
                 out |= reconstructor.present()._asdict()
                 health_at = at
             self._state.update((reconstructor.snapshot(), health_at))
@@ -134,10 +134,13 @@ class BucketProcessor(StatefulProcessor):
                 files.add(kind, table)
             return {WRITTEN: files.close().json()}
 
-    def _due(self, at: int, last: int) -> bool:
-        """All buckets see the same times, so all are due in the same batch."""
+    def is_health_due(self, batch_us: int, written_us: int) -> bool:
+        """Whether a batch's time lies in another interval than that in which the present was written last.
+
+        Not a later one: the wall clock may be set back, or have been ahead. All buckets see the same times.
+        """
         every = int(self._health_every * 1e6)
-        return not every or at // every > last // every
+        return not every or batch_us // every != written_us // every
 
 
 @contextmanager
