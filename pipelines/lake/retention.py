@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pipelines.lake.spans import spans
-from pipelines.lake.table import RETENTION, replace_files
+from pipelines.lake.table import RETENTION, dataset, replace_files
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
     from pipelines.lake.lake import Lake
 
 BRONZE = "replication_events"
@@ -22,6 +25,8 @@ TIMES = {
 }
 """Tables that grow old, by the column of their time; losses, results and alerts are kept. A file of theirs that was
 compacted has the rows of one day (UTC)."""
+GO_ON = ("cluster_minute", "broker_minute")
+"""Of these the file stays that has a cluster's last minute: its gauges go on from there, however long it was silent."""
 
 
 def remove_older(lake: Lake, name: str, oldest: datetime, among: Collection[str] | None = None) -> int:
@@ -33,6 +38,16 @@ def remove_older(lake: Lake, name: str, oldest: datetime, among: Collection[str]
         for span in spans(table, lake.files(name), TIMES[name])
         if span.ends_before(limit_us) and (among is None or span.file.path in among)
     ]
+    if old and name in GO_ON:
+        last = _last_of_clusters(table)
+        old = [span for span in old if unquote(span.file.path) not in last]
     if old:
         replace_files(table, [span.file for span in old], mark=RETENTION)
     return sum(span.rows for span in old)
+
+
+def _last_of_clusters(table: DeltaTable) -> set[str]:
+    """The files that have the last minute of any cluster."""
+    rows = dataset(table).to_table(["cluster", "minute", "__filename"])
+    ends = rows.group_by(["cluster", "__filename"]).aggregate([("minute", "max")]).sort_by("minute_max")
+    return set(dict(zip(ends["cluster"].to_pylist(), ends["__filename"].to_pylist(), strict=True)).values())

@@ -180,21 +180,6 @@ def append(table: DeltaTable, rows: pa.Table, versions: Versions, mark: str) -> 
         )  # fmt: skip
 
 
-def overwrite(table: DeltaTable, rows: pa.Table, predicate: str, versions: Versions) -> None:
-    """One commit that puts `rows` in place of those that match the SQL `predicate`."""
-    from deltalake import write_deltalake
-
-    with _own_commit_accepted(table, versions):
-        write_deltalake(
-            table,
-            rows,
-            mode="overwrite",
-            predicate=predicate,
-            commit_properties=_properties(versions),
-            post_commithook_properties=no_hooks(table.table_uri),
-        )
-
-
 def add_files(
     table: DeltaTable, files: Sequence[Written], schema: pa.Schema, versions: Versions, mode: Mode = "append"
 ) -> None:
@@ -262,9 +247,13 @@ class Replaced:
 
 
 def replace_files(
-    table: DeltaTable, files: Sequence[Replaced], written: Sequence[Written] = (), mark: str = COMPACTION
+    table: DeltaTable,
+    files: Sequence[Replaced],
+    written: Sequence[Written] = (),
+    mark: str | None = COMPACTION,
+    versions: Versions | None = None,
 ) -> None:
-    """One commit that takes files away: a COMPACTION puts others with the same rows in their place.
+    """One commit that takes files away, and puts others in their place: a COMPACTION those of the same rows.
 
     What others append meanwhile stays. Raises CommitFailedError where somebody removed one of the files: the library
     does not ask that of files which are removed here, so each try is for the version that was looked at.
@@ -282,13 +271,13 @@ def replace_files(
         if not {file.path for file in files} <= set(table.get_add_actions(flatten=True).column("path").to_pylist()):
             raise CommitFailedError(f"a file of {table.table_uri} that was to be replaced has been removed")
         try:
-            with _own_commit_accepted(table, {}, {file.path for file in written}):
+            with _own_commit_accepted(table, versions or {}, {file.path for file in written}):
                 table.create_write_transaction(
                     [*put, *taken],
                     mode="append",
                     schema=table.schema(),
                     partition_by=table.metadata().partition_columns,
-                    commit_properties=_properties({}, mark, retries=0),
+                    commit_properties=_properties(versions or {}, mark, retries=0),
                     post_commithook_properties=no_hooks(table.table_uri),
                 )
             return

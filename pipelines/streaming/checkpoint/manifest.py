@@ -26,8 +26,8 @@ class Manifest:
     """One batch of one query: what it reads of bronze, and what each table gets of it.
 
     `bronze`: id of bronze's table; `start`, `end`: offsets of bronze; `plan`: the checkpoint's `offsets/N` as it
-    stands; `touched`: first minute per cluster that changes, microseconds; `health`: whether every bucket reported it;
-    `unchanged`: tables that would be written anew with the rows that they have.
+    stands; `health`: whether every bucket reported it; `unchanged`: tables that would be written anew with the rows
+    that they have.
     """
 
     batch_id: int
@@ -37,7 +37,6 @@ class Manifest:
     plan: str
     rules: Mapping[str, object] = field(default_factory=dict)
     files: list[Written] = field(default_factory=list)
-    touched: dict[str, int] = field(default_factory=dict)
     health: bool = False
     unchanged: list[str] = field(default_factory=list)
 
@@ -108,6 +107,7 @@ class Manifests:
         try:
             with self._files.open_input_stream(path) as stream:
                 fields = json.loads(stream.read())
+            fields.pop("touched", None)  # an earlier version's
             return Manifest(**fields | {"files": [Written(**file) for file in fields["files"]]})
         except FileNotFoundError:
             return None

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipelines.lake.data_file import DataFile, Written
 from pipelines.lake.lake import Lake, declared
-from pipelines.streaming.sinks import gauges, gold
+from pipelines.streaming.sinks import gauges
 from pipelines.streaming.tables import BROKERS, HEALTH, LAGS
 
 ROW_GROUP = 1 << 18
@@ -19,18 +19,16 @@ WRITTEN = "written"
 
 @dataclass
 class TaskOutput:
-    """What one task wrote: its files, first touched minute per cluster (microseconds), buckets that reported health,
-    and its shares of the tables about brokers and replicas."""
+    """What one task wrote: its files, buckets that reported health, and its shares of the tables about brokers and
+    replicas."""
 
     files: list[Written] = field(default_factory=list)
-    touched: dict[str, int] = field(default_factory=dict)
     health: int = 0
     shares: list[gauges.Shares] = field(default_factory=list)
 
     def add(self, more: TaskOutput) -> None:
         """Takes in what was written besides."""
         self.files += more.files
-        self.touched = gold.earliest((self.touched, more.touched))
         self.health += more.health
         self.shares += more.shares
 
@@ -42,7 +40,7 @@ class TaskOutput:
         """The inverse of `json`."""
         fields = json.loads(content)
         files = [Written(**file) for file in fields["files"]]
-        return cls(files, fields["touched"], fields["health"], fields["shares"])
+        return cls(files, fields["health"], fields["shares"])
 
 
 class FactFiles:
@@ -69,8 +67,6 @@ class FactFiles:
             return
         if kind == HEALTH:
             self._output.health += 1
-        elif kind == "minute_stats":
-            gold.touch(self._output.touched, table)
         if len(table):
             if kind not in self._outputs:
                 self._outputs[kind] = _Output(self._lake, kind, self._row_group)

@@ -1,26 +1,32 @@
-"""Minutes of clusters and brokers, added up again from the mergeable partials of `silver/minute_stats`."""
+"""Minutes of clusters and brokers, kept up from the mergeable partials of `silver/minute_stats`.
+
+A batch changes the minutes that it has partials of, and by what they change in a gauge all later ones. Gauges go on
+from the rows that are stored, never from the whole history, whose beginning retention may have taken.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial, reduce
-from operator import or_
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.lake.data_file import write_file
 from pipelines.lake.lake import Lake, declared
-from pipelines.lake.table import committing, dataset, overwrite
+from pipelines.lake.table import Replaced, committing, replace_files, with_plain_text
 from pipelines.streaming.tables import at_once, has_batch
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
+
+    from pipelines.lake.data_file import Written
 
 WHO = {"cluster_minute": ("cluster",), "broker_minute": ("cluster", "broker_id")}
 """The minute tables, and whose minute a row of each is."""
@@ -32,89 +38,267 @@ GAUGES = {
 }
 """Columns that stand for the end of a minute, and the counts whose running sum they are."""
 TALLIES = {"shrinks": "shrink:", "expands": "expand:", "regressions": "regression:"}
+PARTIALS = "minute_stats"
+LOOK_BACK_US, WIDER = 300_000_000, 12
+"""So far before a new minute the one is looked for that it goes on from, and each time so many times farther."""
+US = pa.timestamp("us", "UTC")
+EVER = 1 << 62
 
-Touched = dict[str, int]
 Who = tuple[Any, ...]
 I64 = npt.NDArray[np.int64]
+Counts = Mapping[tuple[Who, datetime], Mapping[str, int]]
+Minutes = dict[str, I64]
+"""Per cluster some of its minutes in order (microseconds since 1970)."""
 
 
-def touch(touched: Touched, partials: pa.Table) -> None:
-    """Lowers each cluster's first touched minute (microseconds since 1970) to that of `partials`."""
-    first = partials.select(["cluster", "minute"]).group_by("cluster").aggregate([("minute", "min")])
-    for cluster, minute in zip(
-        first["cluster"].to_pylist(), first["minute_min"].cast(pa.int64()).to_pylist(), strict=True
-    ):
-        touched[cluster] = min(minute, touched.get(cluster, minute))
-
-
-def earliest(all_touched: Iterable[Touched]) -> Touched:
-    """The first touched minute of each cluster over several tasks."""
-    first: Touched = {}
-    for touched in all_touched:
-        for cluster, minute in touched.items():
-            first[cluster] = min(minute, first.get(cluster, minute))
-    return first
-
-
-def add_minutes(lake: Lake, touched: Touched, query_id: str, batch_id: int) -> None:
-    """Writes anew every minute from the first touched one on: a gauge that changed there changes all later ones."""
+def add_minutes(lake: Lake, files: Sequence[Written], query_id: str, batch_id: int) -> None:
+    """Adds a batch's partials, which are in these files, to the minute tables that lack the batch."""
     kinds = [kind for kind in WHO if not has_batch(lake.open(kind), query_id, batch_id)]
-    if not touched or not kinds:
-        return
-    partials = lake.rows("minute_stats").to_table(filter=_since(touched))
-    at_once(
-        partial(committing, partial(_replace_minutes, lake, kind, partials, touched, {query_id: batch_id}))
-        for kind in kinds
-    )
+    if files and kinds:
+        new = _rows(lake, PARTIALS, [file.path for file in files])
+        at_once(partial(committing, partial(_add, lake, kind, new, {query_id: batch_id})) for kind in kinds)
 
 
-def _replace_minutes(lake: Lake, kind: str, partials: pa.Table, touched: Touched, versions: Mapping[str, int]) -> None:
-    """Writes the touched minutes of one table anew, where any of them changed."""
-    table = lake.open(kind)
-    before = dataset(table)
-    rows = minutes(partials, kind, _gauges_before(before, touched, WHO[kind]))
-    keys = [(name, "ascending") for name in (*WHO[kind], "minute")]
-    written = before.to_table(rows.column_names, filter=_since(touched)).cast(rows.schema)
-    if not written.sort_by(keys).equals(rows.sort_by(keys)):
-        overwrite(table, rows, _sql(touched), versions)
+def _add(lake: Lake, kind: str, new: pa.Table, versions: Mapping[str, int]) -> None:
+    """Puts the rows of the minutes that change in place of those that the table has of them, where any differs."""
+    files, touched = _Files(lake, kind), _by_cluster(new)
+    stored = _stored(files, touched, _moved_from(new))
+    first = {cluster: minutes[:1] for cluster, minutes in _by_cluster(stored).items()}
+    asked = {cluster: np.union1d(minutes, first.get(cluster, minutes)) for cluster, minutes in touched.items()}
+    rows = changed(kind, stored, _Files(lake, PARTIALS).rows(asked), new)
+    order = [(name, "ascending") for name in (*WHO[kind], "minute")]
+    if not stored.filter(_is_in(stored, rows)).sort_by(order).equals(rows.sort_by(order)):
+        replaced, kept = files.without(rows)
+        written = [write_file(lake.files(kind), kind, rows.schema, [part]) for part in (kept, rows) if len(part)]
+        replace_files(files.table, replaced, written, None, versions)
 
 
-def minutes(partials: pa.Table, kind: str, before: Mapping[Who, Mapping[str, int]]) -> pa.Table:
-    """Rows of a minute table from all partials (`silver/minute_stats`) of its minutes; `before`: gauges until then.
+def changed(kind: str, stored: pa.Table, partials: pa.Table, new: pa.Table) -> pa.Table:
+    """All rows of the minutes that a batch changes, as they are now; one in which nothing is above 0 is left out.
 
-    A broker whose gauges are not all zero has a row in every minute of its cluster.
+    `stored`: rows of a minute table, see `_stored`; `partials`: all of the touched minutes and of each cluster's first
+    stored one, in which are those of the batch, `new`.
     """
     who = WHO[kind]
-    counts = summed_counts(partials, who)
-    latencies = summed_histograms(partials, "append_to_hw", len(BOUNDS_MS) + 1, who)
-    lags = summed_histograms(partials, "lag", len(BOUNDS_RECORDS) + 1, who)
-    gauges = {name: dict(values) for name, values in before.items()}
-    rows = []
-    for minute, present in _grid(counts, gauges):
-        for name in present:
-            held = gauges.setdefault(name, dict.fromkeys(GAUGES, 0))
-            sums = counts.get((name, minute), {})
-            for gauge, change in GAUGES.items():
-                held[gauge] += sums.get(change, 0)
-            rows.append(
-                dict(zip(who, name, strict=True))
-                | {"minute": minute, **held}
-                | _tallies(sums)
-                | _percentiles(latencies.get((name, minute)), lags.get((name, minute)))
-            )
-    return pa.Table.from_pylist(rows, declared(kind).arrow())
+    counted = _Counted(
+        summed_counts(partials, who),
+        summed_histograms(partials, "append_to_hw", len(BOUNDS_MS) + 1, who),
+        summed_histograms(partials, "lag", len(BOUNDS_RECORDS) + 1, who),
+    )
+    moves, parts = summed_counts(new, who), [declared(kind).arrow().empty_table()]
+    for cluster, touched in _by_cluster(new).items():
+        own = {key: counts for key, counts in moves.items() if key[0][0] == cluster}
+        course = _Course(who, stored.filter(pc.equal(stored["cluster"], cluster)), touched, own)
+        if course.began(counted.counts).any():  # retention took what was before: none of it is written anew
+            touched = touched[touched >= course.known[0]]
+        later = np.setdiff1d(np.intersect1d(course.minutes[course.moved.any(axis=(0, 2))], course.known), touched)
+        made = [course.row(counted, name, minute) for minute in touched for name in course.names]
+        made += course.without_row(later)
+        parts += [course.moved_rows(later), pa.Table.from_pylist([row for row in made if row], parts[0].schema)]
+    return pa.concat_tables(parts)
 
 
-def _grid(
-    counts: Mapping[tuple[Who, datetime], Any], gauges: Mapping[Who, Mapping[str, int]]
-) -> Iterator[tuple[datetime, list[Who]]]:
-    """Each cluster's minutes in order, and who has a row in each."""
-    active: dict[tuple[str, datetime], set[Who]] = defaultdict(set)
-    for name, minute in counts:
-        active[name[0], minute].add(name)
-    for cluster, minute in sorted(active):
-        standing = {n for n, values in gauges.items() if n[0] == cluster and any(values.values())}
-        yield minute, sorted(active[cluster, minute] | standing)
+class _Counted(NamedTuple):
+    """Summed partials of everyone's minutes."""
+
+    counts: Counts
+    latencies: dict[tuple[Who, datetime], I64]
+    lags: dict[tuple[Who, datetime], I64]
+
+
+class _Course:
+    """Gauges of one cluster by name and minute: as they are stored, and how far a batch has `moved` them by then."""
+
+    def __init__(self, who: Sequence[str], stored: pa.Table, touched: I64, moves: Counts) -> None:
+        self._who, self._stored = who, stored
+        keys = list(zip(*(stored[name].to_pylist() for name in who), strict=True))
+        self._at = stored["minute"].cast(pa.int64()).to_numpy()
+        self.names = sorted({*keys, *(name for name, _ in moves)})
+        self._number = number = {name: k for k, name in enumerate(self.names)}
+        self._of = np.array([number[key] for key in keys], np.int64)
+        self.known, self.minutes = np.unique(self._at), np.union1d(self._at, touched)
+        self._row = {key: k for k, key in enumerate(zip(keys, self._at.tolist(), strict=True))}
+        shape = len(self.names), len(self.minutes), len(GAUGES)
+        self._gauges, self._moves = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        values = np.stack([pc.fill_null(stored[gauge], 0).to_numpy() for gauge in GAUGES], axis=1)
+        self._gauges[self._of, self._column(self._at)] = values
+        for (name, minute), counts in moves.items():
+            self._moves[number[name], self._column(_us(minute))] += [counts.get(c, 0) for c in GAUGES.values()]
+        self.moved = self._moves.cumsum(axis=1)
+        # A minute that is new goes on from the one before it.
+        last = np.maximum.accumulate(np.where(np.isin(self.minutes, self.known), np.arange(shape[1]), -1))
+        self.now = np.where(last[None, :, None] >= 0, self._gauges[:, last], 0) + self.moved
+
+    def began(self, counts: Counts) -> I64:
+        """Gauges before the first minute that is stored, not 0 where there was more; empty where none is stored."""
+        if not len(self.known):
+            return np.zeros(0, np.int64)
+        first = self._column(self.known[0])
+        minute = _time(self.known[0])
+        here = [[counts.get((name, minute), {}).get(c, 0) for c in GAUGES.values()] for name in self.names]
+        began: I64 = self._gauges[:, first] + self._moves[:, first] - np.array(here)
+        return began
+
+    def row(self, counted: _Counted, name: Who, minute: int) -> dict[str, Any]:
+        """A row of a touched minute, empty where it would say nothing.
+
+        Where fewer events are left of it than it had, retention took some of its partials: only its gauges move on.
+        """
+        key = name, _time(minute)
+        sums = counted.counts.get(key, {})
+        rest = _tallies(sums) | _percentiles(counted.latencies.get(key), counted.lags.get(key))
+        if (k := self._row.get((name, int(minute)))) is not None:
+            (there,) = self._stored.slice(k, 1).to_pylist()
+            rest = there if there["events"] > rest["events"] else rest
+        return self._with_gauges(name, minute, rest)
+
+    def without_row(self, minutes: I64) -> list[dict[str, Any]]:
+        """Rows of stored minutes for those who had none in them."""
+        nothing = _tallies({}) | _percentiles(None, None)
+        moved = [name for k, name in enumerate(self.names) if self.moved[k].any()]
+        pairs = ((name, minute) for name in moved for minute in minutes.tolist())
+        return [self._with_gauges(*pair, nothing) for pair in pairs if pair not in self._row]
+
+    def moved_rows(self, minutes: I64) -> pa.Table:
+        """The stored rows of these minutes with the gauges that they have now."""
+        among = np.isin(self._at, minutes)
+        rows, now = self._stored.filter(pa.array(among)), self.now[self._of[among], self._column(self._at[among])]
+        for k, gauge in enumerate(GAUGES):
+            rows = rows.set_column(rows.column_names.index(gauge), rows.schema.field(gauge), pa.array(now[:, k]))
+        zero = ~now.any(axis=1)
+        says = [bool(self._said(row)) for row in rows.filter(pa.array(zero)).to_pylist()]
+        zero[zero] = np.logical_not(says)
+        return rows.filter(pa.array(~zero))
+
+    def _with_gauges(self, name: Who, minute: int, rest: Mapping[str, Any]) -> dict[str, Any]:
+        now = self.now[self._number[name], self._column(minute)].tolist()
+        row = {**rest, **dict(zip(self._who, name, strict=True)), **dict(zip(GAUGES, now, strict=True))}
+        return row | {"minute": _time(minute)} if self._said(row) else {}
+
+    def _said(self, row: Mapping[str, Any]) -> list[str]:
+        return [column for column, value in row.items() if value and column not in (*self._who, "minute")]
+
+    def _column(self, minutes: Any) -> Any:
+        return np.searchsorted(self.minutes, minutes)
+
+
+class _Files:
+    """The files of a table by the minutes in them: only those are opened that may have some of what is asked for."""
+
+    def __init__(self, lake: Lake, kind: str) -> None:
+        self._lake, self._kind, self.table = lake, kind, lake.open(kind)
+        found = pa.table(self.table.get_add_actions(flatten=True))
+        self._files = list(map(Replaced, found["path"].to_pylist(), found["size_bytes"].to_pylist()))
+        self._first, self._last = _bound(found, "min.minute", -EVER), _bound(found, "max.minute", EVER)
+
+    def rows(self, touched: Minutes, back: int = 0, since: int = EVER) -> pa.Table:
+        """At least the rows of these clusters and minutes, those of so many microseconds before each, and all from
+        `since` on."""
+        import pyarrow.dataset as ds
+
+        minutes = np.unique(np.concatenate(list(touched.values())))
+        late = ds.field("minute") >= pa.scalar(int(minutes[0] - back), US)
+        return self._read(self._chosen(minutes, back, since), ds.field("cluster").isin(list(touched)) & late)
+
+    def begin_at(self, minute: int) -> bool:
+        """Whether no file has rows before it."""
+        return bool((self._first >= minute).all())
+
+    def without(self, rows: pa.Table) -> tuple[list[Replaced], pa.Table]:
+        """The files with rows of the same clusters and minutes, and all their other rows."""
+        replaced, kept = [], [rows.schema.empty_table()]
+        for number in self._chosen(np.unique(rows["minute"].cast(pa.int64()).to_numpy())):
+            there = self._read([number])
+            gone = _is_in(there, rows)
+            if gone.true_count:
+                replaced.append(self._files[number])
+                kept.append(there.filter(pc.invert(gone)))
+        return replaced, pa.concat_tables(kept)
+
+    def _chosen(self, minutes: I64, back: int = 0, since: int = EVER) -> I64:
+        least, most = np.searchsorted(minutes, self._first), np.searchsorted(minutes, self._last + back, "right")
+        return np.flatnonzero((least < most) | (self._last >= since))
+
+    def _read(self, numbers: Sequence[int] | I64, keep: ds.Expression | None = None) -> pa.Table:
+        return _rows(self._lake, self._kind, [unquote(self._files[number].path) for number in numbers], keep)
+
+
+def _stored(files: _Files, touched: Minutes, moved_from: Mapping[str, int]) -> pa.Table:
+    """The rows of touched minutes, of the one before each that is new, and of all from where a gauge moves on.
+
+    Where a cluster has none before its first touched minute, all that it has.
+    """
+    parts: list[pa.Table] = []
+    back = 0
+    while touched:
+        first = min(int(minutes[0]) for minutes in touched.values())
+        all_read = files.begin_at(first - back)
+        since = min((moved_from[cluster] for cluster in touched if cluster in moved_from), default=EVER)
+        rows = files.rows(touched, back, first if all_read else since)
+        have = touched if all_read else _by_cluster(rows)
+        touched = {c: minutes for c, minutes in touched.items() if not _goes_on(minutes, have.get(c), back)}
+        parts.append(rows.filter(pc.invert(pc.is_in(rows["cluster"], pa.array(list(touched), pa.string())))))
+        back = back * WIDER or LOOK_BACK_US
+    return pa.concat_tables(parts)
+
+
+def _goes_on(touched: I64, stored: I64 | None, back: int) -> bool:
+    """Whether each touched minute is stored, or begins so long after another at most."""
+    if stored is None:
+        return False
+    known = np.union1d(stored, touched)
+    at = np.searchsorted(known, touched)
+    near = (at > 0) & (touched - known[at - 1] <= back)
+    return bool((np.isin(touched, stored) | near).all())
+
+
+def _moved_from(new: pa.Table) -> dict[str, int]:
+    """Per cluster the first minute in which a gauge moves."""
+    found: dict[str, int] = {}
+    for (name, minute), counts in summed_counts(new, ("cluster",)).items():
+        if any(counts.get(change) for change in GAUGES.values()):
+            found[name[0]] = min(_us(minute), found.get(name[0], EVER))
+    return found
+
+
+def _by_cluster(rows: pa.Table) -> Minutes:
+    pairs = rows.select(["cluster", "minute"]).group_by(["cluster", "minute"]).aggregate([]).sort_by("minute")
+    found: dict[str, list[int]] = {}
+    for cluster, minute in zip(pairs["cluster"].to_pylist(), pairs["minute"].cast(pa.int64()).to_pylist(), strict=True):
+        found.setdefault(cluster, []).append(minute)
+    return {cluster: np.array(minutes, np.int64) for cluster, minutes in found.items()}
+
+
+def _is_in(rows: pa.Table, minutes: pa.Table) -> pa.BooleanArray:
+    """Which rows are of a cluster and minute that `minutes` has rows of."""
+    at, clusters = rows["minute"].cast(pa.int64()).to_numpy(), rows["cluster"].to_numpy()
+    among = np.zeros(len(rows), np.bool_)
+    for cluster, own in _by_cluster(minutes).items():
+        among |= (clusters == cluster) & np.isin(at, own)
+    return pa.array(among)
+
+
+def _rows(lake: Lake, kind: str, paths: Sequence[str], keep: ds.Expression | None = None) -> pa.Table:
+    import pyarrow.dataset as ds
+
+    rows = ds.dataset(list(paths), declared(kind).arrow(), ds.ParquetFileFormat(), lake.files(kind))
+    return with_plain_text(rows).to_table(filter=keep)
+
+
+def _bound(actions: pa.Table, name: str, unknown: int) -> I64:
+    """A bound of the minutes of each file."""
+    if name not in actions.column_names:
+        return np.full(len(actions), unknown)
+    found = pc.fill_null(actions[name].cast(US).cast(pa.int64()), unknown)
+    return np.asarray(found.to_numpy())
+
+
+def _us(time: datetime) -> int:
+    return int(time.timestamp()) * 1_000_000
+
+
+def _time(us: int) -> datetime:
+    return datetime.fromtimestamp(us // 1_000_000, UTC)
 
 
 def summed_counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime], dict[str, int]]:
@@ -194,41 +378,3 @@ def percentile(histogram: I64 | None, bounds: Sequence[float], share: float) -> 
         return None
     bucket = int(np.searchsorted(np.cumsum(histogram), np.ceil(share * total)))
     return bounds[bucket] if bucket < len(bounds) else None
-
-
-def _gauges_before(rows: ds.Dataset, touched: Touched, who: Sequence[str]) -> dict[Who, dict[str, int]]:
-    """Gauges in the last minute that each cluster has before its first touched one."""
-    columns = [*who, "minute", *GAUGES]
-    before = rows.to_table(columns=columns, filter=_until(touched))
-    last = before.group_by("cluster").aggregate([("minute", "max")])
-    ends = dict(zip(last["cluster"].to_pylist(), last["minute_max"].to_pylist(), strict=True))
-    final = before.filter(pc.is_in(before["minute"], pa.array(list(ends.values()), before["minute"].type))).to_pylist()
-    return {_key(r, who)[0]: {g: r[g] or 0 for g in GAUGES} for r in final if r["minute"] == ends[r["cluster"]]}
-
-
-def _since(touched: Touched) -> ds.Expression:
-    return _any(touched, lambda minute, first: minute >= first)
-
-
-def _until(touched: Touched) -> ds.Expression:
-    return _any(touched, lambda minute, first: minute < first)
-
-
-def _any(touched: Touched, compare: Callable[[ds.Expression, pa.Scalar], ds.Expression]) -> ds.Expression:
-    import pyarrow.dataset as ds
-
-    kind = declared("minute_stats").arrow().field("minute").type
-    each = [(ds.field("cluster") == c) & compare(ds.field("minute"), pa.scalar(m, kind)) for c, m in touched.items()]
-    return reduce(or_, each)
-
-
-def _sql(touched: Touched) -> str:
-    """The same as `_since` for the Rust side."""
-    each = []
-    for cluster, minute in touched.items():
-        since = datetime.fromtimestamp(minute / 1e6, UTC).isoformat()
-        name = cluster.replace("'", "''")
-        each.append(
-            f"(cluster = '{name}' AND minute >= arrow_cast('{since}', 'Timestamp(Microsecond, Some(\"UTC\"))'))"
-        )
-    return " OR ".join(each)

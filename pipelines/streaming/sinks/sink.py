@@ -106,7 +106,6 @@ class LakeWriter(DataSourceStreamArrowWriter):
                 rules=self.settings.rules,
                 files=[file for file in files if file.kind not in unchanged],
                 unchanged=unchanged,
-                touched=gold.earliest(task.touched for task in tasks),
                 health=complete,
             )
         )
@@ -124,7 +123,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
             for kind in due
             if batch.of(kind) or (kind == HEALTH and not kept)
         ]
-        at_once([partial(gold.add_minutes, self.lake, batch.touched, query_id, batchId), *present])
+        at_once([partial(gold.add_minutes, self.lake, batch.of(gold.PARTIALS), query_id, batchId), *present])
 
     def _gauges(self, tasks: list[TaskFiles], first: bool) -> list[Written]:
         """Files of the tables about brokers and replicas; lags are those of clusters that went on since the last."""
