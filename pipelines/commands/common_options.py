@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipelines.errors import UsageError
+
 if TYPE_CHECKING:
     from pipelines.settings import Settings
 
@@ -33,7 +35,26 @@ Lake = Annotated[
 ]
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Instead of conf/hwmark.toml.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the trace of an error.")]
-FailOnAlert = Annotated[bool, typer.Option("--fail-on-alert", help="Exit with 3 when an alert is firing.")]
+FailOnAlert = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on-alert",
+        metavar="[=info]",
+        callback=lambda value: _severity(value),
+        help="Exit with 3 when an alert of warning or above fires (or fired, since the last check); =info: any.",
+    ),
+]
+
+
+def bare_flag_completed(words: list[str]) -> list[str]:
+    """The words of a command line: `--fail-on-alert` without a severity means warning."""
+    return ["--fail-on-alert=warning" if word == "--fail-on-alert" else word for word in words]
+
+
+def _severity(value: str | None) -> str | None:
+    if value not in (None, "info", "warning", "critical"):
+        raise UsageError(f"--fail-on-alert={value} is no severity; say info, warning or critical")
+    return value
 
 
 def settings_of(config: Path | None, **options: Mapping[str, Any]) -> Settings:

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from pipelines.commands.common_options import DEBUG, lake_in_use
+from pipelines.commands.common_options import DEBUG, bare_flag_completed, lake_in_use
 from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
 from pipelines.lake.umask import umask_restored
@@ -26,7 +26,7 @@ STATUSES = {
     DONE: "done",
     FAILED: "failed",
     WRONG_USAGE: "wrong usage or configuration",
-    FIRING: "done and alerts are firing (--fail-on-alert); gate: no",
+    FIRING: "done and alerts are firing, or fired since the last check (--fail-on-alert); gate: no",
     UNMET: "done and expectations failed (--fail-on-check); gate: not known",
     ROLE_HELD: "another process holds the role",
     READER_GONE: "who read the output has gone, as with `head`",
@@ -41,6 +41,9 @@ def table() -> str:
 
 class Commands(TyperGroup):
     """Turns whatever goes wrong in a command into one line and an exit status."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return list(super().parse_args(ctx, bare_flag_completed(args)))
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -139,6 +139,14 @@ def verdicts(settings: Settings, now: datetime) -> list[Line]:
     return lines(verdict(record, bounds, now) for record in survey(place, Filter(), bounds.since, bounds, now).records)
 
 
+def clock_off(settings: Settings, now: datetime) -> str | None:
+    """That the clock of this host cannot be right, as far as the lake shows."""
+    from pipelines.lake.lake import Lake
+    from pipelines.verdict.host_clock import clock_off as found
+
+    return found(Lake(settings.lake.path, settings.lake.storage_options), now)
+
+
 def alerts(settings: Settings, now: datetime | None = None) -> Sequence[AlertState]:
     """What fires, and what this evaluation resolved; `now` is the wall clock."""
     from pipelines.alerting.evaluate import evaluate

@@ -30,7 +30,7 @@ def run(
     ] = None,
     buckets: Annotated[int | None, typer.Option(help="State shards of a new lake; --reshard changes them.")] = None,
     master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, unless spark-submit says.")] = None,
-    fail_on_alert: FailOnAlert = False,
+    fail_on_alert: FailOnAlert = None,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
@@ -45,7 +45,7 @@ def run(
       hwmark run --lake lake --once --reshard 8   to go on with eight buckets, on more cores
     """
     from pipelines.commands import jobs
-    from pipelines.commands.check import any_firing
+    from pipelines.commands.check import firing_at_least
     from pipelines.commands.progress import batch_line, progress, run_line, slow_line, working
 
     if drain and not once:
@@ -70,5 +70,5 @@ def run(
             skip_files=skip_file or (),
         )
     echo(run_line(summary))
-    if fail_on_alert and any_firing(settings, clock.now()):
+    if fail_on_alert and firing_at_least(settings, clock.now(), fail_on_alert):
         raise typer.Exit(FIRING)

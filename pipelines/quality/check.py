@@ -17,7 +17,7 @@ from pipelines.alerting.silence import sources as silences_of
 from pipelines.alerting.step import recorded_step
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
-from pipelines.lake.lake import Lake
+from pipelines.lake.lake import Lake, declared
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file
 from pipelines.quality import frames
@@ -26,7 +26,9 @@ from pipelines.quality.own_suites import OwnSuite, own_suites
 from pipelines.quality.results import CheckSummary, Judged, Result, judged
 from pipelines.quality.suites import Limits, Suite, suites
 from pipelines.quality.validation import Outcome, Validator, outcome
+from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import bronze_of
+from pipelines.streaming.tables import TABLES
 from schemas import brokers, quality_results, replication_events
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ def check(
     with hold(lake, "check", storage_options) as held:
         run = _Run(Lake(lake, storage_options or {}), now or datetime.now(UTC), on_suite or _log.info, project)
         limits = Limits(quarantine_share, stale_after_s)
-        results = [result for suite in suites(limits) for result in run.judged(suite.table, partial(run.judge, suite))]
-        results += [result for suite in of_user for result in run.judged(suite.table, partial(run.judge_own, suite))]
+        results = [result for suite in suites(limits) for result in run.judged(suite, partial(run.judge, suite))]
+        results += [result for suite in of_user for result in run.judged(suite, partial(run.judge_own, suite))]
+        results += run.gone()
         summary = CheckSummary(run.now, results, run.run_id, run.data_docs())
         held.check()
         run.lake.append(quality_results.TABLE, summary.to_arrow())
@@ -78,15 +81,34 @@ class _Run:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
 
-    def judged(self, table: Table, judge: Callable[[], Iterator[Result]]) -> list[Result]:
+    def judged(self, suite: Suite | OwnSuite, judge: Callable[[], Iterator[Result]]) -> list[Result]:
         """The results of a suite, of the table as it is by then where a file of it goes meanwhile, as gold's do."""
         try:
             return list(judge())
         except Exception as error:
             if not is_missing_file(error):
-                raise
-            self._opened.pop(table.path, None)
+                return self._not_judged(suite, error)
+            self._opened.pop(suite.table.path, None)
+        try:
             return list(judge())
+        except Exception as error:
+            return self._not_judged(suite, error)
+
+    def _not_judged(self, suite: Suite | OwnSuite, error: Exception) -> list[Result]:
+        """An expectation that raises, or whose table cannot be read, has failed: the next check judges it anew."""
+        _log.debug("%s could not be judged", suite.name, exc_info=error)
+        why = f"could not be judged: {' '.join(str(error).split())[:300] or type(error).__name__}"
+        return [Result(suite.name, e.name, suite.table.path, None, None, False, why) for e in suite.expectations]
+
+    def gone(self) -> Iterator[Result]:
+        """Of each table that the job made and that is not there, or cannot be opened, an expectation that failed."""
+        for path in (declared(kind) for kind in TABLES) if reconstruction(self.lake).made else ():
+            try:
+                why = None if self.lake.find(path) is not None else "no such table, though the job made it"
+            except Exception as error:
+                why = f"cannot be read: {' '.join(str(error).split())[:300]}"
+            if why is not None:
+                yield Result("lake", "table_is_there", path.path, None, None, False, why)
 
     def judge(self, suite: Suite) -> Iterator[Result]:
         table = self._open(suite.table)

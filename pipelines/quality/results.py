@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
@@ -65,6 +66,27 @@ class CheckSummary:
         """Rows in the schema of `ops/quality_results`."""
         run = {"run_id": self.run_id, "run_ts": self.run_ts}
         return pa.Table.from_pylist([{**run, **vars(r)} for r in self.results], schema=quality_results.ARROW)
+
+
+def failed_since(results: pa.Table, after: datetime, run_id: str) -> list[str]:
+    """A line for each expectation that failed in a run after that moment, other than this one, and what it saw last.
+
+    What could not be judged at all is no longer said once it was.
+    """
+    last: dict[tuple[str, str, str], tuple[int, dict[str, Any]]] = {}
+    for row in results.sort_by("run_ts").to_pylist():
+        key = row["suite"], row["table"], row["expectation"]
+        if row["run_ts"] > after and row["run_id"] != run_id and not row["success"]:
+            last[key] = last.get(key, (0, {}))[0] + 1, row
+        elif row["success"] and key in last and last[key][1]["version_to"] is None:
+            del last[key]
+    return [_failed_before(row, times) for times, row in last.values()]
+
+
+def _failed_before(row: Mapping[str, Any], times: int) -> str:
+    when = f"judged at {row['run_ts']:%Y-%m-%d %H:%M:%S} UTC" + (f", the last of {times}" if times > 1 else "")
+    sample = f"  e.g. {row['sample']}" if row["sample"] else ""
+    return printable(f"FAILED {row['table']} {row['expectation']}  {row['observed']}, {when}{sample}")
 
 
 def judged(results: pa.Table) -> Judged:

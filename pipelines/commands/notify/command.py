@@ -47,6 +47,8 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
 
         ledger = Ledger(from_arrow(lake.read(deliveries.TABLE, deliveries.ARROW)), write)
         channels = _Channels(settings, ledger, say).all(Transports(settings.notify))
+        if off := jobs.clock_off(settings, clock.now()):
+            say(off)
         stop, how = threading.Event(), Schedule(settings.notify.every, once, clock.now)
         with stoppable(stop):
             return rounds(lambda now: _look(settings, now), channels, how, stop, say)

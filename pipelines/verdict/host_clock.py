@@ -1,0 +1,48 @@
+"""Whether the clock of this host can be right: beside what others wrote into the lake, and what sources say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import presents
+from pipelines.streaming.checkpoint.offsets import interval
+from pipelines.verdict import words
+from schemas import alerts, partition_hw, replication_events
+
+APART = timedelta(seconds=60)
+"""Clocks of hosts may be 30 s apart."""
+LONG = timedelta(minutes=30)
+
+
+def clock_off(lake: Lake, now: datetime) -> str | None:
+    """What shows that it is behind, or may be ahead; None where nothing does."""
+    tables = (replication_events.TABLE, partition_hw.TABLE, alerts.TABLE)
+    newest = max((at for table in tables if (at := _last_commit(lake, table.path)) is not None), default=None)
+    told = max(presents(lake).values(), default=None)
+    if newest is None:
+        return None
+    for what, at in (("its last commit", newest), ("the time that its sources tell", told)):
+        if at is not None and at > now + APART:
+            return (
+                f"The clock of this host is {words.span(at - now)} behind {lake.root}: {what} is {words.clock(at)}; "
+                "what is late, silent or over by the wall clock is judged wrongly until one of the two is set"
+            )
+    together = told is not None and abs(newest - told) <= APART
+    if together and now > newest + LONG and interval(lake) is not None:
+        return (
+            f"By the clock of this host neither job nor sources have written for {words.span(now - newest)}: they have "
+            "stopped, or the clock is ahead"
+        )
+    return None
+
+
+def _last_commit(lake: Lake, path: str) -> datetime | None:
+    """When the last commit of a table was made, by the clock of who made it."""
+    from pipelines.lake.table import exists, open_table
+
+    uri = f"{lake.root.rstrip('/')}/{path}"
+    if not exists(uri, lake.storage_options):
+        return None
+    found = open_table(uri, lake.storage_options).history(1)
+    return datetime.fromtimestamp(found[0]["timestamp"] / 1000, UTC) if found and "timestamp" in found[0] else None

@@ -1,0 +1,244 @@
+"""`hwmark check` tells each name once what the lake got, whoever evaluated it, and what it could not check."""
+
+import json
+import shutil
+from datetime import timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.alerting.evaluate import evaluate
+from pipelines.cli import app
+from pipelines.commands import clock
+from pipelines.lake.lake import Lake
+from pipelines.lake.roles import hold
+from schemas import alerts, hw_regressions, quality_results, replica_sync
+from schemas import tables as declared
+from tests.unit.project.lakes import at, drained, health, loss, sound, write
+
+ALERT, CHECK = "--fail-on-alert", "--fail-on-check"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Judged and ended: no source is silent, whatever the wall clock says."""
+    path = str(tmp_path / "lake")
+    sound(path, health("orders", 0))
+    drained(path)
+    return path
+
+
+@pytest.fixture
+def told(lake, monkeypatch):
+    """What `check` prints and ends with at so many seconds after NOON."""
+
+    def check(seconds, *options):
+        monkeypatch.setattr(clock, "now", lambda: at(seconds))
+        done = CliRunner().invoke(app, ["check", "--lake", lake, *options])
+        return done.exit_code, done.output
+
+    return check
+
+
+def frozen(lake, seconds, kind="freeze"):
+    write(lake, "partition_hw", {"ts": at(seconds), "kind": kind, "isr": [1], "frozen": kind == "freeze"})
+
+
+def present(lake, seconds):
+    write(lake, "brokers", {"cluster": "prod", "broker_id": 1, "ts": at(seconds)})
+
+
+def test_what_fired_and_was_over_between_two_checks_is_told_once_to_each_name(lake, told):
+    present(lake, 60)
+    assert told(60, ALERT)[0] == 0
+    frozen(lake, 100)
+    frozen(lake, 700, "thaw")
+    present(lake, 500)
+    evaluate(lake, now=at(500))
+    present(lake, 900)
+    evaluate(lake, now=at(900))
+    status, text = told(1000, ALERT)
+    assert status == 3
+    assert "RESOLVED critical under_min_isr: prod: UNDER MIN ISR: " in text
+    assert text.count(" (fired and was over: 10 min under min isr)") == 1
+    assert told(1010, ALERT)[0] == 0
+    assert told(1020, ALERT, "--name", "weekly")[0] == 3
+    assert told(1030, ALERT, "--now", "--name", "other")[0] == 0
+
+
+def test_the_present_alone_tells_nobody(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert told(60, ALERT, "--now")[0] == 3
+    assert "FIRING critical loss" in told(70, ALERT)[1]
+    assert told(80 + 86_400, ALERT)[0] == 0, "it is no longer notified, and was told"
+
+
+def test_the_least_severity_that_ends_with_3(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30), severity="info", **{"class": "loss_not_excluded"}))
+    assert told(60, f"{ALERT}=info")[0] == 3
+    assert told(60, ALERT)[0] == told(60, f"{ALERT}=critical")[0] == 0
+    status, text = told(60, f"{ALERT}=fatal")
+    assert (status, text) == (2, "hwmark: --fail-on-alert=fatal is no severity; say info, warning or critical\n")
+
+
+def test_what_was_over_before_anybody_looked_is_one_line(lake, told):
+    frozen(lake, -900)
+    frozen(lake, -100, "thaw")
+    present(lake, 60)
+    status, text = told(60, ALERT)
+    assert status == 0
+    assert "1 alert had fired and ended before anybody looked: `hwmark show alerts`" in text
+    assert "before anybody looked" not in told(70)[1]
+
+
+def fails(lake):
+    write(lake, "telemetry_gaps", {"kind": "gap", "source_id": "s", "series": "source"})
+
+
+@pytest.mark.parametrize("cut", ["held", "full"])
+def test_a_failed_expectation_is_told_by_the_next_check_where_this_one_could_not(lake, told, cut, monkeypatch):
+    fails(lake)
+    if cut == "held":
+        monkeypatch.setattr("pipelines.alerting.evaluate.hold", _held)
+        assert told(60, CHECK)[0] == 75
+    else:
+        monkeypatch.setattr("pipelines.alerting.evaluate.take_step", _full)
+        assert told(60, CHECK)[0] == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(clock, "now", lambda: at(70))
+    again = CliRunner().invoke(app, ["check", "--lake", lake, CHECK])
+    assert again.exit_code == 4
+    assert "FAILED silver/telemetry_gaps no_gaps  1 of 1 new row, judged at 2026-09-01 12:01:00 UTC" in again.output
+    monkeypatch.setattr(clock, "now", lambda: at(80))
+    after = CliRunner().invoke(app, ["check", "--lake", lake])
+    assert "no_gaps  1 of 1 new row" not in after.output
+
+
+def _held(lake, role, options=None, *, wait_s=0):
+    from pipelines.lake.roles import RoleHeld
+
+    raise RoleHeld(role, lake, "process 1")
+
+
+def _full(*_given):
+    raise OSError(28, "No space left on device", "lake")
+
+
+def test_results_that_found_no_room_end_no_alert(lake, told, monkeypatch):
+    fails(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+
+    def append(_lake, table, rows):
+        raise OSError(28, "No space left on device", "lake")
+
+    monkeypatch.setattr(Lake, "append", append)
+    status, text = told(60, ALERT, CHECK)
+    assert (status, "FIRING critical loss" in text) == (3, True)
+    status, text = told(70)
+    assert (status, text.splitlines()[-1]) == (
+        1,
+        "hwmark: no space left on device: lake: free some space and run it again",
+    )
+
+
+def test_an_expectation_that_raises_has_failed_and_ends_nothing_else(lake, told, monkeypatch):
+    fails(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    monkeypatch.setattr("pipelines.quality.validation.Validator.validate", lambda *given: 1 / 0)
+    status, text = told(60, ALERT, CHECK)
+    assert (status, "FIRING critical loss" in text) == (3, True)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "FAILED silver/telemetry_gaps no_gaps could not be judged: division by zero" in lines
+
+
+def test_a_missing_table_is_a_failed_expectation_and_not_judged(lake, told):
+    for name, table in declared().items():
+        if name not in ("quality_results", "alerts", "deliveries", "notes") and not Lake(lake).has_table(table):
+            Lake(lake).create(table)
+    record = json.loads(Lake(lake).files().open_input_stream("_run/query.json").read())
+    Lake(lake).write_durably("_run/query.json", json.dumps(record | {"rules": {}}).encode())
+    assert told(60, ALERT)[0] == 0
+    shutil.rmtree(f"{lake}/{replica_sync.TABLE.path}")
+    status, text = told(70, CHECK)
+    assert (status, "FAILED silver/replica_sync table_is_there" in text) == (4, True)
+    shutil.rmtree(f"{lake}/{hw_regressions.TABLE.path}")
+    status, text = told(80, ALERT)
+    assert status == 3
+    assert "FIRING critical job_behind: prod: NOT JUDGED: silver/hw_regressions is missing: restore it" in text
+    assert "no loss is known" not in text
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_an_hour_off_is_said(lake, hours, monkeypatch):
+    from datetime import UTC, datetime
+
+    from pipelines.streaming.checkpoint.offsets import remember_interval
+
+    now = datetime.now(UTC)
+    write(lake, "brokers", {"cluster": "prod", "broker_id": 1, "ts": now})
+    remember_interval(Lake(lake), 10.0)
+    said = []
+    for off in (0, hours):
+        monkeypatch.setattr(clock, "now", lambda off=off: now + timedelta(hours=off))
+        lines = CliRunner().invoke(app, ["check", "--lake", lake]).output.splitlines()
+        said += [line for line in lines if "clock of this host" in line]
+    assert len(said) == 1
+    assert ("this host is 59 min behind" if hours < 0 else "written for 1 h") in said[0]
+
+
+def test_only_a_check_that_was_printed_has_told(lake, told, monkeypatch):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    with hold(lake, "check"):
+        assert told(60, ALERT)[0] == 75
+    evaluate(lake, now=at(60))
+    assert told(70 + 86_400, ALERT)[0] == 3, "it fired since, and is over by now"
+
+
+def test_the_tables_of_what_was_told_are_these(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    told(60)
+    assert json.loads(Lake(lake).files().open_input_stream("_alerts/told/check.json").read()) == {
+        "alerts": at(60).isoformat(), "results": at(60).isoformat(),
+    }  # fmt: skip
+    assert Lake(lake).has_table(alerts.TABLE)
+    assert Lake(lake).has_table(quality_results.TABLE)
+
+
+PAGE = {
+    ("0", ""): (),
+    ("0", ALERT): ("fails",),
+    ("0", CHECK): ("fires",),
+    ("1", f"{ALERT} {CHECK}"): ("broken",),
+    ("2", "--lake nowhere"): (),
+    ("3", f"{ALERT} {CHECK}"): ("fires", "fails"),
+    ("4", CHECK): ("fires", "fails"),
+    ("75", f"{ALERT} {CHECK}"): ("fires", "fails", "held"),
+}
+"""By status and options of the page what the lake has."""
+
+
+@pytest.mark.parametrize(("status", "options"), PAGE)
+def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status, options, monkeypatch):
+    from pathlib import Path
+
+    page = Path("docs/exit-statuses.md").read_text().partition("## What `hwmark check` has not checked")[2]
+    assert f"| {status} " in page
+    has = PAGE[status, options]
+    if "fires" in has:
+        write(lake, "hw_regressions", loss(ts=at(30)))
+    if "fails" in has:
+        write(lake, "quarantine", {"reasons": ["leo is missing"]})
+    if "broken" in has:
+        monkeypatch.setattr("pipelines.commands.jobs.verdicts", lambda settings, now: 1 / 0)
+    if "held" in has:
+        monkeypatch.setattr("pipelines.alerting.evaluate.hold", _held)
+    judged = quarantine_suite() if "fails" in has else []
+    monkeypatch.setattr("pipelines.quality.check.suites", lambda limits: judged)
+    assert told(60, *options.split())[0] == int(status)
+
+
+def quarantine_suite():
+    from pipelines.quality.suites import Limits, suites
+    from schemas import quarantine
+
+    return [suite for suite in suites(Limits()) if suite.table is quarantine.TABLE]
