@@ -199,17 +199,22 @@ def test_rows_of_one_moment_are_one_batch(tmp_path):
     assert [offset.events for offset in PlannedJob(tmp_path, 3).run().offsets] == [0, 50]
 
 
-def laid(lake, draw):
-    """The rows of both clusters laid into commits and files as nobody would: `draw` decides."""
+def laid(lake, draw, between):
+    """The rows of both clusters laid into commits and files as nobody would: `draw` decides.
+
+    `between` is called after commits, where those come in the order of time and none holds much of it.
+    """
     live, old = clusters()
     events = [live] if draw.random() < 0.5 else [live, old]
-    commits = []
-    for part in events:
-        commits += slices(part, draw.choice([3, 9, 30, 100])) if draw.random() < 0.7 else parted(part, "source_id")
-    if draw.random() < 0.3:
+    seconds = draw.choice([2, 4, 9, 30, 100])
+    commits = [
+        c for part in events for c in (slices(part, seconds) if draw.random() < 0.7 else parted(part, "source_id"))
+    ]
+    in_time = len(events) == 1 and len(commits) > 40 // seconds >= 10
+    if not in_time and draw.random() < 0.4:
         draw.shuffle(commits)
     while commits:
-        together = [commits.pop(0) for _ in range(min(len(commits), draw.choice([1, 1, 2, 5])))]
+        together = [commits.pop(0) for _ in range(min(len(commits), draw.choice([1, 1, 2])))]
         rows = pa.concat_tables(together)
         way = draw.choice(["one", "source_id", "topic", "broker_id", "random"])
         if way == "random":
@@ -219,14 +224,20 @@ def laid(lake, draw):
             commit(lake, [rows] if way == "one" else parted(rows, way))
         if draw.random() < 0.2:
             compact(Lake(str(lake)), "replication_events", draw.choice([100_000, 400_000]))
+        if draw.random() < 0.2:
+            close_sources(Lake(str(lake)))
+        if in_time and draw.random() < 0.5:
+            between()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_lakes_are_read_as_one_batch(tmp_path, seed):
     draw = random.Random(seed)
-    laid(tmp_path, draw)
-    limit, passed_on = draw.choice([1_500, 4_000]), draw.random() < 0.3
-    assert_read_as_one(tmp_path, PlannedJob(tmp_path, limit, draw.choice([1, 2, 4]), passed_on=passed_on).run())
+    limit, passed_on, buckets = draw.choice([1_500, 4_000]), draw.random() < 0.3, draw.choice([1, 2, 4])
+    commit(tmp_path, [])
+    job = PlannedJob(tmp_path, limit, buckets, passed_on=passed_on)
+    laid(tmp_path, draw, lambda: job.run(batches=draw.choice([1, 3, 9])))
+    assert_read_as_one(tmp_path, job.run())
 
 
 def test_closing_rows_of_earlier_drains_in_mid_history(tmp_path):
