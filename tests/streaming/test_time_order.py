@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.lake.bronze import append_events, read_events
@@ -238,6 +239,31 @@ def test_drawn_lakes_are_read_as_one_batch(tmp_path, seed):
     job = PlannedJob(tmp_path, limit, buckets, passed_on=passed_on)
     laid(tmp_path, draw, lambda: job.run(batches=draw.choice([1, 3, 9])))
     assert_read_as_one(tmp_path, job.run())
+
+
+def without_names(lake):
+    """Closing rows as earlier versions wrote them."""
+    log = BronzeLog(Lake(str(lake)).uri(replication_events.TABLE))
+    for file in log.files(log.latest(), log.latest()):
+        path = lake / replication_events.TABLE.path / file.path
+        rows = pq.read_table(path)
+        if rows["closes"].null_count < len(rows):
+            pq.write_table(rows.drop_columns(["closes"]), path)
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def test_closing_rows_of_earlier_versions_in_mid_history(tmp_path):
+    """They name nothing, and close what was told up to their time: a batch ends there."""
+    live, _ = clusters()
+    for part in slices(live, 15):
+        commit(tmp_path, [part])
+        close_sources(Lake(str(tmp_path)))
+    without_names(tmp_path)
+    expected = replay(live)
+    assert len(expected.hw_regressions) > 0
+    for limit in (1_500, 4_000):
+        job = PlannedJob(tmp_path, limit).run()
+        assert same_rows(job.closed().hw_regressions) == same_rows(expected.hw_regressions)
 
 
 def test_closing_rows_of_earlier_drains_in_mid_history(tmp_path):

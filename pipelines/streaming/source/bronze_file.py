@@ -30,7 +30,7 @@ def read(
 ) -> Iterator[pa.Table]:
     """The events of the part, or those in some row groups, in the types of `declared`: no columns without values.
 
-    `columns`: these alone, which every file has or the table is partitioned by.
+    `columns`: these alone, as far as they are there.
 
     `footer`, where it was read before, is not read again. Raises UnreadableFileError, and VersionVanishedError where
     the file is gone.
@@ -51,7 +51,7 @@ def read(
                 ):
                     events = conform(pa.Table.from_batches([batch]), path, legacy)
                     events = _with(events, wanted) if wanted else events
-                    events = events.select(columns) if columns else events
+                    events = events.select([n for n in columns if n in events.column_names]) if columns else events
                     yield cut_rows(events, cut) if cut else events
         except (OSError, pa.ArrowException) as error:
             raise UnreadableFileError(path, error) from error

@@ -8,7 +8,7 @@ key of the row before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, KEY_COLUMNS,
 from pipelines.streaming.source.bronze_commits import Cut, File
 from pipelines.streaming.source.bronze_file import footer_of, read
 from pipelines.streaming.source.cut import have_source
+from schemas.replication_events import DRAIN
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,7 +60,11 @@ class TimeOrder:
         self._numbers: dict[Source, int] = {}
         self._coverage: dict[int, pa.Table] = {}
         """Of files that tasks read in part: what all of their rows cover."""
-        self._units = _with_keys(np.concatenate([self._stretches(k) for k in range(len(files))] or [_units(0)]))
+        self._unnamed: set[int] = set()
+        """Sources of closing rows that do not name what they close."""
+        units = np.concatenate([self._stretches(k) for k in range(len(files))] or [_units(0)])
+        first = {number for (_, source_id, _), number in self._numbers.items() if source_id == DRAIN} - self._unnamed
+        self._units = _with_keys(units, first)
         self._bytes_of_a_row = np.array([file.size / max(1, file.rows) for file in files])
 
     def batch_end(self, after: int | None, max_bytes: int, max_rows: int) -> int | None:
@@ -69,7 +74,7 @@ class TimeOrder:
         """
         begin = NEVER if after is None else after
         self._make_exact(begin)
-        if self._fits(begin, None, max_bytes, max_rows):
+        if self._fits(begin, None, max_bytes, max_rows) and not self._unnamed:
             return None
         while True:
             left = self._units[self._units["high"] > begin]
@@ -78,6 +83,9 @@ class TimeOrder:
                 middle = (least + most) // 2
                 least, most = (middle, most) if self._fits(begin, middle, max_bytes, max_rows) else (least, middle)
             end = max(least, int(np.where(left["exact"], left["high"], left["low"]).min()))
+            # A closing row that names nothing closes what came before it and with it.
+            closing = left["high"][np.isin(left["source"], list(self._unnamed))]
+            end = min([end, *closing.tolist()])
             if not self._make_exact(end):
                 return end if end < int(self._units["high"].max()) else None
 
@@ -164,10 +172,11 @@ class TimeOrder:
     def _columns(self, file: File) -> tuple[I64, tuple[I64, I64], int]:
         """(source, (source_seq, time)) of each row of a file by source and number, and how many rows have none."""
         tables, rest = [], 0
-        for events in read(self._log, file.part, columns=KEY_COLUMNS):
+        for events in read(self._log, file.part, columns=(*KEY_COLUMNS, "closes")):
             told = events.filter(have_source(events))
             rest += len(events) - len(told)
-            tables.append(told)
+            tables.append(told.select(KEY_COLUMNS))
+            self._unnamed |= self._closing_without_names(told)
         rows = SourcedRows(pa.concat_tables(tables, promote_options="default")) if sum(map(len, tables)) else None
         if rows is None:
             nothing = np.zeros(0, np.int64)
@@ -178,6 +187,12 @@ class TimeOrder:
         times = pc.fill_null(rows.events["ts"].cast(pa.int64()), NEVER).to_numpy()
         order = _by_number(source, seq)
         return source[order], (seq[order], times[order]), rest
+
+    def _closing_without_names(self, events: pa.Table) -> set[int]:
+        closing = events.filter(pc.equal(events["source_id"], DRAIN))
+        if "closes" in closing.column_names:
+            closing = closing.filter(closing["closes"].is_null())
+        return set(self._numbered(closing))
 
     def _numbered(self, coverage: pa.Table) -> list[int]:
         names = (coverage[name].to_pylist() for name in ("cluster", "source_id", "source_epoch"))
@@ -301,11 +316,13 @@ def _filled(ts: I64, accepted: npt.NDArray[np.bool_], begins: npt.NDArray[np.boo
     return filled
 
 
-def _with_keys(units: Units) -> Units:
-    """The units of all files with their keys."""
+def _with_keys(units: Units, first: Collection[int]) -> Units:
+    """The units of all files with their keys; those of the sources `first` have the smallest."""
     units = units[np.lexsort((units["seq_from"], units["source"]))]
     for source, own in _grouped(units, "source"):
-        if source != NO_SOURCE:
+        if source in first:
+            own["flat"], own["base"] = 1, EARLIEST_US
+        elif source != NO_SOURCE:
             _set_base(own)
     _set_keys(units)
     return units
