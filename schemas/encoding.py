@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from deltalake import WriterProperties
 
 DIFFERENCES = "DELTA_BINARY_PACKED"
 
@@ -18,11 +13,3 @@ def counted(schema: pa.Schema) -> list[str]:
     Everything else repeats, and is kept as a dictionary.
     """
     return [f.name for f in schema if f.type == pa.int64() or pa.types.is_timestamp(f.type)]
-
-
-def writer_properties(schema: pa.Schema) -> WriterProperties:
-    """The same for what deltalake writes."""
-    from deltalake import ColumnProperties, WriterProperties
-
-    differences = ColumnProperties(dictionary_enabled=False, encoding=DIFFERENCES)
-    return WriterProperties(column_properties=dict.fromkeys(counted(schema), differences))

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
-from pipelines.alerting.reading import evidence
+from pipelines.alerting.reading import read
 from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.step import Step
 from pipelines.cli import app
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import read_events
@@ -108,7 +109,9 @@ def test_check(lakes):
 
 
 def test_alerts(lakes):
-    plain, deleted = (evidence(lake, AlertRules(), {}) for lake in lakes)
+    readings = [read(lake, AlertRules(), Step(), NOW) for lake in lakes]
+    assert [reading.blind.keys() for reading in readings] == [readings[0].blind.keys()] * 2
+    plain, deleted = (reading.evidence for reading in readings)
     for name in ("regressions", "min_isr", "disagreements", "sync", "gaps", "health", "leaderships", "reported"):
         both = [sorted(map(repr, getattr(one, name).to_pylist())) for one in (plain, deleted)]
         assert both[1] == both[0]
