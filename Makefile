@@ -38,7 +38,8 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-faults test-model lint format bench bench-full
+.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model nightly lint
+.PHONY: format bench bench-full
 .PHONY: bench-bounds lock audit sbom clean
 
 help: ## this list
@@ -61,11 +62,14 @@ test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches i
 test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes
 	@$(BIN)/pytest -s tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)
 
-test-wheel: $(READY) ## the wheel runs the demo in an empty environment, into which pip installs it
-	@$(BIN)/python -m hatchling build -t wheel -d build/wheel > /dev/null
-	@$(PYTHON) -m venv --clear build/wheel/env
-	@build/wheel/env/bin/$(PIP) build/wheel/hwmark-*.whl
-	@cd build/wheel && XDG_CACHE_HOME=$$PWD/cache env -u PYTHONPATH env/bin/hwmark demo
+test-wheel: $(READY) ## the wheel beside the newest packages on Python 3.13, and the lowest that it takes on 3.11
+	@$(BIN)/python -m tests.wheel.trial newest:3.13 lowest:3.11
+
+test-wheels: $(READY) ## resolves packages anew, and runs the wheel with Spark on every Python; half an hour
+	@$(BIN)/python -m tests.wheel.trial --renew --spark newest:3.11 newest:3.12 newest:3.13 lowest:3.11
+
+nightly: $(READY) ## all that is too long for CI, one after another; at most eight hours on two cores
+	@$(BIN)/python -m tests.nightly
 
 test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
 	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \

@@ -177,7 +177,7 @@ def _write_replica_masks(lane: I64, lanes: Records, replicas: Records, width: in
 
 def _sizes(isr: Any, assigned: Any, by_history: Mapping[int, Members]) -> tuple[Any, Any]:
     """How many replicas are in sync and assigned, by lane or by history; NULL32 where that is not known."""
-    sizes = isr.astype(np.int64), np.where(assigned > 0, assigned, NULL32).astype(np.int64)
+    sizes = isr.astype(np.int64), np.where(assigned > 0, assigned.astype(np.int64), NULL32)
     for partition, members_of in by_history.items():
         for known, which in zip(sizes, members_of, strict=False):
             known[partition] = NULL32 if which is None else len(which)
