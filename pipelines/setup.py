@@ -63,11 +63,9 @@ def fetch_s3() -> str:
 def have_kernels() -> bool:
     """Whether somebody has compiled kernels of these sources."""
     share_compiled_kernels()
-    from numba import config
+    from pipelines.streaming.workers.kernels import are_compiled
 
-    import pipelines.replication.compiled.decorators  # noqa: F401 - sets where compiled code is cached
-
-    return Path(config.CACHE_DIR).is_dir()
+    return are_compiled()
 
 
 def compile_kernels() -> str:
@@ -76,14 +74,15 @@ def compile_kernels() -> str:
     Then what both are together, so that nothing is left for the first run. Raises CalledProcessError.
     """
     share_compiled_kernels()
-    alone = [sys.executable, "-c", "from pipelines.streaming.workers.kernels import reconstruct; reconstruct()"]
-    with subprocess.Popen(alone, cwd=Path(__file__).parents[1]) as reconstruction:
+    from pipelines.streaming.workers.kernels import compiling
+
+    with compiling() as reconstruction:
         from generators.brokerlogs.ingest import read_logs
         from generators.recordings import traces
 
         events = read_logs([traces.path("unclean_election")], "setup")
     if reconstruction.returncode:
-        raise subprocess.CalledProcessError(reconstruction.returncode, alone)
+        raise subprocess.CalledProcessError(reconstruction.returncode, reconstruction.args)
     from pipelines.replication import Reconstructor
 
     reconstructor = Reconstructor()

@@ -36,6 +36,7 @@ from pipelines.streaming.source.suitable import require_suitable
 from pipelines.streaming.spark_internals import NOT_STARTED
 from pipelines.streaming.tables import ROLE, TABLES, at_once, create_tables
 from pipelines.streaming.upkeep import Upkeep
+from pipelines.streaming.workers.kernels import compile_first
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def run(
         from pipelines.streaming.session import keeps_sockets
         from pipelines.streaming.stateful.stored_state import stored_state
 
+        compile_first()
         with _session_to_stop() as stop_later:
             spark = _session(place, asked)
             stop_later(spark)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+log = logging.getLogger("hwmark.run")
 BEGINNING_US = 1_704_067_200_000_000
 """2024-01-01: rows of before 2010 go to quarantine, and no kernel of a term would be loaded."""
+_ALL = "reconstruction"
+"""The file that stands beside compiled kernels once those of the reconstruction are complete: reading logs compiles
+some."""
 _PLACE = {
     "cluster": "none", "source_id": "none", "source_epoch": 0, "broker_id": 1, "level": 3, "topic": "none",
     "partition": 0,
@@ -18,12 +26,35 @@ _PLACE = {
 
 def load() -> None:
     """Has every kernel of the reconstruction in memory; not where they would have to be compiled for it."""
+    if are_compiled():
+        reconstruct()
+
+
+def are_compiled() -> bool:
+    """Whether the kernels of these sources are."""
+    return _mark().is_file()
+
+
+def _mark() -> Path:
     from numba import config
 
     import pipelines.replication.compiled.decorators  # noqa: F401 - sets where compiled code is cached
 
-    if Path(config.CACHE_DIR).is_dir():
-        reconstruct()
+    return Path(config.CACHE_DIR, _ALL)
+
+
+def compile_first() -> None:
+    """Compiles what is missing, and says so: tasks would compile it side by side, and show nothing but no progress."""
+    if not are_compiled():
+        log.warning("compiles its kernels, once for this version: a minute or more on two cores, before Spark starts")
+        with compiling() as process:
+            process.wait()
+
+
+def compiling() -> subprocess.Popen[bytes]:
+    """A process that compiles the kernels of the reconstruction."""
+    command = [sys.executable, "-c", "from pipelines.streaming.workers.kernels import reconstruct; reconstruct()"]
+    return subprocess.Popen(command, cwd=Path(__file__).parents[3])
 
 
 def reconstruct() -> None:
@@ -35,6 +66,8 @@ def reconstruct() -> None:
     for minute in range(3):  # samples of a leadership that is known already have kernels of their own
         reconstructor.update(_sample(minute))
     reconstructor.finish()  # what is final passes through kernels of its own
+    with suppress(OSError):  # where nothing can be kept, each process compiles for itself
+        _mark().touch()
 
 
 def _events() -> pa.Table:
