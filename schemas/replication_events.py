@@ -1,5 +1,7 @@
 """`bronze/replication_events`: one thing that one broker, or the controller, saw happen; append-only."""
 
+from datetime import UTC, datetime
+
 from schemas.declaration import Column, Table
 from schemas.event_types import EVENT_TYPES
 
@@ -7,6 +9,18 @@ DRAIN = "hwmark/drain"
 """The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
 WATCHER = "watch/"
 """How the source_id of a watcher begins, which asks brokers and reports samples (level 1) on its own clock."""
+
+INT = (1 << 31) - 1
+"""The largest number of an int; a `lag_max_ms` above it, which is a LONG in Kafka, is stored as it."""
+
+
+def as_int(text: str) -> int | None:
+    """The whole number that a setting's value is, at most INT; None where it is none."""
+    return min(int(text), INT) if text.isdecimal() and len(text) <= len(str(1 << 63)) else None
+
+
+FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+"""The times that events may have."""
 
 LATER = (
     Column(
@@ -72,7 +86,7 @@ TABLE = Table(
         Column("isr", "array<int>", "committed or proposed in-sync replicas"),
         Column("replicas", "array<int>", "assigned replicas in assignment order"),
         Column("min_isr", "int", "min.insync.replicas"),
-        Column("lag_max_ms", "int", "replica.lag.time.max.ms"),
+        Column("lag_max_ms", "int", "replica.lag.time.max.ms, at most 2^31 - 1"),
         Column("unclean", "boolean", "leaderRecoveryState was RECOVERING"),
         Column(
             "level",

@@ -30,6 +30,8 @@ FILE = Path("conf/hwmark.toml")
 
 _OPEN = (f"{PREFIX}LAKE__STORAGE_OPTIONS__", f"{PREFIX}RUN__SPARK_CONF__")
 """Below these the names are the object store's and Spark's."""
+KAFKA_JARS = f"{PREFIX}KAFKA_JARS"
+"""No setting: where `hwmark try` keeps Kafka's jars."""
 _SECTIONS_OF_SECRETS = {"storage_options", "spark_conf", "alertmanagers", "channels"}
 """What is written here may be keys, as it may be in `secrets`: no error repeats it."""
 
@@ -114,7 +116,7 @@ def _check_environment() -> None:
     known = {f"{PREFIX}{section}__{key}".upper() for section, names in keys().items() for key in names}
     for name in os.environ:
         upper = name.upper()
-        if upper.startswith(PREFIX) and upper not in known and not upper.startswith(_OPEN):
+        if upper.startswith(PREFIX) and upper not in known and not upper.startswith(_OPEN) and upper != KAFKA_JARS:
             raise UsageError(f"the environment sets {name}, which is no setting; {nearest(upper, known)}")
 
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from pipelines.errors import UsageError
+from schemas.replication_events import FIRST, LAST
 
 Since = timedelta | datetime | None
 """Since a moment, for so long before the present of each cluster (event time), or from the beginning."""
 
 LONGEST_S = 36_525 * 86_400
-EARLIEST, LATEST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-"""Events outside of these years are in quarantine: whoever asks for them has mistyped a time."""
-
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -37,8 +35,8 @@ def moment_of(flag: str, words: str, allowed: str = "2026-11-21T09:20:00") -> da
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
         raise UsageError(f"{flag} {words} is no time; say {allowed}") from None
-    if not EARLIEST <= at < LATEST:
-        raise UsageError(f"{flag} {words} is outside {EARLIEST.year} to {LATEST.year}, within which all events are")
+    if not FIRST <= at <= LAST:  # events outside are in quarantine: whoever asks for them has mistyped a time
+        raise UsageError(f"{flag} {words} is outside {FIRST.year} to {LAST.year}, within which all events are")
     return at
 
 

@@ -33,6 +33,8 @@ LEAST = (
 FOLDED = ("summary", "text")
 """Sentences, which go on below themselves; of anything else a row is one line."""
 APART = 2
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How text begins that a spreadsheet would run; an apostrophe before it makes it text."""
 NARROWEST = 24
 """Columns of the terminal between two columns of a table, and the fewest of a sentence."""
 
@@ -136,7 +138,9 @@ def _field(value: Any) -> Any:
         return _plain(value)
     if isinstance(value, list | dict):
         return json.dumps(_plain(value))
-    return printable(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
+    return value
 
 
 def _plain(value: Any) -> Any:

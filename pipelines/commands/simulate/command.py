@@ -37,6 +37,10 @@ class Way(NamedTuple):
             raise UsageError(
                 "--format kafka-logs writes to --out: leave out --lake, and read it with hwmark ingest logs"
             )
+        if self.truth is not None:
+            from pipelines.commands.simulate.sinks import require_new
+
+            require_new("--truth", self.truth)
         if self.format == "events" and self.out is not None:
             raise UsageError(f"--out {self.out} is for --format kafka-logs; events go to --lake")
 

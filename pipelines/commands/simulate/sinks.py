@@ -134,12 +134,17 @@ def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | Non
     return writer
 
 
+def require_new(flag: str, folder: Path) -> None:
+    """Raises UsageError where a folder has something in it, which would be replaced."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{flag} {folder} has something in it already: name a new folder")
+
+
 class LogFiles:
     """The log files of Kafka's brokers below a new folder. Raises UsageError where it has something in it."""
 
     def __init__(self, folder: Path, second_file: bool = False) -> None:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"--out {folder} has something in it already: name a new folder")
+        require_new("--out", folder)
         self._folder = folder
         self._second_file = second_file
 

@@ -6,9 +6,10 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
@@ -19,8 +20,12 @@ from pipelines.streaming.tables import KINDS
 log = logging.getLogger("hwmark.run")
 
 
-class StateMismatch(RuntimeError):
+class StateMismatch(ValueError):
     """Silver and the checkpoint do not belong together, or the checkpoint cannot go on as asked."""
+
+
+class UnfitSettings(StateMismatch, UsageError):
+    """The checkpoint could go on under other settings."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,8 @@ def open_query(
     StateMismatch where silver has rows that the checkpoint at hand did not write, or its state has another layout, or
     rules that are not known here.
     """
-    known = recorded(lake)
-    if known and not rebuild and _begun(lake, known):
+    known = None if rebuild else recorded(lake)
+    if known and _begun(lake, known):
         _require_its_settings(known, reshard or buckets, source, reshard)
         require_movable(known, reshard or known.buckets, shuffle_partitions)
         asked = replace(known, rules=asdict(rules))
@@ -108,12 +113,12 @@ def _begun(lake: Lake, query: Query) -> bool:
 
 def _require_its_settings(known: Query, buckets: int | None, source: str, reshard: int | None) -> None:
     if source != known.source:
-        raise StateMismatch(
+        raise UnfitSettings(
             f"source is {source}, and this lake's state has {known.source}: set it to {known.source}, or "
             "`run --rebuild`"
         )
     if reshard is None and buckets not in (None, known.buckets):
-        raise StateMismatch(
+        raise UnfitSettings(
             f"buckets is {buckets}, and this lake's state has {known.buckets}: set it to {known.buckets}, or move the "
             f"state with `hwmark run --reshard {buckets}`"
         )
@@ -124,14 +129,14 @@ def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None
     if (buckets, shuffle_partitions) == known.layout:
         return
     if known.source == "delta":
-        raise StateMismatch(
+        raise UnfitSettings(
             f"{buckets} buckets in {shuffle_partitions} tasks are asked for, and this lake's state has {known.buckets} "
             f'in {known.shuffle_partitions}: with source = "delta" both are fixed, because Delta\'s source begins at '
             f"whole commits only; set shuffle_partitions to {known.shuffle_partitions}, or `run --rebuild`"
         )
     if buckets % shuffle_partitions:
         fitting = ", ".join(map(str, divisors(buckets)))
-        raise StateMismatch(
+        raise UnfitSettings(
             f"shuffle_partitions is {shuffle_partitions}, which does not divide the number of buckets, {buckets}: "
             f"set it to {'' if buckets == 1 else 'one of '}{fitting}, or `hwmark run --reshard {shuffle_partitions}`"
         )
@@ -188,6 +193,12 @@ def recorded(lake: Lake) -> Query | None:
         return None
     with lake.files().open_input_stream(RECORD) as stream:
         found = json.loads(stream.read())
+    by, known = found.pop("hwmark", "another version"), {each.name for each in fields(Query)}
+    if unknown := sorted(found.keys() - known):
+        raise StateMismatch(
+            f"this lake was written by hwmark {by}: {unknown[0]} in its {RECORD} is not known to this one, "
+            f"{_version()}; use that, or start silver anew from bronze with `hwmark run --rebuild`"
+        )
     # An earlier version spread the keys over the shuffle partitions that it had.
     found.setdefault("keys", bucket_keys(found["buckets"], found["shuffle_partitions"]))
     return Query(**found)
@@ -195,4 +206,10 @@ def recorded(lake: Lake) -> Query | None:
 
 def record(lake: Lake, query: Query) -> None:
     """Has the lake go on with this query, by one rename."""
-    lake.write_durably(RECORD, json.dumps(asdict(query)).encode())
+    lake.write_durably(RECORD, json.dumps({**asdict(query), "hwmark": _version()}).encode())
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("hwmark")

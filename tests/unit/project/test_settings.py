@@ -204,3 +204,9 @@ def test_a_mistake_in_the_keys_of_an_object_store_does_not_print_them(file, line
     with pytest.raises(UsageError, match=r"my\.toml: lake\.storage_options\S* is wrong: Input should be") as refused:
         load(file(f"{section}\n{line}"))
     assert "12345678" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_where_kafka_s_jars_are_kept_is_no_setting(monkeypatch):
+    """docs/brokers.md names it."""
+    monkeypatch.setenv("HWMARK_KAFKA_JARS", "/srv/kafka-jars")
+    assert load().model_dump() == Settings.model_construct().model_dump()

@@ -450,3 +450,13 @@ def test_show_starts_no_heavy_engine(lake):
         [sys.executable, "-c", program, "show", "health", "--lake", lake], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@sum", "\t=1", "\r=1"])
+def test_a_cell_that_a_spreadsheet_would_run_is_text(text):
+    from pipelines.commands.show.tables import as_csv
+
+    found = as_csv([{"summary": text, "lag": -3, "isr": [-1], "name": "a=b-c"}], ["summary", "lag", "isr", "name"])
+    (row,) = csv.DictReader(io.StringIO(found))
+    assert row.pop("summary").startswith("'")
+    assert row == {"lag": "-3", "isr": "[-1]", "name": "a=b-c"}

@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.verdict.since import since_of, starts
+from schemas.replication_events import FIRST, LAST
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -18,6 +19,9 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ("3d", timedelta(days=3)),
         ("2026-01-01T13:00:00+01:00", NOON),
         ("2026-01-01T12:00:00", NOON),
+        ("2100-06-01", datetime(2100, 6, 1, tzinfo=UTC)),
+        (LAST.isoformat(), LAST),
+        ("2010-01-01", FIRST),
         ("all", None),
     ],
 )
@@ -39,7 +43,17 @@ def test_a_span_ends_at_the_present_of_each_cluster():
 
 
 @pytest.mark.parametrize(
-    "words", ["0001-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31", "2226-01-01", "99999999999d", "9999999999999d"]
+    "words",
+    [
+        "0001-01-01",
+        "2101-01-01",
+        "2009-12-31T23:59:59",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31",
+        "2226-01-01",
+        "99999999999d",
+        "9999999999999d",
+    ],
 )
 def test_what_no_event_can_be_of_is_refused(words):
     with pytest.raises(UsageError, match=f"--since {re.escape(words)} is (outside 2010 to 2100|more than 100 years)"):

@@ -61,6 +61,9 @@ def test_a_cluster_is_in_the_lake_under_its_name_and_its_truth_beside_it():
     assert f"{pc.sum(pc.equal(truth['truth_hw']['kind'], 'advance')).as_py():,} HW changes" in text
     assert "no faults" in text
     assert "nothing that was committed is lost" in text
+    again = simulate(*SHORT, "--lake", "lake", "--cluster", "other", "--truth", "truth").output
+    assert "--truth truth has something in it already: name a new folder" in again
+    assert set(read_events("lake")["cluster"].to_pylist()) == {"mine"}
 
 
 def test_the_same_seed_and_settings_give_the_same_bytes():

@@ -1,0 +1,78 @@
+"""_run/query.json: which query wrote a lake's silver, by which version, and what it cannot go on with."""
+
+import json
+
+import pytest
+
+from pipelines.commands.exits import WRONG_USAGE, _one_line, _status
+from pipelines.lake.lake import Lake
+from pipelines.replication import Rules
+from pipelines.streaming.checkpoint import query
+from pipelines.streaming.checkpoint.offsets import RECORD
+from pipelines.streaming.checkpoint.query import Query, StateMismatch, UnfitSettings, open_query, record, recorded
+from pipelines.streaming.tables import create_tables
+from schemas import replication_events
+
+
+@pytest.fixture
+def lake(tmp_path):
+    place = Lake(str(tmp_path / "lake"))
+    create_tables(place, 900.0, 86_400.0)
+    place.create(replication_events.TABLE)
+    return place
+
+
+def begun(lake, **more):
+    known = Query("q", 4, 2, {}, False, "arrow", **more)
+    record(lake, known)
+    return known
+
+
+def test_a_record_says_which_version_wrote_it(lake, monkeypatch):
+    monkeypatch.setattr(query, "_version", lambda: "7.1")
+    assert recorded(lake) is None
+    known = begun(lake)
+    assert json.loads((lake.files().open_input_stream(RECORD)).read())["hwmark"] == "7.1"
+    assert recorded(lake) == known
+
+
+def test_a_record_of_a_later_version_is_refused_by_its_name(lake):
+    """It was a TypeError."""
+    begun(lake)
+    with lake.files().open_input_stream(RECORD) as stream:
+        found = json.loads(stream.read())
+    lake.write_durably(RECORD, json.dumps(found | {"hwmark": "9.3", "plans": []}).encode())
+    with pytest.raises(StateMismatch, match=r"this lake was written by hwmark 9\.3: plans in its .*query\.json"):
+        recorded(lake)
+    new = open_query(lake, Rules(), None, 2, "arrow", rebuild=True)
+    assert recorded(lake) == new
+
+
+def test_a_record_without_a_version_is_read(lake):
+    """Those of earlier versions have none."""
+    begun(lake)
+    with lake.files().open_input_stream(RECORD) as stream:
+        found = json.loads(stream.read())
+    del found["hwmark"]
+    lake.write_durably(RECORD, json.dumps(found).encode())
+    assert recorded(lake).query_id == "q"
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"source": "delta"}, "source is delta"),
+        ({"buckets": 3}, "buckets is 3"),
+        ({"tasks": 3}, "shuffle_partitions is 3"),
+    ],
+)
+def test_settings_that_do_not_fit_the_lake_are_wrong_usage(lake, monkeypatch, asked, named):
+    begun(lake)
+    monkeypatch.setattr(query, "_begun", lambda *_: True)
+    with pytest.raises(UnfitSettings) as refused:
+        open_query(
+            lake, Rules(), asked.get("buckets"), asked.get("tasks", 2), asked.get("source", "arrow"), rebuild=False
+        )
+    assert _status(refused.value) == WRONG_USAGE
+    assert _one_line(refused.value).startswith(named)
+    assert not _one_line(StateMismatch("silver of lake x is not its own")).startswith("StateMismatch")
