@@ -186,9 +186,13 @@ def _pieces(tables: Iterable[pa.Table], parts: Sequence[str], time: str | None) 
     """The same rows, cut wherever the next one is of another key; a key of more rows than a file holds is several."""
     import numpy as np
 
+    from pipelines.replication.events.columns import with_readable_text
+
     last, count = None, 0
     for rows in tables:
-        columns = [rows[part].combine_chunks().dictionary_encode("encode") for part in parts]
+        # Text that is no UTF-8, as other engines may write it, has no name in Python.
+        columns = [with_readable_text(rows.select([part])).column(0).combine_chunks() for part in parts]
+        columns = [column.dictionary_encode("encode") for column in columns]
         codes = [column.indices.to_numpy() for column in columns]
         days = rows[time].cast("int64").fill_null(0).to_numpy() // DAY_US if time else np.zeros(len(rows), np.int64)
         changes = np.any([np.diff(code) != 0 for code in (*codes, days)], axis=0)

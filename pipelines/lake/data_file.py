@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -117,10 +117,10 @@ def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
         nulls[name] = sum(s.null_count for s in found)
         ranges = [s for s in found if s.has_min_max]
         if ranges and _comparable(schema.field(name).type):
-            least[name] = _json(min(s.min for s in ranges))
-            largest[name] = _json(max(s.max for s in ranges), up=True)
-    bounds = {"minValues": least, "maxValues": largest, "nullCount": nulls}
-    return json.dumps({"numRecords": metadata.num_rows, **bounds})
+            with suppress(OverflowError, ValueError):  # a time beyond the year 9999, or text that is no UTF-8
+                bounds = _json(min(s.min for s in ranges)), _json(max(s.max for s in ranges), up=True)
+                least[name], largest[name] = bounds
+    return json.dumps({"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls})
 
 
 def _comparable(kind: pa.DataType) -> bool:
@@ -134,4 +134,4 @@ def _json(value: Any, up: bool = False) -> Any:
         return value
     if up and value.microsecond % 1000:
         value += timedelta(milliseconds=1)
-    return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
+    return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

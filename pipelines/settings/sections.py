@@ -96,8 +96,8 @@ class Watch(_Section):
     bootstrap: str = ""
     cluster: str = ""
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "main"
-    interval: Annotated[Seconds, Field(ge=0.1)] = 5.0
-    timeout: Annotated[Seconds, Field(ge=0.1)] = 10.0
+    interval: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 5.0
+    timeout: Annotated[Seconds, Field(ge=0.1, le=86_400)] = 10.0
     topics: list[str] = []
     exclude: list[str] = []
     internal_topics: bool = False

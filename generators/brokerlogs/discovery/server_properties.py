@@ -8,6 +8,7 @@ from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.source_state import PartitionStates
 from schemas.event_types import RACK
+from schemas.replication_events import as_int
 
 _SETTINGS = {"min.insync.replicas": "min_isr", "replica.lag.time.max.ms": "lag_max_ms"}
 
@@ -16,7 +17,7 @@ def node_id(text: str) -> int | None:
     """The broker id in a `server.properties`, None where it has none."""
     settings = _settings(text)
     stated = settings.get("node.id", settings.get("broker.id", ""))
-    return int(stated) if stated.isdecimal() else None
+    return as_int(stated)
 
 
 def server_properties_events(
@@ -31,8 +32,8 @@ def server_properties_events(
     broker = node_id(text) if broker_id is None else broker_id
     events = EventBuilder(len(_SETTINGS), PartitionStates(True), [])
     for key, column in _SETTINGS.items():
-        if broker is not None and settings.get(key, "").isdecimal():
-            events.append("config", ts // 1000, broker, 0, **{column: int(settings[key])})
+        if broker is not None and (value := as_int(settings.get(key, ""))) is not None:
+            events.append("config", ts // 1000, broker, 0, **{column: value})
     if broker is not None and (rack := settings.get("broker.rack")):
         events.append("config", ts // 1000, broker, 0, replica_id=broker, detail=RACK + rack)
     return events.table(cluster, source_id) if events.count else EVENTS.empty_table()

@@ -11,6 +11,7 @@ import pyarrow as pa
 from generators.brokerlogs.events.clock_offsets import ClockOffsets
 from generators.brokerlogs.events.event_rows import BLANK, LOST, ROW, TYPES, UNKNOWN, UNREADABLE, table
 from generators.brokerlogs.events.source_state import PartitionStates
+from schemas.replication_events import INT
 
 _COLUMN = {name: k for k, name in enumerate(ROW.names or ())}
 _TYPE_CODE = {name: k for k, name in enumerate(TYPES)}
@@ -35,7 +36,7 @@ class EventBuilder:
 
     def append(self, type: str, ts: int, broker_id: int, level: int, **fields: Any) -> None:
         """Append one row; `ts` in ms. `fields` are named like columns of ROW, `place` stands for topic and
-        partition."""
+        partition. Raises OverflowError where a number does not fit."""
         self.reserve(1)
         row = list(BLANK)
         fixed = {"ts": ts, "type": _TYPE_CODE[type], "broker_id": broker_id, "level": level}
@@ -48,7 +49,11 @@ class EventBuilder:
         self.count += 1
 
     def _index(self, name: str, value: Any) -> Any:
+        if name == "lag_max_ms":
+            return min(value, INT)
         if name in _LISTS:
+            if max(value, default=0) > INT:
+                raise OverflowError("an id that no column has room for")
             self.lists.append(value)
             return len(self.lists) - 1
         if name == "detail":

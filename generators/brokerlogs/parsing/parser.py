@@ -24,6 +24,7 @@ from generators.brokerlogs.scanning.frequent_events import SOURCE, GroupedLines,
 from generators.brokerlogs.scanning.line_record import DUMPED, RARE, TRUNCATING
 from generators.brokerlogs.scanning.overlong import WholeLines
 from generators.brokerlogs.scanning.scanner import Scanner
+from schemas.replication_events import as_int
 
 _KILLED_HINT = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: disable)"
 
@@ -252,8 +253,8 @@ class SourceParser:
         self._cap_level(self._rare.read(logger, line, events))
 
     def _learn_broker(self, match: re.Match[str]) -> None:
-        if match.lastgroup and match.lastgroup != "log":
-            self._source["broker"][0] = int(match[match.lastgroup])
+        if match.lastgroup and match.lastgroup != "log" and (broker := as_int(match[match.lastgroup])) is not None:
+            self._source["broker"][0] = broker
 
     def _cap_level(self, understood: bool) -> None:
         """From a line of evidence in an unknown wording on, the source counts as level 0."""

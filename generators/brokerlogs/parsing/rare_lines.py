@@ -74,7 +74,7 @@ class RareLines:
         try:
             if self._shape(kind, line, events) or not may_be_evidence(kind, line.message):
                 return True
-        except (KeyError, ValueError):  # a shape whose fields are others than it has had
+        except (KeyError, ValueError, OverflowError):  # a shape whose fields are others, or wider, than it has had
             pass
         return not self._report_unknown(logger, line.message, line, events)
 
@@ -87,7 +87,10 @@ class RareLines:
 
     def read_dumped(self, line: Line, events: EventBuilder) -> bool:
         """`read` for a line of the printed metadata log."""
-        unknown = read_record(self.controller, line, events)
+        try:
+            unknown = read_record(self.controller, line, events)
+        except OverflowError:
+            unknown = line.message
         return unknown is None or not self._report_unknown("kafka-dump-log", unknown, line, events)
 
     def is_start(self, logger: str, message: str, pause: int) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from generators.cluster.metadata.lists import I32, I64, Lists
 from generators.cluster.metadata.partitions import BrokerAddress, Partitions, Topics
+from schemas.replication_events import as_int
 
 _NO_ID = UUID(int=0)
 WILD = "*?["
@@ -136,6 +137,6 @@ def settings(response: Any) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
         if result.error_code:
             refused[result.resource_name] = result.error_code
             continue
-        values = {c.name: c.value for c in result.configs}
-        found[result.resource_name] = {k: int(v) for k, v in values.items() if v is not None and v.isdigit()}
+        values = {c.name: as_int(c.value or "") for c in result.configs}
+        found[result.resource_name] = {k: v for k, v in values.items() if v is not None}
     return found, refused

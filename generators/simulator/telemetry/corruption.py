@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipelines.replication.events.columns import NOT_UTF8
 from pipelines.replication.events.row_rules import ROW_RULES
 from schemas.event_types import DETAILS, REQUIRED
 
@@ -19,7 +21,10 @@ NAMES = tuple(rule.name for rule in ROW_RULES)
 """Every row rule."""
 WRITABLE = tuple(name for name in NAMES if not name.startswith("null_"))
 """Rules that a row of a Delta table can break: its non-null columns refuse nulls."""
-DRAWN = tuple(name for name in WRITABLE if name != "more_than_32_replicas")
+_LATER = re.compile(
+    r"more_than_32_replicas|not_utf8_.*|.*_above_\d{2,}|(.*_epoch|hw_before)_below_-1",
+)
+DRAWN = tuple(name for name in WRITABLE if not _LATER.fullmatch(name))
 """What a seed draws from: later rules are not among these, so that every seed goes on to give the same rows."""
 
 
@@ -48,6 +53,11 @@ def _breaking(rule: str, row: Row) -> Row:
     if "_below_" in rule:
         column, _, least = rule.rpartition("_below_")
         return {column: int(least) - 1}
+    if "_above_" in rule and rule not in _BREAKING:
+        column, _, most = rule.rpartition("_above_")
+        return {column: int(most) + 1}
+    if rule.startswith("not_utf8_"):
+        return {rule.removeprefix("not_utf8_"): NOT_UTF8}
     if rule.startswith("no_broker_in_"):
         return {rule.removeprefix("no_broker_in_"): [1, -7]}
     return _BREAKING[rule](row)

@@ -16,6 +16,7 @@ from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column, take_rows
 from pipelines.replication.events.packed_rows import PACKED
+from pipelines.replication.events.row_rules import FIRST_US, LAST_US
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.state.state import State
@@ -64,12 +65,18 @@ def source_gap(state: State, found: GapRows, gap: Gap) -> None:
         "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
         "broker_id": broker, "level": None,
     }  # fmt: skip
-    found.of_sources.append(gap_row(event, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
+    ts = _accepted(state, source.cluster, gap.ts)
+    found.of_sources.append(gap_row(event, ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
     if broker is not None and (gap.kind == "gap" or gap.detail == RESTARTED_NUMBERS):
         if source.source_id.startswith(WATCHER):
             state.watched.record_gap(source.cluster, broker, gap.ts)
         else:
             state.record_gap(state.clusters.number(source.cluster), broker, gap.ts)
+
+
+def _accepted(state: State, cluster: str, ts: int) -> int:
+    """The time, or of one that no event can have, whose row is in quarantine, the newest of the cluster."""
+    return ts if FIRST_US <= ts <= LAST_US else max(state.sources.latest(cluster), FIRST_US)
 
 
 def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
@@ -85,8 +92,8 @@ def partition_gaps(state: State, found: GapRows, batch: Batch, results: TermResu
         if results.consumed[row]:
             series = int(batch.series[row])
             state.lost_numbers.setdefault(series, []).append((int(seq_from), int(seq_to)))
-            event = batch.events.slice(int(row), 1).to_pylist()[0]
-            ts = int(batch.int64("ts", np.array([row]))[0])
+            event = batch.events.drop_columns(["ts"]).slice(int(row), 1).to_pylist()[0]
+            ts = _accepted(state, event["cluster"], int(batch.int64("ts", np.array([row]))[0]))
             found.of_partitions.append(gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
 
 
@@ -112,7 +119,8 @@ def late_rows(state: State, found: GapRows, batch: Batch, late_until: I64) -> No
     if not len(rows):
         return
     late = take_rows(batch.events, rows)
-    for ts, event in zip(int64_column(late["ts"]).tolist(), late.to_pylist(), strict=True):
+    for told, event in zip(int64_column(late["ts"]).tolist(), late.drop_columns(["ts"]).to_pylist(), strict=True):
+        ts = _accepted(state, event["cluster"], told)
         found.of_partitions.append(gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
 
 

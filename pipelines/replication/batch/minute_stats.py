@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipelines.replication.batch.numbering import stat_place
+from pipelines.replication.batch.numbering import Minutes
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
-from pipelines.replication.compiled.types import I32, I64, MINUTE_US
+from pipelines.replication.compiled.types import I32, I64, LOW, MINUTE_US
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.partition_hw import HwRows
@@ -47,8 +47,7 @@ class MinuteStats:
 
     def add_results(self, state: State, batch: Batch, results: TermResults) -> None:
         """Adds the events and histograms that the kernel counted."""
-        for row, key in enumerate(batch.stat_keys):
-            cluster, broker, minute = stat_place(int(key))
+        for row, (cluster, broker, minute) in enumerate(zip(*(v.tolist() for v in batch.minutes), strict=True)):
             place = (str(state.clusters.all[cluster][0]), broker, minute)
             counter = self.counts.setdefault(place, Counter())
             counter["events"] += int(results.stats.events[row])
@@ -57,8 +56,7 @@ class MinuteStats:
 
     def add_hw(self, state: State, rows: HwRows) -> None:
         """Adds the rows of silver/partition_hw by agreement."""
-        for key, word, count in rows.counts():
-            cluster, broker, minute = stat_place(key)
+        for cluster, broker, minute, word, count in rows.counts():
             self.add(str(state.clusters.all[cluster][0]), broker, minute, word, count)
 
     def add_sync(self, state: State, rows: dict[str, Any]) -> None:
@@ -73,15 +71,11 @@ class MinuteStats:
 
     def add_at(self, state: State, cluster: I32, broker: I32, ts: I64, name: str, step: int = 1) -> None:
         """Adds `step` to one named count of the minute of each `ts`."""
-        places = np.stack([v.astype(np.int64) for v in (cluster, broker, ts // MINUTE_US)])
-        if not places.shape[1]:
-            return
-        low = places.min(axis=1)
-        span = places.max(axis=1) - low + 1
-        flat = np.ravel_multi_index(tuple(places - low[:, None]), tuple(int(s) for s in span))
-        for value, count in zip(*np.unique(flat, return_counts=True), strict=True):
-            number, broker_id, minute = (int(v) for v in np.array(np.unravel_index(value, span)) + low)
-            self.add(str(state.clusters.all[number][0]), broker_id, minute * MINUTE_US, name, step * int(count))
+        places, of = np.unique(cluster.astype(np.int64) << 32 | broker.astype(np.int64) & LOW, return_inverse=True)
+        keys, counts = np.unique(of << 32 | ts // MINUTE_US, return_counts=True)
+        found = *Minutes.from_keys(places[keys >> 32], keys & LOW), counts
+        for number, broker_id, minute, count in zip(*(values.tolist() for values in found), strict=True):
+            self.add(str(state.clusters.all[number][0]), broker_id, minute, name, step * count)
 
     def table(self, batch_id: int) -> pa.Table:
         """silver/minute_stats; a place at which everything is 0 has no row."""

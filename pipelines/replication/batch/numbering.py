@@ -45,9 +45,17 @@ def encode(column: pa.ChunkedArray, number: Callable[[str], int]) -> I32:
     return encoded
 
 
-def stat_place(key: int) -> tuple[int, int, int]:
-    """(cluster number, broker, minute in microseconds) of a key of the statistics rows."""
-    return (key >> 24) & 0xFFF, (key & 0xFFFFFF) - 1, (key >> 36) * MINUTE_US
+class Minutes(NamedTuple):
+    """By statistics row the number of its cluster, its broker, and its minute in microseconds."""
+
+    cluster: I64
+    broker: I64
+    minute: I64
+
+    @classmethod
+    def from_keys(cls, places: I64, minutes: I64) -> Minutes:
+        """From cluster << 32 | broker, which may be -1, and minutes."""
+        return cls(places >> 32, places << 32 >> 32, minutes * MINUTE_US)
 
 
 class Numbering:
@@ -100,8 +108,7 @@ class Numbering:
         state.series.grow(keys.count)
         if keys.count > known:
             first = _first_rows(series, known, keys.count)
-            topic = keys.keys[known:] >> 43
-            new = state.partition_keys.number((topic << 32) | partition[first])
+            new = state.partition_keys.number(keys.keys[known:])
             state.partitions.grow(state.partition_keys.count)
             by = self._sources[source[first]], rows.int32("broker_id")[first]
             for name, values in zip(("partition", "source", "broker"), (new, *by), strict=True):
@@ -164,8 +171,8 @@ def _write_series(
         topic = topics[np.uint32(columns.topic[row])]
         if topic < 0:
             return row, count
-        key = int((np.int64(topic) << 43) | (np.int64(columns.partition[row]) << 20) | source)
-        found, count = enter(table, bits, keys, count, key)
+        key = int((np.int64(topic) << 32) | columns.partition[row])
+        found, count = enter(table, bits, keys, count, key, source)
         if found < 0:
             return row, count
         series[row] = found
@@ -191,8 +198,9 @@ def _write_statistics(
         since = ts - minutes[s, MINUTE.since]
         if since < 0 or since >= MINUTE_US or minutes[s, MINUTE.broker] != broker:
             minute = ts // MINUTE_US
-            place = (np.int64(clusters[s]) << 24) | ((np.int64(broker) + 1) & 0xFFFFFF)
-            found, count = enter(table, bits, keys, count, (minute << 36) | place)
+            place = (np.int64(clusters[s]) << 32) | (np.int64(broker) & 0xFFFFFFFF)
+            # A rejected row may have any time, and is counted nowhere.
+            found, count = enter(table, bits, keys, count, place, np.int64(np.int32(minute)))
             if found < 0:
                 return row, count
             minutes[s, MINUTE.since], minutes[s, MINUTE.broker] = minute * MINUTE_US, broker

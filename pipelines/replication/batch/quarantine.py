@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import I64
+from pipelines.replication.events.row_rules import representable
 from pipelines.replication.facts.tables import EMPTY
 from schemas import quarantine
 
@@ -71,7 +72,7 @@ def _different(events: pa.Table, pairs: I64) -> npt.NDArray[np.bool_]:
 
 
 def _canonical(events: pa.Table, row: int) -> bytes:
-    values = events.slice(row, 1).to_pylist()[0]
+    values = events.drop_columns(["ts"]).slice(row, 1).to_pylist()[0]
     return repr(sorted(values.items(), key=lambda item: item[0])).encode()
 
 
@@ -89,5 +90,6 @@ def quarantine_rows(rejected: pa.Table, batch: Batch, results: TermResults, conf
         return EMPTY["quarantine"]
     event_schema = pa.schema([pa.field(f.name, f.type) for f in quarantine.ARROW if f.name != "quarantined_at"])
     rows = pa.concat_tables([part.select(event_schema.names).cast(event_schema) for part in parts])
+    rows = rows.set_column(rows.column_names.index("ts"), event_schema.field("ts"), representable(rows["ts"]))
     quarantined_at = pc.fill_null(rows["ts"], pa.scalar(0, quarantine.ARROW.field("ts").type))
     return rows.append_column("quarantined_at", quarantined_at).select(quarantine.ARROW.names).cast(quarantine.ARROW)

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.batch.numbering import Numbering, encode
+from pipelines.replication.batch.numbering import Minutes, Numbering, encode
 from pipelines.replication.batch.sequencing import Accepted, GapLimits, PackedSeries, RowFlags, accept, clocks_of
 from pipelines.replication.compiled.records import Records, lines, read_only
-from pipelines.replication.compiled.types import I32, I64
+from pipelines.replication.compiled.types import I32, I64, NEVER
 from pipelines.replication.events.columns import Columns, int64_column, kernel_columns, take_rows, with_dictionaries
 from pipelines.replication.events.packed_rows import PackingPlan, SliceColumns, pack, sort_series
 from pipelines.replication.events.row_rules import split
@@ -115,7 +115,8 @@ def _without_number(events: pa.Table) -> npt.NDArray[np.bool_]:
         mask |= events[name].is_null().to_numpy()
     mask |= pc.and_(events["topic"].is_null(), pc.fill_null(pc.greater_equal(events["partition"], 0), False)).to_numpy()
     for name in ("source_epoch", "seq", "source_seq"):
-        mask |= pc.fill_null(pc.less(events[name], 0), False).to_numpy()
+        outside = pc.or_(pc.less(events[name], 0), pc.greater_equal(events[name], NEVER))
+        mask |= pc.fill_null(outside, False).to_numpy()
     mask |= pc.fill_null(pc.less(events["partition"], -1), False).to_numpy()
     found: npt.NDArray[np.bool_] = mask
     return found
@@ -127,8 +128,8 @@ class Batch:
 
     events: pa.Table
     series: I32
-    stat_keys: I64
-    """Keys of the statistics rows, see `numbering.stat_place`."""
+    minutes: Minutes
+    """The statistics rows."""
     accepted: Accepted
     rare: I64
     """Rows that go to histories, ascending."""
@@ -168,8 +169,8 @@ def number_rows(state: State, intake: Intake, limits: Callable[[], GapLimits]) -
     rare_events = take_rows(events, rare)
     topic_id = encode(rare_events["topic_id"], lambda v: state.topic_ids.number(v))
     columns = kernel_columns(rare_events, topic_id)
-    stat_keys = numbering.statistics.keys.copy()
-    return Batch(events, read_only(numbering.series), stat_keys, accepted, rare, rare_events, columns, intake.waited)
+    minutes = Minutes.from_keys(numbering.statistics.keys, numbering.statistics.seconds)
+    return Batch(events, read_only(numbering.series), minutes, accepted, rare, rare_events, columns, intake.waited)
 
 
 def _accept(state: State, slices: list[RowSlice], numbering: Numbering, limits: GapLimits) -> Accepted:

@@ -122,7 +122,7 @@ def _kernel_rules(state: State, rules: Rules) -> Records:
 
 def _empty_stats(batch: Batch) -> Stats:
     """Statistics for every (cluster, broker, minute) of the batch, all 0."""
-    count = len(batch.stat_keys)
+    count = len(batch.minutes.minute)
     return Stats(
         events=np.zeros(count, dtype=np.int64),
         append_to_hw=np.zeros((count, len(BOUNDS_MS) + 1), dtype=np.int64),

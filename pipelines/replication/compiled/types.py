@@ -12,6 +12,8 @@ NEVER = 1 << 62
 """A time that does not come: a deadline without end, or no bound."""
 MS, SECOND_US, MINUTE_US = 1_000, 1_000_000, 60_000_000
 """Microseconds."""
+LOW = (1 << 32) - 1
+"""The lower half of 64 bits: of keys that are two numbers of 32 bits."""
 MOST_REPLICAS = 32
 """The most replicas that a partition may have at one time: sets of them are bit masks."""
 

@@ -68,16 +68,58 @@ def with_all_columns(events: pa.Table) -> pa.Table:
 
 NAMED = ("cluster", "source_id", "event_type", "topic")
 """Columns that hold few distinct names."""
+TEXTS = ("topic_id", "detail")
+"""Columns of any text."""
+NOT_UTF8 = "\N{REPLACEMENT CHARACTER}"
+"""Stands for bytes that are no UTF-8."""
 
 
 def with_dictionaries(events: pa.Table) -> pa.Table:
     """The same events with all columns and the NAMED ones dictionary-encoded, so that each name is hashed once."""
     events = with_all_columns(events)
-    for name in NAMED:
-        if not pa.types.is_dictionary(events.schema.field(name).type):
-            at = events.schema.get_field_index(name)
-            events = events.set_column(at, name, events[name].dictionary_encode())
+    for at, field in enumerate(events.schema):
+        if field.name in NAMED and not pa.types.is_dictionary(field.type):
+            events = events.set_column(at, field.name, events[field.name].dictionary_encode())
+    return with_readable_text(events)
+
+
+def with_readable_text(events: pa.Table) -> pa.Table:
+    """The same events; NOT_UTF8 stands for what neither Arrow nor Parquet refuse and nobody can read."""
+    for at, name in enumerate(events.column_names):
+        if name in (*NAMED, *TEXTS):
+            events = events.set_column(at, name, _readable(events[name]))
     return events
+
+
+def _readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = [chunk.dictionary if pa.types.is_dictionary(column.type) else chunk for chunk in column.chunks]
+    if all(map(_is_utf8, chunks)):
+        return column
+    texts = [text if _is_utf8(text) else _replaced(text) for text in chunks]
+    if pa.types.is_dictionary(column.type):
+        texts = [pa.DictionaryArray.from_arrays(c.indices, t) for c, t in zip(column.chunks, texts, strict=True)]
+    return pa.chunked_array(texts, column.type)
+
+
+def holds_other_letters(text: pa.Array) -> bool:
+    """Whether any is not ASCII, as nearly all text is: that costs a twentieth of Arrow's own look."""
+    letters = text.buffers()[2]
+    return bool(letters and letters.size and np.frombuffer(letters, np.int8).min() < 0)
+
+
+def _is_utf8(text: pa.Array) -> bool:
+    if not holds_other_letters(text):
+        return True
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _replaced(text: pa.Array) -> pa.Array:
+    bytes_of = text.cast(pa.binary()).to_pylist()
+    return pa.array([None if b is None else b.decode(errors="replace") for b in bytes_of], text.type)
 
 
 def contiguous(column: pa.ChunkedArray) -> pa.Array:

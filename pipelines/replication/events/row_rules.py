@@ -10,7 +10,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.compiled.types import I32, MOST_REPLICAS
+from pipelines.replication.compiled.types import I32, MOST_REPLICAS, NEVER
+from pipelines.replication.events.columns import NOT_UTF8, holds_other_letters
 from pipelines.replication.events.row_slices import CheckedSlice, Mask, RowSlice, packed_bits, row_slices
 from schemas import replication_events
 from schemas.event_types import DETAILS, REQUIRED
+from schemas.replication_events import FIRST, LAST
 
 _LEGAL_LETTERS, _LONGEST_TOPIC = string.ascii_letters + string.digits + "._-", 249
 TOPIC = rf"\A[{_LEGAL_LETTERS}]{{1,{_LONGEST_TOPIC}}}\z"
@@ -32,25 +34,28 @@ BROKER_WIDE = ("broker_state", "config", "progress")
 """Event types that are of a whole broker."""
 EITHER = ("lost",)
 """Of a whole source, or of the one partition that was not answered for."""
-FIRST, LAST = datetime(2010, 1, 1, tzinfo=UTC), datetime(2100, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
 _PARTITION_EVENTS = tuple(name for name in REQUIRED if name not in (*BROKER_WIDE, *EITHER))
 _REPLICA_AND_BROKER = ("replica_id", "broker_id")
 _LISTS = ("isr", "replicas")
+_OFFSETS, _NUMBERS = ("leo", "leader_leo", "hw", "hw_before", "log_start"), ("source_seq", "seq")
 _LEAST = {
-    **dict.fromkeys(("leo", "leader_leo", "hw", "log_start", "leader_id", "broker_id", "partition"), -1),
-    **dict.fromkeys(("source_epoch", "source_seq", "seq", "level"), 0),
+    **dict.fromkeys((*_OFFSETS, "leader_id", "broker_id", "partition"), -1),
+    **dict.fromkeys(("leader_epoch", "partition_epoch", "controller_epoch", "broker_epoch"), -1),
+    **dict.fromkeys(("source_epoch", *_NUMBERS, "level"), 0),
     **dict.fromkeys(("min_isr", "lag_max_ms"), 1),
 }
-_MOST_LEVEL = 3
-_FIRST_US, _LAST_US = (pa.scalar(bound, pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() for bound in (FIRST, LAST))
+_MOST = {"level": 3, **dict.fromkeys((*_OFFSETS, *_NUMBERS, "broker_epoch"), NEVER - 1)}
+"""What 64 bits and compiled code have room for beside NULL and NEVER; ids, epochs and partitions may be any of Kafka's,
+see `tests/unit/replication/test_packed_fields.py`."""
+FIRST_US, LAST_US = (pa.scalar(bound, pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() for bound in (FIRST, LAST))
 _LIMITS: dict[str, tuple[int | None, int | None]] = {
-    **{column: (least, None) for column, least in _LEAST.items()},
+    **{column: (least, _MOST.get(column)) for column, least in _LEAST.items()},
     "replica_id": (0, None),
-    "level": (_LEAST["level"], _MOST_LEVEL),
-    "ts": (_FIRST_US, _LAST_US),
+    "ts": (FIRST_US, LAST_US),
 }
 """What the rules about limits look at together, see CheckedSlice; each of them judges the rows by itself."""
+_YEARS_1_TO_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 _DOTS = pa.array([".", ".."])
 
 Check = Callable[[CheckedSlice], Mask | None]
@@ -220,6 +225,18 @@ def _illegal_topic(checked: CheckedSlice) -> Mask | None:
     return checked.mask_of_rows(at[~np.asarray(legal)[codes[at]]])
 
 
+def _not_utf8(column: str) -> Check:
+    def broken(checked: CheckedSlice) -> Mask | None:
+        names = checked[column]
+        words = names.dictionary if pa.types.is_dictionary(names.type) else names
+        unreadable = pc.match_substring(words, NOT_UTF8) if holds_other_letters(words) else None
+        if unreadable is None or not pc.any(unreadable).as_py():
+            return None
+        return unreadable.take(names.indices) if words is not names else unreadable
+
+    return broken
+
+
 def _plainly_legal(names: pa.Array) -> bool:
     """Whether topic names hold legal letters only, 3 to 249 of them: a thirtieth of what matching them costs."""
     if names.null_count or not len(names):
@@ -247,7 +264,7 @@ ROW_RULES: tuple[RowRule, ...] = (
     *(RowRule(f"unknown_detail_of_{t}", ("detail",), _unknown_detail(t)) for t in DETAILS),
     *(RowRule(f"{column}_below_{least}", (column,), _outside(column, least)) for column, least in _LEAST.items()),
     RowRule("replica_id_below_0", ("replica_id",), _outside("replica_id", 0)),
-    RowRule("level_above_3", ("level",), _outside("level", most=_MOST_LEVEL)),
+    *(RowRule(f"{column}_above_{most}", (column,), _outside(column, most=most)) for column, most in _MOST.items()),
     RowRule("time_outside_2010_to_2100", ("ts",), _outside("ts", FIRST, LAST)),
     RowRule("hw_above_leo", ("hw", "leo", "replica_id"), _hw_above_leo),
     RowRule("replica_not_assigned", ("replica_id", "replicas"), _unassigned),
@@ -258,6 +275,7 @@ ROW_RULES: tuple[RowRule, ...] = (
     RowRule("broker_wide_event_on_partition", ("event_type", "partition"), _broker_wide_on_partition),
     RowRule("missing_topic", ("event_type", "partition"), _without_topic),
     RowRule("illegal_topic", ("topic",), _illegal_topic),
+    *(RowRule(f"not_utf8_{column}", (column,), _not_utf8(column)) for column in ("cluster", "source_id", "topic_id")),
 )
 """Every row rule, in the order in which reasons are listed."""
 
@@ -301,11 +319,26 @@ def _reasons(rules: list[RowRule], broken: np.ndarray, rejected: pa.Table) -> pa
     reasons: list[list[str]] = [[] for _ in range(len(rejected))]
     for rule, mask in zip(rules, broken, strict=True):
         at = np.flatnonzero(mask)
-        shown = rejected.select(rule.shows).take(at).to_pydict()
+        shown = {name: _values(rejected[name].take(at)) for name in rule.shows}
         for i, row in enumerate(at):
             values = ", ".join(f"{name} = {_shown(shown[name][i])}" for name in rule.shows)
             reasons[row].append(f"{rule.name}: {values}")
     return pa.array(reasons, pa.list_(pa.string()))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Values for people; a time that Python has no date for as its microseconds."""
+    if not pa.types.is_timestamp(column.type):
+        return list(column.to_pylist())
+    dates = representable(column).to_pylist()
+    return [us if date is None else date for date, us in zip(dates, column.cast(pa.int64()).to_pylist(), strict=True)]
+
+
+def representable(times: Any) -> Any:
+    """The times, null where the year has more than four digits: hardly anything has a date there."""
+    microseconds, (first, last) = times.cast(pa.int64()), _YEARS_1_TO_9999
+    known = pc.and_(pc.greater_equal(microseconds, first), pc.less_equal(microseconds, last))
+    return pc.if_else(known, times, pa.scalar(None, times.type))
 
 
 def _shown(value: object) -> str:

@@ -214,6 +214,7 @@ class NameColumns:
     """The columns cluster, topic and topic_id, from the numbers of topics and topic ids."""
 
     def __init__(self, state: State) -> None:
+        self.known = len(state.topic_ids.all)
         clusters, topics = zip(*state.topics.all, strict=True) if state.topics.all else ((), ())
         self._cluster = np.array([state.clusters.number(name) for name in clusters], dtype=np.int32)
         self._topics = Vocabulary.from_words(topics)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import pyarrow as pa
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Record, RecordArray, Records, as_records, record_layout
-from pipelines.replication.compiled.types import I32, I64, MINUTE_US, NULL, NULL32
+from pipelines.replication.compiled.types import I32, I64, LOW, MINUTE_US, NULL, NULL32
 from pipelines.replication.facts.columns import (
     LaneReplicas,
     NameColumns,
@@ -36,10 +35,9 @@ BLOCK = 1 << 15
 WORDS = (*AGREEMENTS, *KINDS)
 _AGREEMENTS, _KINDS = Vocabulary.from_words(AGREEMENTS), Vocabulary.from_words(KINDS)
 HW_RUNS = record_layout(
-    lane=-1, first=0, topic=-1, topic_id=-1, leader=NULL32, leader_epoch=NULL32, level=0, place=0, kind=0, agreement=0
+    lane=-1, first=0, topic=-1, topic_id=-1, leader=NULL32, leader_epoch=NULL32, level=0, minute=0, kind=0, agreement=0
 )  # fmt: skip
-"""Consecutive rows, from `first` on, that have all these values in common; `place` is a minute of a broker, see
-`batch.numbering.stat_place`."""
+"""Consecutive rows, from `first` on, that have all these values in common."""
 RUN = HW_RUNS.at
 
 
@@ -135,13 +133,12 @@ def _continues(row: Record, run: Record, until: int) -> bool:
 @hot
 def _begin_run(run: Record, first: int, row: Record, lane: Record) -> int:
     """Begins a run with a row; returns the end of its minute."""
-    minute = row.ts // MINUTE_US
+    run.minute = row.ts // MINUTE_US
     run.lane, run.first, run.topic = row.lane, first, lane.topic
     run.topic_id, run.leader_epoch = row.topic_id, row.leader_epoch
     run.leader, run.level = lane.broker, row.level
     run.kind, run.agreement = row.kind, row.agreement
-    run.place = (minute << 36) | (lane.cluster << 24) | ((lane.broker + 1) & 0xFFFFFF)
-    return int((minute + 1) * MINUTE_US)
+    return int((run.minute + 1) * MINUTE_US)
 
 
 @dataclass
@@ -152,13 +149,19 @@ class HwRows:
     blocks: list[tuple[I64, I64, Block]] = field(default_factory=list)
     """Blocks of rows: the lanes of its runs, their sizes, its columns."""
     _tables: list[pa.Table] = field(default_factory=list)
+    _leaders: Keys = field(default_factory=Keys)
+    """cluster << 32 | broker"""
     _places: Keys = field(default_factory=Keys)
+    """number of the leader << 32 | minute"""
+    _columns: NameColumns | None = None
     _counts: npt.NDArray[np.int64] | None = None
     """By place and word."""
 
-    @cached_property
     def _names(self) -> NameColumns:
-        return NameColumns(self.state)
+        """Anew where samples have brought topic ids since."""
+        if self._columns is None or self._columns.known != len(self.state.topic_ids.all):
+            self._columns = NameColumns(self.state)
+        return self._columns
 
     def add(self, rows: Records) -> None:
         """Adds rows of the kernel; it may overwrite them afterwards."""
@@ -176,7 +179,7 @@ class HwRows:
     def _table(self, runs: Records, sizes: I64, block: Block, hw: bool, reported: bool, leader_leo: bool) -> pa.Table:
         """`runs` has a row per column of HW_RUNS; the last three say whether a column has nulls."""
         made = {
-            **self._names.columns(runs[RUN.topic], runs[RUN.topic_id], sizes),
+            **self._names().columns(runs[RUN.topic], runs[RUN.topic_id], sizes),
             "partition": pa.array(block.partition),
             "leader_id": ints(block.leader, bool((runs[RUN.leader] == NULL32).any())),
             "ts": times(block.ts, False),
@@ -195,7 +198,9 @@ class HwRows:
 
     def _count(self, runs: Records, sizes: I64) -> None:
         """Counts a row by its agreement where it has a meaningful one, else by its kind."""
-        place, kind, agreement = self._places.number(runs[RUN.place]), runs[RUN.kind], runs[RUN.agreement]
+        kind, agreement, cluster = runs[RUN.kind], runs[RUN.agreement], self.state.lanes["cluster"][runs[RUN.lane]]
+        leader = self._leaders.number(cluster << 32 | runs[RUN.leader] & LOW)
+        place = self._places.number(leader.astype(np.int64) << 32 | runs[RUN.minute])
         by_agreement = (kind == ADVANCE) | ((agreement == DISAGREE) & (kind == REPORT))
         word = np.where(by_agreement, agreement, len(AGREEMENTS) + kind)
         cells = self._places.count * len(WORDS)
@@ -204,12 +209,14 @@ class HwRows:
             counts[: len(self._counts)] += self._counts
         self._counts = counts
 
-    def counts(self) -> list[tuple[int, str, int]]:
-        """(place, see `batch.numbering.stat_place`; word; number of rows) of all rows added."""
+    def counts(self) -> list[tuple[int, int, int, str, int]]:
+        """(cluster number, broker, minute in microseconds, word, number of rows) of all rows added."""
         if self._counts is None:
             return []
-        keys = self._places.keys.tolist()
-        return [(keys[p], WORDS[w], int(self._counts[p, w])) for p, w in zip(*np.nonzero(self._counts), strict=True)]
+        place, word = np.nonzero(self._counts)
+        leader, minute = self._leaders.keys[self._places.keys[place] >> 32], self._places.keys[place] & LOW
+        found = leader >> 32, leader << 32 >> 32, minute * MINUTE_US, word, self._counts[place, word]
+        return [(c, b, m, WORDS[w], n) for c, b, m, w, n in zip(*(v.tolist() for v in found), strict=True)]
 
     def lanes(self) -> I64:
         """The lanes that have rows; one may come several times."""

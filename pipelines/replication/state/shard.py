@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays
-from pipelines.replication.compiled.types import I64
+from pipelines.replication.compiled.types import I64, LOW
 from pipelines.replication.metadata.assignments import UNCHANGED, Assignments
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
 from pipelines.replication.partition.encoded import ENCODED, EncodedHistories
@@ -19,7 +19,6 @@ from pipelines.replication.partition.first_terms import STARTS, FirstTerms
 from pipelines.replication.state.state import Names, State
 
 Chosen = npt.NDArray[np.bool_]
-LOW = 0xFFFFFFFF
 
 
 class Shard:
@@ -50,6 +49,7 @@ class Shard:
     def finish(self) -> State:
         """The state with all that was taken."""
         state, changed = self.state, self.state.assignments.changed
+        state.number_series()
         state.assignments = Assignments(pa.concat_tables(self._unchanged), changed)
         state.encoded_histories = EncodedHistories(pa.concat_tables(self._histories))
         state.first_terms = FirstTerms(pa.concat_tables(self._starts))
@@ -66,19 +66,16 @@ class _Numbers:
         self._topic_ids = old.topic_ids, new.topic_ids
         self.partitions = _from(new.partition_keys.count, chosen)
         self.lanes = _from(new.lane_keys.count, self.partitions[old.lanes["partition"]] >= 0)
-        self.series = _from(new.series_keys.count, self.partitions[old.series["partition"]] >= 0)
+        self.series = _from(new.series.count, self.partitions[old.series["partition"]] >= 0)
         for index, wanted in self._keys(old, new):
             index.number(wanted)
 
     def _keys(self, old: State, new: State) -> list[tuple[Keys, I64]]:
         """What is numbered in the new state from here on, in the order of its numbers."""
-        partitions, series = old.partition_keys.keys[self.partitions >= 0], self.series >= 0
-        topic = self.topics[old.series_keys.keys[series] >> 43]
-        lower = old.series_keys.keys[series] & ((1 << 43) - (1 << 20))
+        partitions = old.partition_keys.keys[self.partitions >= 0]
         return [
             (new.partition_keys, self.topics[partitions >> 32] << 32 | partitions & LOW),
             (new.lane_keys, self.high(old.lane_keys.keys[self.lanes >= 0])),
-            (new.series_keys, topic << 43 | lower | self.sources[old.series["source"][series]]),
         ]
 
     def high(self, keys: I64) -> I64:

@@ -16,6 +16,7 @@ from msgspec.json import Decoder, Encoder
 
 from pipelines.replication.compiled.hash_index import Keys
 from pipelines.replication.compiled.records import Arrays, RecordLayout
+from pipelines.replication.compiled.types import LOW
 from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata.assignments import Assignment, Assignments
 from pipelines.replication.metadata.brokers_and_configs import BrokerState, Config, Timeline, Version
@@ -56,14 +57,16 @@ _ADDED_COLUMNS = {
 }  # fmt: skip
 """Columns that they lack: nothing was known of them, which is what the defaults say."""
 _PLACE_OF_LANE = ("partition", "broker", "topic", "cluster")
-_KEYS = ("series_keys", "partition_keys", "lane_keys")
+_KEYS = ("partition_keys", "lane_keys")
+_OF_SERIES = "series_keys"
+"""The table of (topic, partition, source) in 20, 23 and 20 bits, which only earlier versions read."""
 _NAMES = ("clusters", "topics", "topic_ids", "source_names")
 _OTHERS = ("waiting", "assignments", "first_terms", "pending_starts", "histories", "rest")
 CLOSINGS, HELD = "closings", ("held_events", "held_runs")
 """The tables of closing rows and of what waits behind them, in the states of lakes that have any."""
 WATCHED = "watched"
 """The table of what watchers have sampled, in the states of lakes that have any."""
-_KNOWN = frozenset({*RECORDS, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *steady.TABLES})
+_KNOWN = frozenset({*RECORDS, _OF_SERIES, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *steady.TABLES})
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
 _EVENT_FIELDS = PartitionEvent.__struct_fields__
 _TUPLES = tuple(_EVENT_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
@@ -73,6 +76,8 @@ _event_values = attrgetter(*_EVENT_FIELDS)
 def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
     """The state as bytes."""
     tables: dict[str, pa.Table] = {name: getattr(state, name).table() for name in RECORDS}
+    keys = state.series_keys.keys
+    tables[_OF_SERIES] = pa.table({"key": keys >> 32 << 43 | (keys & LOW) << 20 | state.series["source"]})
     tables |= {name: pa.table({"key": getattr(state, name).keys}) for name in _KEYS}
     tables["waiting"] = state.waiting
     tables |= {"assignments": state.assignments.table(), "first_terms": state.first_terms.table()}
@@ -205,6 +210,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
             raise ValueError(f"state {name}: {error}: {_WAY_OUT}") from error
     for name in _KEYS:
         setattr(state, name, Keys(tables[name]["key"].to_numpy()))
+    state.number_series()
     for name in _NAMES:
         setattr(state, name, Names(getattr(rest, name)))
     state.timeline = Timeline(

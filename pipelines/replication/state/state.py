@@ -76,8 +76,11 @@ class State:
     source_names: Names = field(default_factory=Names)
     """(cluster, source_id, source_epoch)"""
     series_keys: Keys = field(default_factory=Keys)
+    """(topic << 32 | partition, source); a state that is stored has them in `series`."""
     partition_keys: Keys = field(default_factory=Keys)
+    """topic << 32 | partition"""
     lane_keys: Keys = field(default_factory=Keys)
+    """number of the partition << 32 | broker, with SAMPLED where samples fill the lane"""
     series: Arrays = field(default_factory=lambda: Arrays(SERIES))
     partitions: Arrays = field(default_factory=lambda: Arrays(PARTITIONS))
     lanes: Arrays = field(default_factory=lambda: Arrays(LANES))
@@ -133,6 +136,11 @@ class State:
     """Sampled partitions of which only offsets change: these are not in `watched`."""
     _watchers: list[bool] = field(default_factory=list, repr=False)
     _watched_series: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_), repr=False)
+
+    def number_series(self) -> None:
+        """Makes the index over `series`."""
+        keys, source = self.partition_keys.keys[self.series["partition"]], self.series["source"]
+        self.series_keys = Keys(keys, source)
 
     def place(self, partition: int) -> tuple[str, str, int]:
         """(cluster, topic, partition) of a numbered partition."""

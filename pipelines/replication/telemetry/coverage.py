@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
 from pipelines.replication.compiled.records import Arrays, Records, read_only, record_layout
-from pipelines.replication.compiled.types import I32, I64, NEVER
+from pipelines.replication.compiled.types import I32, I64, LOW, NEVER
 from pipelines.replication.events.row_slices import RowSlice, row_slices
 
 COVERAGE = pa.schema([
@@ -36,7 +36,6 @@ KEY_COLUMNS = ("cluster", "source_id", "source_epoch", "source_seq", "ts")
 RUN = record_layout(source=-1, seq_from=0, seq_to=0, since=0, last=0, latest=0)
 """As COVERAGE has them; `source` is a number, `last` the time of the last row."""
 AT = RUN.at
-_SIGN = 1 << 31
 
 
 class SourcedRows:
@@ -54,9 +53,8 @@ class SourcedRows:
         for rows in self.slices:
             self.source_of.append(read_only(self._number(rows)))
         clusters, ids = list(self._clusters), list(self._ids)
-        for key in self._keys.keys.tolist():
-            epoch = (key & 0xFFFFFFFF ^ _SIGN) - _SIGN
-            self.names.append((clusters[key >> 52], ids[(key >> 32) & 0xFFFFF], epoch))
+        for key, epoch in zip(self._keys.keys.tolist(), self._keys.seconds.tolist(), strict=True):
+            self.names.append((clusters[key >> 32], ids[key & LOW], epoch))
         epochs = [epoch for _, _, epoch in self.names]
         self.set_bounds("source_epoch", min(epochs, default=0), max(epochs, default=0))
 
@@ -98,16 +96,16 @@ class _SourceColumns(NamedTuple):
 def _number_sources(columns: _SourceColumns, index: tuple[I64, int, I64, int], numbers: I32) -> tuple[int, int]:
     """(rows numbered, sources known): writes the source of each row; stops where the hash index is to be widened."""
     table, bits, keys, count = index
-    last, number = -1, np.int32(-1)
+    last, last_epoch, number = -1, np.int64(0), np.int32(-1)
     for row in range(len(numbers)):
         cluster = np.int64(columns.cluster_number[columns.cluster[row]])
         source_id = np.int64(columns.source_id_number[columns.source_id[row]])
-        key = int((cluster << 52) | (source_id << 32) | (np.int64(columns.epoch[row]) & 0xFFFFFFFF))
-        if key != last:
-            found, count = enter(table, bits, keys, count, key)
+        key, epoch = int((cluster << 32) | source_id), np.int64(columns.epoch[row])
+        if key != last or epoch != last_epoch:
+            found, count = enter(table, bits, keys, count, key, epoch)
             if found < 0:
                 return row, count
-            last, number = key, np.int32(found)
+            last, last_epoch, number = key, epoch, np.int32(found)
         numbers[row] = number
     return len(numbers), count
 

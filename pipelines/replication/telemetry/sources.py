@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from msgspec import Struct, field
 
+from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
 from schemas.replication_events import DRAIN
 
@@ -101,6 +102,8 @@ class Sources:
         ordered = runs.sort_by([(n, "ascending") for n in ("cluster", "source_id", "source_epoch", "seq_from")])
         for row in ordered.to_pylist():
             if row["source_id"] == DRAIN:  # it closes the history of other sources, and has no clock of its own
+                continue
+            if not 0 <= row["seq_to"] < NEVER:  # no number of a row
                 continue
             key = (row["cluster"], row["source_id"], row["source_epoch"])
             if key not in self.known:

@@ -49,7 +49,7 @@ def read(
                 for batch in parquet.iter_batches(
                     ROWS_PER_BLOB, row_groups=[group], columns=present, use_threads=False
                 ):
-                    events = conform(pa.Table.from_batches([batch]), path, legacy)
+                    events = _without_empty(conform(pa.Table.from_batches([batch]), path, legacy))
                     events = _with(events, wanted) if wanted else events
                     events = events.select([n for n in columns if n in events.column_names]) if columns else events
                     yield cut_rows(events, cut) if cut else events
@@ -96,12 +96,21 @@ def _with(events: pa.Table, values: Mapping[str, str | None]) -> pa.Table:
     return pa.table({name: present[name] for name in replication_events.ARROW.names if name in present})
 
 
+def _without_empty(events: pa.Table) -> pa.Table:
+    lists = [f.name for f in events.schema if pa.types.is_list(f.type)]
+    return events.drop_columns([name for name in lists if events[name].null_count == len(events)])
+
+
 def _filled_columns(group: pq.RowGroupMetaData) -> list[str]:
-    """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed."""
+    """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed.
+
+    To them a list without members is none.
+    """
     empty = set()
     for index in range(group.num_columns):
         column = group.column(index)
-        if column.statistics is not None and column.statistics.null_count == column.num_values:
-            empty.add(column.path_in_schema.split(".")[0])
+        name, found = column.path_in_schema, column.statistics
+        if "." not in name and found is not None and found.null_count == column.num_values:
+            empty.add(name)
     present = {group.column(index).path_in_schema.split(".")[0] for index in range(group.num_columns)}
     return [name for name in replication_events.ARROW.names if name in present - (empty - ALWAYS)]

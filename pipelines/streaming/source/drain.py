@@ -7,15 +7,17 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.lake.bronze import append_events, committed, opened
+from pipelines.lake.bronze import append_events, committed
 from pipelines.lake.engines import other_engine
 from pipelines.lake.lake import Lake
-from pipelines.lake.table import dataset
-from pipelines.replication.events.row_rules import FIRST, LAST
+from pipelines.replication.compiled.types import NEVER
+from pipelines.streaming.source.bronze_file import read
+from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.closings import closing_path, closings, count_closings
 from schemas import replication_events
-from schemas.replication_events import DRAIN
+from schemas.replication_events import DRAIN, FIRST, LAST
 
 _KEY = ["cluster", "source_id", "source_epoch"]
 
@@ -64,23 +66,21 @@ def _last_rows(lake: Lake) -> tuple[dict[str, tuple[datetime, Closes]], int]:
 
     Read file by file, names as dictionaries. Rows whose time or number is refused do not count.
     """
-    import pyarrow.dataset as ds
-
-    names = {"cluster", "source_id"}
-    reading, text = ds.ParquetReadOptions(dictionary_columns=names), pa.dictionary(pa.int32(), pa.string())
-    read_as = pa.schema([f.with_type(text) if f.name in names else f for f in replication_events.ARROW])
     clusters, number = dict[str, tuple[datetime, Closes]](), -1
-    usable = (ds.field("ts") >= FIRST) & (ds.field("ts") <= LAST) & (ds.field("source_seq") >= 0)
-    for file in dataset(opened(lake.root, lake.storage_options), replication_events.ARROW, reading).get_fragments():
-        rows = file.to_table(read_as, columns=[*_KEY, "source_seq", "ts"], filter=usable)
-        for row in _aggregated(rows):
-            ts, source = row["ts_max"], (row["source_epoch"], row["source_seq_max"])
-            if row["source_id"] == DRAIN:
-                number = max(number, row["source_seq_max"])
-            elif None not in row.values():
-                newest, closes = clusters.setdefault(row["cluster"], (ts, {}))
-                closes[row["source_id"]] = max(closes.get(row["source_id"], source), source)
-                clusters[row["cluster"]] = max(newest, ts), closes
+    ts, seq = pc.field("ts"), pc.field("source_seq")
+    usable = (ts >= FIRST) & (ts <= LAST) & (seq >= 0) & (seq < NEVER)
+    log = BronzeLog(lake.uri(replication_events.TABLE), lake.storage_options)
+    now = log.latest()
+    for file in log.files(now, now):
+        for events in read(log, file.part, columns=[*_KEY, "source_seq", "ts"]):
+            for row in _aggregated(events.filter(usable)):
+                at, source = row["ts_max"], (row["source_epoch"], row["source_seq_max"])
+                if row["source_id"] == DRAIN:
+                    number = max(number, row["source_seq_max"])
+                elif None not in row.values():
+                    newest, closes = clusters.setdefault(row["cluster"], (at, {}))
+                    closes[row["source_id"]] = max(closes.get(row["source_id"], source), source)
+                    clusters[row["cluster"]] = max(newest, at), closes
     return clusters, number
 
 

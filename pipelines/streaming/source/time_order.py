@@ -17,12 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.lake.bucket_layout import coverage_in
-from pipelines.replication.events.row_rules import FIRST, LAST
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, KEY_COLUMNS, SourcedRows
 from pipelines.streaming.source.bronze_commits import Cut, File
 from pipelines.streaming.source.bronze_file import footer_of, read
 from pipelines.streaming.source.cut import have_source
-from schemas.replication_events import DRAIN
+from schemas.replication_events import DRAIN, FIRST, LAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt

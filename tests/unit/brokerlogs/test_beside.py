@@ -116,3 +116,16 @@ def test_the_stock_pattern_is_read_in_its_time_zone():
     assert hours("UTC", "2024-02-29 23:59:59,999", "2000-03-01 00:00:00,000", "2026-13-01 00:00:00,000") == [
         "2024-02-29 23:59"
     ]
+
+
+@pytest.mark.parametrize("lag", [(1 << 31) - 1, 1 << 31, (1 << 63) - 1])
+def test_a_lag_that_an_int_has_no_room_for_is_the_longest(lag):
+    """It is a LONG in Kafka, and ended ingest."""
+    table = server_properties_events(f"node.id=3\nreplica.lag.time.max.ms={lag}\n", "c", "s", 0)
+    assert table["lag_max_ms"].to_pylist() == [(1 << 31) - 1]
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "\N{SUPERSCRIPT TWO}", "-1", "1e9", ""])
+def test_what_is_no_number_of_kafka_s_makes_no_event(value):
+    table = server_properties_events(f"node.id=3\nreplica.lag.time.max.ms={value}\nmin.insync.replicas=2", "c", "s", 0)
+    assert table["lag_max_ms"].to_pylist() == [None]

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from pipelines.replication.batch.numbering import stat_place
 from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
 from pipelines.replication.facts.partition_hw import MINUTE_US, HwRows
@@ -88,7 +87,7 @@ def test_columns_counts_and_parts_are_those_of_the_rows(seed, alike):
     for k, column in enumerate((ROW.lane, ROW.ts, ROW.hw)):
         assert np.concatenate([part[k] for part in hw.parts()]).tolist() == rows[:, column].tolist()
     assert np.unique(hw.lanes()).tolist() == np.unique(rows[:, ROW.lane]).tolist()
-    counted = {(*stat_place(key), word): count for key, word, count in hw.counts()}
+    counted = {tuple(place): count for *place, count in hw.counts()}
     assert counted == Counter(counted_as(state, row) for row in rows)
 
 

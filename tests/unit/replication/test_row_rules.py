@@ -137,6 +137,22 @@ BROKEN = [
     ),
     ("append", {"topic": None}, "missing_topic: event_type = append, partition = 0"),
     ("append", {"topic": "no/topic"}, "illegal_topic: topic = no/topic"),
+    *(
+        ("append", {column: -2}, f"{column}_below_-1: {column} = -2")
+        for column in ("leader_epoch", "partition_epoch", "controller_epoch", "broker_epoch", "hw_before")
+    ),
+    *(
+        ("append", {column: 1 << 62}, f"{column}_above_4611686018427387903: {column} = 4611686018427387904")
+        for column in ("leo", "leader_leo", "hw", "hw_before", "log_start", "broker_epoch", "seq", "source_seq")
+    ),
+    *(
+        (
+            "append",
+            {column: "caf\N{REPLACEMENT CHARACTER}"},
+            f"not_utf8_{column}: {column} = caf\N{REPLACEMENT CHARACTER}",
+        )
+        for column in ("cluster", "source_id", "topic_id")
+    ),
 ]
 
 

@@ -85,12 +85,24 @@ def test_naive_times_are_refused_with_the_column(tmp_path):
         written(tmp_path, naive)
 
 
-def test_a_value_that_would_change_is_refused(tmp_path):
-    wide = EVENTS.set_column(
-        EVENTS.column_names.index("broker_id"), "broker_id", pa.array(np.full(len(EVENTS), 1 << 40))
-    )
-    with pytest.raises(UnreadableFileError, match=r"column broker_id: found int64, expected int32"):
-        written(tmp_path, wide)
+@pytest.mark.parametrize("value", [1 << 31, 1 << 40, -(1 << 31) - 1])
+def test_a_number_that_a_column_has_no_room_for_is_one_that_row_rules_refuse(tmp_path, value):
+    """It ended the job at each restart, for one row."""
+    at = EVENTS.column_names.index("broker_id")
+    wide = EVENTS.set_column(at, "broker_id", pa.array(np.full(len(EVENTS), value)))
+    assert {*written(tmp_path, wide)["broker_id"].to_pylist()} == {-(1 << 31)}
+
+
+def test_a_lag_that_an_int_has_no_room_for_is_the_longest(tmp_path):
+    at = EVENTS.column_names.index("lag_max_ms")
+    wide = EVENTS.set_column(at, "lag_max_ms", pa.array(np.full(len(EVENTS), (1 << 63) - 1)))
+    assert {*written(tmp_path, wide)["lag_max_ms"].to_pylist()} == {(1 << 31) - 1}
+
+
+def test_fractions_are_refused(tmp_path):
+    half = EVENTS.set_column(EVENTS.column_names.index("broker_id"), "broker_id", pa.array(np.full(len(EVENTS), 0.5)))
+    with pytest.raises(UnreadableFileError, match=r"column broker_id: found double, expected int32"):
+        written(tmp_path, half)
 
 
 def test_a_required_column_that_a_file_lacks_is_named(tmp_path):

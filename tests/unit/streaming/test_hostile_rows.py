@@ -1,0 +1,189 @@
+"""Extreme values of every type that a column may have, as other engines write them: read, drained, compacted.
+
+No row raises, whatever it holds: one that cannot be used goes to quarantine.
+"""
+
+import json
+import sys
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.lake.bronze import opened
+from pipelines.lake.compaction import compact
+from pipelines.lake.data_file import Written, write_file
+from pipelines.lake.lake import Lake
+from pipelines.lake.table import add_files
+from pipelines.replication import Reconstructor, Rules, replay
+from pipelines.replication.events.columns import NOT_UTF8
+from pipelines.replication.events.sharding import assign
+from pipelines.replication.telemetry.coverage import coverage
+from pipelines.streaming.source.bronze_file import read
+from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog
+from pipelines.streaming.source.compact_encoding import narrow, widen
+from pipelines.streaming.source.drain import close_sources
+from schemas import quarantine, replication_events
+from schemas.replication_events import INT
+from tests.unit.replication.bronze import BASE_MS, Source, table
+
+SCHEMA = pa.schema([field.with_nullable(True) for field in replication_events.ARROW])
+ROW = Source("broker-1/other").on(topic="other").leader(500, 0, 0, 0, [1], replicas=[1]).rows[0]
+LONGS = [-(1 << 63), -(1 << 31) - 1, -(1 << 31), -1, 0, INT, INT + 1, 1 << 62, (1 << 63) - 1]
+MS_OF_10000 = 253_402_300_800_000
+TIMES = {
+    pa.timestamp("us", "UTC"): [
+        MS_OF_10000 * 1000 - 1,
+        MS_OF_10000 * 1000,
+        (1 << 63) - 1,
+        -(1 << 63) + 1,
+        BASE_MS * 10**6,
+    ],
+    pa.timestamp("ms", "UTC"): [MS_OF_10000, (1 << 63) - 1, -(1 << 63) + 1],
+    pa.timestamp("ns", "UTC"): [(1 << 63) - 1, -(1 << 63) + 1, 0],
+}
+NO_TEXT = [b"\xff\xfe", b"caf\xe9", b"\0", b"", None]
+WIDER = {
+    pa.timestamp("us", "UTC"): TIMES,
+    pa.int32(): {pa.int64(): LONGS, pa.uint64(): [INT + 1, (1 << 64) - 1], pa.int32(): [-(1 << 31), -1, INT]},
+    pa.int64(): {pa.int64(): LONGS, pa.uint64(): [1 << 62, (1 << 63) - 1]},
+    pa.string(): {pa.string(): NO_TEXT, pa.large_string(): NO_TEXT[:2]},
+    pa.list_(pa.int32()): {pa.list_(pa.int32()): [[], [-1], None], pa.list_(pa.int64()): [[INT + 1], [1 << 62, 1], []]},
+    pa.float64(): {pa.float64(): [float("nan"), float("inf"), -1.0, 1e300]},
+    pa.bool_(): {pa.bool_(): [True, None]},
+}
+CASES = [
+    (field.name, kind, value)
+    for field in SCHEMA
+    for kind, values in WIDER.get(field.type, {}).items()
+    for value in values
+]
+
+
+def column(kind, value):
+    if pa.types.is_timestamp(kind):
+        return pa.array([value], pa.int64()).view(kind)
+    if isinstance(value, bytes):
+        large = pa.types.is_large_string(kind)
+        return pa.array([value], pa.large_binary() if large else pa.binary()).view(kind)
+    return pa.array([value], kind)
+
+
+def with_value(number, name, kind, value):
+    row = ROW | {"source_id": f"broker-1/{number}"}
+    return pa.table({
+        field.name: column(kind, value) if field.name == name else pa.array([row.get(field.name)], field.type)
+        for field in SCHEMA
+    })  # fmt: skip
+
+
+def story():
+    source = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).append(100, 10).fetch(200, 2, 10, 10).hw(200, 10)
+    return table(source.append(1000, 20).fetch(40_000, 2, 20, 20).hw(40_000, 20).progress(60_000))
+
+
+def append(lake, number, events):
+    """Commits them as another engine does: in the types that they have, without statistics."""
+    name = f"{number}.parquet"
+    pq.write_table(events, f"{lake.uri(replication_events.TABLE)}/{name}")
+    written = Written("replication_events", name, 1, len(events), 0, json.dumps({"numRecords": len(events)}))
+    add_files(lake.open(replication_events.TABLE), [written], replication_events.ARROW, {name: 1})
+
+
+def events_of(lake):
+    """As the job and its tasks read them."""
+    log = BronzeLog(lake.uri(replication_events.TABLE))
+    end = log.advance(BEGINNING, log.latest(), sys.maxsize, sys.maxsize)
+    parts = []
+    for file in log.between(BEGINNING, end):
+        for events in read(log, file.part):
+            coverage(events)
+            parts.append(widen([narrow(events)]))
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def of_clicks(*facts):
+    rows = pa.concat_tables([one.partition_hw for one in facts])
+    return rows.filter(pc.equal(rows["topic"], "clicks")).to_pylist()
+
+
+def test_no_value_of_any_type_raises_or_moves_another_topic(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    opened(lake.root)
+    append(lake, "story", story())
+    for number, case in enumerate(CASES):
+        append(lake, number, with_value(number, *case))
+    assert close_sources(lake) > 1
+    events = events_of(lake)
+    assert len(events) > len(CASES)
+    assign(events, 4)
+    reconstructor = Reconstructor(Rules())
+    first = reconstructor.update(events)
+    last = Reconstructor.restore(reconstructor.snapshot()).finish()
+    reconstructor.present()
+    assert of_clicks(first, last) == of_clicks(replay(story()))
+    set_aside = pa.concat_tables([first.quarantine, last.quarantine])
+    assert len(set_aside.to_pylist()) > len(CASES) // 3
+    lake.create(quarantine.TABLE)
+    write_file(lake.files("quarantine"), "quarantine", quarantine.ARROW, [set_aside])
+
+
+def test_no_value_ends_compaction(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    opened(lake.root)
+    append(lake, "story", story())
+    for number, (name, kind, value) in enumerate(CASES):
+        if kind == SCHEMA.field(name).type and not (value is None or isinstance(value, bytes)):
+            append(lake, number, with_value(number, name, kind, value))
+    before = events_of(lake)
+    compact(lake, "replication_events")
+    assert sorted(map(repr, events_of(lake)["source_id"].to_pylist())) == sorted(
+        map(repr, before["source_id"].to_pylist())
+    )
+
+
+@pytest.mark.parametrize("us", [-(1 << 63) + 1, 253_402_300_800_000_000, (1 << 63) - 1])
+def test_a_time_that_python_has_no_date_for_is_set_aside_with_its_number(us):
+    """Nanoseconds written as microseconds, an infinity of DuckDB's: it ended replay."""
+    row = with_value(0, "ts", pa.timestamp("us", "UTC"), us)
+    (found,) = replay(pa.concat_tables([story(), row])).quarantine.to_pylist()
+    assert found["ts"] is None
+    assert found["reasons"] == [f"time_outside_2010_to_2100: ts = {us}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("cluster", "not_utf8_cluster"),
+        ("source_id", "not_utf8_source_id"),
+        ("topic_id", "not_utf8_topic_id"),
+        ("topic", "illegal_topic"),
+        ("event_type", "unknown_event_type"),
+    ],
+)
+def test_text_that_is_no_utf8_is_set_aside(name, rule):
+    row = with_value(0, name, pa.string(), b"caf\xe9")
+    (found,) = replay(pa.concat_tables([story(), row])).quarantine.to_pylist()
+    assert found[name] == f"caf{NOT_UTF8}"
+    assert [reason.partition(":")[0] for reason in found["reasons"]] == [rule]
+
+
+def test_a_detail_that_is_no_utf8_is_read():
+    row = with_value(0, "detail", pa.string(), b"caf\xe9")
+    facts = replay(pa.concat_tables([story(), row]))
+    assert len(facts.quarantine) == 0
+    assert "other" in facts.partition_hw["topic"].to_pylist()
+
+
+def test_an_empty_isr_is_no_unknown_one_however_rows_lie_in_row_groups(tmp_path):
+    """An eligible leader replica's election: a row group of empty lists alone was read as null."""
+    lead, none = (
+        Source().leader(0, 0, 0, 0, [1, 2]).rows[0],
+        Source("controller-9/c.log", level=0).isr(900, [], 1, "controller", leader_id=-1).rows[0],
+    )
+    rows = pa.Table.from_pylist([lead, none], SCHEMA)
+    pq.write_table(rows, tmp_path / "x.parquet", row_group_size=1)
+    log = BronzeLog(str(tmp_path))
+    found = [table["isr"].to_pylist() for table in read(log, ("x.parquet", {}, None)) if "isr" in table.column_names]
+    assert found == [[[1, 2]], [[]]]
