@@ -18,10 +18,10 @@ TOLD = (*CRITICAL, "loss_not_excluded")
 
 
 class View(NamedTuple):
-    """What of a history is printed: the telemetry level of its brokers, and whether its controller logs at DEBUG."""
+    """What of a history is printed: the level of its brokers, and what its controller logs (debug, info, none)."""
 
     level: int = FULL
-    every_change: bool = True
+    controller: str = "debug"
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Case:
 
 def case(name: str, played: Partition, view: View) -> Case:
     """All that a cluster prints of a history."""
-    sources = printed(played.happenings, name, view.level, view.every_change)
+    sources = printed(played.happenings, name, view.level, view.controller)
     rows = [row for source in sources for row in source.rows]
-    return Case(name, played, view.level, view.every_change and not played.untold, rows)
+    return Case(name, played, view.level, view.controller == "debug" and not played.untold, rows)
 
 
 def spoiled(one: Case) -> Iterator[Case]:
@@ -73,6 +73,10 @@ def wrong(one: Case, said: list[dict[str, Any]]) -> Iterator[str]:
             yield from _of_a_critical(one, row)
         elif row["class"] == "uncommitted_truncation":
             yield from _of_a_cut(one.played.cuts, row)
+        elif row["class"] == "loss_not_excluded" and one.level == FULL and one.whole:
+            begun = [ms for ms, *_ in one.played.starts if ms == since_base(row["ts"])]
+            if begun and begun[0] < one.played.unsafe_since:
+                yield f"alarm: loss_not_excluded of epoch {row['leader_epoch']}, where a member of the ISR was elected"
 
 
 def _of_a_loss(one: Case, loss: Loss, rows: list[dict[str, Any]]) -> Iterator[str]:

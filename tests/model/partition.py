@@ -61,6 +61,8 @@ class Replica:
     up: bool = True
     fenced: bool = False
     clean: bool = False
+    short: bool = False
+    """It has stopped uncleanly: its log may be shorter than it was in the ISR."""
     incarnation: int = 1
     follows: int = NOBODY
     """The leader epoch in which it follows."""
@@ -101,6 +103,8 @@ class Partition:
         self.incarnations = brokers
         self.value = 0
         self.untold = False
+        self.unsafe_since = 1 << 60
+        """When somebody first began to lead who was no member of the ISR, or had stopped uncleanly."""
         for b in self.assigned:
             self.replicas[b].incarnation = b
             self._started(b)
@@ -211,6 +215,7 @@ class Partition:
         if how == "clean" or stored:
             replica.stored = replica.hw
         replica.up, replica.clean = False, how == "clean"
+        replica.short |= how != "clean"
         if how != "clean" and cut:
             del replica.log[max(0, len(replica.log) - cut) :]
 
@@ -292,6 +297,8 @@ class Partition:
         self.known, self.last_fetch, self.start_offset, self.proposed = {}, {}, len(log), None
         self.caught_up = {x: self.ms for x in self.isr if x != b}
         self.starts.append((self.ms, self.epoch, self.ordinal))
+        if self.recovering or self.ordinal or self.replicas[b].short:
+            self.unsafe_since = min(self.unsafe_since, self.ms)
         kept = _shared(self.committed, log)
         if kept < len(self.committed):
             self.losses.append(Loss(self.ms, self.epoch, kept, len(self.committed), self.recovering))
@@ -333,6 +340,7 @@ class Partition:
             if self.replicas[b].up:
                 self.stop(b, "kill")
         logs, isr, self.leader, self.epoch, self.partition_epoch = self.saved
+        self.untold = True
         self.isr, self.begun, self.ordinal, self.recovering = list(isr), False, 0, False
         for b, (log, hw) in logs.items():
             replica = self.replicas[b]

@@ -11,15 +11,16 @@ FULL, LEAN, INFO = 3, 2, 0
 WIDE = ("broker_state", "config", "version", "progress")
 
 
-def printed(happenings: Iterable[Happening], cluster: str, level: int, every_change: bool = True) -> list[Source]:
-    """The rows of every node; `every_change`: the controller logs at DEBUG, not at INFO."""
+def printed(happenings: Iterable[Happening], cluster: str, level: int, controller: str = "debug") -> list[Source]:
+    """The rows of every node; the `controller` logs at debug, at info, or nothing."""
+    happenings = [h for h in happenings if h.node or controller != "none"]
     nodes = {h.node for h in happenings}
     sources = {n: _source(n, cluster, level) for n in sorted(nodes)}
     leos: dict[int, dict[int, int]] = {n: {} for n in nodes}
     for h in happenings:
         source = sources[h.node]
         if h.node == 0:
-            if every_change or _at_info(h):
+            if controller == "debug" or _at_info(h):
                 _controllers_row(source, h)
         elif level == FULL:
             _full(source, h)

@@ -31,34 +31,41 @@ class Finding(NamedTuple):
     def like(self, other: Finding) -> bool:
         """Whether it is of the same kind, and of the same class of `silver/hw_regressions` where it names one."""
         named = [{w for w in one.text.replace(",", "").split() if "_" in w} for one in (self, other)]
-        gone = [one.taken.partition("-")[0].rpartition(" ")[0] for one in (self, other)]
-        return self.kind == other.kind and named[0] == named[1] and gone[0] == gone[1]
+        return self.kind == other.kind and named[0] == named[1] and self.gone == other.gone
+
+    @property
+    def gone(self) -> str:
+        """What was taken away, without the number of a broker, or the time."""
+        return self.taken if self.taken.endswith(" row") else self.taken.rstrip("0123456789").partition("-")[0]
 
 
 def found(
-    scope: Scope, paths: Iterable[Sequence[int]], views: Sequence[View], taken: bool = False
+    scope: Scope, paths: Iterable[Sequence[int]], views: Sequence[View], taken: bool = False, of: str = ""
 ) -> Iterator[Finding]:
     """Everything that is wrong about these histories, as these views show them.
 
     Where the scope ends in a present it is about what the gate says of that. `taken`: about those with a loss, or of
-    which the gate is asked, with something of the telemetry taken away.
+    which the gate is asked, with something of the telemetry taken away, what begins with `of`.
     """
     wrongs = rash if scope.present else findings
+    paths = list(paths)
     for view in views:
-        cases = _cases(scope, paths, view, taken)
+        cases = _cases(scope, paths, view, taken, of)
         while batch := list(islice(cases, BATCH)):
             numbers_of = {one.name: numbers for numbers, one in batch}
             for one, text in wrongs([one for _, one in batch]):
                 yield Finding(scope, numbers_of[one.name], view, text, one.taken)
 
 
-def _cases(scope: Scope, paths: Iterable[Sequence[int]], view: View, taken: bool) -> Iterator[tuple[Numbers, Case]]:
+def _cases(
+    scope: Scope, paths: Iterable[Sequence[int]], view: View, taken: bool, of: str
+) -> Iterator[tuple[Numbers, Case]]:
     for k, numbers in enumerate(paths):
         one = case(f"h{k}", play(Path(numbers), scope), view)
         if not taken:
             yield tuple(numbers), one
         elif one.played.losses or scope.present:
-            yield from ((tuple(numbers), less) for less in spoiled(one))
+            yield from ((tuple(numbers), less) for less in spoiled(one) if less.taken.startswith(of))
 
 
 def alone(finding: Finding) -> bool:
@@ -69,20 +76,30 @@ def alone(finding: Finding) -> bool:
 
 def smallest(finding: Finding) -> Finding:
     """The plainest history that shows something of the same kind: fewer terms, fewer and plainer choices."""
+    finding = finding._replace(numbers=_trimmed(finding.numbers))
     while True:
         terms = [finding.scope._replace(terms=n) for n in range(1, finding.scope.terms)]
         for scope in [*terms, finding.scope]:
             paths = _plainer(finding.numbers) if scope == finding.scope else [finding.numbers]
             best = min(
-                (one for one in found(scope, paths, [finding.view], bool(finding.taken)) if one.like(finding)),
+                (
+                    one
+                    for one in found(scope, paths, [finding.view], bool(finding.taken), finding.gone)
+                    if one.like(finding)
+                ),
                 key=_size,
                 default=None,
             )
             if best is not None and _size(best) < _size(finding):
-                finding = best
+                finding = best._replace(numbers=_trimmed(best.numbers))
                 break
         else:
             return finding
+
+
+def _trimmed(numbers: Numbers) -> Numbers:
+    """Without what is the first choice anyway."""
+    return numbers[: max((place for place, number in enumerate(numbers, 1) if number), default=0)]
 
 
 def _plainer(numbers: Numbers) -> list[Numbers]:
@@ -91,7 +108,7 @@ def _plainer(numbers: Numbers) -> list[Numbers]:
     for place, number in enumerate(numbers):
         changed += [(*numbers[:place], less, *numbers[place + 1 :]) for less in range(number)]
         changed.append((*numbers[:place], *numbers[place + 1 :]))
-    return list(dict.fromkeys(changed))
+    return list(dict.fromkeys(map(_trimmed, changed)))
 
 
 def _size(finding: Finding) -> tuple[int, int, int]:

@@ -1,4 +1,7 @@
-"""Prints a history, what is true of it and what the rules say: python -m tests.model.show 'Scope(2, 2)' '0,1,0,1'."""
+"""Prints a history, what is true of it and what the rules say.
+
+python -m tests.model.show 'Scope(2, 2)' 0,1,0,1 3 debug [no controller election row]
+"""
 
 from __future__ import annotations
 
@@ -30,5 +33,5 @@ def show(scope: Scope, numbers: tuple[int, ...], view: View, taken: str = "") ->
 
 
 if __name__ == "__main__":
-    given = View(*(int(part) for part in sys.argv[3:5]))
+    given = View(int(sys.argv[3]), sys.argv[4])
     show(eval(sys.argv[1]), tuple(int(n) for n in sys.argv[2].split(",")), given, " ".join(sys.argv[5:]))

@@ -10,11 +10,15 @@ Row = dict[str, Any]
 
 
 def without(rows: list[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """(what is gone, the rows that are left). Nobody knows of what is gone: what is left is numbered without holes."""
+    """(what is gone, the rows that are left). Of what is gone nobody knows, as what is left is numbered without holes;
+    but a row that is lost leaves its number."""
     for source in sorted({row["source_id"] for row in rows}):
         yield f"no {source}", _kept(rows, lambda row, gone=source: row["source_id"] != gone)
     for kind in sorted({_kind(row) for row in rows} - {"controller progress", "broker progress"}):
         yield f"no {kind} row", _kept(rows, lambda row, gone=kind: _kind(row) != gone)
+    for place, row in enumerate(rows):
+        if row["source_id"].startswith("broker") and row["event_type"] not in ("progress", "config"):
+            yield f"row {place} lost", rows[:place] + rows[place + 1 :]
     for ts in sorted({row["ts"] for row in rows if row["event_type"] != "progress"})[1:]:
         yield f"nothing before {ts}", _kept(rows, lambda row, first=ts: row["ts"] >= first)
 
