@@ -178,21 +178,27 @@ def _rows(table: DeltaTable, name: str, files: Sequence[Span], parts: Sequence[s
         duckdb.connect(config={"temp_directory": scratch, "memory_limit": MEMORY}) as connection,
     ):
         connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
-        connection.register("stored", rows)
+        connection.register("stored", _readable(rows) if name == BRONZE else rows)
         yield connection.sql(f"SELECT * FROM stored {by}").to_arrow_reader(ROWS_OF_A_GROUP)
+
+
+def _readable(rows: Any) -> pa.RecordBatchReader:
+    """The same rows. Others write bronze, too, and of text that is no UTF-8 DuckDB makes any."""
+    import pyarrow as pa
+
+    from pipelines.replication.events.columns import with_readable_text
+
+    tables = (with_readable_text(pa.Table.from_batches([batch])) for batch in rows.to_batches())
+    return pa.RecordBatchReader.from_batches(rows.schema, (batch for table in tables for batch in table.to_batches()))
 
 
 def _pieces(tables: Iterable[pa.Table], parts: Sequence[str], time: str | None) -> Iterator[tuple[Key, pa.Table]]:
     """The same rows, cut wherever the next one is of another key; a key of more rows than a file holds is several."""
     import numpy as np
 
-    from pipelines.replication.events.columns import with_readable_text
-
     last, count = None, 0
     for rows in tables:
-        # Text that is no UTF-8, as other engines may write it, has no name in Python.
-        columns = [with_readable_text(rows.select([part])).column(0).combine_chunks() for part in parts]
-        columns = [column.dictionary_encode("encode") for column in columns]
+        columns = [rows[part].combine_chunks().dictionary_encode("encode") for part in parts]
         codes = [column.indices.to_numpy() for column in columns]
         days = rows[time].cast("int64").fill_null(0).to_numpy() // DAY_US if time else np.zeros(len(rows), np.int64)
         changes = np.any([np.diff(code) != 0 for code in (*codes, days)], axis=0)
