@@ -48,8 +48,11 @@ def durable(table: DeltaTable) -> Iterator[None]:
     version = before
     while (commit := log / f"{version + 1:020}.json").exists():
         for action in map(json.loads, commit.read_text().splitlines()):
-            if "add" in action:  # the library may have written it itself, and has not synced it
-                sync(path := log.parent / unquote(action["add"]["path"]))
+            # The library may have written a file itself, and syncs none; another's may be gone again.
+            path = log.parent / unquote(action.get("add", {}).get("path", ""))
+            if path.is_file():
+                with suppress(FileNotFoundError):
+                    sync(path)
                 sync(path.parent)
         sync(commit)
         version += 1

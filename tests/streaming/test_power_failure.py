@@ -168,3 +168,14 @@ def test_what_a_checkpoint_stands_for_is_removed_once_that_is_synced(tmp_path, m
         "_delta_log",
         "cleaned",
     ]
+
+
+def test_a_file_of_another_commit_that_is_gone_again_does_not_end_a_commit(tmp_path):
+    lake = Lake(str(tmp_path))
+    lake.append("isr_changes", ISR)
+    opened = lake.open("isr_changes")
+    lake.append("isr_changes", ISR)
+    (gone,) = {*lake.open("isr_changes").file_uris()} - {*opened.file_uris()}
+    Path(gone).unlink()
+    with durable_log.durable(opened):
+        pass
