@@ -99,6 +99,17 @@ def counted_as(state, row):
     return int(state.lanes["cluster"][lane]), lane + 1, minute, AGREEMENTS[agreement] if told_as else KINDS[kind]
 
 
+def test_a_topic_id_that_samples_bring_behind_rows_of_logs_is_named():
+    """It ended the micro-batch: names were those of before it."""
+    random = np.random.default_rng(0)
+    state = stood(random)
+    hw, rows = HwRows(state), telemetry(random, state, 3, 1)
+    hw.add(rows.copy())
+    rows[:, ROW.topic_id] = state.topic_ids.number("new")
+    hw.add(rows.copy())
+    assert hw.table()["topic_id"].to_pylist()[3:] == ["new"] * 3
+
+
 def test_nothing_was_reported():
     state = stood(np.random.default_rng(0))
     assert HwRows(state).table().num_rows == 0
