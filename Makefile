@@ -38,7 +38,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model nightly lint
+.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months nightly lint
 .PHONY: format bench bench-full
 .PHONY: bench-bounds lock audit sbom clean
 
@@ -74,6 +74,9 @@ nightly: $(READY) ## all that is too long for CI, one after another; at most eig
 test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
 	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
 	  FAULTS=all $(BIN)/pytest tests/objectstore/test_faulty_store.py && exit $$disk
+
+test-months: $(READY) ## a lake that lives through two months, day by day; a quarter of an hour
+	@$(BIN)/python -m tests.months.campaign
 
 test-model: $(READY) ## the rules against a model of one partition; MODEL=--histories=1000000 plays so many histories
 	@$(BIN)/python -m tests.model.campaign $(MODEL)

@@ -16,6 +16,7 @@ PARTS = (
     ("test-kafka-roads", 20),
     ("test-faults", 130),
     ("test-model", 60),
+    ("test-months", 60),
 )
 """Targets of the Makefile, and the most minutes that each takes on two cores. A new one is a line here."""
 HOURS = 8
