@@ -38,8 +38,8 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months nightly lint
-.PHONY: format bench bench-full
+.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
+.PHONY: nightly lint format bench bench-full test-properties
 .PHONY: bench-bounds lock audit sbom clean
 
 help: ## this list
@@ -80,6 +80,9 @@ test-months: $(READY) ## a lake that lives through two months, day by day; a qua
 
 test-model: $(READY) ## the rules against a model of one partition; MODEL=--histories=1000000 plays so many histories
 	@$(BIN)/python -m tests.model.campaign $(MODEL)
+
+test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; half an hour on two cores
+	@LAKES=10000 $(BIN)/pytest -n 2 tests/properties
 
 lint: $(READY) ## ruff, mypy, and the order of the packages (import-linter)
 	@$(BIN)/ruff check .

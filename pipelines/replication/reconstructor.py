@@ -9,14 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.batch.advance_histories import HistoryChanges, advance_histories
-from pipelines.replication.batch.broker_wide import apply_broker_wide, first_seen
+from pipelines.replication.batch.broker_wide import apply_broker_wide, first_rejected, first_seen
 from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
 from pipelines.replication.batch.copied_lines import RareLines, mark_copies, remember_lines
 from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
 from pipelines.replication.batch.lane_jobs import history_limits, watermarks
 from pipelines.replication.batch.minute_stats import MinuteStats, count_broker_wide, count_changes, count_gauge_moves
-from pipelines.replication.batch.quarantine import NO_CONFLICTS, quarantine_rows, resolve_conflicts
+from pipelines.replication.batch.quarantine import (
+    NO_CONFLICTS,
+    NO_ROWS,
+    contradicting_rows,
+    quarantine_rows,
+    resolve_conflicts,
+)
 from pipelines.replication.batch.rare_events import (
     queue_clocks,
     queue_partition_events,
@@ -39,7 +45,7 @@ from pipelines.replication.rules import Rules
 from pipelines.replication.state import snapshot
 from pipelines.replication.state.changed_rules import change_rules
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.closings import hold, joined
+from pipelines.replication.telemetry.closings import Held, hold, joined
 from pipelines.replication.telemetry.coverage import KEY_COLUMNS, SourcedRows, coverage_of_rows
 from pipelines.replication.telemetry.coverage import coverage as coverage_of
 from pipelines.replication.telemetry.sources import Decided, Gap, Sources
@@ -62,7 +68,8 @@ class Reconstructor:
         """Facts that are final once `events` (bronze schema) are known.
 
         `coverage` is that of the whole micro-batch over all shards (`telemetry.coverage.coverage`); without it, it is
-        computed from `events`.
+        computed from `events`. A closing row asks nothing of their order; where there are several shards, runs of
+        coverage that end where its `closes` do keep their exact times.
         """
         events = with_dictionaries(events)
         rows = SourcedRows(events)
@@ -87,6 +94,8 @@ class Reconstructor:
         closings, (events, runs) = self.state.closings, joined(self.state.held, events, runs)
         while True:
             before, behind = closings.part(SourcedRows(events), runs)
+            if self.buckets == 1:  # all rows are here: when the cut was in the middle of a run they say
+                before, behind = (Held(part.events, coverage_of(part.events)) for part in (before, behind))
             yield self._step(SourcedRows(before.events), before.runs, batch_id)
             closed = closings.take(self.state.sources, behind.runs, everything)
             if not closed:
@@ -134,7 +143,10 @@ class Reconstructor:
         state, rules, minutes, gaps = self.state, self.rules, MinuteStats(), GapRows()
         decided = state.sources.decided()
         intake = sort_out(state.waiting, rows, self.bucket, self.buckets)
-        broker_wide = first_seen(state, intake.broker_wide) if intake.broker_wide.num_rows else intake.broker_wide
+        broker_wide, contradicting = intake.broker_wide, NO_ROWS
+        if broker_wide.num_rows:
+            broker_wide, contradicting = first_seen(state, broker_wide)
+        rejected = first_rejected(state, intake.rejected) if intake.rejected.num_rows else intake.rejected
         source_gaps = self._advance_sources(runs, closed)
         batch = number_rows(state, intake, lambda: gap_limits(state, rules, closed))
         conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS
@@ -155,8 +167,9 @@ class Reconstructor:
         tables = self._tables(batch, results, changes)
         if gaps.of_sources or gaps.of_partitions:
             tables["telemetry_gaps"] = gaps.table(self.bucket, self.buckets, minutes)
-        if intake.rejected.num_rows or len(conflicts.rows):
-            tables["quarantine"] = quarantine_rows(intake.rejected, batch, results, conflicts)
+        if rejected.num_rows or len(conflicts.rows) or len(contradicting):
+            aside = contradicting_rows(batch.events, contradicting, self.bucket, self.buckets)
+            tables["quarantine"] = quarantine_rows([rejected, *aside], batch, results, conflicts)
         return Facts(**EMPTY | tables | {"minute_stats": minutes.table(batch_id)})
 
     def _advance_sources(self, runs: pa.Table, closed: Set[str]) -> list[Gap]:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.batch.gaps import GapRows, gap_row, source_gap
+from pipelines.replication.batch.quarantine import canonical
+from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.kafka_versions import reported_rules
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
@@ -16,23 +18,50 @@ from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
 from pipelines.replication.telemetry.sources import Gap
 from schemas.event_types import RACK
-from schemas.replication_events import WATCHER
+from schemas.replication_events import DRAIN, WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 _APPLIED = pa.array(["broker_state", "config", "lost"])
 
 
-def first_seen(state: State, rows: pa.Table) -> pa.Table:
-    """Broker-wide events without repeats: each number of a source counts once. Called before the sources advance."""
+def first_seen(state: State, rows: pa.Table) -> tuple[pa.Table, I64]:
+    """(broker-wide events without repeats: each number of a source counts once; where, among all rows, others stand
+    that contradict one). Called before the sources advance."""
     sourced, seq = SourcedRows(rows), int64_column(rows["source_seq"])
     source = np.concatenate(sourced.source_of)
     numbers = zip(source.tolist(), seq.tolist(), strict=True)
     received = np.array([state.sources.received(sourced.names[of], number) for of, number in numbers])
     order = np.lexsort((seq, source))
-    repeated = np.zeros(len(seq), dtype=np.bool_)
-    repeated[order[1:]] = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)
-    repeated |= received
-    return rows.filter(pa.array(~repeated)) if repeated.any() else rows
+    same = (np.diff(source[order]) == 0) & (np.diff(seq[order]) == 0)
+    repeated, aside = received.copy(), list[int]()
+    for group in np.split(order, np.flatnonzero(~same) + 1) if same.any() else ():
+        if len(group) > 1 and not received[group[0]]:
+            ranks = {
+                (int(rows["ts"][k].value), canonical(rows.drop_columns(["row"]), k)): k for k in group[::-1].tolist()
+            }
+            counts, *others = (ranks[rank] for rank in sorted(ranks))
+            repeated[group], repeated[counts] = True, False
+            aside += others
+    found = np.array(aside, dtype=np.int64)
+    return rows.filter(pa.array(~repeated)), rows["row"].to_numpy()[found]
+
+
+def first_rejected(state: State, rejected: pa.Table) -> pa.Table:
+    """Rejected rows without repeats, as far as they have a number. Called before the sources advance."""
+    seen, keep = set[bytes](), []
+    keys = rejected.select(["cluster", "source_id", "source_epoch", "source_seq"]).to_pylist()
+    dated = rejected["ts"].is_valid().to_pylist()
+    for k, key in enumerate(keys):
+        cluster, source_id, epoch, number = key.values()
+        if not dated[k] or None in key.values() or min(epoch, number) < 0 or source_id == DRAIN:
+            keep.append(k)
+        elif (
+            not state.sources.received((cluster, source_id, epoch), number)
+            and (row := canonical(rejected, k)) not in seen
+        ):
+            seen.add(row)
+            keep.append(k)
+    return rejected if len(keep) == len(keys) else rejected.take(pa.array(keep, pa.int64()))
 
 
 def apply_broker_wide(state: State, found: GapRows, rows: pa.Table, gaps: list[Gap], settled: dict[str, int]) -> None:

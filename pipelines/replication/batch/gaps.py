@@ -58,12 +58,15 @@ def gap_row(
 
 
 def source_gap(state: State, found: GapRows, gap: Gap) -> None:
-    """A finding about a source's own numbers; a gap pauses the HWs that its broker leads."""
+    """A finding about a source's own numbers; a gap pauses the HWs that its broker leads.
+
+    It counts for no broker: which one a source is of not every bucket knows.
+    """
     source = gap.source
     broker = _broker_of(state, source.cluster, source.source_id)
     event = {
         "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
-        "broker_id": broker, "level": None,
+        "broker_id": None, "level": None,
     }  # fmt: skip
     ts = _accepted(state, source.cluster, gap.ts)
     found.of_sources.append(gap_row(event, ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))

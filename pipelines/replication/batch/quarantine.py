@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.batch.read import Batch
+from pipelines.replication.batch.read import REJECTED, Batch, own_rows
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.row_rules import representable
@@ -26,33 +27,46 @@ class Conflicts:
     reasons: list[str]
 
 
-NO_CONFLICTS = Conflicts(np.array([], dtype=np.int64), [])
+NO_ROWS = np.array([], dtype=np.int64)
+NO_CONFLICTS = Conflicts(NO_ROWS, [])
 
 
 def resolve_conflicts(batch: Batch) -> Conflicts:
-    """Of two different rows with one number the smaller in (ts, canonical bytes) counts; equal rows are repeats."""
+    """Of two different rows with one number the smaller in (ts, canonical bytes) counts; equal rows are repeats.
+
+    One that was rejected does not count, and is in quarantine for that.
+    """
     pairs = batch.accepted.conflicts[_different(batch.events, batch.accepted.conflicts)]
     if not len(pairs):
         return NO_CONFLICTS
     rows, at = np.unique(pairs, return_inverse=True)
-    ts = dict(zip(rows.tolist(), batch.int64("ts", rows).tolist(), strict=True))
-    accepted, lost = batch.accepted, []
+    ts, kinds = batch.int64("ts", rows).tolist(), batch.events["event_type"].take(pa.array(rows)).to_pylist()
+    ranks = {
+        row: (kind == REJECTED, at, canonical(batch.events, row))
+        for row, at, kind in zip(rows.tolist(), ts, kinds, strict=True)
+    }
+    accepted, lost = batch.accepted, dict[tuple[int, bytes], int]()
     winner: dict[int, int] = {}
     pair_rows: Any = rows[at].reshape(pairs.shape).tolist()
     for first, other in pair_rows:
         kept = winner.get(first, first)
-        smaller = ts[other] < ts[kept] or (
-            ts[other] == ts[kept] and _canonical(batch.events, other) < _canonical(batch.events, kept)
-        )
-        if smaller:
+        if ranks[other] == ranks[kept]:
+            continue
+        if ranks[other] < ranks[kept]:
             accepted.dropped[kept], accepted.dropped[other] = 1, 0
             accepted.gap_before[other] = accepted.gap_before[kept]
             winner[first] = other
             kept, other = other, kept
-        lost.append(other)
-    losers = np.array(lost, dtype=np.int64)
+        if not ranks[other][0]:
+            lost.setdefault((first, ranks[other][2]), other)
+    losers = np.array(list(lost.values()), dtype=np.int64)
     numbers = batch.int64("seq", losers).tolist()
-    return Conflicts(losers, [f"conflict: number {number} of its series names another row too" for number in numbers])
+    return Conflicts(losers, [conflict(number) for number in numbers])
+
+
+def conflict(number: int) -> str:
+    """Why one of two rows with a number is set aside."""
+    return f"conflict: number {number} of its series names another row too"
 
 
 def _different(events: pa.Table, pairs: I64) -> npt.NDArray[np.bool_]:
@@ -71,21 +85,29 @@ def _different(events: pa.Table, pairs: I64) -> npt.NDArray[np.bool_]:
     return differ
 
 
-def _canonical(events: pa.Table, row: int) -> bytes:
+def canonical(events: pa.Table, row: int) -> bytes:
+    """What decides between two rows with one number and time."""
     values = events.drop_columns(["ts"]).slice(row, 1).to_pylist()[0]
     return repr(sorted(values.items(), key=lambda item: item[0])).encode()
 
 
-def quarantine_rows(rejected: pa.Table, batch: Batch, results: TermResults, conflicts: Conflicts) -> pa.Table:
-    """Rejected rows, and those that lost a conflict, whole and with reasons; quarantined_at is the event's own time."""
+def contradicting_rows(events: pa.Table, rows: I64, bucket: int, buckets: int) -> list[pa.Table]:
+    """Broker-wide rows whose number another one has, with reasons; those of sources that this bucket owns."""
+    found = events.take(pa.array(rows))
+    reasons = pa.array([[conflict(number)] for number in found["source_seq"].to_pylist()], pa.list_(pa.string()))
+    return [own_rows(found.append_column("reasons", reasons), bucket, buckets)] if len(rows) else []
+
+
+def quarantine_rows(aside: Sequence[pa.Table], batch: Batch, results: TermResults, conflicts: Conflicts) -> pa.Table:
+    """The rows set aside, and those that lost a conflict, whole and with reasons; quarantined_at is the event's own
+    time."""
     parts, lost = [], conflicts.rows
     read = results.consumed[lost] == 1 if len(lost) else lost
     if len(lost) and read.any():
         rows = batch.events.take(pa.array(lost[read]))
         reasons = [[reason] for reason, is_read in zip(conflicts.reasons, read, strict=True) if is_read]
         parts.append(rows.append_column("reasons", pa.array(reasons)))
-    if rejected.num_rows:
-        parts.append(rejected)
+    parts += [rows for rows in aside if len(rows)]
     if not parts:
         return EMPTY["quarantine"]
     event_schema = pa.schema([pa.field(f.name, f.type) for f in quarantine.ARROW if f.name != "quarantined_at"])

@@ -51,7 +51,7 @@ class Intake(NamedTuple):
     waited: int
     """So many of `rows` had arrived earlier."""
     broker_wide: pa.Table
-    """Events of whole brokers."""
+    """Events of whole brokers, with their places among `rows` as `row`."""
     rejected: pa.Table
     """Rows that break a row rule."""
 
@@ -61,19 +61,20 @@ def sort_out(waiting: pa.Table, rows: SourcedRows, bucket: int, buckets: int) ->
     good, rejected = split(rows.events, rows.slices)
     if good is not None:
         rows = SourcedRows(_blank_rejected(rows.events, good))
-    found = _relevant(_broker_wide_rows(rows), bucket, buckets)
+    found = _relevant(_broker_wide_rows(rows, waiting.num_rows), bucket, buckets)
     if waiting.num_rows:
         waiting = with_dictionaries(waiting)
         new = rows.events.select(waiting.column_names).cast(waiting.schema)
         rows = SourcedRows(pa.concat_tables([waiting, new]))
     accepted = found if good is None else found.filter(pc.not_equal(found["event_type"], REJECTED))
-    return Intake(rows, waiting.num_rows, accepted, _own_rejected(rejected, bucket, buckets))
+    return Intake(rows, waiting.num_rows, accepted, own_rows(rejected, bucket, buckets))
 
 
-def _broker_wide_rows(rows: SourcedRows) -> pa.Table:
-    """The broker-wide rows, _BROKER_WIDE_COLUMNS only."""
+def _broker_wide_rows(rows: SourcedRows, first: int) -> pa.Table:
+    """The broker-wide rows, _BROKER_WIDE_COLUMNS and, as `row`, their places from `first` on."""
     found = [part.first + np.flatnonzero(part.int32("partition") < 0) for part in rows.slices]
-    return take_rows(rows.events.select(_BROKER_WIDE_COLUMNS), np.concatenate([np.empty(0, dtype=np.int64), *found]))
+    at = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    return take_rows(rows.events.select(_BROKER_WIDE_COLUMNS), at).append_column("row", pa.array(at + first))
 
 
 def _relevant(rows: pa.Table, bucket: int, buckets: int) -> pa.Table:
@@ -86,12 +87,12 @@ def _relevant(rows: pa.Table, bucket: int, buckets: int) -> pa.Table:
     return rows.filter(pc.or_(pc.or_(owned, of_watcher), pc.not_equal(rows["event_type"], "progress")))
 
 
-def _own_rejected(rejected: pa.Table, bucket: int, buckets: int) -> pa.Table:
-    """The rejected rows that this bucket emits: broker-wide ones, which all buckets have, only as their owner."""
-    if buckets == 1 or not rejected.num_rows:
-        return rejected
-    on_partitions = pc.greater_equal(pc.fill_null(rejected["partition"], -1), 0)
-    return rejected.filter(pc.or_(on_partitions, _owned(rejected["source_id"], bucket, buckets)))
+def own_rows(aside: pa.Table, bucket: int, buckets: int) -> pa.Table:
+    """The rows set aside that this bucket emits: broker-wide ones, which all buckets have, only as their owner."""
+    if buckets == 1 or not aside.num_rows:
+        return aside
+    on_partitions = pc.greater_equal(pc.fill_null(aside["partition"], -1), 0)
+    return aside.filter(pc.or_(on_partitions, _owned(aside["source_id"], bucket, buckets)))
 
 
 def _owned(source: pa.ChunkedArray, bucket: int, buckets: int) -> pa.ChunkedArray:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.compiled.decorators import compiled, kernel
 from pipelines.replication.compiled.hash_index import Keys, enter
 from pipelines.replication.compiled.records import Arrays, Records, read_only, record_layout
 from pipelines.replication.compiled.types import I32, I64, LOW, NEVER
+from pipelines.replication.events.row_rules import FIRST_US, LAST_US
 from pipelines.replication.events.row_slices import RowSlice, row_slices
 
 COVERAGE = pa.schema([
@@ -33,6 +35,8 @@ CLOCK_JUMP_US = 60_000_000
 
 KEY_COLUMNS = ("cluster", "source_id", "source_epoch", "source_seq", "ts")
 """The columns that coverage is made of."""
+NO_TIME = -1
+"""The times of a run of rows whose times are refused: they move nobody's clock."""
 RUN = record_layout(source=-1, seq_from=0, seq_to=0, since=0, last=0, latest=0)
 """As COVERAGE has them; `source` is a number, `last` the time of the last row."""
 AT = RUN.at
@@ -144,7 +148,8 @@ def coverage_of_rows(rows: SourcedRows) -> pa.Table:
     """`coverage` of rows in which no key column is null."""
     if not rows.names:
         return COVERAGE.empty_table()
-    runs = _joined(_in_order(_runs(rows)))
+    found = _runs(rows)
+    runs = None if _has_refused_times(found) else _joined(_in_order(found))
     if runs is None:
         runs = _in_order(_runs_of_sorted(rows))
     clusters, ids, epochs = zip(*rows.names, strict=True)
@@ -153,7 +158,16 @@ def coverage_of_rows(rows: SourcedRows) -> pa.Table:
         pa.array(names, f.type).take(source) for names, f in zip((clusters, ids, epochs), COVERAGE, strict=False)
     ]
     columns += [pa.array(np.ascontiguousarray(runs[:, getattr(AT, f.name)])) for f in list(COVERAGE)[3:]]
-    return pa.table(columns, schema=COVERAGE)
+    return _with_numbers(pa.table(columns, schema=COVERAGE))
+
+
+def _with_numbers(runs: pa.Table) -> pa.Table:
+    """The runs without numbers and epochs below 0, which a row rule refuses."""
+    if not len(runs) or pc.min(runs["seq_from"]).as_py() >= 0 <= pc.min(runs["source_epoch"]).as_py():
+        return runs
+    at = runs.schema.get_field_index("seq_from")
+    clipped = runs.set_column(at, COVERAGE.field(at), pc.max_element_wise(runs["seq_from"], 0))
+    return clipped.filter(pc.and_(pc.greater_equal(runs["seq_to"], 0), pc.greater_equal(runs["source_epoch"], 0)))
 
 
 def _runs(rows: SourcedRows) -> Records:
@@ -221,10 +235,18 @@ def _joined(runs: Records) -> Records | None:
     return joined
 
 
+def _has_refused_times(runs: Records) -> bool:
+    """Whether a row has a time that a row rule refuses."""
+    return bool(
+        runs[:, AT.since].min() < FIRST_US or runs[:, AT.last].min() < FIRST_US or runs[:, AT.latest].max() > LAST_US
+    )
+
+
 def _runs_of_sorted(rows: SourcedRows) -> Records:
-    """Runs of the rows sorted by source and number: for rows that come in any order."""
+    """Runs of the rows sorted by source and number: for rows that come in any order, or with refused times."""
     source = np.concatenate(rows.source_of)
     seq, ts = (np.concatenate([part.int64(name) for part in rows.slices]) for name in ("source_seq", "ts"))
+    ts = np.where((ts < FIRST_US) | (ts > LAST_US), NO_TIME, ts)
     order = np.lexsort((seq, source))
     current, done = Arrays(RUN, count=len(rows.names)), Arrays(RUN, count=len(order), blank=False)
     columns = read_only(source[order]), read_only(seq[order]), read_only(ts[order])

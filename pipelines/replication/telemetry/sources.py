@@ -24,7 +24,7 @@ Run = tuple[int, int, int, int]
 def _earlier_start(runs: list[Run], since: int) -> int:
     """Where a run of the same source begins that lies far before `since`; else `since`. A source without a low
     watermark has nothing else to measure a jump of its clock against."""
-    return min((run[2] for run in runs if run[2] < since - CLOCK_JUMP_US), default=since)
+    return min((run[2] for run in runs if 0 <= run[2] < since - CLOCK_JUMP_US), default=since)
 
 
 class Source(Struct):
@@ -46,6 +46,8 @@ class Source(Struct):
     """Numbers declared lost: a row with one of them is late, not a repeat."""
     clock_since: int | None = None
     """The first time of the stretch in which its clock is ahead of all others, while that lasts."""
+    open_since: int | None = None
+    """The largest time that any other source had told when that stretch came."""
     superseded: bool = False
     """A later incarnation has begun: no more rows are expected."""
     doubtful: bool = False
@@ -118,8 +120,9 @@ class Sources:
                 source.pending_runs.append((row["seq_from"], row["seq_to"], row["since"], row["latest"]))
         for key in sorted(self.known):
             source = self.known[key]
+            if source.first_ts < 0:
+                source.first_ts = min((run[2] for run in source.pending_runs if run[2] >= 0), default=-1)
             if key in new:
-                source.first_ts = min(run[2] for run in source.pending_runs)
                 found += self._supersede_earlier(source)
             if source.pending_runs:
                 found += self._join_runs(source)
@@ -141,13 +144,14 @@ class Sources:
     def _join_runs(self, source: Source) -> list[Gap]:
         """Moves the low watermark of a source over the pending runs that continue its numbers."""
         source.pending_runs.sort()
-        source.doubtful = self._is_doubtful(source)
-        if source.doubtful:
-            return []
         found: list[Gap] = []
         rest: list[Run] = []
-        for seq_from, seq_to, since, largest in source.pending_runs:
-            wrong_clock = self._has_wrong_clock(source, since, largest)
+        for k, (seq_from, seq_to, since, largest) in enumerate(source.pending_runs):
+            wrong_clock = self._has_wrong_clock(source, k)
+            source.doubtful = wrong_clock is None and source.latest < 0
+            if wrong_clock is None:
+                rest += source.pending_runs[k:]
+                break
             if wrong_clock:
                 found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, since))
             else:
@@ -160,31 +164,32 @@ class Sources:
         source.pending_runs = rest
         return found
 
-    def _is_doubtful(self, source: Source) -> bool:
-        """Whether a source began far ahead of all others and has not gone on for the grace.
-
-        It may have begun later than they, or its clock is wrong until it is set. An earlier row of its own shows that
-        it was wrong, a row of another source near it that it is right.
-        """
-        first, last = min(run[2] for run in source.pending_runs), max(run[3] for run in source.pending_runs)
-        others = self.latest(source.cluster)
-        if source.latest >= 0 or others < 0 or first <= others + CLOCK_JUMP_US:
-            return False
-        return last - first < self.grace_us and not self._others_near(source, first)
-
     def _end_doubt(self, source: Source) -> list[Gap]:
-        """The history is closed and no other source came near the first rows of this one: its clock is wrong."""
-        source.clock_since, source.latest = min(run[2] for run in source.pending_runs), self.latest(source.cluster)
+        """The history is closed and no other source came near the rows that are open: the clock is wrong."""
+        source.open_since = self.latest(source.cluster, but=source) - self.grace_us
         return self._join_runs(source)
 
-    def _has_wrong_clock(self, source: Source, since: int, largest: int) -> bool:
-        """Whether a run lies far ahead both of its own source and of all others, and has for less than the grace."""
-        own = source.latest if source.latest >= 0 else _earlier_start(source.pending_runs, since)
+    def _has_wrong_clock(self, source: Source, k: int) -> bool | None:
+        """Whether the clock of a pending run is wrong, that lies far ahead both of its own source and of all others.
+
+        All may have been silent, or its clock is not set. A row of another source near it shows that it is right, as
+        does that it goes on for the grace while nobody else tells anything. That others go on for the grace behind it
+        shows that it is wrong, or its own next row. Until then it is open: None.
+        """
+        _, _, since, _ = source.pending_runs[k]
+        first = _earlier_start(source.pending_runs, since)
+        others = self.latest(source.cluster, but=source)
+        own = source.latest if source.latest >= 0 else first if first < since or others < 0 else others
         if since <= own + CLOCK_JUMP_US or self._others_near(source, since):
-            source.clock_since = None
+            source.clock_since = source.open_since = None
             return False
-        source.clock_since = since if source.clock_since is None else source.clock_since
-        return largest - source.clock_since < self.grace_us
+        if source.clock_since is None or source.open_since is None:
+            source.clock_since, source.open_since = since, others
+        later = source.pending_runs[k:]
+        if others >= source.open_since + self.grace_us or _earlier_start(later, since) < since:
+            return True
+        goes_on = max(run[3] for run in later) - source.clock_since >= self.grace_us
+        return False if others == source.open_since and goes_on else None
 
     def _others_near(self, source: Source, since: int) -> bool:
         """Whether another source has a row near `since`, or a later one without a jump of its own clock."""
@@ -206,16 +211,15 @@ class Sources:
         """Declares lost the numbers that have been missing for longer than the grace; with `everything`, all."""
         found = []
         for source in self.known.values():
-            if source.cluster == cluster and source.doubtful:
-                if not everything:
-                    continue
+            if source.cluster != cluster:
+                continue
+            if everything and source.open_since is not None:
                 found += self._end_doubt(source)
-            while source.cluster == cluster and source.pending_runs:
-                seq_from, _, since, largest = source.pending_runs[0]
-                started = source.low_watermark >= 0
-                if not everything and started and source.latest - source.low_watermark < self.grace_us:
-                    break
-                if not everything and not started and self.latest(cluster) - largest < self.grace_us:
+            while source.pending_runs and source.pending_runs[0][0] > source.next_seq:
+                seq_from, _, since, _ = source.pending_runs[0]
+                since = since if since >= 0 else max(source.low_watermark, source.first_ts)
+                newest = source.latest if source.low_watermark >= 0 else self.latest(cluster)
+                if not everything and (source.doubtful or newest - since < self.grace_us):
                     break
                 found.append(Gap(source, "gap", source.next_seq, seq_from - 1, since))
                 source.lost.append((source.next_seq, seq_from - 1))
@@ -240,9 +244,9 @@ class Sources:
                 found[source.source_id] = max(found.get(source.source_id, came), came)
         return found
 
-    def latest(self, cluster: str) -> int:
-        """The largest time of any source of the cluster."""
-        return max((s.latest for s in self.known.values() if s.cluster == cluster), default=-1)
+    def latest(self, cluster: str, but: Source | None = None) -> int:
+        """The largest time of any source of the cluster, or of any other than one."""
+        return max((s.latest for s in self.known.values() if s.cluster == cluster and s is not but), default=-1)
 
     def active_low_watermark(self, cluster: str) -> int:
         """The smallest low watermark of the sources that still write; those silent for the grace do not count."""

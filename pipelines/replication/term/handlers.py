@@ -104,7 +104,7 @@ def _leads(run: Run, term: Term, event: Event) -> bool:
     if seldom(event.row.who >> 32 > lane.leader_epoch >= 0 and lane.state != IDLE) and is_of_leader(kind):
         end_term(term, event.now)
     if seldom(lane.state == IDLE):
-        if kind == ISR or kind == REJECTED:
+        if not is_of_leader(kind) and kind != PROPOSED:
             return False
         _follow_version(run, term, event)
         begin_midflight(lane, term.settings, run.timeline, event.row, event.now)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, COVERAGE, KEY_COLUMNS, coverage, joined
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, COVERAGE, KEY_COLUMNS, NO_TIME, coverage, joined
 from pipelines.replication.telemetry.sources import Sources
 from schemas import replication_events
+from tests.unit.replication.bronze import BASE_MS
 
 SCHEMA = pa.schema([replication_events.ARROW.field(name) for name in KEY_COLUMNS])
 ORDER = [(name, "ascending") for name in ("cluster", "source_id", "source_epoch", "seq_from")]
@@ -18,7 +19,7 @@ STEPS = st.lists(st.sampled_from([0, 1, 1000, CLOCK_JUMP_US, CLOCK_JUMP_US + 1])
 
 def rows(source, steps, lacking=()):
     """A source whose clock moves by these steps from row to row; numbers that are lacking were lost."""
-    ts = [sum(steps[: n + 1]) for n in range(len(steps))]
+    ts = [BASE_MS * 1000 + sum(steps[: n + 1]) for n in range(len(steps))]
     return [("c", source, 0, n, ts[n]) for n in range(len(steps)) if n not in lacking]
 
 
@@ -55,7 +56,7 @@ def test_numbers_that_come_again_in_another_portion_advance_a_source_as_they_did
         assert sources.advance(runs) == []
         (source,) = sources.known.values()
         low_watermarks.append((source.next_seq, source.low_watermark, source.pending_runs))
-    assert low_watermarks == [(9, 9000, [])] * 2
+    assert low_watermarks == [(9, BASE_MS * 1000 + 9000, [])] * 2
 
 
 @pytest.mark.parametrize("portion", [1, 7])
@@ -63,4 +64,20 @@ def test_rows_sorted_by_partition_cover_what_their_source_reported(portion):
     """As `hwmark maintain` leaves them: the numbers of one source are spread over all portions."""
     found = sorted(rows("s", [1000] * 40), key=lambda row: (row[3] % 8, row[3]))
     (run,) = joined(of_portions(found, [portion] * 40)).to_pylist()
-    assert (run["seq_from"], run["seq_to"], run["latest"]) == (0, 39, 40_000)
+    assert (run["seq_from"], run["seq_to"], run["latest"]) == (0, 39, BASE_MS * 1000 + 40_000)
+
+
+@pytest.mark.parametrize("refused", [0, 10_413_792_000_000_000])
+@pytest.mark.parametrize("sizes", [[], [1, 1, 1, 1], [2, 1, 2]])
+def test_a_refused_time_is_the_time_of_no_run(refused, sizes):
+    """Its row takes up its number and moves no clock, whatever portion it is in."""
+    found = rows("s", [1000] * 5)
+    found[2] = (*found[2][:4], refused)
+    runs = [list(run.values())[3:] for run in joined(of_portions(found, sizes)).sort_by(ORDER).to_pylist()]
+    at = BASE_MS * 1000
+    assert runs == [[at + 1000, at + 2000, 0, 1], [NO_TIME, NO_TIME, 2, 2], [at + 4000, at + 5000, 3, 4]]
+
+
+def test_numbers_below_0_are_no_part_of_a_run():
+    found = [("c", "s", epoch, n, BASE_MS * 1000) for epoch in (-1, 0) for n in (-1, 0, 1)]
+    assert [list(run.values())[2:] for run in coverage(table(found)).to_pylist()] == [[0, *[BASE_MS * 1000] * 2, 0, 1]]

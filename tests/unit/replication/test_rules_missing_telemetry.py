@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
@@ -155,11 +157,88 @@ def test_a_first_row_far_ahead_is_judged_once_it_or_another_source_shows_which_i
     two = Source("broker-2/replication.log").follower(hour, 0, 0, 0, 1)
     ahead, falls = table(two), two.follower(95_000, 0, 12, 9, 1).progress(99_000).rows[1:]
     assert wrong_or_late(first, ahead, rest, events_of(falls)) == ([wrong], [])
-    assert wrong_or_late(first, ahead, rest) == ([], [wrong])
+    assert wrong_or_late(first, ahead, rest) == ([wrong], []), "others have gone on behind it for the grace"
+    assert wrong_or_late(first, ahead) == ([], [wrong])
     goes_on = Source("broker-2/replication.log").skip().progress(hour + 20_000)
     assert wrong_or_late(first, ahead, table(goes_on)) == ([], [])
     near = led().skip(3).progress(hour + 500)
     assert wrong_or_late(first, ahead, events_of(near.rows[1:])) == ([], [])
+
+
+def heard_one_by_one(*, first_ms):
+    """Three brokers that have been silent for over a minute are first heard again in batches of their own."""
+    brokers = [led(), Source("broker-2/replication.log"), Source("broker-3/replication.log")]
+    for one in brokers:
+        one.progress(1000)
+    before = table(*brokers)
+    heard = [
+        events_of(one.progress(ms).progress(ms + 900).rows[-2:]) for one, ms in zip(brokers, first_ms, strict=True)
+    ]
+    return [before, *heard]
+
+
+def test_nobody_has_a_wrong_clock_where_all_were_silent_and_are_heard_in_batches_of_their_own():
+    assert wrong_or_late(*heard_one_by_one(first_ms=(90_000, 91_000, 89_500))) == ([], [])
+
+
+def test_a_clock_is_wrong_while_others_go_on_behind_it_for_the_grace():
+    *batches, last = heard_one_by_one(first_ms=(900_000, 20_000, 21_000))
+    wrong = [("broker-1/replication.log", "clock", 2)]
+    assert wrong_or_late(*batches, last) == (wrong, [])
+    assert wrong_or_late(*batches[:2]) == ([], wrong), "nothing shows it until the end"
+
+
+def test_a_clock_is_right_where_its_source_goes_on_for_the_grace_and_nobody_else_says_anything():
+    before, ahead, *_ = heard_one_by_one(first_ms=(900_000, 0, 0))
+    more = led().skip(3).progress(911_000).rows[-1:]
+    assert wrong_or_late(before, ahead, events_of(more)) == ([], [])
+
+
+def test_rows_that_swap_after_a_silence_are_no_gap():
+    """The hole is as old as the row behind it: it was taken to be as old as the row before it."""
+    telemetry = led().append(10, 9).progress(30_000).append(30_100, 12)
+    first, late, behind = telemetry.rows[:2], telemetry.rows[2], telemetry.rows[3]
+    assert gaps(events_of(first), events_of([behind]), events_of([late])) == []
+
+
+@pytest.mark.parametrize("ms", [-BASE_MS, 8_646_566_400_000])
+def test_the_time_of_a_row_that_is_refused_for_it_moves_nobodys_clock(ms):
+    telemetry = led().append(ms, 9).fetch(20, 2, 4)
+    other = Source("broker-2/replication.log").event(ms, "progress", True).progress(30)
+    reconstructor = Reconstructor()
+    facts = reconstructor.update(table(telemetry, other))
+    assert len(facts.quarantine) == 2
+    assert facts.telemetry_gaps.num_rows == 0
+    assert {source.first_ts // 1000 - BASE_MS for source in reconstructor.state.sources.known.values()} == {0, 30}
+    assert reconstructor.finish().telemetry_gaps.num_rows == 0
+
+
+def test_a_row_that_is_set_aside_is_set_aside_once():
+    rows, twin = twins()
+    bad = led().append(10, 9).event(20, "gossip").rows[-1]
+    assert replay(events_of([*rows, twin, twin, twin])).quarantine["leo"].to_pylist() == [6]
+    reconstructor = Reconstructor()
+    parts = [reconstructor.update(events_of(part)) for part in ([*rows[:2], bad, bad], [bad], [bad])]
+    assert len(Facts.concat(parts).quarantine) == 1
+
+
+def test_a_row_that_is_refused_does_not_win_over_a_good_one_with_its_number():
+    rows, twin = twins()
+    bad = twin | {"event_type": "gossip", "ts": (BASE_MS + 19) * 1000}
+    for order in ([*rows, bad], [bad, *rows]):
+        facts = replay(events_of(order))
+        assert advances(facts) == [(20, 4)]
+        assert facts.quarantine["event_type"].to_pylist() == ["gossip"]
+
+
+def test_two_broker_wide_rows_with_one_number_count_like_others():
+    one = Source().progress(0).broker_state(10, 2, "fenced", 5)
+    twin = one.rows[1] | {"detail": "started"}
+    seen = []
+    for order in ([*one.rows, twin, twin], [twin, *one.rows]):
+        facts = replay(events_of(order))
+        seen.append(facts.quarantine["detail"].to_pylist())
+    assert seen == [["started"], ["started"]]
 
 
 def test_two_wrong_clocks_far_from_each_other_prove_neither():
