@@ -17,6 +17,7 @@ PARTS = (
     ("test-faults", 130),
     ("test-model", 60),
     ("test-months", 60),
+    ("test-properties", 90),
 )
 """Targets of the Makefile, and the most minutes that each takes on two cores. A new one is a line here."""
 HOURS = 8
