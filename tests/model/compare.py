@@ -82,7 +82,8 @@ def wrong(one: Case, said: list[dict[str, Any]]) -> Iterator[str]:
 def _of_a_loss(one: Case, loss: Loss, rows: list[dict[str, Any]]) -> Iterator[str]:
     """A loss is told, or not excluded; exactly, where every line is there."""
     told = [row for row in rows if row["class"] in TOLD]
-    if not told and not one.taken:
+    begins = any(h.kind == "leader" and h.ms == loss.ms for h in one.played.happenings)
+    if begins and not told and not one.taken:
         yield f"silent: {_range(loss)} is lost"
     here = [row for row in rows if since_base(row["ts"]) == loss.ms]
     for row in here:
@@ -98,7 +99,8 @@ def _of_a_loss(one: Case, loss: Loss, rows: list[dict[str, Any]]) -> Iterator[st
 def _of_a_critical(one: Case, row: dict[str, Any]) -> Iterator[str]:
     """What is called lost is lost."""
     ms = since_base(row["ts"]) or 0
-    same = [x for x in one.played.losses if x.epoch == row["leader_epoch"] or (one.taken and x.ms <= ms)]
+    unseen = one.taken or one.played.untold  # a loss may have come with a start that nobody told
+    same = [x for x in one.played.losses if x.epoch == row["leader_epoch"] or (unseen and x.ms <= ms)]
     if row["lost_from"] is None:
         if not same:
             yield f"false: {_brief(row)}, and nothing is lost in this epoch"
@@ -109,7 +111,7 @@ def _of_a_critical(one: Case, row: dict[str, Any]) -> Iterator[str]:
         yield f"false: {_brief(row)} is said, lost is {true or 'nothing'}"
         return
     end = json.loads(row["evidence"]).get("at_most")
-    if (row["proof"] == "proven" or end) and not one.taken:
+    if (row["proof"] == "proven" or end) and not unseen:
         first, end = end or (row["lost_from"], row["lost_to"])
         if not any(first <= loss.first and loss.end <= end for loss in same):
             yield f"too short: {_brief(row)}, at most {[first, end]}, lost is {[_range(loss) for loss in same]}"
