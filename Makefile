@@ -78,7 +78,7 @@ test-faults: $(READY) ## writes that fail, call by call, on a disk and an object
 test-months: $(READY) ## a lake that lives through two months, day by day; a quarter of an hour
 	@$(BIN)/python -m tests.months.campaign
 
-test-model: $(READY) ## the rules against a model of one partition; MODEL=--histories=1000000 plays so many histories
+test-model: $(READY) ## the rules against a model of one partition, in a million histories; MODEL=--histories=20000
 	@$(BIN)/python -m tests.model.campaign $(MODEL)
 
 test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; half an hour on two cores

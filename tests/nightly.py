@@ -15,7 +15,7 @@ PARTS = (
     ("test-wheels", 60),
     ("test-kafka-roads", 20),
     ("test-faults", 130),
-    ("test-model", 60),
+    ("test-model", 120),
     ("test-months", 60),
     ("test-properties", 90),
 )
