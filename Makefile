@@ -39,7 +39,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
-.PHONY: nightly lint format bench bench-full test-properties
+.PHONY: nightly lint format bench bench-full test-properties test-histories
 .PHONY: bench-bounds lock audit sbom clean
 
 help: ## this list
@@ -80,6 +80,9 @@ test-months: $(READY) ## a lake that lives through two months, day by day; a qua
 
 test-model: $(READY) ## the rules against a model of one partition, in a million histories; MODEL=--histories=20000
 	@$(BIN)/python -m tests.model.campaign $(MODEL)
+
+test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in any way; three quarters of an hour on two cores
+	@HWMARK_HISTORIES=2000 $(BIN)/pytest -n 2 tests/unit/alerting/test_histories.py
 
 test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; half an hour on two cores
 	@LAKES=10000 $(BIN)/pytest -n 2 tests/properties

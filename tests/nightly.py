@@ -18,6 +18,7 @@ PARTS = (
     ("test-model", 120),
     ("test-months", 60),
     ("test-properties", 90),
+    ("test-histories", 60),
 )
 """Targets of the Makefile, and the most minutes that each takes on two cores. A new one is a line here."""
 HOURS = 8

@@ -1,0 +1,226 @@
+"""Histories of a cluster, looked at in any way: what is told does not depend on when, how often or by whom.
+
+A history is a list of things that begin and end, as the simulator's truth has them; its rows come to the evaluation as
+the job writes them. It is looked at hourly, daily, once, at random moments, beside a rebuild and retention, and by
+processes that are killed; `HWMARK_HISTORIES=2000` plays that many. Pure: `decide` alone, on evidence that is cut as
+`read` cuts it.
+"""
+
+import os
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from pipelines.alerting.conditions import SECOND, microseconds
+from pipelines.alerting.evaluate import decide
+from pipelines.alerting.outbox import latest
+from pipelines.alerting.reading import Reading, _carried
+from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.step import Step
+from tests.unit.alerting.evidence_rows import NOON, at, evidence
+
+HISTORIES = int(os.environ.get("HWMARK_HISTORIES", "8"))
+OFTEN = 0.05 if HISTORIES > 100 else 0.0
+"""How many of them are looked at every hour: each time takes a tenth of a second."""
+HOUR, DAY = 3600, 86_400
+END = 3 * DAY
+LAST = 40 * DAY
+"""When all is looked at for the last time: later than every `resolve_after_s` since the last telling."""
+RULES = AlertRules()
+
+
+class History:
+    """Rows with the moment (seconds) at which the job wrote them; `truth`: (rule, partition or source, first)."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.rows = []
+        self.truth, self.revised = set(), set()
+        for number in range(rng.randint(1, 6)):
+            rng.choice((self._frozen, self._behind, self._lost, self._gap))(number)
+        self.retained_from = rng.choice((None, None, DAY, 2 * DAY))
+
+    def _put(self, name, at_, **row):
+        self.rows.append((at_ + self.rng.choice((1, 5, 9)), name, {"ts": at_, **row}))
+
+    def _frozen(self, number):
+        first = self.rng.randrange(0, END)
+        lasts = self.rng.choice((100, 400, 5000, 2 * DAY, None))
+        self._put("min_isr", first, partition=number, kind="freeze", isr=[1], frozen=True)
+        if lasts is not None:
+            self._put("min_isr", first + lasts, partition=number, kind="thaw", isr=[1, 2], frozen=False)
+        if lasts is None or lasts >= 300:
+            self.truth.add(("under_min_isr", f"orders-{number}", first))
+
+    def _behind(self, number):
+        first = self.rng.randrange(0, END)
+        lasts = self.rng.choice((300, 900, DAY, None))
+        place = {"partition": number, "replica_id": number + 10, "leader_epoch": 1, "reason": "silent"}
+        self._put("sync", first, state="out_of_sync", **place)
+        if lasts is not None:
+            self._put("sync", first + lasts, state="in_sync", **place)
+        if lasts is None or lasts >= 600:
+            self.truth.add(("out_of_sync", f"orders-{number}", first))
+
+    def _lost(self, number):
+        first = self.rng.randrange(0, END)
+        severity, rule = self.rng.choice(
+            (("critical", "loss"), ("warning", "unproven_loss"), ("info", "loss_not_excluded"))
+        )
+        row = {
+            "regression_id": f"r{number}", "class": "loss_not_excluded" if severity == "info" else "unclean_loss",
+            "severity": severity, "partition": number, "lost_records": number + 1, "proof": "proven", "revision": 1,
+            "lost_from": 1, "lost_to": number + 2,
+        }  # fmt: skip
+        self._put("regressions", first, **row)
+        if self.rng.random() < 0.3:  # what is told later shows that it was none
+            late = first + self.rng.choice((60, 2 * HOUR))
+            self.rows.append(
+                (late, "regressions", {"ts": first, **row, "severity": "info", "class": "x", "revision": 2})
+            )
+            self.revised.add((rule, f"orders-{number}", first))
+        else:
+            self.truth.add((rule, f"orders-{number}", first))
+
+    def _gap(self, number):
+        first = self.rng.randrange(0, END)
+        self._put("gaps", first, source_id=f"s{number}", series="source", seq_from=1, seq_to=2, kind="gap")
+        self.truth.add(("gap", f"s{number}", first))
+
+
+class Lake:
+    """A history as a lake has it at some moment, and what was told of it."""
+
+    def __init__(self, history):
+        self.history, self.told, self.step = history, [], Step()
+
+    def look(self, now, *, rebuilding=False, retention=False, killed=False):
+        kept = self.history.retained_from if retention else None
+        floor = None if kept is None else max(0, now - kept)
+        clock = now - 10  # what is later may still be preceded by what comes
+        before = self.step.clocks.get("c")
+        start = None if before is None else (before - microseconds(NOON)) // SECOND - RULES.history.silver_s
+        blind = {}
+        if rebuilding:
+            blind = dict.fromkeys(("regressions", "min_isr", "disagreements", "sync", "gaps", "health"), "made anew")
+        tables = {"min_isr": [], "sync": [], "regressions": [], "gaps": []}
+        for written, name, row in self.history.rows:
+            gone = name != "regressions" and any(edge is not None and row["ts"] < edge for edge in (floor, start))
+            if written <= now and not gone and name not in blind:
+                tables[name].append(row)
+        partitions = [{"partition": n, "ar": [1, 2]} for n in range(6)]
+        found = evidence(clock, health=partitions, **tables)
+        edges = [edge for edge in (floor, start) if edge is not None]
+        begins = {"c": at(max(edges))} if edges else {"c": at(-DAY)}
+        found = replace(found, carried=_carried(self.step.carried, begins))
+        clocks = {"c": microseconds(at(clock))} if not rebuilding else dict(self.step.clocks)
+        seen = Reading(found, replace(self.step, clocks=clocks), blind, {} if floor is None else {"c": at(floor)})
+        done = decide(seen, RULES, self.told, [], self.step, at(now))
+        if not killed:
+            self.told, self.step = self.told + done.new, done.step
+        return done
+
+
+def schedules(rng):
+    """(name, moments) at which somebody looks, before the last time."""
+    yield "once", []
+    yield "daily", range(DAY, END + DAY, DAY)
+    yield "at any moments", sorted(rng.randrange(1, END + DAY) for _ in range(rng.randint(1, 6)))
+    if rng.random() < OFTEN:
+        yield "hourly", range(HOUR, END + DAY, HOUR)
+
+
+def conditions(states, *, firing_once=False):
+    """(rule, partition or source) of every episode that was told, with those whose end says that they were none."""
+    found, withdrawn, count = set(), set(), {}
+    for state in states:
+        named = state.labels.get("partitions") or state.labels.get("sources") or ""
+        keys = {(state.rule, one) for one in named.split(", ")}
+        (withdrawn if state.labels.get("end") == "withdrawn" else found).update(keys)
+        for key in keys if state.firing else ():
+            count.setdefault(key, set()).add(state.episode)
+    return (found, withdrawn, count) if firing_once else found
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
+    rng = random.Random(seed)
+    history = History(rng)
+    true = {(rule, item) for rule, item, _ in history.truth}
+    ends = {}
+    for name, moments in schedules(rng):
+        lake = Lake(history)
+        for moment in moments:
+            if rng.random() < 0.1:
+                lake.look(moment, killed=True)
+            if rng.random() < 0.05:
+                lake.look(moment, rebuilding=True)
+            lake.look(moment)
+            if rng.random() < 0.2:
+                assert lake.look(moment).new == [], (name, "two evaluations at one moment")
+        for last in (LAST, LAST + 2 * DAY):
+            done = lake.look(last)
+        found, _, episodes = conditions(lake.told, firing_once=True)
+        revised = {(rule, item) for rule, item, _ in history.revised}
+        unnamed = {(rule, at(first)) for rule, item, first in history.truth if (rule, item) not in found}
+        alerts = latest(lake.told).values()
+        hidden = {
+            (r, t)
+            for r, t in unnamed
+            for s in alerts
+            if s.rule == r and s.first_ts <= t and (s.firing or t <= s.last_ts)
+        }
+        assert unnamed == hidden, (name, "told, or over at the first look within an alert that fires or ended later")
+        assert found - true <= revised, (name, "nothing told that truth excludes, unless it was revised")
+        still = {key for state in latest(lake.told).values() if state.firing for key in conditions([state])}
+        assert not still & revised - true, (name, "what was revised does not fire")
+        assert all(len(own) == 1 for own in episodes.values()), (name, "told once", episodes)
+        ends[name] = sorted((s.rule, s.state) for s in done.present if s.firing)
+        firing = {key for state in done.present if state.firing for key in conditions([state])}
+        assert firing == _holds(history), (name, "what holds by the truth fires")
+    assert len({tuple(end) for end in ends.values()}) == 1
+
+
+def _holds(history):
+    """(rule, item) of the lasting states that are never over."""
+    ends = ("in_sync", "thaw")
+    over = {(name, row["partition"]) for _, name, row in history.rows if (row.get("state") or row.get("kind")) in ends}
+    names = {"under_min_isr": "min_isr", "out_of_sync": "sync"}
+    return {
+        (rule, item)
+        for rule, item, _ in history.truth
+        if rule in names and (names[rule], int(item.rpartition("-")[2])) not in over
+    }
+
+
+@pytest.mark.parametrize("seed", range(0, HISTORIES, 4))
+def test_retention_ends_nothing_that_was_told(seed):
+    """What it removed before anybody looked is exempt."""
+    rng = random.Random(seed)
+    history = History(rng)
+    history.retained_from = rng.choice((DAY, 2 * DAY))
+    lake = Lake(history)
+    for moment in range(6 * HOUR, END + DAY, 6 * HOUR):
+        lake.look(moment)
+    for moment in range(END + DAY, LAST, 6 * DAY):
+        done = lake.look(moment, retention=True)
+    firing = {key for state in done.present if state.firing for key in conditions([state])}
+    assert firing == _holds(history)
+    assert all(len(own) == 1 for own in conditions(lake.told, firing_once=True)[2].values())
+
+
+def test_a_table_of_carried_states_goes_through_the_record(tmp_path):
+    from pipelines.alerting.step import recorded_step, take_step
+    from pipelines.lake.lake import Lake as OnDisk
+
+    history = History(random.Random(1))
+    history.rows, history.truth = [], set()
+    history._frozen(0)
+    lake = Lake(history)
+    lake.look(LAST)
+    place = OnDisk(str(tmp_path))
+    take_step(place, lake.step, {})
+    assert recorded_step(place) == lake.step or recorded_step(place).carried.equals(lake.step.carried)
+    assert isinstance(recorded_step(place).carried, pa.Table)
