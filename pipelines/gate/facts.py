@@ -77,7 +77,7 @@ class Facts:
     """What is known of a cluster as brokers of it are to be stopped.
 
     `stale` says why none of it can be relied on; `unknown` what is missing beside the partitions, each with what to do.
-    Without a `quorum`, `quorum_note` says why it was not looked at.
+    Without a `quorum`, `quorum_note` says why it was not looked at; `controllers_apart`: the brokers are none of it.
     """
 
     cluster: str
@@ -87,6 +87,7 @@ class Facts:
     source: str
     quorum: Quorum | None = None
     quorum_note: str = "quorum not looked at"
+    controllers_apart: bool = False
     stale: str = ""
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())

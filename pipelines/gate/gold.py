@@ -26,12 +26,13 @@ ASK = "--bootstrap HOST:PORT asks the cluster itself"
 
 @dataclass(frozen=True)
 class Asked:
-    """Which brokers of which cluster, and how old what is known may be."""
+    """Which brokers of which cluster, how old what is known may be, and whether its controllers are no brokers."""
 
     cluster: str | None
     brokers: tuple[int, ...]
     rack: str | None
     max_age: timedelta
+    controllers_apart: bool = False
 
 
 def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
@@ -50,14 +51,17 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
     down = frozenset(row["broker_id"] for row in known if row["state"] in DOWN)
     hosted = query(opened, f"SELECT * FROM t WHERE cluster = {text(record.cluster)} AND {_hosted(stopped)}")
     partitions = tuple(_fresh(partition(row, down), row["leader_id"], reported, now - asked.max_age) for row in hosted)
-    return Facts(record.cluster, stopped, partitions, as_of, "gold", stale=stale, unknown=doubts, notes=(seen.text,))
+    return Facts(
+        record.cluster, stopped, partitions, as_of, "gold", controllers_apart=asked.controllers_apart, stale=stale,
+        unknown=doubts, notes=(seen.text,),
+    )  # fmt: skip
 
 
 def partition(row: Row, down: Brokers) -> PartitionFacts:
     """A row of `gold/partition_health`; `down`: brokers that the controller has fenced or shut down."""
     leader = row["leader_id"]
     isr = None if row["isr"] is None else frozenset(row["isr"])
-    behind = frozenset(row["out_of_sync"] or ()) | down
+    behind = frozenset(row["out_of_sync"] or ()) | frozenset(row.get("behind") or ()) | down
     if (row["stalled_ms"] or 0) > STALLED_MS:
         behind |= frozenset(row["holding_replicas"] or ()) - {leader}
     blind = row.get("level") is None or row["level"] == STOCK or row["out_of_sync"] is None

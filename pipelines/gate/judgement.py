@@ -64,7 +64,8 @@ class Judgement:
         """No, if something breaks for certain; yes, if everything holds for certain."""
         if self.facts.stale:
             return Answer.NOT_KNOWN
-        quorum = Answer.YES if self.quorum is None else self.quorum.answer
+        unseen = Answer.YES if self.facts.controllers_apart else Answer.NOT_KNOWN
+        quorum = unseen if self.quorum is None else self.quorum.answer
         if self.of(Effect.BREAKS) or self.must_be_accepted or quorum is Answer.NO:
             return Answer.NO
         if self.of(Effect.NOT_KNOWN) or self.facts.unknown or quorum is Answer.NOT_KNOWN:
@@ -105,13 +106,16 @@ def effect_on(facts: PartitionFacts, stopped: Brokers) -> PartitionEffect | None
 
 
 def _effect(facts: PartitionFacts, stopped: Brokers) -> tuple[Effect, str]:
-    """A certain loss of min ISR goes before what is not known."""
-    left = None if facts.replicas is None else len(facts.replicas - stopped)
-    if left is not None and left < facts.least_min_isr:
-        return Effect.ANYWAY, f"{count(left, 'replica')} left of {len(facts.replicas or NOBODY)}"
+    """A certain loss of min ISR goes before what is not known. A partition stops anyway only where all that are left
+    are in sync: else waiting for them helps."""
     if facts.leader == NO_LEADER and not facts.unknown:
         return Effect.BREAKS, "nobody leads it now"
     then = facts.may_count - stopped
+    left = None if facts.replicas is None else facts.replicas - stopped
+    if left is not None and len(left) < facts.least_min_isr and left == facts.counts - stopped and not facts.unknown:
+        return Effect.ANYWAY, f"{count(len(left), 'replica')} left of {len(facts.replicas or NOBODY)}"
+    if left is not None and len(left) < facts.least_min_isr and left == then:
+        return Effect.NOT_KNOWN, _not_known(facts)
     if len(then) < facts.least_min_isr:
         return Effect.BREAKS, _breaks(facts, then)
     if len(facts.counts - stopped) >= facts.most_min_isr and facts.leader is not None:

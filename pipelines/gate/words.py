@@ -98,6 +98,8 @@ def _unknown(judged: Judgement, hosted: str) -> str:
     if unknown := judged.of(Effect.NOT_KNOWN):
         said.append(f"of {len(unknown):,} of {hosted} it is not known ({unknown[0].why})")
     said += judged.facts.unknown
+    if judged.quorum is None and not judged.facts.controllers_apart:
+        said.append("whether they vote in the controllers' quorum: --controllers-apart says that they do not")
     if judged.quorum and judged.quorum.answer is Answer.NOT_KNOWN:
         said.append(judged.quorum.text)
     return "; ".join(said)

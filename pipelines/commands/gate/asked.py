@@ -48,6 +48,7 @@ def facts(standing: Standing, as_of: datetime, doubts: tuple[str, ...] = ()) -> 
         "the cluster itself",
         quorum=Quorum(seen.voters | dict.fromkeys(gone & seen.voters.keys(), False)) if seen.voters else None,
         quorum_note=NO_QUORUM if not seen.error else "quorum not known",
+        controllers_apart=not seen.voters,
         unknown=(*doubts, *_quorum_missing(seen), *_hidden(standing, up)),
         notes=(*silent, *down),
     )

@@ -33,6 +33,9 @@ def gate(
         bool,
         typer.Option("--accept-unavailable", help="Partitions with too few replicas to keep min ISR may stop."),
     ] = False,
+    controllers_apart: Annotated[
+        bool, typer.Option("--controllers-apart", help="The controllers are no brokers: a lake does not show that.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, help="At most so many partitions in the table.")] = 30,
     format: Annotated[GateFormat, typer.Option(help="How to print.")] = GateFormat.table,
     config: Config = None,
@@ -45,8 +48,8 @@ def gate(
 
     \b
     Examples:
-      hwmark gate --broker 3 --lake lake
-      hwmark gate --broker 3 --lake lake --wait 10m && systemctl restart kafka
+      hwmark gate --broker 3 --lake lake --controllers-apart
+      hwmark gate --broker 3 --lake lake --controllers-apart --wait 10m && systemctl restart kafka
       hwmark gate --rack eu-1a --bootstrap kafka-1:9092
     """
     from datetime import timedelta
@@ -58,7 +61,8 @@ def gate(
         raise UsageError("which brokers? Name them with --broker N, again for more, or with --rack R")
     given = {} if bootstrap is None else {"watch": {"bootstrap": bootstrap}}
     settings = (settings_of if bootstrap else settings_of_existing_lake)(config, lake={"path": lake}, **given)
-    asked = command.Asked(cluster, tuple(broker or ()), rack, timedelta(seconds=duration("--max-age", max_age)))
+    oldest = timedelta(seconds=duration("--max-age", max_age))
+    asked = command.Asked(cluster, tuple(broker or ()), rack, oldest, controllers_apart)
     wait_s = 0.0 if wait is None else duration("--wait", wait)
     if bootstrap:
         source = command.of_cluster(settings, asked, waits=wait_s > 0, debug=debug)

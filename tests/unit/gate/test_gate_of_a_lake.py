@@ -37,13 +37,14 @@ def lake(tmp_path):
     return make
 
 
-def gate(lake, *options):
-    done = CliRunner().invoke(app, ["gate", "--lake", lake, *options])
+def gate(lake, *options, apart=True):
+    known = ["--controllers-apart"] if apart else []
+    done = CliRunner().invoke(app, ["gate", "--lake", lake, *known, *options])
     return done.exit_code, done.output.rstrip("\n").splitlines()
 
 
 def as_json(lake, *options):
-    done = CliRunner().invoke(app, ["gate", "--lake", lake, "--format", "json", *options])
+    done = CliRunner().invoke(app, ["gate", "--lake", lake, "--controllers-apart", "--format", "json", *options])
     return done.exit_code, json.loads(done.stdout)
 
 
@@ -57,6 +58,12 @@ def test_yes_is_status_0_and_says_that_the_quorum_was_not_looked_at(lake):
             "quorum not looked at",
         ],
     )
+
+
+def test_whether_brokers_vote_in_the_quorum_is_not_known_of_a_lake(lake):
+    status, lines = gate(lake(health("orders", 0)), "--broker", "1", apart=False)
+    assert status == 4
+    assert "--controllers-apart says that they do not" in lines[0]
 
 
 def test_no_is_status_3_with_the_partitions_that_would_break(lake):
@@ -208,7 +215,7 @@ class Clock:
 
 def facts(*isr, **more):
     one = PartitionFacts("orders", 0, frozenset({1, 2, 3}), frozenset(isr), 1, 2)
-    return Facts("prod", frozenset({1}), (one,), at(80), "gold", **more)
+    return Facts("prod", frozenset({1}), (one,), at(80), "gold", controllers_apart=True, **more)
 
 
 def waited(answers, wait_s, **printing):

@@ -23,7 +23,7 @@ def of(facts, *stopped):
 
 
 def about(*partitions, stopped=(1,), **more):
-    return Facts("prod", brokers(*stopped), partitions, None, "gold", **more)
+    return Facts("prod", brokers(*stopped), partitions, None, "gold", **{"controllers_apart": True} | more)
 
 
 def test_a_partition_with_min_isr_left_and_a_caught_up_leader_to_move_to_keeps_it():
@@ -73,6 +73,31 @@ def test_min_isr_is_at_most_the_number_of_replicas():
     """Kafka 3.7: effective min ISR."""
     facts = replace(ORDERS, replicas=brokers(1, 2), isr=brokers(1, 2), min_isr=3)
     assert facts.least_min_isr == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "stopped", "effect"),
+    [
+        (replace(ORDERS, replicas=brokers(1, 2), isr=brokers(1)), (1,), Effect.BREAKS),
+        (replace(ORDERS, isr=brokers(1), min_isr=3), (1,), Effect.BREAKS),
+        (replace(ORDERS, isr=brokers(1, 2), behind=brokers(2)), (1, 3), Effect.BREAKS),
+        (replace(ORDERS, replicas=brokers(1, 2), isr=brokers(2), leader=-1), (1,), Effect.BREAKS),
+        (replace(ORDERS, replicas=brokers(1, 2), isr=None, leader=None, unknown="silent"), (1,), Effect.NOT_KNOWN),
+        (replace(ORDERS, replicas=brokers(1, 2), isr=brokers(1, 2), unsure=brokers(2)), (1,), Effect.NOT_KNOWN),
+        (replace(ORDERS, replicas=brokers(1, 2), isr=brokers(1, 2)), (1,), Effect.ANYWAY),
+    ],
+)
+def test_what_would_be_kept_by_waiting_for_others_does_not_stop_anyway(facts, stopped, effect):
+    """An unclean election would lose what they lack."""
+    assert of(facts, *stopped)[0] is effect
+    answer = judge(about(facts, stopped=stopped), accepted=True).answer
+    assert (answer is Answer.YES) == (effect is Effect.ANYWAY)
+
+
+def test_a_quorum_that_was_not_looked_at_is_not_known_unless_the_controllers_are_no_brokers():
+    assert judge(about(ORDERS, controllers_apart=False)).answer is Answer.NOT_KNOWN
+    assert judge(about(ORDERS, controllers_apart=True)).answer is Answer.YES
+    assert judge(about(ORDERS, controllers_apart=False, quorum=Quorum({7: True}))).answer is Answer.YES
 
 
 def test_too_few_replicas_stop_anyway_and_need_to_be_accepted():
