@@ -24,6 +24,9 @@ EVENT_TYPES = tuple(REQUIRED)
 RACK = "rack="
 """How the detail of a `config` row begins that has the rack of the broker `replica_id`."""
 
+CLEAN_START, UNCLEAN_START = "start=clean", "start=unclean"
+"""The detail of a `config` row that says as a broker starts whether it found the file of a clean shutdown."""
+
 LOG_EPOCH = "log_epoch="
 """How the detail of a `sample` begins that has the latest leader epoch in the replica's log."""
 FIRST_ROUND = "first round"

@@ -11,6 +11,7 @@ import numpy as np
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.scanning.fetch_grouping import RESTART_MS
+from schemas.event_types import CLEAN_START, UNCLEAN_START
 
 LINE_NUMBERS = "%sn"
 """A sign of a start that is no line: the line numbers begin again."""
@@ -116,6 +117,15 @@ def _failed_directory(line: Line, match: re.Match[str], events: EventBuilder) ->
     events.append("broker_state", line.ts, line.broker, 0, replica_id=line.broker, detail="log_dir_offline")
 
 
+def _of_log_manager(line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """A directory that failed, or what one had of a clean shutdown as it was loaded: each says it."""
+    if match[1] is None:
+        return _failed_directory(line, match, events)
+    detail = CLEAN_START if match[1].startswith("Skipping") else UNCLEAN_START
+    events.append("config", line.ts, line.broker, 0, replica_id=line.broker, detail=detail)
+    return None
+
+
 _STARTS = {
     "Log4jControllerRegistration": ("jvm", r"Registered `kafka:type=kafka\.Log4jController` MBean"),
     "ControllerServer": ("controller", r"Starting controller"),
@@ -138,7 +148,14 @@ _PATTERNS: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], Event
         re.compile(r"Stopping serving replicas in dir .* because the log directory has failed"),
         _failed_directory,
     ),
-    "LogManager": (re.compile(r"Stopping serving logs in dir "), _failed_directory),
+    "LogManager": (
+        re.compile(
+            r"Stopping serving logs in dir |"
+            r"(Skipping|Recovering|Attempting) (?:recovery )?(?:of \d+ |for all |\d+ )?logs (?:from|in) .* "
+            r"since (?:no )?clean shutdown file was found"
+        ),
+        _of_log_manager,
+    ),
     "LogDirFailureChannel": (
         re.compile(r"Failed to create or validate data directory |Error while loading log dir "),
         _failed_directory,

@@ -57,6 +57,8 @@ _M_NOT_UPDATED = literal(" but did not update replica high watermark")
 _M_APPENDED = literal("Appended message set")
 _M_SETTING = literal("Setting high watermark ")
 _M_STOPPING = literal("Stopping serving ")
+_M_SKIPPING, _M_RECOVERING = literal("Skipping recovery "), literal("Recovering ")
+_M_ATTEMPTING = literal("Attempting recovery ")
 _M_PROCESSED = literal("Processed ")
 _M_EXECUTING = literal("Executing ")
 _M_COMPLETING = literal("Completing ")
@@ -180,7 +182,9 @@ def _of_few_shapes(buf: Array, kind: int, pos: int, end: int) -> int:
     if kind == LOG_LAYER:
         return NOTED if begins(buf, pos, end, _M_APPENDED) or begins(buf, pos, end, _M_SETTING) else UNIFIED
     if kind == DIRECTORIES:
-        return RARE if begins(buf, pos, end, _M_STOPPING) else NOTED
+        rare = begins(buf, pos, end, _M_STOPPING) or begins(buf, pos, end, _M_SKIPPING)
+        rare = rare or begins(buf, pos, end, _M_RECOVERING) or begins(buf, pos, end, _M_ATTEMPTING)
+        return RARE if rare else NOTED
     frequent = begins(buf, pos, end, _M_PROCESSED) or begins(buf, pos, end, _M_EXECUTING)
     frequent = frequent or begins(buf, pos, end, _M_COMPLETING) or begins(buf, pos, end, _M_READ)
     return NOTED if frequent or begins(buf, pos, end, _M_REPLAYING) else RARE

@@ -18,7 +18,7 @@ from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.cluster.threads import Killed
 from generators.simulator.cluster.versions import Version
-from schemas.event_types import RACK
+from schemas.event_types import CLEAN_START, RACK, UNCLEAN_START
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
@@ -110,6 +110,8 @@ class Broker:
         for replica in self.replicas.values():
             replica.load()
         self.emit("config", None, replica=self.id, detail=f"kafka={self.version.released}")
+        if self.process > 1:
+            self.emit("config", None, replica=self.id, detail=CLEAN_START if self.clean else UNCLEAN_START)
         if rack := self.settings.racks.get(self.id):
             self.emit("config", None, replica=self.id, detail=RACK + rack)
         if self.version.lag_by_messages:

@@ -13,7 +13,7 @@ from pipelines.replication.batch.quarantine import canonical
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.kafka_versions import reported_rules
-from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
+from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, STARTS
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
 from pipelines.replication.telemetry.sources import Gap
@@ -94,6 +94,9 @@ def _apply(state: State, found: GapRows, row: dict[str, Any], ts: int) -> None:
 def _apply_config(state: State, cluster: int, row: dict[str, Any], ts: int) -> None:
     if version := reported_rules(row["detail"]):
         state.timeline.record_version(cluster, row["broker_id"], ts, *version)
+    if row["detail"] in STARTS:
+        reported_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
+        state.timeline.record_broker_state(cluster, row["broker_id"], ts, row["detail"], None, reported_by)
     if (rack := (row["detail"] or "").removeprefix(RACK)) != (row["detail"] or "") and row["replica_id"] is not None:
         state.timeline.record_rack(cluster, row["replica_id"], ts, rack)
     if row["min_isr"] is None and row["lag_max_ms"] is None:

@@ -12,7 +12,7 @@ from pipelines.replication.compiled.types import I64, NEVER
 from pipelines.replication.facts.broker_counts import Broker, Row, count_partitions
 from pipelines.replication.facts.follower_lag import followers, lags_of_brokers, worst
 from pipelines.replication.facts.partition_health import health, led_lanes
-from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, BrokerState
+from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS, BrokerState
 from pipelines.replication.state.state import State
 from schemas import broker_lag, brokers
 
@@ -98,7 +98,7 @@ def standing(states: Sequence[BrokerState]) -> Row:
     A controlled restart is under way from the first word of its shutdown until the broker has started again, or is
     registered no more. A failed log directory is no state: the broker serves from the others.
     """
-    known = [state for state in states if state[1] != LOG_DIR_OFFLINE]
+    known = [state for state in states if state[1] not in (LOG_DIR_OFFLINE, *STARTS)]
     if not known:
         return {"state": None, "state_ts": None, "broker_epoch": None, "restarting_since": None}
     since = None

@@ -14,6 +14,7 @@ from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
+from schemas.event_types import CLEAN_START, UNCLEAN_START
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
@@ -23,6 +24,8 @@ Version = tuple[int, int, int]
 """(ts, what the broker reported of the rules it follows, see kafka_versions, and its value)"""
 CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
+STARTS = (CLEAN_START, UNCLEAN_START)
+"""What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
 REPLAY_US = 10_000_000
 """A restarted controller reports old states again, within this time of the registration that it replays first."""
 
@@ -101,6 +104,10 @@ class Timeline:
             own = self._min_isr((cluster, CLUSTER_WIDE), as_of) if by_leader is None else by_leader
         return rule if own is None else own
 
+    def tells_min_isr(self, cluster: int, topic: int) -> bool:
+        """Whether min.insync.replicas of this topic itself was reported."""
+        return any(entry[1] is not None for entry in self.configs.get((cluster, topic), ()))
+
     def _min_isr(self, key: tuple[int, int], as_of: int) -> int | None:
         entries = self.configs.get(key)
         if not entries:
@@ -128,6 +135,8 @@ class Timeline:
                     if last is not None:
                         _, state_ts, serving, incarnation, since, _ = last
                         rows.append((_key(place), ts, serving, incarnation, state_ts if since == NULL else since, 1))
+                    continue
+                if detail in STARTS:
                     continue
                 since = started.get(-1 if epoch is None else epoch, NULL)
                 last = _key(place), ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0

@@ -241,3 +241,19 @@ def test_versions_of_recorded_brokers(recording, version):
         (row["broker_id"], row["detail"]) for row in rows(recording, "*/*.log.gz") if row["event_type"] == "config"
     }
     assert {broker for broker, detail in found if detail == version} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        ("Skipping recovery of 9 logs from /d since clean shutdown file was found", "start=clean"),
+        ("Skipping recovery for all logs in /d since clean shutdown file was found", "start=clean"),
+        ("Recovering 9 logs from /d since no clean shutdown file was found", "start=unclean"),
+        ("Attempting recovery for all logs in /d since no clean shutdown file was found", "start=unclean"),
+    ],
+)
+@pytest.mark.parametrize("logger", [LOGS, "org.apache.kafka.storage.internals.log.LogManager"])
+def test_a_broker_prints_as_it_starts_whether_it_had_stopped_cleanly(words, detail, logger):
+    """2.6, 3.9 and 4.1. What the controller granted says nothing of how the process ended."""
+    (row,) = plain(SourceParser("c", "s", broker_id=1).feed(line(words, logger).encode(), last=True))
+    assert (row["event_type"], row["replica_id"], row["detail"]) == ("config", 1, detail)
