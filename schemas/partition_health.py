@@ -6,6 +6,9 @@ from schemas.keys import LEVEL
 STALLED_MS = 10_000
 """A HW that stands below the leader's log end for longer is held back."""
 
+BEHIND_MS = 3_000
+"""A follower that has not got by now where its leader was so long ago is behind, in the ISR or not."""
+
 TABLE = Table(
     "gold/partition_health",
     "the present state of one partition",
@@ -38,6 +41,7 @@ TABLE = Table(
             "what the failure of one more in-sync replica does: loss (the others are behind), offline (there is no "
             "other), under_min_isr, or none; null: not known",
         ),
+        Column("behind", "array<int>", "members of the ISR that are not where the leader was 3 s ago (at level 3)"),
     ),
 )
 ARROW = TABLE.arrow()

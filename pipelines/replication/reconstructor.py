@@ -25,6 +25,7 @@ from pipelines.replication.batch.quarantine import (
 )
 from pipelines.replication.batch.rare_events import (
     queue_clocks,
+    queue_follower_hws,
     queue_partition_events,
     record_assignments,
     start_first_terms,
@@ -209,6 +210,8 @@ class Reconstructor:
         if clocks:
             queue_clocks(state, clocks)
         queue_partition_events(state, batch, results, lookup.predicted)
+        if closed:
+            queue_follower_hws(state, closed)
         if state.pending_starts.num_rows:
             start_first_terms(state, lookup, upto, minutes)
         changes = advance_histories(state, lookup, upto) if state.histories_wait else HistoryChanges()

@@ -24,6 +24,7 @@ _LEAST = {"lag_max_ms": 1, "min_isr": 1, "race_window_ms": 0, "reorder_grace_ms"
 class Rules:
     """What to assume where the telemetry says nothing, and which version of Kafka's rules where no broker reports one.
 
+    `min_isr` None: not known of a topic whose own setting nobody tells; HWs are computed as if it were 1.
     `lag_max_ms` and `min_isr` yield to `config` and `leader` events; `lag_max_messages` and the three rules after it
     yield to the version that a broker reports. All times are in milliseconds.
     `strict_min_isr`: below min.insync.replicas the HW does not advance (KAFKA-15583, Kafka 3.7).
@@ -35,7 +36,7 @@ class Rules:
     """
 
     lag_max_ms: int = 30_000
-    min_isr: int = 1
+    min_isr: int | None = None
     lag_max_messages: int | None = None
     strict_min_isr: bool = True
     strict_eligibility: bool = True
@@ -84,7 +85,7 @@ _BITS = {
 def _require(values: Mapping[str, Any], where: str) -> None:
     for name, value in values.items():
         least = _LEAST.get(name)
-        if least is not None and value < least:
+        if least is not None and value is not None and value < least:
             raise ValueError(f"{where}.{name} is {value}; it must be at least {least}")
         if name == "lag_max_messages" and value is not None and value < 0:
             raise ValueError(f"{where}.{name} is {value}; it must be 0 or more, or unset")

@@ -47,8 +47,8 @@ def compare(
             found.append(Compared(*place, unknown=why))
             continue
         of, other_of = rules.of(place[0])[0], other.of(place[0])[0]
-        recorded = Follower(window, of.min_isr, recorded=True, strict=of.strict_min_isr)
-        computed = Follower(window, other_of.min_isr, recorded=False, strict=other_of.strict_min_isr)
+        recorded = Follower(window, of.min_isr or 1, recorded=True, strict=of.strict_min_isr)
+        computed = Follower(window, other_of.min_isr or 1, recorded=False, strict=other_of.strict_min_isr)
         sides = recorded.follow(as_were.of(place)), computed.follow(as_would.of(place))
         found.append(Compared(*place, was=sides[0], would=sides[1]))
     return found

@@ -9,6 +9,7 @@ from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.state.state import State
 
 CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
+REPORTS = ("reported", "witnessed", "witnessed_ts", "witnessed_from", "min_isr_told")
 
 
 def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
@@ -24,6 +25,7 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
             fetchers=fetchers,
             level=int(state.lanes["level"][lane]),
             **cut_off_report({name: ended[name][k] for name in CUT_OFF}),
+            **reports({name: ended[name][k] for name in REPORTS}),
         )
         state.ended_terms[lane, int(ended["start"][k])] = (int(ended["end"][k]), summary)
 
@@ -31,6 +33,11 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
 def cut_off_report(values: dict[str, int]) -> dict[str, Any]:
     """The fields of TermSummary about a report that may be cut off, none where there is no such report."""
     return {} if values["cut_off"] == NULL else {name: int(value) for name, value in values.items()}
+
+
+def reports(values: dict[str, int]) -> dict[str, Any]:
+    """The fields of TermSummary about what the leader reported beside what was computed."""
+    return {name: known(value) for name, value in values.items()}
 
 
 def known(value: int) -> int | None:

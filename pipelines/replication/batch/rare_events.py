@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,7 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.sequencing import follower_hw_falls
 from pipelines.replication.batch.term_lookup import StateTermLookup
-from pipelines.replication.compiled.types import I32, I64, NULL, NULL32
+from pipelines.replication.compiled.types import I32, I64, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import CODE, int32_column, int64_column, take_rows
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
@@ -120,6 +120,26 @@ def _findings_after(state: State, batch: Batch, results: TermResults) -> Finding
     ]
 
 
+def queue_follower_hws(state: State, closed: Set[str]) -> None:
+    """Queues, as the history of these clusters is closed, the last HW that each broker reported as a follower in a
+    leader epoch whose leader is not known to have had it: its own telemetry may end before."""
+    series, lanes = state.series, state.lanes
+    at = np.flatnonzero((series["follower_hw"] > 0) & (series["follower_epoch"] != NULL32) & (series["partition"] >= 0))
+    led = dict[tuple[int, int], int]()
+    for partition, epoch, hw in zip(*(lanes[n].tolist() for n in ("partition", "leader_epoch", "hw")), strict=True):
+        led[partition, epoch] = max(hw, led.get((partition, epoch), hw))
+    for k in at.tolist() if len(at) else ():
+        partition, epoch, hw = (int(series[name][k]) for name in ("partition", "follower_epoch", "follower_hw"))
+        if led.get((partition, epoch), -1) >= hw or state.place(partition)[0] not in closed:
+            continue
+        ts, broker = int(series["last_ts"][k]), int(series["broker"][k])
+        _, source, source_epoch = state.source_names.all[int(series["source"][k])]
+        event = PartitionEvent(ts, "hw", broker, str(source), leader_epoch=epoch, hw=hw, detail="of_follower")
+        state.partitions["has_events"][partition] = 1
+        key = (ts, broker, 1, str(source), int(source_epoch), NEVER)
+        state.queued_events.setdefault(partition, []).append((key, event))
+
+
 def queue_clocks(state: State, clocks: list[WrongClock]) -> None:
     """Queues which clocks are wrong, or right again, for the histories of their partitions."""
     for clock in clocks:
@@ -152,6 +172,9 @@ def _only_events(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArr
     c, partition = batch.columns, _partitions(state, batch, batch.rare[rare])
     count = np.bincount(np.concatenate([partition, _partitions(state, batch, found)]))[partition]
     starts = (c.kind[rare] == CODE["leader"]) & (c.leader_epoch[rare] >= 0) & (c.broker[rare] >= 0)
+    unclean = batch.rare_events["unclean"]  # such a start is judged though it is the first
+    if unclean.null_count < len(unclean):
+        starts &= ~pc.fill_null(unclean, False).to_numpy()[rare]
     if (watched := state.watched_series()) is not None:
         starts &= ~watched[batch.series[batch.rare[rare]]]
     only: npt.NDArray[np.bool_] = starts & (count == 1) & (state.partitions["has_events"][partition] == 0)

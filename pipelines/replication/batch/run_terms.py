@@ -14,7 +14,7 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted, advance_series
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays, Record, Records, as_records, records
-from pipelines.replication.compiled.types import I8, I64, MOST_REPLICAS
+from pipelines.replication.compiled.types import I8, I64, MOST_REPLICAS, NULL32
 from pipelines.replication.events.columns import CODE
 from pipelines.replication.events.packed_rows import PACKED, PACKED_ROW, flag
 from pipelines.replication.facts.partition_hw import BLOCK, HwRows
@@ -108,7 +108,7 @@ def _kernel_rules(state: State, rules: Rules) -> Records:
         row = {
             "race_window": own.race_window_ms * 1000,
             "lag_max": own.lag_max_ms * 1000,
-            "min_isr": own.min_isr,
+            "min_isr": NULL32 if own.min_isr is None else own.min_isr,
             "lag_max_messages": -1 if own.lag_max_messages is None else own.lag_max_messages,
             "hw_resolution": own.hw_resolution_ms * 1000,
             "replica_hw": int(own.replica_hw),

@@ -121,7 +121,8 @@ class SampledLanes:
             "term_start": one.began, "hw": one.hw, "leader_leo": one.leo if answers else None,
             "isr": _mask(slots, one.isr), "isr_known": int(one.isr is not None),
             "assigned": _mask(slots, one.replicas), "assigned_count": len(one.replicas or ()),
-            "min_isr": NULL32 if one.min_isr is None else one.min_isr, "last_ts": one.seen,
+            "min_isr": NULL32 if one.min_isr is None else one.min_isr, "min_isr_told": int(self._told(lane)),
+            "last_ts": one.seen,
             "stalled_since": one.stalled_since,
         })  # fmt: skip
         replicas, width = self._state.replicas, self._state.replicas.width
@@ -134,6 +135,11 @@ class SampledLanes:
             replicas["leo"][at] = leo
             replicas["caught_up"][at] = NULL if behind is None else behind[1]
             replicas["sync"][at] = OUT_OF_SYNC if replica is not None and replica.out_of_sync else IN_SYNC
+
+    def _told(self, lane: int) -> bool:
+        """Whether min.insync.replicas of the topic of a lane itself is known."""
+        cluster, topic = (int(self._state.lanes[name][lane]) for name in ("cluster", "topic"))
+        return self._state.timeline.tells_min_isr(cluster, topic)
 
     def _hw_row(self, number: int, fact: HwFact) -> tuple[int, ...]:
         lane = self._lane(number, fact.leader)

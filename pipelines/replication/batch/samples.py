@@ -123,7 +123,7 @@ def _settings(state: State, rules: Rules, number: int, ts: int) -> Settings:
     cluster, own = state.clusters.number(name), rules.of(name)[0]
     topic = int(state.partition_keys.keys[number]) >> 32
     lag = lag_at(state.timeline.configs.get((cluster, CLUSTER_WIDE), ()), ts, own)
-    min_isr = state.timeline.min_isr(cluster, topic, ts, None, own.min_isr)
+    min_isr = state.timeline.min_isr(cluster, topic, ts, None, own.min_isr or 1)
     watched = state.watched
     return Settings(lag, min_isr, partial(watched.last_round, name), partial(watched.answered_always, name))
 

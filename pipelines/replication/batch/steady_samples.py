@@ -105,7 +105,7 @@ class SteadySamples:
         if any(ts > first for ts in last):
             return 0, NULL32
         lag = lag_at(configs.get((cluster, CLUSTER_WIDE), ()), first, own)
-        return lag, state.timeline.min_isr(cluster, topic, first, None, own.min_isr)
+        return lag, state.timeline.min_isr(cluster, topic, first, None, own.min_isr or 1)
 
     def _put(self, number: int) -> None:
         """Makes a partition steady where it can be."""

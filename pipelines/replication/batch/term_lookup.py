@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pipelines.replication.batch.ended_terms import CUT_OFF, cut_off_report, known
+from pipelines.replication.batch.ended_terms import CUT_OFF, REPORTS, cut_off_report, known, reports
 from pipelines.replication.batch.hw_timeline import HwTimeline
 from pipelines.replication.batch.run_terms import TermResults
-from pipelines.replication.compiled.types import NULL32
+from pipelines.replication.compiled.types import NEVER, NULL32
 from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.partition.terms import Term
@@ -96,14 +96,15 @@ class StateTermLookup:
     def _of_running_term(self, lane: int) -> TermSummary:
         lanes, replicas, width = self.state.lanes, self.state.replicas, self.state.replicas.width
         slots = slice(lane * width, (lane + 1) * width)
-        ids, leos = replicas["id"][slots], replicas["leo"][slots]
-        fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane])
+        ids, leos, since = (replicas[name][slots] for name in ("id", "leo", "first_fetch"))
+        fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane]) & (since != NEVER)
         return TermSummary(
             hmax=known(lanes["hw"][lane]),
             leader_leo=known(lanes["leader_leo"][lane]),
-            fetchers=frozenset(int(r) for r in ids[fetched]),
+            fetchers=frozenset(ids[fetched].tolist()),
             level=int(lanes["level"][lane]),
             **cut_off_report({name: lanes[name][lane] for name in CUT_OFF}),
+            **reports({name: lanes[name][lane] for name in REPORTS}),
         )
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
@@ -166,8 +167,12 @@ class StateTermLookup:
         return self.state.timeline.started_between(self._cluster, broker_id, after, until)
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
-        by_rule = self._rules[self._cluster].min_isr
+        by_rule = self._rules[self._cluster].min_isr or 1
         return self.state.timeline.min_isr(self._cluster, self._topic, as_of, by_leader, by_rule)
+
+    def min_isr_told(self, by_leader: int | None) -> bool:
+        told = by_leader is not None or self._rules[self._cluster].min_isr is not None
+        return told or self.state.timeline.tells_min_isr(self._cluster, self._topic)
 
     @cached_property
     def _rules(self) -> list[Rules]:

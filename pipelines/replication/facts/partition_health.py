@@ -18,6 +18,8 @@ from pipelines.replication.facts.failure_risk import RISKS, risks
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import IDLE, LANES, OUT_OF_SYNC, REPLICAS
 from schemas import partition_health
+from schemas.levels import FULL
+from schemas.partition_health import BEHIND_MS
 
 LANE, SLOT = LANES.at, REPLICAS.at
 
@@ -48,7 +50,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     topic_ids = np.where(registered["topic_id"] >= 0, registered["topic_id"], of_lane("topic_id", -1))
     leader = np.where(registered["leader_id"] != NULL32, registered["leader_id"], of_lane("broker", NULL32))
     offline = leader == -1
-    out_of_sync, slowest, lag = _replica_masks(state, lane)
+    out_of_sync, slowest, lag, behind = _replica_masks(state, lane, now)
     with_isr = led & (of_lane("isr_known", 0) == 1)
     by_history = _members_by_history(state, np.flatnonzero(~with_isr))
     unled = {partition: found for partition, found in by_history.items() if not led[partition]}
@@ -69,6 +71,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "isr": _lists(state, isr, place, by_history, 0),
         "osr": _lists(state, assigned & ~isr, place, by_history, 2),
         "out_of_sync": _unless(unanswered(state, lane), _lists(state, out_of_sync, place, unled, 3)),
+        "behind": _lists(state, behind, place, unled, 3),
         "holding_replicas": _lists(state, np.where(leo > hw, slowest, 0), place, unled, 3),
         "under_replicated": _under_replicated(isr_size < assigned_size, by_history),
         "under_min_isr": pa.array(under_min_isr, mask=~with_isr & ~offline),
@@ -79,7 +82,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         ),
         "last_event_ts": times(_last_event_ts(state)),
         "level": ints(of_lane("level", NULL32, known)),
-        "min_isr": ints(min_isr),
+        "min_isr": ints(np.where(of_lane("min_isr_told", 0) == 1, min_isr, NULL32)),
         "one_failure_away": word_column(risks(isr_sizes, assigned_sizes, min_isr, offline), RISKS),
     }  # fmt: skip
     schema = partition_health.ARROW
@@ -145,16 +148,20 @@ def _last_event_ts(state: State) -> Any:
     return last
 
 
-def _replica_masks(state: State, lane: Any) -> tuple[Any, Any, Any]:
-    """Per partition: the replicas out of sync, those of the ISR at its smallest LEO, and the largest lag in records."""
-    masks = np.zeros((3, len(lane)), dtype=np.int64)
+def _replica_masks(state: State, lane: Any, now: Any) -> tuple[Any, Any, Any, Any]:
+    """Per partition: the replicas out of sync, those of the ISR at its smallest LEO, the largest lag in records, and
+    the members of the ISR that have not got by now where their leader was BEHIND_MS ago."""
+    masks = np.zeros((4, len(lane)), dtype=np.int64)
     if state.lanes.count:
-        _write_replica_masks(lane, state.lanes.data, answered_leos(state), state.replicas.width, masks)
-    return masks[0], masks[1], masks[2]
+        since = now - BEHIND_MS * 1000
+        _write_replica_masks(lane, state.lanes.data, answered_leos(state), state.replicas.width, since, masks)
+    return masks[0], masks[1], masks[2], masks[3]
 
 
 @compiled
-def _write_replica_masks(lane: I64, lanes: Records, replicas: Records, width: int, masks: Records) -> None:
+def _write_replica_masks(
+    lane: I64, lanes: Records, replicas: Records, width: int, since: I64, masks: Records
+) -> None:  # fmt: skip
     for partition in range(len(lane)):
         n = lane[partition]
         if n < 0:
@@ -168,6 +175,10 @@ def _write_replica_masks(lane: I64, lanes: Records, replicas: Records, width: in
             at = n * width + k
             if (isr >> k) & 1 and replicas[at, SLOT.leo] == least:
                 masks[1, partition] |= 1 << k
+            passed = replicas[at, SLOT.passed]
+            follows = (isr >> k) & 1 and replicas[at, SLOT.id] != lanes[n, LANE.broker]
+            if follows and lanes[n, LANE.level] == FULL and NULL < passed < since[partition]:
+                masks[3, partition] |= 1 << k
             if (assigned >> k) & 1 or replicas[at, SLOT.leo] >= 0:
                 if replicas[at, SLOT.sync] == OUT_OF_SYNC:
                     masks[0, partition] |= 1 << k

@@ -8,11 +8,14 @@ from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
 from pipelines.replication.partition.loss_exclusion import missing_to_exclude_loss
-from pipelines.replication.partition.stored_high_watermarks import attribute_pending
+from pipelines.replication.partition.stored_high_watermarks import (
+    attribute_pending,
+    count_hws_of_before,
+)
 from pipelines.replication.partition.terms import KEPT_TERMS, CommittedMark, Term
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
-from pipelines.replication.partition.truncations import judge_truncation, still_critical, unproven_where_unsure
+from pipelines.replication.partition.truncations import judge_truncation, still_unexplained
 
 
 def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
@@ -42,17 +45,16 @@ def count_pending_hws(topic: TopicState, at: int, lookup: TermLookup) -> None:
 
 
 def decide_truncations(topic: TopicState, at: int, lookup: TermLookup) -> None:
-    """Publishes verdicts on truncations; a critical one waits for a term that would explain it."""
+    """Publishes verdicts on truncations; one that nothing explains waits for a term that would."""
     ripe = [t for t in topic.truncations if t.due <= at]
     topic.truncations = [t for t in topic.truncations if t.due > at]
     for truncation in ripe:
-        verdict = truncation.critical or judge_truncation(truncation, topic.terms, topic.isr, lookup)
-        if truncation.critical is None and verdict is not None and verdict.cls == "hw_moved_back":
-            topic.truncations.append(replace(truncation, due=at + CONFIRMATION_US, critical=verdict))
-        elif truncation.critical is not None and not still_critical(truncation, topic.terms, topic.isr, lookup):
+        verdict = truncation.unexplained or judge_truncation(truncation, topic.terms, topic.isr, lookup)
+        if truncation.unexplained is None and verdict is not None and verdict.cls == "loss_not_excluded":
+            topic.truncations.append(replace(truncation, due=at + CONFIRMATION_US, unexplained=verdict))
+        elif truncation.unexplained is not None and not still_unexplained(truncation, topic.terms, lookup):
             continue
         elif verdict is not None:
-            verdict = unproven_where_unsure(verdict, truncation, topic.terms)
             name = f"replica-{truncation.replica_id}-cut-{truncation.ts}-{truncation.to}"
             topic.publish(verdict, name, truncation.ts, None, truncation.replica_id)
 
@@ -69,9 +71,10 @@ def decide_moved_back(topic: TopicState, at: int, lookup: TermLookup) -> None:
 def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
     """Judges every term that has begun, again where something about an earlier one has changed."""
     topic.judge_again_at = None if (topic.judge_again_at or NEVER) <= at else topic.judge_again_at
+    terms = topic.terms
+    count_hws_of_before(terms)
     if _is_first_term(topic):
         return
-    terms = topic.terms
     for place, term in enumerate(terms.terms):
         if term.due and term.due <= at:
             term.due = 0
@@ -104,10 +107,10 @@ def _is_first_term(topic: TopicState) -> bool:
     if len(terms.terms) != 1 or terms.folded_term is not None or terms.terms[0].has_gap or terms.terms[0].published:
         return False
     first = terms.terms[0]
-    if topic.isr.led_before(first.epoch) or first.behind_gap:
+    unclean = topic.isr.replaced_under(first.epoch) if first.unclean is None else first.unclean
+    if topic.isr.led_before(first.epoch) or first.behind_gap or unclean or terms.base.offset is not None:
         return False
     first.due = 0
-    first.unclean = True if first.unclean is None and topic.isr.replaced_under(first.epoch) else first.unclean
     return True
 
 
@@ -122,7 +125,7 @@ def _unless_excluded(
         return verdict
     earlier = topic.terms.before(term)
     unknown = all(t.start_offset is None for t in earlier)
-    if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap:
+    if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap and not term.unclean:
         return verdict
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
     term.loss_excluded = not missing

@@ -33,7 +33,8 @@ class PartitionEvent(Struct, gc=False):
     - midflight: the telemetry of `broker_id` begins, or begins again, inside a term that it leads.
     - clock: the clock of `broker_id` is `before` microseconds ahead of the controller's; 0: it is right again.
     - hw: a follower's HW fell. With detail `reports_back`, a leader's reported HWs moved back; `taken_back`, the
-      earlier report above them was false; `not_cut_off`, the leader went on after a report above every computed HW.
+      earlier report above them was false; `not_cut_off`, the leader went on after a report above every computed HW;
+      `of_follower`, the last HW that a broker reported as a follower in a leader epoch.
 
     `before`: the replica's LEO before a truncate, or its HW before an `hw`, where the kernel knows it. The `hw` of a
     truncate is the last one that the replica reported. `reported_by` is the row of a controller: (source id, source
@@ -126,6 +127,9 @@ class TermSummary(PersistedFrozen, frozen=True):
     telemetry level of the leader's source. `misread`: the leader wrote lines in it that were not understood.
     `cut_off`: a report above hmax that nothing else confirms, and after which that broker's incarnation wrote no more:
     it may have been killed right after it, at `cut_off_ts`. `cut_off_until`: when a row of it came after all.
+    `reported`: the largest HW that the leader
+    reported and that was computed, or accepted. `witnessed`: the largest that counts though it was not computed, told
+    at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is known.
     """
 
     hmax: int | None = None
@@ -137,6 +141,11 @@ class TermSummary(PersistedFrozen, frozen=True):
     cut_off: int | None = None
     cut_off_ts: int = 0
     cut_off_until: int = 0
+    reported: int | None = None
+    witnessed: int | None = None
+    witnessed_ts: int | None = None
+    witnessed_from: int | None = None
+    min_isr_told: int = 1
 
     @property
     def complete(self) -> bool:
@@ -145,11 +154,16 @@ class TermSummary(PersistedFrozen, frozen=True):
 
     def as_of(self, as_of: int) -> TermSummary:
         """The same; without a cut-off report that was none, or not yet, or that a computed HW has reached."""
+        computed = self.witnessed_from is not None and self.hmax is not None and self.witnessed_from <= self.hmax
+        if self.witnessed_ts is not None and (self.witnessed_ts > as_of or computed):
+            return replace(self, witnessed=None, witnessed_ts=None).as_of(as_of)
         if self.cut_off is None:
             return self
         open_then = self.cut_off_ts <= as_of < self.cut_off_until
         above = self.hmax is None or self.cut_off > self.hmax
-        return self if open_then and above else replace(self, cut_off=None)
+        if open_then and not above:  # it counts, as a report of what was computed since
+            return replace(self, cut_off=None, reported=max(self.cut_off, self.reported or 0))
+        return self if open_then else replace(self, cut_off=None)
 
 
 class TermLookup(Protocol):
@@ -180,4 +194,8 @@ class TermLookup(Protocol):
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         """`min.insync.replicas` of the topic; `by_leader` is what the leader reported when its term began."""
+        ...
+
+    def min_isr_told(self, by_leader: int | None) -> bool:
+        """Whether that is known of this topic itself."""
         ...

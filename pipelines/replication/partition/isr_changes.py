@@ -125,7 +125,11 @@ class IsrHistory(Persisted):
         return None
 
     def ended_with_leader_only(self, leader_epoch: int, leader_id: int) -> bool:
-        """Whether the ISR under a leader epoch ended as its leader alone, by the leader's own report."""
+        """Whether the ISR under a leader epoch ended as its leader alone, by the leader's own report, and it had not
+        asked to let another replica in."""
+        shrunk = next((c.ts for c in reversed(self.commits) if c.leader_epoch == leader_epoch), 0)
+        if any(p.broker_id == leader_id and p.ts >= shrunk and set(p.isr) > {leader_id} for p in self.proposals):
+            return False
         for commit in reversed([c for c in self.commits if c.leader_epoch == leader_epoch]):
             if set(commit.isr) != {leader_id}:
                 return False

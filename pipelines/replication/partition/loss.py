@@ -7,9 +7,12 @@ from typing import Any
 
 from pipelines.replication.partition.codec import PersistedFrozen
 from pipelines.replication.partition.events import TermLookup, TermSummary
-from pipelines.replication.partition.terms import STORED_BY, CommittedMark, Term, Terms
+from pipelines.replication.partition.terms import STORED_BY, CommittedMark, LeastStart, Term, Terms
+from schemas.levels import LEAN
 
+WITNESSED = "reports of its leader above what was computed"
 CUT_OFF = "a report that nothing else shows, the last one of its broker"
+GONE = frozenset({"fenced", "unregistered"})
 CRITICAL = frozenset({"unclean_loss", "committed_loss", "hw_moved_back"})
 
 
@@ -61,55 +64,60 @@ def mark_at_start(term: Term, before: CommittedMark) -> int | None:
 def judge(terms: Terms, as_of: int, lookup: TermLookup) -> tuple[list[Verdict | None], list[CommittedMark]]:
     """(verdict, mark at its end) per term: Hmax passes from term to term, and a loss sets it back to the start offset.
 
-    A term starts at S. S < Hmax is a loss of [S, Hmax). After an unclean election S is the smaller of the new leader's
-    log end and the first start offset since it last took part.
+    A term starts at S. S < Hmax is a loss of [S, Hmax). After an unclean election S is the least start since the new
+    leader last took part.
     """
     verdicts: list[Verdict | None] = []
     marks: list[CommittedMark] = []
     mark, previous = terms.base, terms.folded_term
-    for term in terms.terms:
+    for term, successor in zip(terms.terms, [*terms.terms[1:], None], strict=False):
         replaced = term.unclean and not term.sampled  # samples may have missed that its leader had joined the ISR
-        offset, since = terms.first_start_since(term, as_of, lookup) if replaced else (term.start_offset, None)
-        verdict = _verdict(terms, term, previous, mark, offset, since)
-        mark = _mark_after(term, mark, offset, term.summary_as_of(as_of, lookup))
-        verdicts.append(verdict)
+        least = LeastStart(term.start_offset, term.epoch, True)
+        if replaced:
+            least = terms.least_start_since(term, as_of, lookup)
+        verdicts.append(_verdict(terms, term, previous, mark, least))
+        told = _told_to_its_end(term, successor, as_of, lookup)
+        mark = _mark_after(term, mark, least.offset, term.summary_as_of(as_of, lookup), told)
         marks.append(mark)
         previous = term
     return verdicts, marks
 
 
-def _verdict(
-    terms: Terms, term: Term, previous: Term | None, mark: CommittedMark, replicated: int | None, since: int | None
-) -> Verdict | None:
-    """`replicated` and `since` as `first_start_since` gives them."""
-    if previous is None:
-        return None
-    start = _least(term.start_offset, replicated)
-    if start is not None and mark.offset is not None and start < mark.offset:
-        missing = [*_missing(term, previous, replicated), *_misread(previous), *_behind_gap(mark)]
+def _verdict(terms: Terms, term: Term, previous: Term | None, mark: CommittedMark, least: LeastStart) -> Verdict | None:
+    """The first start seen is one like any other where an election was unclean, or a HW of before it is known."""
+    if least.offset is not None and mark.offset is not None and least.offset < mark.offset:
+        missing = [*_missing(term, previous), *_misread(previous), *_behind_gap(mark)]
         missing += _unreported_epoch(mark)
         stored_by = mark.by.removeprefix(STORED_BY)
-        reporters = {term.broker_id, previous.broker_id, int(stored_by) if stored_by.isdecimal() else term.broker_id}
+        reporters = {term.broker_id} | ({previous.broker_id} if previous else set())
+        reporters |= {int(stored_by)} if stored_by.isdecimal() else set()
         missing += wrong_clocks(terms, reporters)
-        return _loss(terms, term, previous, mark, start, missing, since)
-    if term.unclean and replicated is None and not (mark.exact and mark.offset == 0):
-        evidence = {**_evidence(term, mark), "missing": _missing(term, previous, replicated)}
+        return _loss(terms, term, previous, mark, least, missing)
+    if term.unclean and previous is not None and not least.complete and not (mark.exact and mark.offset == 0):
+        replicated = [] if term.start_offset is None else [f"what broker {term.broker_id} last replicated"]
+        evidence = {**_evidence(term, mark), "missing": [*_missing(term, previous), *replicated]}
         offsets = mark.offset, term.start_hw, term.start_offset
         return Verdict("unclean_loss", "unproven", evidence, previous, *offsets)
-    if term.start_hw is not None and mark.offset is not None and term.start_hw < mark.offset:
+    known = previous is not None and mark.unreported_epoch is None
+    if known and term.start_hw is not None and mark.offset is not None and term.start_hw < mark.offset:
         offsets = mark.offset, term.start_hw, term.start_offset
         return Verdict("stale_leader_hw", "proven", _evidence(term, mark), previous, *offsets)
     return None
 
 
 def _loss(
-    terms: Terms, term: Term, previous: Term, mark: CommittedMark, start: int, missing: list[str], since: int | None
-) -> Verdict:
-    lost_to = mark.offset or 0
+    terms: Terms, term: Term, previous: Term | None, mark: CommittedMark, least: LeastStart, missing: list[str]
+) -> Verdict | None:
+    """What is lost lies above the log start; None where nothing does."""
+    start, lost_to = max(least.offset or 0, term.log_start), mark.offset or 0
+    if start >= lost_to:
+        return None
     evidence = _evidence(term, mark)
-    if since is not None and since != term.epoch:
-        evidence["since"] = {"epoch": since, "offset": start}
-    proof = "proven" if mark.exact and _leader_knows_successor(terms, term, previous) else "bounded"
+    if least.epoch != term.epoch:
+        evidence["since"] = {"epoch": least.epoch, "offset": least.offset}
+    knows = previous is not None and _leader_knows_successor(terms, term, previous)
+    exact = mark.exact and least.complete and differing_records(terms, term) is None
+    proof = "proven" if exact and knows else "bounded"
     if missing:
         proof, evidence["missing"] = "unproven", missing
     elif proof == "bounded":
@@ -120,21 +128,28 @@ def _loss(
     return Verdict(cls, proof, evidence, previous, mark.offset, term.start_hw, term.start_offset, start, lost_to)
 
 
-def _missing(term: Term, previous: Term, replicated: int | None) -> list[str]:
+def differing_records(terms: Terms, term: Term) -> tuple[int | None, int] | None:
+    """(offset, leader epoch) from which on the leader of this term may hold other records than those that were lost, or
+    committed, under an earlier leader epoch."""
+    known = [terms.differing, *(t.differs_from for t in terms.terms[: terms.terms.index(term)])]
+    return next((found for found in known if found is not None and found[1] < term.epoch), None)
+
+
+def _missing(term: Term, previous: Term | None) -> list[str]:
     """What keeps a loss from being proven or bounded."""
     wanted = {
         "start offset": term.start_offset is not None,
-        f"what broker {term.broker_id} last replicated": replicated is not None or term.start_offset is None,
-        "topic id": term.topic_id is not None and term.topic_id == previous.topic_id,
+        "topic id": term.topic_id is not None and (previous is None or term.topic_id == previous.topic_id),
         f"telemetry of broker {term.broker_id} without a gap": not term.gap_at_start,
     }
     return [name for name, known in wanted.items() if not known]
 
 
-def _misread(previous: Term) -> list[str]:
+def _misread(previous: Term | None) -> list[str]:
     """What the term before may have reported in lines that were not understood."""
-    misread = previous.summary is not None and previous.summary.misread
-    return [f"lines of broker {previous.broker_id} that were not understood"] if misread else []
+    if previous is None or previous.summary is None or not previous.summary.misread:
+        return []
+    return [f"lines of broker {previous.broker_id} that were not understood"]
 
 
 def _behind_gap(mark: CommittedMark) -> list[str]:
@@ -168,36 +183,60 @@ def _evidence(term: Term, mark: CommittedMark) -> dict[str, Any]:
     }
 
 
-def _mark_after(term: Term, mark: CommittedMark, replicated: int | None, summary: TermSummary) -> CommittedMark:
-    """Hmax at the end of a term: without what it lost, with what it committed.
+def _certain_hw(summary: TermSummary) -> int | None:
+    """The largest HW of a term that counts: of a leader that reports its HWs none that it has not reported."""
+    if summary.level < LEAN or summary.reported is None or summary.hmax is None:
+        return summary.hmax
+    return min(summary.hmax, summary.reported)
+
+
+def _told_to_its_end(term: Term, successor: Term | None, as_of: int, lookup: TermLookup) -> bool:
+    """Whether a leader told of its term up to its end, which one that was fenced, and did not go on in the same life,
+    did not: a power failure cuts its log file like its data."""
+    if successor is None or term.whole is not None:
+        return term.whole is not False
+    until = successor.ts + lookup.race_window_us
+    states = lookup.broker_states(term.broker_id, min(as_of, until))
+    return not any(detail in GONE and ts > term.ts for ts, detail, *_ in states)
+
+
+def _mark_after(term: Term, mark: CommittedMark, start: int | None, summary: TermSummary, told: bool) -> CommittedMark:
+    """Hmax at the end of a term: without what it lost, with what it committed; `start` is the least since its leader
+    last took part, `told`: it told of the term up to its end.
 
     Only the log of the last term can be lost next: its own HW, once at or above its start, covers the older ones.
     """
-    start = _least(term.start_offset, replicated)
-    after = CommittedMark(mark.offset, mark.exact and start is not None, mark.by, mark.epoch, mark.broker_id)
-    after.behind_gap, after.unreported_epoch = mark.behind_gap, term.epoch if start is None else mark.unreported_epoch
+    hmax, computed = _certain_hw(summary), summary.hmax
+    witnessed = summary.witnessed if summary.witnessed is not None and summary.witnessed > (computed or -1) else None
+    complete = summary.complete and told and witnessed is None
+    shown = summary.reported is not None or summary.min_isr_told == 1 or hmax == term.start_hw
+    told = term.start_offset is not None
+    after = CommittedMark(mark.offset, mark.exact and told, mark.by, mark.epoch, mark.broker_id)
+    after.behind_gap, after.unreported_epoch = mark.behind_gap, mark.unreported_epoch if told else term.epoch
     if start is not None and mark.offset is not None and start < mark.offset:
         after = CommittedMark(start, True, "loss", term.epoch, term.broker_id)
-    hmax, start_offset = summary.hmax, term.start_offset
+    start_offset = term.start_offset
     covered = after.exact or (hmax is not None and start_offset is not None and hmax >= start_offset)
-    leos = [leo for leo in (summary.leader_leo if summary.complete else None, term.returned_leo) if leo is not None]
-    after.exact, after.leo = summary.complete and covered, max(leos, default=None)
-    after.bound = summary.leader_leo if after.exact else None
+    beyond = [] if hmax == computed else [computed]  # computed, and not reported by a leader that reports its HWs
+    ends = [summary.leader_leo if complete else None, term.returned_leo, *beyond]
+    leos = [leo for leo in ends if leo is not None]
+    after.whole = term.level >= LEAN and computed is not None and told and witnessed is None and not term.has_gap
+    bounded = complete and covered  # by what was computed, which is no less than what was committed
+    after.exact, after.leo = bounded and shown and hmax == computed, max(leos, default=None)
+    after.bound = summary.leader_leo if after.exact else computed if bounded else None
     if hmax is not None and (after.offset is None or hmax > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = hmax, "telemetry", term.epoch, term.broker_id
         after.behind_gap, after.unreported_epoch = False, None
+    if witnessed is not None and (after.offset is None or witnessed > after.offset):
+        after.offset, after.by, after.epoch, after.broker_id = witnessed, WITNESSED, term.epoch, term.broker_id
+        after.behind_gap, after.unreported_epoch, after.leo = False, None, None
     if summary.cut_off is not None and (after.offset is None or summary.cut_off > after.offset):
         after.offset, after.by, after.epoch, after.broker_id = summary.cut_off, CUT_OFF, term.epoch, term.broker_id
         confirmed = term.stored_hw is not None and term.stored_hw >= summary.cut_off  # by a second witness
         after.exact, after.bound, after.leo = after.exact and confirmed, None, max(summary.cut_off, after.leo or 0)
     if term.stored_hw is not None and (after.offset is None or term.stored_hw > after.offset):
         after.offset, after.by, after.exact = term.stored_hw, term.stored_by or "stored", False
+        after.bound = None if after.bound is not None and after.bound < term.stored_hw else after.bound
         after.behind_gap, after.unreported_epoch = term.stored_behind_gap, term.stored_in_epoch
         after.epoch, after.broker_id = term.epoch, term.broker_id
     return after
-
-
-def _least(offset: int | None, other: int | None) -> int | None:
-    if offset is None or other is None:
-        return other if offset is None else offset
-    return min(offset, other)

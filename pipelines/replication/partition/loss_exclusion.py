@@ -1,8 +1,9 @@
 """Whether the start of a term excludes that committed offsets are lost, where nothing shows that they are.
 
 A start is safe at or above an upper bound of every HW before it. It is safe, too, where a member of the last committed
-ISR was elected whose log is still the one it had as a member: its broker has since neither restarted without a
-controlled shutdown nor lost a log directory (PartitionChangeBuilder.electAnyLeader, KIP-966).
+ISR was elected whose log is still the one it had as a member: its broker has since neither restarted without a clean
+stop nor lost a log directory (PartitionChangeBuilder.electAnyLeader, KIP-966). A controlled shutdown is no clean stop
+yet: a broker may be killed before its logs are closed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
-from pipelines.replication.partition.loss import CRITICAL, wrong_clocks
+from pipelines.replication.partition.loss import differing_records, wrong_clocks
 from pipelines.replication.partition.terms import CommittedMark, Term, Terms
+from schemas.event_types import CLEAN_START, UNCLEAN_START
 
 STARTS_US = 1_000_000
 """No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
@@ -24,8 +26,9 @@ def missing_to_exclude_loss(
 
     `before` is the largest HW known of the terms before it.
     """
-    if differing := _differing_records(terms, term):
-        return differing
+    if differing := differing_records(terms, term):
+        offset, epoch = differing
+        return [f"equal records on all replicas from offset {offset} of leader epoch {epoch} on"]
     bounds = [before.bound, before.offset if before.exact else None]
     if term.start_offset is not None and any(bound is not None and term.start_offset >= bound for bound in bounds):
         return []
@@ -59,46 +62,19 @@ def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     return [] if term.broker_id in last.isr else [f"broker {term.broker_id} in the ISR before the election"]
 
 
-def _differing_records(terms: Terms, term: Term) -> list[str]:
-    """Where a leader lost records, or may have, and went on in the same leader epoch.
-
-    Other replicas may still hold what it lost, and cannot see that other records took its place: OffsetsForLeaderEpoch
-    gives them the end of an epoch, not its content.
-    """
-    for earlier in terms.terms[: terms.terms.index(term)]:
-        lost = earlier.published is not None and any(
-            f'"class": "{cls}"' in earlier.published for cls in (*CRITICAL, "loss_not_excluded")
-        )
-        if earlier.ordinal > 0 and lost and earlier.epoch < term.epoch:
-            offset, epoch = earlier.start_offset, earlier.epoch
-            return [f"equal records on all replicas from offset {offset} of leader epoch {epoch} on"]
-    return []
-
-
 def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, lookup: TermLookup) -> list[str]:
     """What is missing to know that the log of the new leader is the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
-    since = terms.started_before(term) if resumed else isr.member_since(broker, term.epoch)
-    stopped, restarts, missing = False, 0, []
-    for ts, detail, *_ in lookup.broker_states(broker, until):
-        if detail == "controlled_shutdown":
-            stopped = True
-        elif detail == "started":
-            restarts += ts >= since and not stopped
-            stopped = False
-        elif detail == LOG_DIR_OFFLINE and ts >= since:
-            missing.append(f"the log directories of broker {broker}")
-    led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
-    restarted = led is not None and lookup.started_between(broker, max(led, since), term.ts)
-    unexplained = (resumed or restarted or terms.restarted.get(broker, -1) >= since) and not _stopped_cleanly(
-        broker, since, until, lookup
-    )
-    if restarts or unexplained:
-        missing.append(f"a controlled shutdown of broker {broker} before it started again")
-    return missing
-
-
-def _stopped_cleanly(broker: int, since: int, until: int, lookup: TermLookup) -> bool:
-    """Whether a controlled shutdown of this broker was reported since then."""
+    since = terms.started_before(term) if resumed else max(isr.member_since(broker, term.epoch), terms.created or 0)
     states = lookup.broker_states(broker, until)
-    return any(detail == "controlled_shutdown" and ts >= since for ts, detail, *_ in states)
+    details = [detail for ts, detail, *_ in states if ts >= since]
+    led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
+    by_version = led is not None and lookup.started_between(broker, max(led, since), term.ts)
+    by_own_lines = resumed or by_version or terms.restarted.get(broker, -1) >= since
+    starts = max(details.count("started"), int(by_own_lines))
+    missing = [f"the log directories of broker {broker}"] if LOG_DIR_OFFLINE in details else []
+    if UNCLEAN_START in details or starts > details.count(CLEAN_START):
+        missing.append(f"a clean stop of broker {broker} before it started again")
+    elif not (starts or states or term.sampled) and not lookup.started_between(broker, 0, term.ts):
+        missing.append(f"whether broker {broker} has started again")
+    return missing

@@ -21,6 +21,7 @@ from pipelines.replication.partition.terms import (
     Terms,
 )
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
+from schemas.event_types import CLEAN_START
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,12 @@ def attribute_stored_hw(
         terms.pending_hws.append(pending)
         return (position.epoch, 0) if moved else position.last_term
     joined = isr.added_under(position.epoch) if position else frozenset()
+    led = terms.at(position.last_term) if position is not None and position.led else None
+    if led is not None and led.whole is None:
+        led.whole = not _lost_its_end(led, event, lookup)
     key = terms.last_participated(event, joined, lookup)
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
-    if term is not None and position is not None and position.led and event.leo is not None:
+    if term is not None and term is led and event.leo is not None:
         term.returned_leo = max(event.leo, term.returned_leo or 0)
         restarted = _may_have_restarted(term, event, lookup)
         if restarted and sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
@@ -67,6 +71,17 @@ def _may_have_restarted(term: Term, event: PartitionEvent, lookup: TermLookup) -
     """Whether a leader may have restarted since its term began: one that did not reports its HW itself."""
     states = lookup.broker_states(event.broker_id, event.ts)
     return not states or any(detail == "started" and ts > term.ts for ts, detail, *_ in states)
+
+
+def _lost_its_end(term: Term, event: PartitionEvent, lookup: TermLookup) -> bool:
+    """Whether a leader may have written more in its term than it told of: it is known to have started again, not to
+    have stopped cleanly, and its log does not end where it told. A power failure cuts both."""
+    if event.leo is not None and event.leo == term.summary_as_of(event.ts, lookup).leader_leo:
+        return False
+    states = lookup.broker_states(event.broker_id, event.ts)
+    started = any(detail == "started" and ts > term.ts for ts, detail, *_ in states)
+    started = started or lookup.started_between(event.broker_id, term.ts, event.ts)
+    return started and not any(detail == CLEAN_START and ts > term.ts for ts, detail, *_ in states)
 
 
 def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
@@ -106,18 +121,48 @@ def attribute_pending(terms: Terms, at: int, lookup: TermLookup) -> bool:
 def sole_isr_member(
     terms: Terms, term: Term, isr: IsrHistory, replicas: tuple[int, ...] | None, as_of: int, lookup: TermLookup
 ) -> bool:
-    """Whether a term ended with its leader alone in an ISR that satisfied min.insync.replicas, as of the next term.
+    """Whether a term ended with its leader alone in an ISR that satisfied min.insync.replicas all the time.
 
-    Its HW was then its LEO, but only if it knew: a controller also makes a leader that is dead the last of its ISR.
+    Its HW was then its LEO, but only if it knew: a controller also makes a leader that is dead the last of its ISR. It
+    was not where it waited for a replica that it had asked to let in; and where it told all its HWs they count.
     """
-    single = isr.ended_with_leader_only(term.epoch, term.broker_id)
+    if not isr.ended_with_leader_only(term.epoch, term.broker_id):
+        return False
     after = next((t.ts for t in terms.terms[terms.terms.index(term) + 1 :]), as_of)
-    return single and (lookup.min_isr(min(after, as_of), term.min_isr) <= 1 or replicas == (term.broker_id,))
+    summary = term.summary_as_of(min(after, as_of), lookup)
+    if summary.complete and term.whole:
+        return False
+    if replicas == (term.broker_id,):
+        return True
+    at_most = max(lookup.min_isr(ts, term.min_isr) for ts in (term.ts, min(after, as_of)))
+    return at_most <= 1 and lookup.min_isr_told(term.min_isr)
 
 
-def raised(mark: CommittedMark, offset: int, by: str, term: Term) -> CommittedMark:
+def count_hw_of_follower(event: PartitionEvent, terms: Terms) -> None:
+    """Counts the last HW that a broker reported as a follower: it has that from a leader of that epoch."""
+    term = terms.last_of_epoch(event.leader_epoch) if event.leader_epoch is not None else None
+    if term is not None and event.hw is not None:
+        _store(terms, term.key, StoredHw(event.broker_id, event.hw, f"reported by follower {event.broker_id}"))
+
+
+def count_hws_of_before(terms: Terms) -> bool:
+    """Counts the HWs with which brokers came that nothing of is known before, and that they cut off as they followed
+    the first leader known: they are of before it. Returns whether there was one."""
+    first = terms.terms[0] if terms.terms and terms.folded_term is None else None
+    before = terms.base
+    for broker, position in terms.positions.items():
+        cut = position.hw_cut_off is not None and position.last_term is None and position.leo is not None
+        if first is None or not cut or position.epoch != first.epoch or first.start_offset is None:
+            continue
+        if (position.leo or 0) <= first.start_offset:
+            terms.base = raised(terms.base, position.hw_cut_off or 0, f"{STORED_BY}{broker}", None)
+    return terms.base is not before
+
+
+def raised(mark: CommittedMark, offset: int, by: str, term: Term | None) -> CommittedMark:
     """The mark after a HW was reported in one of the terms it stands for."""
     if mark.offset is not None and offset <= mark.offset:
         return mark
     exact = mark.exact and by == "telemetry"
-    return replace(mark, offset=offset, exact=exact, by=by, epoch=term.epoch, broker_id=term.broker_id)
+    epoch, broker_id = (term.epoch, term.broker_id) if term else (None, None)
+    return replace(mark, offset=offset, exact=exact, by=by, epoch=epoch, broker_id=broker_id)

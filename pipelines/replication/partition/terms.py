@@ -5,6 +5,8 @@ A term is a stretch of leading that begins with a `leader` event: a new leader e
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import field
 from msgspec.structs import replace
 
@@ -13,9 +15,19 @@ from pipelines.replication.partition.events import PartitionEvent, TermLookup, T
 
 KEPT_TERMS = 8
 STORED_BY = "stored by broker "
+NOT_SAFE = ("unclean_loss", "committed_loss", "loss_not_excluded")
+"""Verdicts on a start that may have begun without what was committed."""
 
 TermKey = tuple[int, int]
 """(leader epoch, ordinal of the term in it)"""
+
+
+class LeastStart(NamedTuple):
+    """An offset, and in which leader epoch a term began there; not `complete`: of other starts nothing is known."""
+
+    offset: int | None
+    epoch: int | None
+    complete: bool
 
 
 class Term(Persisted):
@@ -28,7 +40,8 @@ class Term(Persisted):
     `gap_at_start`: as the term was judged; `behind_gap`: missing before it, with no earlier event of that broker.
     `summary`: what the kernel knew of it when it was judged to be over, as of `summary_at`; `over`: its leader does
     nothing in it any more. `published`: its row of silver/hw_regressions written last, as JSON text. `loss_excluded`:
-    it is known to begin with all that was committed before it.
+    it is known to begin with all that was committed before it. `whole`: whether its leader went on after it in the same
+    life, or had stopped cleanly, None where it has told nothing since. `log_start`: the largest known before it.
     """
 
     epoch: int
@@ -59,10 +72,19 @@ class Term(Persisted):
     stored_behind_gap: bool = False
     stored_in_epoch: int | None = None
     behind_gap: bool = False
+    whole: bool | None = None
+    log_start: int = 0
 
     @property
     def key(self) -> TermKey:
         return self.epoch, self.ordinal
+
+    @property
+    def differs_from(self) -> tuple[int | None, int] | None:
+        """(offset, leader epoch) from which on replicas may hold other records: its leader lost some, or may have, and
+        went on in the same leader epoch. OffsetsForLeaderEpoch gives them the end of an epoch, not its content."""
+        lost = self.published is not None and any(f'"class": "{cls}"' in self.published for cls in NOT_SAFE)
+        return (self.start_offset, self.epoch) if self.ordinal > 0 and lost else None
 
     @property
     def sampled(self) -> bool:
@@ -98,6 +120,7 @@ def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:
         hmax=max(hws, default=None),
         fetchers=summary.fetchers | sampled.fetchers,
         level=max(summary.level, sampled.level),
+        reported=None,
     )
 
 
@@ -115,6 +138,8 @@ class BrokerPosition(Persisted):
     truncated: bool = False  # it truncated its log since
     ts: int = 0
     has_gap: bool = False  # telemetry of it is missing since
+    source_id: str = ""
+    hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
 
     def starts_unchanged(self, event: PartitionEvent) -> bool:
         """Whether the broker starts again with the log and the HW of its last start."""
@@ -141,7 +166,7 @@ class CommittedMark(Persisted):
     `by`: what reports it, in words; `epoch` and `broker_id`: of which term it is. `leo`: the largest LEO of those terms
     where known, above which nothing can be lost. `bound`: an offset at or above every HW. `behind_gap`: telemetry is
     missing before the report, which may be of a later term. `unreported_epoch`: it is of this leader epoch, whose start
-    no leader reported in time.
+    no leader reported in time. `whole`: its leader reported all its HWs of that term, as far as its own rows show.
     """
 
     offset: int | None = None
@@ -153,6 +178,7 @@ class CommittedMark(Persisted):
     bound: int | None = None
     behind_gap: bool = False
     unreported_epoch: int | None = None
+    whole: bool = False
 
 
 class Terms(Persisted):
@@ -162,7 +188,7 @@ class Terms(Persisted):
     positions: dict[int, BrokerPosition] = field(default_factory=dict)
     base: CommittedMark = field(default_factory=CommittedMark)
     folded_term: Term | None = None
-    # of brokers whose last term is folded away: the start offset of the first term after it, None while not folded
+    # of brokers whose last term is folded away: the least start offset of the terms after it, None while none is folded
     since: dict[int, int | None] = field(default_factory=dict)
     pending_hws: list[PendingHw] = field(default_factory=list)
     # when a broker last started again as a follower in the leader epoch that it was in
@@ -171,6 +197,14 @@ class Terms(Persisted):
     wrong_clocks: dict[int, int] = field(default_factory=dict)
     # brokers of which telemetry was missing before their first event
     with_initial_gap: frozenset[int] = frozenset()
+    # (offset, leader epoch) from which on replicas may differ: a leader went on there without what it had lost
+    differing: tuple[int | None, int] | None = None
+    # the largest log start known, and when the partition was created, where that was seen
+    log_start: int = 0
+    created: int | None = None
+    # how often leader epochs began again below, and after how many times the folded term was led
+    lineage: int = 0
+    folded_lineage: int = 0
 
     def begin(self, event: PartitionEvent, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one that an election has announced."""
@@ -181,19 +215,24 @@ class Terms(Persisted):
             term = same[-1]  # announced, or sampled: the leader's own log is the finer source
         else:
             term = self.announce(epoch, event.broker_id, event.ts, due)
-        term.start_ts, term.ts, term.due = event.ts, event.ts, due
+        term.start_ts, term.ts, term.due, term.summary = event.ts, event.ts, due, None
         term.start_offset, term.start_hw, term.level, term.isr = event.leo, event.hw, event.level, event.isr
-        term.min_isr = event.min_isr
+        term.min_isr, term.log_start = event.min_isr, self.log_start
+        if event.leo is not None and event.leo < self.log_start:
+            self.log_start = 0
+        self.log_start = max(self.log_start, event.log_start or 0)
         # leaderRecoveryState stays RECOVERING over a restart: only the first term of an epoch was elected
         term.unclean = False if term.ordinal else event.unclean if term.unclean is None else term.unclean
         term.topic_id = event.topic_id or topic_id
+        if (epoch, event.leo, len(self.terms), self.folded_term) == (0, 0, 1, None):
+            self.created = event.ts
         return term
 
     def announce(self, epoch: int, broker_id: int, ts: int, due: int) -> Term:
         """A term of which only the leader and the epoch are known yet, in its place by epoch."""
-        folded = [self.folded_term] if self.folded_term else []
+        folded = [self.folded_term] if self.folded_term and self.newest_folded is not None else []
         same = [t.ordinal for t in [*folded, *self.terms] if t.epoch == epoch]
-        term = Term(epoch, broker_id, max(same, default=-1) + 1, ts, due)
+        term = Term(epoch, broker_id, max(same, default=-1) + 1, ts, due, log_start=self.log_start)
         self.terms.append(term)
         self.terms.sort(key=lambda t: t.key)
         return term
@@ -208,11 +247,28 @@ class Terms(Persisted):
 
     def may_still_start(self, epoch: int) -> bool:
         """Whether no start of this epoch is known, and its leader may yet report one."""
-        return self.last_of_epoch(epoch) is None and (self.folded_term is None or epoch > self.folded_term.epoch)
+        return self.last_of_epoch(epoch) is None and epoch > (-1 if self.newest_folded is None else self.newest_folded)
+
+    @property
+    def newest_folded(self) -> int | None:
+        """The leader epoch of the last term that is folded away, None where there is none that it follows on."""
+        return self.folded_term.epoch if self.folded_term and self.folded_lineage == self.lineage else None
 
     def is_folded(self, epoch: int) -> bool:
         """Whether terms after this epoch's are folded away already."""
-        return self.folded_term is not None and epoch < self.folded_term.epoch
+        return self.newest_folded is not None and epoch < self.newest_folded
+
+    def is_announced_by(self, event: PartitionEvent) -> bool:
+        """Whether an election is one of a term of its own: none of before what is known, which a controller replays."""
+        first = self.terms[0].epoch if self.terms else self.newest_folded
+        return first is None or (event.leader_epoch or 0) > first
+
+    def goes_back(self, event: PartitionEvent) -> bool:
+        """Whether a broker's own source tells a leader epoch below one that it told before: a snapshot was restored."""
+        position = self.positions.get(event.broker_id)
+        if position is None or event.leader_epoch is None or position.source_id != event.source_id:
+            return False
+        return event.leader_epoch < position.epoch and event.ts > position.ts
 
     def before(self, term: Term) -> list[Term]:
         """The terms before this one, the folded one included."""
@@ -240,45 +296,70 @@ class Terms(Persisted):
 
     def last_participated(self, event: PartitionEvent, joined: frozenset[int], lookup: TermLookup) -> TermKey | None:
         """The last term that the broker of this start took part in before it; `joined`: who joined the ISR in it."""
-        position = self.positions.get(event.broker_id)
-        if position is None or position.led:
-            return position.last_term if position else None
-        term = self.last_of_epoch(position.epoch)
+        position, broker = self.positions.get(event.broker_id), event.broker_id
+        if position is None:
+            return None
+        if position.led:  # its own start as a follower may be missing, in terms that are over
+            over = [t for t in self.terms[:-1] if t.start_ts is not None and t.key > (position.last_term or t.key)]
+            fetched = next((t.key for t in reversed(over) if self.fetched(t, broker, event.ts, lookup)), None)
+            return fetched or position.last_term
+        of_epoch = [t for t in reversed(self.terms) if t.epoch == position.epoch]
         grew = position.leo is not None and event.leo is not None and event.leo > position.leo
-        if term is None or not (
-            grew or event.broker_id in joined or self.fetched(term, event.broker_id, event.ts, lookup)
-        ):
+        term = next((t for t in of_epoch if self.fetched(t, broker, event.ts, lookup)), None)
+        if term is None and of_epoch and (grew or broker in joined):
+            term = of_epoch[0]
+        if term is None:
             return position.last_term
-        term.fetchers |= {event.broker_id}
+        term.fetchers |= {broker}
         return term.key
 
     def fetched(self, term: Term, broker_id: int, as_of: int, lookup: TermLookup) -> bool:
         """Whether a broker fetched from the leader of a term in it."""
         return broker_id in term.fetchers or broker_id in term.summary_as_of(as_of, lookup).fetchers
 
-    def first_start_since(self, term: Term, as_of: int, lookup: TermLookup) -> tuple[int | None, int | None]:
-        """(offset, epoch) of the first start since the leader of `term` last took part; offset None where not known.
+    def least_start_since(self, term: Term, as_of: int, lookup: TermLookup) -> LeastStart:
+        """The least start since the leader of `term` last took part, its own included.
 
         Below that offset its log is the one that was led since, whatever its own end.
         """
-        broker = term.broker_id
-        before = self.terms[: self.terms.index(term)]
-        for place in range(len(before) - 1, -1, -1):
-            if before[place].broker_id == broker or self.fetched(before[place], broker, as_of, lookup):
-                first = self.terms[place + 1]
-                return first.start_offset, first.epoch
-        if broker not in self.since:
-            return None, None
-        first = self.terms[0]
-        return (first.start_offset, first.epoch) if self.since[broker] is None else (self.since[broker], None)
+        broker, upto = term.broker_id, self.terms.index(term)
+        place = upto - 1
+        while place >= 0 and not self.took_part(self.terms[place], broker, as_of, lookup):
+            place -= 1
+        since = self.terms[place + 1 : upto + 1]
+        starts: list[tuple[int | None, int | None]] = [(t.start_offset, t.epoch) for t in since]
+        known = self.terms[place].start_ts is not None if place >= 0 else broker in self.since
+        if place < 0 and self.since.get(broker) is not None:
+            starts.append((self.since[broker], None))
+        if place < 0 and not known:
+            return LeastStart(term.start_offset, term.epoch, False)
+        offset, epoch = min((s for s in starts if s[0] is not None), key=lambda s: s[0] or 0, default=(None, None))
+        return LeastStart(offset, epoch, known and all(start is not None for start, _ in starts))
+
+    def took_part(self, term: Term, broker_id: int, as_of: int, lookup: TermLookup) -> bool:
+        """Whether a broker led in a term or fetched from its leader."""
+        return term.broker_id == broker_id or self.fetched(term, broker_id, as_of, lookup)
 
     def fold(self, after: CommittedMark, as_of: int, lookup: TermLookup) -> None:
         """Removes the oldest term; `after` is the mark at its end."""
         term = self.terms.pop(0)
         term.keep_summary(as_of, lookup)
-        took_part = {b for b in self.positions if b == term.broker_id or self.fetched(term, b, as_of, lookup)}
-        self.since = {
-            b: term.start_offset if offset is None else offset for b, offset in self.since.items() if b not in took_part
-        }
+        took_part = {b for b in self.positions if self.took_part(term, b, as_of, lookup)}
+        start = term.start_offset  # where it is not known, nor is the least of them
+        self.since = {b: start if s is None else min(s, start) for b, s in self.since.items() if start is not None}
         self.since.update(dict.fromkeys(took_part))
-        self.base, self.folded_term = after, term
+        self.differing = self.differing or term.differs_from
+        self.base, self.folded_term, self.folded_lineage = after, term, self.lineage
+
+    def begin_lineage(self, after: CommittedMark) -> None:
+        """The leader epochs begin again below: what was known of earlier ones is what came before, `after` at its end.
+
+        Terms that are announced and have not begun are of the new ones.
+        """
+        begun = [t for t in self.terms if t.start_ts is not None]
+        self.folded_term = begun[-1] if begun else self.folded_term
+        self.terms = [t for t in self.terms if t.start_ts is None]
+        for term in self.terms:
+            term.published, term.revision = None, 0
+        self.base, self.positions, self.since, self.pending_hws = after, {}, {}, []
+        self.lineage += 1

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition import decisions
 from pipelines.replication.partition.commitment import provisional
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
+from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge
-from pipelines.replication.partition.stored_high_watermarks import attribute_stored_hw, raised
+from pipelines.replication.partition.registration import PartitionRegistration
+from pipelines.replication.partition.stored_high_watermarks import attribute_stored_hw, count_hw_of_follower, raised
 from pipelines.replication.partition.terms import BrokerPosition, Term, TermKey
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
@@ -30,6 +33,10 @@ class TopicHistory(TopicState):
         if event.ts > self.now:
             self.now = event.ts
         self.race_window_us = lookup.race_window_us
+        if event.event_type in ("leader", "follower") and not event.watched and self.terms.goes_back(event):
+            self._begin_lineage(event, lookup)
+        if event.log_start is not None and event.event_type not in ("leader", "truncate"):
+            self.terms.log_start = max(self.terms.log_start, event.log_start)
         if event.event_type == "leader":
             self._leader(event, lookup)
         elif event.event_type == "follower":
@@ -39,6 +46,8 @@ class TopicHistory(TopicState):
         elif event.event_type == "truncate":
             truncation = truncation_of(event, self.decision_time(), self.terms)
             self.truncations.extend([truncation] if truncation and truncation not in self.truncations else [])
+            if self.terms.folded_term is None:
+                self.judge_again_at = self.decision_time()
         elif event.event_type == "hw":
             self._hw(event, lookup)
         elif event.event_type in ("lost", "gap"):
@@ -79,6 +88,16 @@ class TopicHistory(TopicState):
         verdict = Verdict("topic_recreated", "proven", evidence, before, last.offset, event.hw, event.leo)
         self.publish(verdict, "recreated", event.ts, event.level)
 
+    def _begin_lineage(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """Leader epochs go back: all that was told so far came before, whatever its epochs, and is decided now."""
+        self._attribute_stored_hw(event, lookup)
+        self.decide(NEVER, event.ts, lookup)
+        _, marks = judge(self.terms, event.ts, lookup)
+        self.terms.begin_lineage((marks or [self.terms.base])[-1])
+        self.isr = IsrHistory()
+        known = self.registration
+        self.registration = PartitionRegistration(topic_id=known.topic_id, replicas=known.replicas)
+
     def _leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
         if event.watched:
             return self._sampled_leader(event, lookup)
@@ -86,7 +105,8 @@ class TopicHistory(TopicState):
         if not self.terms.is_folded(event.leader_epoch or 0):
             term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
             term.behind_gap = event.broker_id in self.terms.with_initial_gap
-            position = BrokerPosition(term.epoch, event.leo, event.hw, True, term.key, ts=event.ts)
+            position = BrokerPosition(term.epoch, event.leo, event.hw, True, term.key, False, event.ts)
+            position.source_id = event.source_id
             self.terms.positions[event.broker_id] = position
             decisions.count_pending_hws(self, event.ts, lookup)
         own = event.leader_id == event.broker_id
@@ -123,7 +143,8 @@ class TopicHistory(TopicState):
         position = self.terms.positions.get(event.broker_id)
         if position is not None and position.epoch == epoch:
             self.terms.restarted[event.broker_id] = event.ts
-        position = BrokerPosition(epoch, event.leo, event.hw, False, last_term, ts=event.ts)
+        position = BrokerPosition(epoch, event.leo, event.hw, False, last_term, False, event.ts)
+        position.source_id = event.source_id
         self.terms.positions[event.broker_id] = position
         self.registration.apply(event)
 
@@ -155,6 +176,9 @@ class TopicHistory(TopicState):
             return self._moved_back(event, lookup)
         if event.detail == "not_cut_off":
             return self._not_cut_off(event)
+        if event.detail == "of_follower":
+            self.judge_again_at = self.decision_time()
+            return count_hw_of_follower(event, self.terms)
         replica = event.replica_id if event.replica_id is not None else event.broker_id
         position = self.terms.positions.get(replica)
         before = event.before if event.before is not None else position.hw if position else None
@@ -269,14 +293,15 @@ class TopicHistory(TopicState):
                 self._election(event)
 
     def _election(self, event: PartitionEvent) -> None:
-        """An unclean election marks its term, and announces it until its leader reports its start."""
-        epoch, leader, folded = event.leader_epoch, event.leader_id, self.terms.folded_term
-        if not event.unclean or epoch is None or leader is None or leader < 0 or (folded and epoch <= folded.epoch):
+        """An election announces its term until its leader reports its start, and says whether it was unclean."""
+        epoch, leader, folded = event.leader_epoch, event.leader_id, self.terms.newest_folded
+        if epoch is None or leader is None or leader < 0 or (folded is not None and epoch <= folded):
             return
         term = self.terms.first_of_epoch(epoch)
-        if term is None:
+        if term is None and (event.unclean or self.terms.is_announced_by(event)):
             term = self.terms.announce(epoch, leader, event.ts, self.now + CONFIRMATION_US)
             term.topic_id = event.topic_id or self.registration.topic_id
-        elif not term.unclean:
+        elif term is not None and event.unclean and not term.unclean:
             self.judge_again_at = self.decision_time()
-        term.unclean = True
+        if term is not None and event.unclean:
+            term.unclean = True

@@ -83,7 +83,8 @@ class TopicState(Persisted):
         if content != term.published:
             term.published, term.revision = content, term.revision + 1
             place = with_other(self.place(term.broker_id, term.epoch, term.level), topic_id=term.topic_id)
-            name = f"term-{term.epoch}.{term.ordinal}"
+            again = f"-{self.terms.lineage}" if self.terms.lineage else ""
+            name = f"term-{term.epoch}.{term.ordinal}{again}"
             self.regressions.append(regression(place, verdict, name, term.ts, revision=term.revision))
 
     def publish_moved_back(self, back: HwMovedBack, term: Term, lookup: TermLookup, withdrawn: bool = False) -> None:
@@ -98,7 +99,7 @@ class TopicState(Persisted):
     def publish(self, verdict: Verdict, name: str, ts: int, level: int | None, replica: int | None = None) -> None:
         """Publishes a finding about the present leader's term; `level` None: at the level of that term."""
         leader, epoch = self.registration.leader_id, self.registration.leader_epoch
-        if verdict.cls == "hw_moved_back" and verdict.before is not None:  # decided later: another may lead by now
+        if verdict.cls == "loss_not_excluded" and verdict.before is not None:  # decided later: another may lead by now
             leader, epoch = verdict.before.broker_id, verdict.before.epoch
         place = self.place(leader, epoch, self.level_of(epoch) if level is None else level)
         self.regressions.append(regression(place, verdict, name, ts, replica))

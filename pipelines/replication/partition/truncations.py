@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from pipelines.replication.partition.codec import Persisted, PersistedFrozen
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
-from pipelines.replication.partition.loss import Verdict, judge, mark_at_start, wrong_clocks
+from pipelines.replication.partition.loss import Verdict, judge, mark_at_start
 from pipelines.replication.partition.terms import CommittedMark, Term, TermKey, Terms
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 
@@ -25,8 +23,9 @@ class Truncation(PersistedFrozen, frozen=True):
     epoch: int | None = None  # of the leader it follows
     partition_epoch: int | None = None  # as the replica knows it
     first: bool = False  # its first truncation since it began to follow
-    critical: Verdict | None = None  # its verdict, unless a term that is reported later explains it
+    unexplained: Verdict | None = None  # its verdict, unless a term that is reported later explains it
     behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that start is
+    hw: int | None = None  # with which the replica began to follow
 
 
 class HwMovedBack(Persisted):
@@ -45,7 +44,8 @@ class HwMovedBack(Persisted):
 
 
 def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, lookup: TermLookup) -> Verdict | None:
-    """Harmless at or above the HW; critical below it on a replica of the ISR, unless a term's own verdict covers it.
+    """Harmless at or above every HW that what was cut may have been committed by. Below the HW, on a replica of the
+    ISR, or below its own, it may be a loss, unless a term's own verdict covers it.
 
     The HW and the ISR are those of a race window earlier: the replica's clock is not the leader's.
     """
@@ -60,41 +60,44 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
         return _info("log_start_advance", truncation, term, mark) if restarted else None
     member = truncation.replica_id in isr.isr_at(earlier) & isr.isr_at(truncation.ts)
     in_sync = member and _in_sync(truncation, terms, isr)
-    below = mark.offset is not None and truncation.to < mark.offset
     # the clock of the replica may be behind or ahead, so the term of that time need not be the one it follows
     another_term = truncation.epoch is not None and truncation.epoch != term.epoch
-    if in_sync and below and not another_term and not _follows_from_a_start(truncation, terms, marks):
-        return moved_back(term, (mark.offset, truncation.to), truncation.replica_id, earlier, lookup)
-    origin = _mark_of_origin(truncation, terms, marks, mark)
-    committed = origin.offset if origin else None
+    below = in_sync and not another_term and mark.offset is not None and truncation.to < mark.offset
+    below_own = truncation.hw is not None and truncation.to < truncation.hw
+    explained = (below or below_own) and _follows_from_a_start(truncation, terms, marks)
+    if below and not explained:
+        return _below_hw(truncation, term, mark.offset or 0, terms)
+    if below_own:
+        explained = explained or _begins_there(truncation, terms)
+        return None if explained else _below_hw(truncation, term, truncation.hw or 0, terms)
+    committed = _committed_since(truncation, terms, marks)
     unchanged = truncation.before is None or truncation.before == truncation.to
     if unchanged or committed is None or truncation.to < committed:
         return None
     return _info("uncommitted_truncation", truncation, term, CommittedMark(committed))
 
 
-def still_critical(truncation: Truncation, terms: Terms, isr: IsrHistory, lookup: TermLookup) -> bool:
+def _begins_there(truncation: Truncation, terms: Terms) -> bool:
+    """Whether the leader that a replica follows began no higher than it cut: that start has a verdict of its own."""
+    starts = [t.start_offset for t in terms.terms if t.epoch == truncation.epoch]
+    return any(start is not None and truncation.to >= start for start in starts)
+
+
+def _below_hw(truncation: Truncation, term: Term, hw: int, terms: Terms) -> Verdict:
+    """A cut below the HW alone shows no loss: its leader may have had more than it answered, or the cut is of another
+    copy of the log (ReplicaAlterLogDirsThread)."""
+    leader = terms.last_of_epoch(truncation.epoch) if truncation.epoch is not None else term
+    start = None if leader is None else leader.start_offset
+    missing = [f"the start offset of leader epoch {truncation.epoch}"] if start is None else []
+    missing = missing or [f"what the leader answered broker {truncation.replica_id}"]
+    evidence = {"broker": truncation.replica_id, "epoch": term.epoch, "hw": [hw, truncation.to], "missing": missing}
+    return Verdict("loss_not_excluded", "unproven", evidence, term, hw, truncation.to)
+
+
+def still_unexplained(truncation: Truncation, terms: Terms, lookup: TermLookup) -> bool:
     """Whether nothing reported since explains it: the clock of its leader may be behind, the replica's ahead."""
     _, marks = judge(terms, truncation.due, lookup)
-    return _in_sync(truncation, terms, isr) and not _follows_from_a_start(truncation, terms, marks)
-
-
-def unproven_where_unsure(verdict: Verdict, truncation: Truncation, terms: Terms) -> Verdict:
-    """The same verdict, unproven where a clock is wrong, or may be, or rows are missing.
-
-    Who was in the ISR then depends on the time, and so does whether the leader had come back with a shorter log; and
-    a replica that has only begun to follow may truncate its log.
-    """
-    missing = wrong_clocks(terms, set(terms.wrong_clocks))
-    resumed = [t for t in terms.terms if t.ordinal > 0 and t.epoch == truncation.epoch]
-    if not missing and any(t.start_offset is not None and truncation.to >= t.start_offset for t in resumed):
-        missing = [f"how far apart the clocks of brokers {truncation.replica_id} and {resumed[0].broker_id} are"]
-    if truncation.behind_gap:
-        missing = [*missing, f"telemetry of broker {truncation.replica_id} without a gap"]
-    if verdict.cls != "hw_moved_back" or not missing:
-        return verdict
-    known_missing = verdict.evidence.get("missing", [])
-    return replace(verdict, proof="unproven", evidence={**verdict.evidence, "missing": [*known_missing, *missing]})
+    return not _follows_from_a_start(truncation, terms, marks)
 
 
 def _in_sync(truncation: Truncation, terms: Terms, isr: IsrHistory) -> bool:
@@ -134,16 +137,23 @@ def moved_back(
     return Verdict("hw_moved_back", "unproven" if missing else "proven", evidence, term, *hws)
 
 
-def _mark_of_origin(
-    truncation: Truncation, terms: Terms, marks: list[CommittedMark], current: CommittedMark
-) -> CommittedMark | None:
-    """Hmax at the end of the term that the truncated records may come from."""
-    if truncation.last_term is None:
-        return current
-    found = next((m for t, m in zip(terms.terms, marks, strict=True) if t.key == truncation.last_term), None)
-    if found is None and terms.since.get(truncation.replica_id, 0) is None:
-        return terms.base
-    return found
+def _committed_since(truncation: Truncation, terms: Terms, marks: list[CommittedMark]) -> int | None:
+    """Hmax of the term that the truncated records may come from, and of all later ones that began with them: a later
+    leader may have committed what it inherited. None where more may have been committed than is known."""
+    kept = list(zip(terms.terms, marks, strict=True))
+    place = next((i for i, (t, _) in enumerate(kept) if t.key == truncation.last_term), None)
+    folded = truncation.last_term is not None and terms.since.get(truncation.replica_id, 0) is None
+    if place is None and not folded:
+        return None
+    later = [m for t, m in kept[(place or 0) + (place is not None) :] if _begins_above(t, truncation.to)]
+    of = [terms.base if place is None else marks[place], *later]
+    if not all(mark.whole for mark in of):
+        return None
+    return max((mark.offset for mark in of if mark.offset is not None), default=None)
+
+
+def _begins_above(term: Term, offset: int) -> bool:
+    return term.start_offset is None or term.start_offset > offset
 
 
 def _info(cls: str, truncation: Truncation, term: Term, mark: CommittedMark) -> Verdict:
@@ -157,6 +167,8 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
     if event.leo is None:
         return None
     position = terms.positions.get(replica)
+    if position is not None and position.led and event.leader_epoch in (None, position.epoch):
+        return None  # no leader cuts its log: it is that of a copy in another directory
     last_term = position.last_term if position else None
     epoch = event.leader_epoch if event.leader_epoch is not None else position.epoch if position else None
     first = position is not None and not position.led and not position.truncated and position.epoch == epoch
@@ -168,9 +180,12 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         ended_below = first and event.log_start == event.leo
         before = position.leo if position.leo >= event.leo or ended_below else None
     behind_gap = position.has_gap if position is not None else replica in terms.with_initial_gap
+    hw = position.hw if position is not None else None
     if position is not None:
+        below = not position.truncated and position.hw is not None and event.leo < position.hw
+        position.hw_cut_off = position.hw if below else position.hw_cut_off
         position.truncated, position.leo = True, event.leo
     return Truncation(
         event.ts, due, replica, event.leo, before, event.log_start, last_term, epoch, event.partition_epoch, first,
-        behind_gap=behind_gap,
+        behind_gap=behind_gap, hw=hw,
     )  # fmt: skip

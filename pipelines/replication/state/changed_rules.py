@@ -27,8 +27,9 @@ def change_rules(state: State, old: Rules, new: Rules) -> None:
         if before.min_isr != after.min_isr:
             configured = np.isin(lanes["topic"], _configured_topics(state, number, _MIN_ISR, in_cluster))
             by_leader = lanes["reported_min_isr"] != NULL32
-            by_rule = in_cluster & ~configured & ~by_leader & (lanes["min_isr"] == before.min_isr)
-            lanes["min_isr"][by_rule] = after.min_isr
+            by_rule = in_cluster & ~configured & ~by_leader & (lanes["min_isr"] == (before.min_isr or 1))
+            lanes["min_isr"][by_rule] = after.min_isr or 1
+            lanes["min_isr_told"][by_rule] = int(after.min_isr is not None)
 
 
 def _configured_topics(state: State, cluster: int, setting: int, in_cluster: np.ndarray) -> list[int]:

@@ -48,8 +48,11 @@ _ADDED_COLUMNS = {
     "series": frozenset({"follower_epoch", "clock_offset_max", "clock_offset_min", "clock_offset"}),
     "lanes": frozenset(
         {"isr_doubted", "thawed", "missed", "version", "reports_open", "gap_low", "gap_high", "cut_off", "cut_off_ts",
-         "cut_off_until", "cut_off_isr"}
+         "cut_off_until", "cut_off_isr",
+         "reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from",
+         "min_isr_told"}
     ),
+    "replicas": frozenset({"first_fetch", "passed"}),
     "pending_rows": frozenset({"hw_before", "awaited"}),
     "recorded_epochs": frozenset({"isr"}),
     "reported_epochs": frozenset({"series"}),

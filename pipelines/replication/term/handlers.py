@@ -147,6 +147,7 @@ def _on_replica_leo(run: Run, term: Term, event: Event) -> None:
     if leader_leo != NULL:
         lane.unknown_leos &= ~(1 << own_slot(term))
     replica.leo = leo
+    replica.first_fetch = min(replica.first_fetch, now)
     if is_fetch:
         on_fetched(term, slot, leo, leader_leo if leader_leo != NULL else lane.leader_leo, now)
         _count_lag(run.stats, lane, event, leo)

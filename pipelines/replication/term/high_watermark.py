@@ -67,6 +67,13 @@ def last_open(term: Term, kind: int, value: int, ts: int) -> int:
     return -1
 
 
+@hot
+def agree(lane: Record, hw: int) -> None:
+    """The broker reports a HW that was computed, or that is the only evidence of it."""
+    lane.agreed = max(lane.agreed, hw)
+    lane.reported = max(lane.reported, hw)
+
+
 @kernel
 def open_gap(lane: Record, before: int) -> None:
     """A report that begins above every report so far leaves a gap: its thread has overtaken another one."""
@@ -136,7 +143,7 @@ def try_advance(term: Term, timeline: Timeline, stats: Stats, now: int, stat: in
         matched.agreement = MATCHED
         put_hw(term, now, ADVANCE, lowest, holding, RACE).hw_before = matched.hw_before
         open_gap(lane, matched.hw_before)
-        lane.agreed = max(lane.agreed, lowest)
+        agree(lane, lowest)
         return
     put_hw(term, now, ADVANCE, NULL, holding, agreement)
 

@@ -14,11 +14,11 @@ from pipelines.replication.events.columns import BY_METADATA, Columns
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Event, Stats, Term, hw_row, last_row, replica_in
 from pipelines.replication.term.constants import MOVED_BACK, lacks_fetches
-from pipelines.replication.term.high_watermark import in_maximal_isr, last_open, lowest_leo, try_advance
+from pipelines.replication.term.high_watermark import agree, in_maximal_isr, last_open, lowest_leo, try_advance
 from pipelines.replication.term.kafka_rules import maximal_isr
 from pipelines.replication.term.layout import ADVANCE, EXACT, FREEZE, IDLE, ONLY_WITNESS, OPEN, RACE, THAW, UNREPORTED
 from pipelines.replication.term.metadata_lookup import state_of
-from pipelines.replication.term.open_reports import EXCUSED, await_no_more, fills_gap, leave_open, link
+from pipelines.replication.term.open_reports import EXCUSED, await_no_more, fills_gap, leave_open, link, witness
 from pipelines.replication.term.replica_slots import own_slot
 from pipelines.replication.term.replica_sync import leader_leo_grew
 from pipelines.replication.term.report_as_evidence import (
@@ -60,7 +60,7 @@ def _match(term: Term, at: int, hw: int, before: int, now: int) -> None:
     if seldom(lane.reports_open == 1):
         await_no_more(term, at)
     link(term, before, now)
-    lane.agreed = max(lane.agreed, hw)
+    agree(lane, hw)
 
 
 @kernel
@@ -109,6 +109,7 @@ def _on_unmatched(term: Term, timeline: Timeline, stats: Stats, event: Event, hw
     row = last_row(term)
     if seldom(uncertain) and row.agreement == OPEN:
         row.holding |= EXCUSED
+        witness(lane, hw, now, NULL)
 
 
 @kernel
@@ -124,7 +125,7 @@ def _advanced_alone(term: Term, timeline: Timeline, stats: Stats, event: Event, 
     try_advance(term, timeline, stats, now, event.stat, ONLY_WITNESS)
     last_row(term).hw_before = before
     link(term, before, now)
-    lane.agreed = max(lane.agreed, hw)
+    agree(lane, hw)
     return True
 
 

@@ -48,6 +48,7 @@ LANES = record_layout(
     missed=NULL,
     reported_min_isr=NULL32,
     min_isr=NULL32,
+    min_isr_told=0,
     lag_max=NULL,
     version=0,
     deadline=NEVER,
@@ -73,16 +74,26 @@ LANES = record_layout(
     cut_off_ts=NULL,
     cut_off_until=NULL,
     cut_off_isr=0,
+    reported=NULL,
+    witnessed=NULL,
+    witnessed_ts=NULL,
+    witnessed_from=NULL,
+    last_unmatched=NULL,
+    chain_from=NULL,
 )
-"""`version`: the rules of the version that its broker had reported when the term began (bits as in kafka_versions, and
-above them replica.lag.max.messages + 1), 0 where none was; `unknown_leos`: replicas whose LEO has to be reported again
-after a gap, the last of which was at `paused_at`; `evidence_hw`: a report that is the only evidence of the HW;
-`clock_offset`: by how much the clock of its broker is ahead of the controller's; `pending`: how many of its HW rows
-are not final; `isr_doubted`: rows are missing since the last one with the ISR; `missed`: when rows were missing last;
-`thawed`: when the HW began to stand still, or did no longer, in a log without fetches; `reports_open`: some report
-matches nothing so far; `gap_low`, `gap_high`: values between two reports that no report has linked yet; `cut_off`: the
-largest report that nothing computed matches, since `cut_off_ts`, when the ISR was `cut_off_isr`, and until when it may
-be the last word of a broker that was killed."""
+"""`min_isr_told`: the topic's own setting was reported, or is a rule; `version`: the rules of the version that its
+broker had reported when the term began (bits as in kafka_versions, and above them replica.lag.max.messages + 1), 0
+where none was; `unknown_leos`: replicas whose LEO has to be reported again after a gap, the last of which was at
+`paused_at`; `evidence_hw`: a report that is the only evidence of the HW; `clock_offset`: by how much the clock of its
+broker is ahead of the controller's; `pending`: how many of its HW rows are not final; `isr_doubted`: rows are missing
+since the last one with the ISR; `missed`: when rows were missing last; `thawed`: when the HW began to stand still, or
+did no longer, in a log without fetches; `reports_open`: some report matches nothing so far; `gap_low`, `gap_high`:
+values between two reports that no report has linked yet; `cut_off`: the largest report that nothing computed matches,
+since `cut_off_ts`, when the ISR was `cut_off_isr`, and until when it may be the last word of a broker that was
+killed; `reported`: the largest HW that the broker reported in this term and that was computed, or accepted;
+`witnessed`: the largest that it reported above what was computed and that counts all the same, at `witnessed_ts`;
+by a chain that begins at `witnessed_from`;
+`last_unmatched`: the last one above what was computed, `chain_from`: the first of its chain."""
 
 
 REPLICAS = record_layout(
@@ -98,7 +109,11 @@ REPLICAS = record_layout(
     hw=NULL,
     epoch=NULL,
     ineligible_until=NULL,
+    first_fetch=NEVER,
+    passed=NULL,
 )
+"""`first_fetch`: in this term; `passed`: since when the leader's log has gone further than the replica's,
+as far as it is known to have been behind all the time."""
 
 
 HW_ROWS = record_layout(
@@ -165,6 +180,11 @@ TERMS = record_layout(
     cut_off=NULL,
     cut_off_ts=NULL,
     cut_off_until=NULL,
+    reported=NULL,
+    witnessed=NULL,
+    witnessed_ts=NULL,
+    witnessed_from=NULL,
+    min_isr_told=0,
 )
 
 
@@ -206,6 +226,7 @@ SETTINGS = record_layout(
     strict_min_isr=0,
     lag_max=0,
     min_isr=0,
+    min_isr_told=0,
     lag_max_messages=-1,
     hw_resolution=0,
     replica_hw=0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.records import Record
-from pipelines.replication.compiled.types import MS, NULL, NULL32
+from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import Columns
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Assigned, Event, Stats, Term, replica_in
@@ -33,7 +33,7 @@ def end_term(term: Term, now: int) -> None:
     fetchers = 0
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
-        if replica.leo >= 0 and replica.id != lane.broker:
+        if replica.first_fetch != NEVER and replica.id != lane.broker:
             fetchers |= 1 << slot
     row = term.ended_rows[unsigned(term.cursor.ended)]
     row.lane = term.number
@@ -45,6 +45,11 @@ def end_term(term: Term, now: int) -> None:
     row.cut_off = lane.cut_off
     row.cut_off_ts = lane.cut_off_ts
     row.cut_off_until = lane.cut_off_until
+    row.reported = lane.reported
+    row.witnessed = lane.witnessed
+    row.witnessed_ts = lane.witnessed_ts
+    row.witnessed_from = lane.witnessed_from
+    row.min_isr_told = lane.min_isr_told
     term.cursor.ended += 1
     lane.frozen = 0
     lane.isr_known = 0
@@ -64,6 +69,8 @@ def _begin(lane: Record, hw: int, leo: int) -> None:
     lane.thawed = NULL
     lane.gap_low = lane.gap_high = NULL
     lane.cut_off = lane.cut_off_ts = lane.cut_off_until = NULL
+    lane.reported = lane.witnessed = lane.witnessed_ts = lane.witnessed_from = NULL
+    lane.last_unmatched = lane.chain_from = NULL
 
 
 @kernel
@@ -94,6 +101,10 @@ def start_term(
         lane.lag_max = columns.lag_max_ms[rare] * MS
     set_isr(lane, isr_of(term, columns, rare))
     reset_replicas(term, led_before, assigned, now)
+    for slot in range(lane.slots):
+        replica = replica_in(term, slot)
+        replica.first_fetch = NEVER
+        replica.passed = NULL if replica.leo == lane.leader_leo else now
     put_hw(term, columns.ts[rare], TERM_START, NULL, 0, UNREPORTED)
     update_under_min_isr(term, now)
     try_advance(term, timeline, stats, now, event.stat, OPEN)

@@ -58,8 +58,8 @@ def is_eligible(lane: Record, replica: Record, settings: Record, timeline: Timel
     if settings.strict_eligibility == 0:
         return True
     known = state_of(lane, timeline, replica.id, now - 1)
-    if known < 0:
-        return True
+    if known < 0:  # the leader did not ask for its removal: its broker was fenced or stopped, and it asks to let it in
+        return bool(replica.ineligible_until == NULL)
     state = timeline.brokers[known]
     if state.serving == 0 or state.ts <= replica.ineligible_until:
         return False
@@ -155,6 +155,8 @@ def settle_config(
     topic_min, topic_lag, since = configured(timeline, lane.cluster, lane.topic, lane.topic_id, ts)
     cluster_min, cluster_lag, _ = configured(timeline, lane.cluster, -1, -1, ts)
     newer = since > lane.term_start - settings.race_window  # it may have come with the metadata that made it the leader
+    of_topic = topic_min != NULL32 or lane.reported_min_isr != NULL32
+    lane.min_isr_told = 1 if of_topic or settings.min_isr_told == 1 else 0
     if topic_min != NULL32 and (newer or lane.reported_min_isr == NULL32):
         lane.min_isr = topic_min
     elif lane.reported_min_isr != NULL32:
@@ -203,7 +205,8 @@ def update_settings(settings: Record, cluster_rules: RecordArray, lane: Record) 
     settings.race_window = rules.race_window
     settings.strict_min_isr = 1 if bits & STRICT_MIN_ISR else 0
     settings.lag_max = rules.lag_max
-    settings.min_isr = rules.min_isr
+    settings.min_isr = max(rules.min_isr, 1)
+    settings.min_isr_told = 1 if rules.min_isr != NULL32 else 0
     settings.lag_max_messages = most if bits & BY_MESSAGES else -1
     settings.hw_resolution = rules.hw_resolution
     settings.replica_hw = rules.replica_hw

@@ -37,6 +37,24 @@ def _follows_open(term: Term, before: int, now: int) -> bool:
     return at >= 0
 
 
+@hot
+def witness(lane: Record, hw: int, now: int, since: int) -> None:
+    """A report above what was computed counts: a leader's own HW is the truth, what is computed is ours. One of a chain
+    does unless that begins with what is computed yet, at `since`; NULL: it is none of a chain."""
+    if hw > lane.witnessed:
+        lane.witnessed, lane.witnessed_ts, lane.witnessed_from = hw, now, since
+
+
+@kernel
+def _link_unmatched(lane: Record, hw: int, before: int, now: int) -> None:
+    """Two reports above what was computed, of which one begins at the other, are no single wrong line."""
+    if before != NULL and before == lane.last_unmatched:
+        witness(lane, hw, now, lane.chain_from)
+    else:
+        lane.chain_from = hw
+    lane.last_unmatched = hw
+
+
 @kernel
 def leave_open(term: Term, hw: int, before: int, now: int) -> None:
     """A report that matches nothing so far stays open, with the links that it has by now.
@@ -45,8 +63,12 @@ def leave_open(term: Term, hw: int, before: int, now: int) -> None:
     """
     lane = term.lane
     lower = hw < lane.hw and lane.agreed == NULL
+    if hw > lane.hw:
+        _link_unmatched(lane, hw, before, now)
     if lane.unknown_leos != 0 or lane.isr_doubted == 1 or lower:
         put_hw(term, now, REPORT, hw, 0, ONLY_WITNESS)
+        if hw > lane.hw:
+            witness(lane, hw, now, NULL)
         return
     since = _taken_by_another(term, hw, before, now)
     if since >= 0:  # this one goes on where that one should have ended: that one is wrong

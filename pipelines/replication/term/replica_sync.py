@@ -143,10 +143,15 @@ def leader_leo_grew(term: Term, leo: int, now: int) -> None:
     lane, by_messages = term.lane, term.settings.lag_max_messages >= 0
     if leo <= lane.leader_leo or leo < 0:
         return
+    silent = lacks_fetches(lane) and lane.frozen == 1 and term.settings.strict_min_isr == 1
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
         if replica.id == lane.broker:
             replica.leo = leo
+            continue
+        if replica.passed == NULL:
+            replica.passed = now
+        if seldom(silent):  # nothing shows fetches under min ISR
             continue
         if seldom(lacks_fetches(lane)) and replica.leo >= 0 and replica.leo == lane.leader_leo:
             replica.caught_up = max(replica.caught_up, now)
@@ -169,6 +174,10 @@ def leader_leo_grew(term: Term, leo: int, now: int) -> None:
 def on_fetched(term: Term, slot: int, leo: int, leader_leo: int, now: int) -> None:
     """A fetch at `leo` while the leader's log ended at `leader_leo` (Replica.updateFetchStateOrThrow)."""
     replica = replica_in(term, slot)
+    if leo >= term.lane.leader_leo:
+        replica.passed = NULL
+    elif leo >= replica.last_fetch_leader_leo and replica.last_fetch > 0:
+        replica.passed = max(replica.passed, replica.last_fetch)
     if leader_leo != NULL:
         replica.caught_up = last_caught_up(
             replica.caught_up, leo, leader_leo, replica.last_fetch_leader_leo, replica.last_fetch, now

@@ -7,7 +7,7 @@ from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NULL
 from pipelines.replication.term.bundles import Event, Stats, Term, hw_row, replica_in
 from pipelines.replication.term.constants import RETRACTED
-from pipelines.replication.term.high_watermark import in_maximal_isr, on_hw_rose, put_hw
+from pipelines.replication.term.high_watermark import agree, in_maximal_isr, on_hw_rose, put_hw
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, ONLY_WITNESS, OPEN, REPORT, TERM_START
 from pipelines.replication.term.replica_sync import leader_leo_grew, on_fetched, update_sync_state
 
@@ -17,7 +17,7 @@ def accept_report(term: Term, stats: Stats, event: Event, hw: int, before: int) 
     """A report that is the only evidence: the HW is what it says."""
     lane = term.lane
     lane.hw = hw
-    lane.agreed = max(lane.agreed, hw)
+    agree(lane, hw)
     on_hw_rose(lane, stats, event.now, event.stat)
     put_hw(term, event.now, ADVANCE, hw, 0, ONLY_WITNESS).hw_before = before
 
@@ -55,7 +55,7 @@ def retract_report(term: Term, event: Event, leo: int) -> None:
     if lane.agreed == false:
         if lane.low_reports > 1:
             term.marks[event.position] |= RETRACTED
-        lane.agreed = min(lane.agreed_before, leo)
+        lane.agreed = lane.reported = min(lane.agreed_before, leo)
         lane.low_reports = 0
     if lane.hw == false:
         lane.hw = min(lane.hw_before, leo)
@@ -101,7 +101,7 @@ def accept_superseded_reports(term: Term, false: int, now: int) -> None:
             row.kind, row.agreement, row.hw = ADVANCE, ONLY_WITNESS, reported
             row.leader_leo = lane.leader_leo
             lane.hw = reported
-            lane.agreed = max(lane.agreed, reported)
+            agree(lane, reported)
 
 
 @kernel
@@ -122,4 +122,5 @@ def raise_leos(term: Term, hw: int, now: int) -> None:
         replica = replica_in(term, slot)
         if in_maximal_isr(lane, slot) and replica.id != lane.broker and replica.leo < hw:
             replica.leo = hw
+            replica.first_fetch = min(replica.first_fetch, now)
             on_fetched(term, slot, hw, lane.leader_leo, now)

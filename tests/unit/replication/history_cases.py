@@ -12,6 +12,8 @@ from pipelines.replication.partition.history import PartitionHistory
 
 FULL = TermSummary(level=3)
 T1, T2 = "first-topic-id", "second-topic-id"
+ALIVE = [(-1000, "unfenced", None)]
+"""What is known of a broker whose life a case says nothing of: it served before, and did not start again."""
 
 
 def summary(hmax: int | None = None, **known: Any) -> TermSummary:
@@ -33,7 +35,7 @@ class FakeLookup:
         return self.terms.get((broker_id, start_ts // 1000), FULL)
 
     def broker_states(self, broker_id: int, as_of: int) -> list[BrokerState]:
-        known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, []))
+        known = ((ms * 1000, d, e) for ms, d, e in self.states.get(broker_id, ALIVE))
         return [(*state, "controller", 0, 0) for state in known if state[0] <= as_of]
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
@@ -44,6 +46,9 @@ class FakeLookup:
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
+
+    def min_isr_told(self, by_leader: int | None) -> bool:
+        return True
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         return self.least if by_leader is None else by_leader

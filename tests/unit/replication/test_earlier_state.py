@@ -81,6 +81,8 @@ def test_no_name_of_version_7_is_left_in_a_state_that_goes_on(name):
     }
     assert [table.num_rows for table in after.values()] == [table.num_rows for table in before.values()]
     rest, old = (json.loads(tables["rest"]["json"][0].as_py()) for tables in (after, before))
+    for ended in rest["ended_terms"]:  # the last fields of a TermSummary are later ones
+        ended[3] = ended[3][:9]
     assert rest.keys() == set(snapshot.Rest.__struct_encode_fields__)
     assert {key for source in rest["sources"] for key in source} == set(Source.__struct_encode_fields__)
     assert sorted(map(str, rest.values())) == sorted(

@@ -38,7 +38,7 @@ def test_one_failure_away(isr, assigned, min_isr, offline, expected):
     ("source", "expected"),
     [
         (Source().leader(1, 0, 0, 0, [1, 2], min_isr=2), (2, "under_min_isr")),
-        (Source(level=0).leader(1, 0, 0, 0, [1]), (1, "loss")),
+        (Source(level=0).leader(1, 0, 0, 0, [1]), (None, "loss")),
         (Source().leader(1, 0, 0, 0, [1, 2, 3], min_isr=2), (2, "none")),
         (controller().election(5, 1, 3, isr=[1, 2], replicas=[1, 2]), (None, None)),
         (controller().election(5, 1, 3, isr=[1], replicas=[1, 2]), (None, "loss")),

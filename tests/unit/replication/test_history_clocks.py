@@ -74,7 +74,7 @@ def test_a_cut_below_what_was_committed_before_the_term_is_still_found():
         follower(20_010, 3, 1, 100, 90, 2),
         truncate(20_200, 3, 90, before=100),
     ]
-    assert "hw_moved_back" in classes(events, lookup)
+    assert "loss_not_excluded" in classes(events, lookup)
 
 
 def test_a_stored_hw_counts_for_the_term_its_broker_followed_though_that_leader_reports_it_later():

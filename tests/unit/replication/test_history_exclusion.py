@@ -6,12 +6,24 @@ import json
 
 import pytest
 
-from tests.unit.replication.history_cases import FakeLookup, election, follower, isr, leader, regressions, summary
+from schemas.event_types import CLEAN_START, UNCLEAN_START
+from tests.unit.replication.history_cases import (
+    ALIVE,
+    FakeLookup,
+    election,
+    follower,
+    isr,
+    leader,
+    regressions,
+    summary,
+)
 
 BLIND = {(1, 0): summary(level=0)}
 """The leader before reported no HWs: stock INFO."""
 START = leader(0, 1, 0, 0, 0, (1, 2), replicas=(1, 2))
-CLEAN = [(900, "controlled_shutdown", 7), (3000, "started", 8), (3500, "unfenced", 8)]
+CLEAN = [(900, "controlled_shutdown", 7), (3000, "started", 8), (3100, CLEAN_START, None), (3500, "unfenced", 8)]
+GRANTED = [state for state in CLEAN if state[1] != CLEAN_START]
+"""A controlled shutdown was granted, and nothing says that the broker closed its logs before it ended."""
 KILLED = [(3000, "started", 8), (3500, "unfenced", 8)]
 
 
@@ -49,11 +61,11 @@ def test_an_election_after_an_isr_that_nobody_is_known_to_have_committed_is_not(
     assert verdicts(events, {(1, 0): summary(level=0)}) != []
 
 
-@pytest.mark.parametrize(("states", "safe"), [(CLEAN, True), (KILLED, False)])
-def test_a_member_that_started_again_is_safe_after_a_controlled_shutdown_only(states, safe):
+@pytest.mark.parametrize(("states", "safe"), [(CLEAN, True), (GRANTED, False), (KILLED, False)])
+def test_a_member_that_started_again_is_safe_after_a_clean_stop_only(states, safe):
     events = [START, leader(5000, 2, 1, 50, 50, (2,))]
     found = verdicts(events, states={2: states})
-    assert found == ([] if safe else not_excluded("a controlled shutdown of broker 2 before it started again"))
+    assert found == ([] if safe else not_excluded("a clean stop of broker 2 before it started again"))
 
 
 def test_a_restart_before_it_was_added_to_the_isr_shows_nothing():
@@ -68,7 +80,7 @@ def test_a_restart_before_it_was_added_to_the_isr_shows_nothing():
 
 def test_a_restart_is_known_by_the_brokers_own_lines_too():
     events = [START, follower(10, 2, 0, 0, 0, 1), follower(3000, 2, 0, 40, 30, 1), leader(5000, 2, 1, 50, 50, (2,))]
-    assert verdicts(events) == not_excluded("a controlled shutdown of broker 2 before it started again")
+    assert verdicts(events) == not_excluded("a clean stop of broker 2 before it started again")
 
 
 def test_a_lost_log_directory_may_have_held_what_was_committed():
@@ -78,10 +90,10 @@ def test_a_lost_log_directory_may_have_held_what_was_committed():
     )
 
 
-@pytest.mark.parametrize("states", [[], KILLED])
-def test_a_leader_that_resumes_in_its_epoch_is_safe_after_a_controlled_shutdown_only(states):
+@pytest.mark.parametrize("states", [[], GRANTED, KILLED])
+def test_a_leader_that_resumes_in_its_epoch_is_safe_after_a_clean_stop_only(states):
     events = [START, leader(4000, 1, 0, 50, 40, (1, 2))]
-    missing = not_excluded("a controlled shutdown of broker 1 before it started again")
+    missing = not_excluded("a clean stop of broker 1 before it started again")
     assert verdicts(events, states={1: states}) == missing
     assert verdicts(events, states={1: CLEAN}) == []
 
@@ -98,8 +110,8 @@ def test_what_becomes_known_to_be_a_loss_replaces_the_row_that_did_not_exclude_i
 def test_a_controlled_rolling_restart_has_no_such_rows():
     """Brokers 1 and 2 stop one after the other; each leaves the ISR, comes back, catches up and leads again."""
     states = {
-        1: [(990, "controlled_shutdown", 7), (2000, "started", 17), (2500, "unfenced", 17)],
-        2: [(4990, "controlled_shutdown", 8), (6000, "started", 18), (6500, "unfenced", 18)],
+        1: [*ALIVE, (990, "controlled_shutdown", 7), (2000, "started", 17), (2100, CLEAN_START, None)],
+        2: [*ALIVE, (4990, "controlled_shutdown", 8), (6000, "started", 18), (6100, CLEAN_START, None)],
     }
     events = [
         START,
@@ -125,7 +137,7 @@ def test_a_start_behind_an_earlier_leader_epoch_is_judged_though_that_one_report
     assert verdicts([member, leader(5000, 1, 2, 7, 7, (1,), partition_epoch=2)]) == []
 
 
-def test_a_leader_whose_own_log_reports_that_it_started_again_needs_a_controlled_shutdown():
+def test_a_leader_whose_own_log_reports_that_it_started_again_needs_a_clean_stop():
     """By its own clock: that of the controller may be another one."""
     events = [START, follower(4000, 1, 1, 0, 0, of=-1), leader(5000, 1, 2, 0, 0, (1,))]
     for starts, expected in (({}, []), ({1: [3500]}, ["loss_not_excluded"])):
@@ -140,3 +152,32 @@ def test_after_a_loss_inside_a_leader_epoch_others_may_hold_other_records_of_it(
     rows = regressions(events, FakeLookup(terms, {2: CLEAN}))
     missing = [json.loads(r["evidence"]).get("missing") for r in rows if r["class"] == "loss_not_excluded"]
     assert missing == [["equal records on all replicas from offset 0 of leader epoch 0 on"]]
+
+
+def test_lives_that_nobody_told_are_not_known():
+    events = [START, leader(5000, 2, 1, 50, 50, (2,))]
+    assert verdicts(events, states={2: []}) == not_excluded("whether broker 2 has started again")
+
+
+def test_an_unclean_start_among_clean_ones_is_not_safe():
+    states = [*CLEAN[:3], (3110, UNCLEAN_START, None), CLEAN[3]]
+    found = verdicts([START, leader(5000, 2, 1, 50, 50, (2,))], states={2: states})
+    assert found == not_excluded("a clean stop of broker 2 before it started again")
+
+
+@pytest.mark.parametrize(("epoch", "offset", "found"), [(0, 0, 0), (3, 0, 1), (0, 7, 1)])
+def test_a_start_before_the_partition_was_created_is_none_of_a_member(epoch, offset, found):
+    """Where the lake begins later, it may have lost what it had."""
+    first = leader(20_000, 1, epoch, offset, 0, (1, 2), replicas=(1, 2))
+    states = [(11_000, "started", 2), (12_000, "unfenced", 2)]
+    events = [first, leader(25_000, 2, 4, 50, 50, (2,))]
+    assert len(verdicts(events, {(1, 20_000): summary(level=0)}, {2: states})) == found
+
+
+def test_records_that_differ_since_a_loss_inside_an_epoch_do_so_for_ever():
+    """Twelve terms later the lossy one is folded away, and replicas still hold what it lost."""
+    terms = {(1, 0): summary(10, leader_leo=10), (1, 2000): summary(20, leader_leo=20)}
+    events = [START, leader(2000, 1, 0, 0, 0, (1, 2))]
+    events += [leader(5000 + 1000 * e, 1 + e % 2, e, 20, 20, (1, 2)) for e in range(1, 14)]
+    rows = regressions(events, FakeLookup(terms))
+    assert [r["leader_epoch"] for r in rows if r["class"] == "loss_not_excluded"] == list(range(1, 14))

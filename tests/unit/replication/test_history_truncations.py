@@ -42,10 +42,10 @@ def test_cutting_committed_records_outside_the_isr_is_what_the_terms_verdict_cov
     assert classes == {"committed_loss", "follower_hw_lowered"}
 
 
-def test_hw_moved_back_when_a_replica_of_the_isr_is_cut_below_the_hw():
+def test_a_cut_of_a_replica_of_the_isr_below_the_hw_alone_proves_no_loss():
     lookup = FakeLookup({(1, 0): summary(300)})
     (row,) = regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 2, 250, before=300)], lookup)
-    assert brief(row) == ("hw_moved_back", "critical", "proven", None, None)
+    assert brief(row) == ("loss_not_excluded", "info", "unproven", None, None)
     assert (row["hw_before"], row["hw_after"], row["replica_id"]) == (300, 250, 2)
 
 
@@ -62,7 +62,7 @@ def test_followers_cut_back_to_a_leader_that_lost_records_lose_nothing_more():
         leader(5000, 1, 0, 121, 119, (1, 2)),
         truncate(5500, 2, 121, before=278),
     ]
-    assert [r["class"] for r in regressions(events, lookup)] == ["committed_loss", "uncommitted_truncation"]
+    assert [r["class"] for r in regressions(events, lookup)] == ["committed_loss"]
 
 
 def test_log_start_advance_when_the_log_restarts_past_its_end():
@@ -117,22 +117,20 @@ class Rising(FakeLookup):
 
 
 def test_a_cut_within_the_race_window_of_an_advance_is_not_below_the_hw():
-    assert regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 2, 250, before=300)], Rising())[0]["class"] == (
-        "uncommitted_truncation"
-    )
+    assert regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 2, 250, before=300)], Rising()) == []
 
 
 def test_a_cut_behind_missing_rows_of_its_replica_is_not_proven():
     """That it began to follow, and may cut its log, is missing."""
     events = [leader(0, 1, 0, 0, 0, (1, 2)), PartitionEvent(900_000, "gap", 2), truncate(1000, 2, 4)]
     row = regressions(events, FakeLookup({(1, 0): summary(9)}))[-1]
-    assert (row["class"], row["proof"]) == ("hw_moved_back", "unproven")
+    assert (row["class"], row["proof"]) == ("loss_not_excluded", "unproven")
 
 
 def test_a_cut_in_another_leader_epoch_than_the_present_one_is_no_hw_that_moved_back():
     """The replica's clock is ahead: it does not know the present leader yet."""
     events = [leader(0, 1, 0, 0, 0, (1, 2, 3)), leader(1000, 3, 1, 9, 9, (2, 3)), truncate(2000, 2, 4, leader_epoch=0)]
-    assert "hw_moved_back" not in [
+    assert "loss_not_excluded" not in [
         r["class"] for r in regressions(events, FakeLookup({(1, 0): summary(9), (3, 1000): summary(9)}))
     ]
 
@@ -140,7 +138,7 @@ def test_a_cut_in_another_leader_epoch_than_the_present_one_is_no_hw_that_moved_
 def test_a_cut_far_from_the_return_of_its_leader_may_be_of_two_clocks():
     events = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 1, 0, 4, 0, (1, 2)), truncate(600_000, 2, 4, leader_epoch=0)]
     rows = regressions(events, FakeLookup({(1, 0): summary(9), (1, 5000): summary(20)}))
-    assert [r["proof"] for r in rows if r["class"] == "hw_moved_back"] == ["unproven"]
+    assert [r["proof"] for r in rows if "cut" in r["regression_id"]] == ["unproven"]
 
 
 def test_a_log_recreated_from_the_log_start_of_its_leader_is_no_cut():
@@ -150,3 +148,44 @@ def test_a_log_recreated_from_the_log_start_of_its_leader_is_no_cut():
         truncate(1001, 2, 5, leader_epoch=0, log_start=5),
     ]
     assert [r["class"] for r in regressions(events, FakeLookup({(1, 0): summary(9)}))] == ["log_start_advance"]
+
+
+COMMITTED_LATER = [
+    leader(0, 1, 0, 0, 0, (1, 2)),
+    follower(10, 2, 0, 0, 0, 1),
+    leader(5000, 2, 1, 20, 10, (2, 1)),
+    leader(9000, 2, 1, 10, 10, (2, 1)),
+    follower(9500, 1, 1, 20, 10, 2),
+]
+
+
+def test_what_a_later_leader_committed_and_lost_is_not_cut_uncommitted():
+    """[10, 20) was not committed in epoch 0, inherited and committed in epoch 1, lost at its leader's restart."""
+    terms = {(1, 0): summary(10, fetchers=frozenset({2})), (2, 5000): summary(20), (2, 9000): summary(15)}
+    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms))
+    assert [r["class"] for r in rows if r["class"] == "uncommitted_truncation"] == []
+    terms[2, 5000] = summary(10)
+    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms))
+    assert [r["class"] for r in rows if r["class"] == "uncommitted_truncation"] == ["uncommitted_truncation"]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_cut_is_harmless_only_where_hws_can_be_reported(level):
+    events = [leader(0, 1, 0, 0, 0, (1, 2), level=level), *FAILOVER[1:2]]
+    events += [leader(5000, 2, 1, 100, 100, (2,), level=level), follower(5010, 1, 1, 110, 90, 2)]
+    terms = {(1, 0): summary(100, level=level, fetchers=frozenset({2})), (2, 5000): summary(100, level=level)}
+    rows = regressions([*events, truncate(6000, 1, 100)], FakeLookup(terms))
+    assert [r["class"] for r in rows if "cut" in r["regression_id"]] == (["uncommitted_truncation"] if level else [])
+
+
+def test_a_replica_that_cuts_below_its_own_hw_is_not_harmless():
+    """The lake begins late; of its leader's start nothing is known."""
+    events = [follower(0, 3, 4, 300, 280, 1), truncate(10, 3, 250), leader(2000, 1, 5, 260, 260, (1, 3))]
+    rows = regressions(events, FakeLookup())
+    assert "uncommitted_truncation" not in [r["class"] for r in rows]
+
+
+def test_a_leader_cuts_no_log():
+    """The line is of the copy in another directory that it is being moved to (ReplicaAlterLogDirsThread)."""
+    lookup = FakeLookup({(1, 0): summary(300)})
+    assert regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 1, 250, before=300)], lookup) == []

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pipelines.replication.partition.events import PartitionEvent
+from schemas.event_types import CLEAN_START
 from tests.unit.replication.history_cases import (
     T1,
     T2,
@@ -18,6 +19,7 @@ from tests.unit.replication.history_cases import (
     history_of,
     isr,
     leader,
+    proposed,
     regressions,
     summary,
 )
@@ -106,12 +108,187 @@ def test_two_unclean_elections_in_a_row_lose_what_the_term_between_committed():
     assert json.loads(second["evidence"])["since"] == {"epoch": 1, "offset": 120}
 
 
-def test_an_unclean_leader_of_which_nothing_is_known_gives_no_proof():
+def test_an_unclean_leader_of_which_nothing_is_known_lost_at_least_what_its_log_lacks():
+    """What it replicated can only lower the start."""
     lookup = FakeLookup({(1, 0): summary(300)})
     events = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 120, 100, (2,), unclean=True)]
     (row,) = regressions(events, lookup)
-    assert brief(row) == ("unclean_loss", "warning", "unproven", 120, 300)
-    assert json.loads(row["evidence"])["missing"] == ["what broker 2 last replicated"]
+    assert brief(row) == ("unclean_loss", "critical", "bounded", 120, 300)
+    assert json.loads(row["evidence"])["bound"] == "at_least"
+
+
+def test_three_unclean_elections_in_a_row_lose_from_the_least_start_between():
+    terms = {(1, 0): summary(300, fetchers=frozenset({2, 3})), (2, 5000): summary(150), (3, 9000): summary(110)}
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2, 3)),
+        leader(5000, 2, 1, 120, 100, (2,), unclean=True),
+        leader(9000, 3, 2, 100, 100, (3,), unclean=True),
+        leader(13_000, 1, 3, 300, 300, (1,), unclean=True),
+    ]
+    last = regressions(events, FakeLookup(terms))[-1]
+    assert (last["leader_epoch"], last["severity"], last["lost_from"], last["lost_to"]) == (3, "critical", 100, 110)
+    assert json.loads(last["evidence"])["since"] == {"epoch": 2, "offset": 100}
+
+
+def test_a_restart_inside_an_epoch_is_a_start_between_unclean_elections_too():
+    terms = {(1, 0): summary(300, fetchers=frozenset({2})), (2, 5000): summary(210), (2, 9000): summary(130)}
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        leader(5000, 2, 1, 200, 100, (2,), unclean=True),
+        leader(9000, 2, 1, 120, 110, (2,)),
+        leader(13_000, 1, 2, 300, 300, (1,), unclean=True),
+    ]
+    last = regressions(events, FakeLookup(terms))[-1]
+    assert (last["leader_epoch"], last["severity"], last["lost_from"], last["lost_to"]) == (2, "critical", 120, 130)
+
+
+def test_of_folded_terms_the_least_start_counts():
+    """Broker 2 led first; of the ten terms since the fourth began lowest."""
+    starts = [0, 101, 102, 50, *range(104, 112)]
+    terms = {(1, 1000 * i): summary(100 + i) for i in range(1, 12)} | {(2, 0): summary(100)}
+    events = [leader(1000 * i, 1 if i else 2, i, starts[i], 0, (1,)) for i in range(12)]
+    rows = regressions([*events, leader(30_000, 2, 12, 500, 90, (2,), unclean=True)], FakeLookup(terms))
+    assert (rows[-1]["class"], rows[-1]["lost_from"], rows[-1]["lost_to"]) == ("unclean_loss", 50, 111)
+
+
+def log(source_id, *events):
+    for event in events:
+        event.source_id = source_id
+    return list(events)
+
+
+@pytest.mark.parametrize("epochs", [(1, 5), range(1, 13)])
+def test_leader_epochs_that_go_back_in_one_source_break_the_lineage(epochs):
+    """A snapshot of quorum and disks was restored: what it lacks is lost, whatever the epochs, folded ones too."""
+    terms = {(1, 1000 * e): summary(1000) for e in epochs}
+    starts = [leader(1000 * e, 1, e, 0 if e == 1 else 1000, 0, (1,)) for e in epochs]
+    back = leader(90_000, 1, 3, 100, 100, (1,), partition_epoch=4)
+    rows = regressions(log("b1", *starts, back), FakeLookup(terms))
+    losses = [(r["leader_epoch"], r["severity"], r["lost_from"], r["lost_to"]) for r in rows if "loss" in r["class"]]
+    assert losses == [(3, "critical", 100, 1000)]
+    assert rows[-1]["regression_id"].endswith("term-3.0-1")
+
+
+def test_a_lower_leader_epoch_of_another_source_breaks_no_lineage():
+    terms = {(1, 0): summary(300), (2, 5000): summary(320), (3, 4990): summary(310)}
+    events = [
+        *log("b1", leader(0, 1, 0, 0, 0, (1, 2, 3))),
+        *log("b3", leader(4990, 3, 2, 320, 300, (2, 3))),
+        *log("b2", leader(5000, 2, 1, 300, 300, (1, 2, 3))),
+    ]
+    assert history_of(events, FakeLookup(terms)).terms.lineage == 0
+
+
+COMES_BACK = [follower(20_000, 1, 5, 300, 300, 2)]
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_the_first_start_known_is_judged_where_a_hw_of_before_is(cut):
+    """The lake begins with an unclean election; the former leader comes back and cuts off what it had committed."""
+    events = [
+        election(-10, 2, 5, isr=(2,), replicas=(1, 2), partition_epoch=9, unclean=True),
+        leader(0, 2, 5, 120, 100, (2,), partition_epoch=9, unclean=True),
+        *COMES_BACK,
+    ]
+    cuts = [PartitionEvent(20_100_000, "truncate", 1, replica_id=1, leo=120)] if cut else []
+    (row,) = [r for r in regressions([*events, *cuts], FakeLookup()) if "term" in r["regression_id"]]
+    lost, unknown = (
+        ("unclean_loss", "critical", "bounded", 120, 300),
+        ("loss_not_excluded", "info", "unproven", None, None),
+    )
+    assert brief(row) == (lost if cut else unknown)
+
+
+def test_a_followers_own_hw_counts_where_its_leaders_end_earlier():
+    terms = {(1, 0): summary(100, fetchers=frozenset({2, 3}))}
+    events = [leader(0, 1, 0, 0, 0, (1, 2, 3)), leader(5000, 2, 1, 150, 100, (2,), unclean=True)]
+    last = PartitionEvent(4_000_000, "hw", 3, leader_epoch=0, hw=300, detail="of_follower")
+    (row,) = regressions([*events, last], FakeLookup(terms))
+    assert brief(row) == ("unclean_loss", "critical", "bounded", 150, 300)
+    assert json.loads(row["evidence"])["hw"]["by"] == "reported by follower 3"
+
+
+def test_what_the_leader_reported_above_the_computed_hw_counts_and_bounds():
+    terms = {(1, 0): summary(100, fetchers=frozenset({2}), witnessed=300, witnessed_ts=1, reported=100)}
+    events = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 100, 100, (2,), unclean=True)]
+    assert [brief(r) for r in regressions(events, FakeLookup(terms))] == [
+        ("unclean_loss", "critical", "bounded", 100, 300)
+    ]
+
+
+def test_a_computed_hw_that_its_leader_never_reported_is_at_most():
+    """min.insync.replicas is 2, and nobody told it."""
+    terms = {(1, 0): summary(300, fetchers=frozenset({2}), reported=200)}
+    events = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 150, 150, (2,), unclean=True)]
+    (row,) = regressions(events, FakeLookup(terms))
+    assert brief(row) == ("unclean_loss", "critical", "bounded", 150, 200)
+    assert json.loads(row["evidence"])["at_most"] == [150, 300]
+    (row,) = regressions([events[0], leader(5000, 2, 1, 200, 200, (2,), unclean=True)], FakeLookup(terms))
+    assert brief(row)[:2] == ("loss_not_excluded", "info")
+
+
+@pytest.mark.parametrize(
+    ("states", "found"),
+    [
+        ([], []),
+        ([(4000, "fenced", 7)], ["loss_not_excluded"]),
+        ([(4000, "fenced", 7), (9000, "unfenced", 7)], []),
+        ([(4000, "fenced", 7), (8000, "started", 8), (9000, "unfenced", 8)], ["loss_not_excluded"]),
+        ([(4000, "fenced", 7), (8000, "started", 8), (9001, "unfenced", 8)], []),
+    ],
+)
+def test_a_leader_that_was_fenced_told_all_its_hws_where_it_goes_on_in_the_same_life_or_its_log_ends_there(
+    states, found
+):
+    """A power failure cuts the log file like the data."""
+    terms = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    events = [leader(0, 1, 0, 0, 0, (1, 2)), leader(5000, 2, 1, 300, 300, (2,), unclean=True)]
+    leo = 290 if (9000, "unfenced", 8) in states else 300
+    back = [follower(10_000, 1, 1, leo, 280, 2)] if len(states) > 1 else []
+    rows = regressions([*events, *back], FakeLookup(terms, {1: [(-1000, "unfenced", 7), *states]}))
+    assert [r["class"] for r in rows if "term" in r["regression_id"] and "withdrawn" not in r["evidence"]] == found
+
+
+@pytest.mark.parametrize(("log_start", "lost"), [(0, (0, 1000)), (990, (990, 1000)), (1000, None)])
+def test_nothing_is_lost_below_the_log_start(log_start, lost):
+    terms = {(1, 0): summary(1000, fetchers=frozenset({2}))}
+    deleted = isr(4000, 1, (1,), 1, leader_id=1, leader_epoch=0, log_start=log_start)
+    events = [leader(0, 1, 0, 0, 0, (1, 2)), deleted, leader(5000, 2, 2, 0, 0, (2,), unclean=True)]
+    rows = [r for r in regressions(events, FakeLookup(terms)) if r["class"] == "unclean_loss"]
+    assert [(r["lost_from"], r["lost_to"]) for r in rows] == ([lost] if lost else [])
+
+
+def test_a_term_that_only_the_controller_told_is_one_of_which_nothing_is_known():
+    """Its leader may have begun below, and what it wrote since reaches as far."""
+    terms = {(1, 0): summary(300, fetchers=frozenset({2, 3})), (3, 9000): summary(320)}
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2, 3)),
+        election(5000, 2, 1, isr=(2,), partition_epoch=1, committed=True),
+        leader(9000, 3, 2, 310, 290, (3,), partition_epoch=2),
+    ]
+    assert "stale_leader_hw" not in [r["class"] for r in regressions(events, FakeLookup(terms))]
+
+
+def test_a_clean_election_whose_leader_told_no_start_is_judged():
+    killed = {2: [(-1000, "unfenced", 7), (4000, "started", 8), (4500, "unfenced", 8)]}
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        election(5000, 2, 1, isr=(2,), partition_epoch=1, committed=True),
+    ]
+    rows = regressions(events, FakeLookup({(1, 0): summary(300)}, killed))
+    assert [(r["class"], r["leader_epoch"]) for r in rows] == [("loss_not_excluded", 1)]
+
+
+def test_a_former_leader_that_another_leader_saw_fetch_has_its_hw_from_there():
+    """Its own start as a follower is missing."""
+    terms = {(1, 0): summary(200, fetchers=frozenset({2})), (2, 5000): summary(300, fetchers=frozenset({1, 3}))}
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        leader(5000, 2, 1, 200, 200, (1, 2, 3)),
+        leader(50_000, 3, 2, 300, 300, (3, 1)),
+        follower(60_000, 1, 2, 300, 300, 3),
+    ]
+    assert regressions(events, FakeLookup(terms)) == []
 
 
 def test_hmax_is_set_back_to_the_start_after_a_loss():
@@ -173,8 +350,11 @@ def test_a_stored_hw_of_a_follower_that_never_fetched_belongs_to_the_term_before
     assert [r["leader_epoch"] for r in regressions(events, lookup) if "loss" in r["class"]] == [1]
 
 
+KILLED = [(-1000, "unfenced", 7), (8000, "started", 8), (8500, "unfenced", 8)]
+
+
 def test_a_former_leader_alone_in_the_isr_had_committed_all_it_comes_back_with():
-    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(level=0)})
+    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(level=0)}, {1: KILLED})
     events = [
         leader(0, 1, 0, 0, 0, (1, 2), level=0),
         follower(10, 2, 0, 0, 0, 1),
@@ -189,7 +369,7 @@ def test_a_former_leader_alone_in_the_isr_had_committed_all_it_comes_back_with()
 
 
 def test_a_former_leader_alone_below_min_isr_had_committed_only_what_it_stored():
-    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(level=0)}, least=2)
+    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(level=0)}, {1: KILLED}, least=2)
     events = [
         leader(0, 1, 0, 0, 0, (1, 2), level=0),
         follower(10, 2, 0, 0, 0, 1),
@@ -202,17 +382,55 @@ def test_a_former_leader_alone_below_min_isr_had_committed_only_what_it_stored()
     assert (row["lost_to"], json.loads(row["evidence"])["at_most"]) == (230, [120, 300])
 
 
+def alone(*between, at_level=0):
+    return [
+        leader(0, 1, 0, 0, 0, (1, 2), level=at_level),
+        follower(10, 2, 0, 0, 0, 1),
+        isr(2000, 1, (1,), 1, leader_id=1, leader_epoch=0),
+        *between,
+        leader(5000, 2, 1, 250, 30, (2,), unclean=True, partition_epoch=2, level=0),
+        follower(9000, 1, 1, 300, 230, 2),
+    ]
+
+
+def test_the_hw_of_a_leader_that_is_alone_waits_for_the_replica_that_it_asked_to_let_in():
+    """KAFKA-4485: it appended to 300 and was killed before the controller had answered."""
+    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(level=0)}, {1: KILLED})
+    asked = proposed(4000, 1, (1, 2), "expand")
+    assert [r["lost_to"] for r in regressions(alone(), lookup) if r["class"] == "unclean_loss"] == [300]
+    assert [r["lost_to"] for r in regressions(alone(asked), lookup) if r["class"] == "unclean_loss"] == []
+
+
+def test_of_a_term_that_was_told_to_its_end_the_hws_count_and_not_what_its_leader_comes_back_with():
+    stopped = [*KILLED, (8100, CLEAN_START, None)]
+    lookup = FakeLookup({(1, 0): summary(250, fetchers=frozenset({2}))}, {1: stopped})
+    assert [r["class"] for r in regressions(alone(at_level=3), lookup) if "loss" in r["class"]] != ["unclean_loss"]
+
+
+def test_min_isr_counts_as_it_was_in_the_term_of_a_leader_alone():
+    """An operator lowered it after the leader was dead: its HW had stood still."""
+
+    class Lowered(FakeLookup):
+        def min_isr(self, as_of, by_leader=None):
+            return 2 if as_of < 3_000_000 else 1
+
+    lookup = Lowered({(1, 0): summary(level=0), (2, 5000): summary(level=0)}, {1: KILLED})
+    assert [r["lost_to"] for r in regressions(alone(), lookup) if r["class"] == "unclean_loss"] == []
+
+
 @pytest.mark.parametrize("knew", [True, False])
 def test_a_leader_made_the_last_of_its_isr_when_it_was_dead_already_committed_no_more(knew):
-    lookup = FakeLookup({(1, 0): summary(0, leader_leo=1, fetchers=frozenset({2}))})
+    lookup = FakeLookup({(1, 0): summary(0, leader_leo=1, level=0)}, {1: KILLED})
     events = [
-        leader(0, 1, 0, 0, 0, (1, 2)),
+        leader(0, 1, 0, 0, 0, (1, 2), level=0),
         isr(5000, 9, (1,), 1, "controller", leader_id=1, leader_epoch=0),
         *([isr(5010, 1, (1,), 1, leader_epoch=0)] if knew else []),
         election(5300, -1, 1, isr=(), partition_epoch=2),
         leader(16_000, 1, 2, 1, 0, (1,), unclean=True, partition_epoch=3),
     ]
-    assert [row["class"] for row in regressions(events, lookup)] == (["stale_leader_hw"] if knew else [])
+    assert [(row["class"], row["hw_before"]) for row in regressions(events, lookup)] == [
+        ("loss_not_excluded", 1 if knew else 0)
+    ]
 
 
 def test_an_election_from_outside_the_isr_is_unclean_even_where_nobody_reports_it():

@@ -1,0 +1,142 @@
+"""Losses that rest on what leaders and followers report themselves: rows in, verdicts out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.replication import Reconstructor, Rules, replay
+from tests.unit.replication.bronze import Source, controller, last_rows, table
+
+
+def broker(number, level=3):
+    return Source(f"broker-{number}/replication.log").at_level(level)
+
+
+def losses(*sources):
+    rows = last_rows(replay(table(*sources), Rules()).hw_regressions, "regression_id")
+    return [
+        (r["class"], r["severity"], r["lost_from"], r["lost_to"])
+        for r in sorted(rows, key=lambda r: r["ts"])
+        if r["severity"] == "critical"
+    ]
+
+
+def reported(source, ms, hw, before):
+    return source.event(ms, "hw", replica_id=source.broker, hw=hw, hw_before=before, leader_id=source.broker)
+
+
+@pytest.mark.parametrize("gone_on", [True, False])
+def test_a_replica_that_the_controller_removed_is_no_joiner_that_the_hw_waits_for(gone_on):
+    """3 is killed, and removed without the leader asking; nobody tells that it is fenced (isReplicaIsrEligible)."""
+    a, b, c, q = broker(1), broker(2), broker(3), controller()
+    a.leader(0, 0, 0, 0, [1, 2, 3], min_isr=1)
+    b.follower(1, 0, 0, 0, of=1)
+    c.follower(1, 0, 0, 0, of=1)
+    a.append(10, 100).fetch(20, 2, 100).fetch(21, 3, 100)
+    reported(a, 21, 100, 0)
+    for ms in range(500, 10_000, 500):
+        a.fetch(ms, 2, 100).fetch(ms + 1, 3, 100)
+    a.isr(19_010, [1, 2], 1, "metadata")
+    for hw in range(101, 301):
+        ms = 19_100 + (hw - 100) * 50
+        reported(a.append(ms, hw).fetch(ms + 10, 2, hw), ms + 10, hw, hw - 1)
+    (a.append(29_500, 301) if gone_on else a).progress(30_000)
+    c.follower(35_000, 1, 100, 100, of=-1).leader(40_000, 3, 100, 100, [3], partition_epoch=4, unclean=True)
+    for source in (c, q):
+        source.progress(290_000)
+    assert losses(a, b, c, q) == [("unclean_loss", "critical", 100, 300)]
+
+
+def under_other_rules(*hws):
+    """Kafka 3.6 by the rules of 3.7: ISR {1}, min ISR 2 told, the HW goes on."""
+    a, b, q = broker(1), broker(2), controller()
+    q.config(-7000, topic="clicks", min_isr=2)
+    a.leader(0, 0, 100, 100, [1, 2], replicas=[1, 2])
+    b.follower(1, 0, 100, 100, of=1)
+    reported(a.append(10, 200).fetch(20, 2, 200), 20, 200, 100)
+    q.broker_state(40, 2, "fenced", 2)
+    a.isr(50, [1], 1, "metadata")
+    for k, (before, hw) in enumerate(hws):
+        reported(a.append(1000 + k * 10, 300), 1000 + k * 10, hw, before)
+    a.append(4000, 301).progress(9000)
+    b.leader(10_000, 1, 200, 200, [2], partition_epoch=2, replicas=[1, 2], unclean=True)
+    for source in (b, q):
+        source.progress(90_000)
+    return losses(a, b, q)
+
+
+def test_a_chain_of_reports_above_the_computed_hw_counts():
+    assert under_other_rules(*((hw - 1, hw) for hw in range(201, 301))) == [("unclean_loss", "critical", 200, 300)]
+
+
+def test_one_wrong_report_above_the_computed_hw_does_not():
+    assert under_other_rules((200, 299)) == []
+    assert under_other_rules((200, 250), (240, 299)) == []
+
+
+def test_a_followers_own_hw_counts_though_its_leaders_rows_end_before():
+    a, b, c, q = broker(1), broker(2), broker(3), controller()
+    a.leader(0, 0, 0, 0, [1, 2, 3], min_isr=1)
+    b.follower(1, 0, 0, 0, of=1)
+    c.follower(1, 0, 0, 0, of=1)
+    reported(a.append(10, 100).fetch(20, 2, 100).fetch(21, 3, 100), 21, 100, 0)
+    for ms, hw in ((30, 100), (500, 300)):
+        c.event(ms, "hw", replica_id=3, hw=hw, leader_id=1, leader_epoch=0)
+    b.leader(10_000, 1, 150, 100, [2], partition_epoch=2, unclean=True)
+    for source in (b, q):
+        source.progress(90_000)
+    assert losses(a, b, c, q) == [("unclean_loss", "critical", 150, 300)]
+
+
+def test_a_computed_hw_that_a_leader_which_prints_every_hw_never_reported_is_at_most():
+    """min.insync.replicas is 2, which nobody tells: the HW stands still at 200 since the ISR is {1}."""
+    a, b, q = broker(1), broker(2), controller()
+    a.leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
+    b.follower(1, 0, 0, 0, of=1)
+    reported(a.append(10, 200).fetch(20, 2, 200), 20, 200, 0)
+    q.broker_state(40, 2, "fenced", 2)
+    a.isr(50, [1], 1, "metadata").append(60, 300).progress(9000)
+    b.leader(10_000, 1, 200, 200, [2], partition_epoch=2, replicas=[1, 2], unclean=True)
+    for source in (a, b, q):
+        source.progress(90_000)
+    assert losses(a, b, q) == []
+    rows = replay(table(a, b, q), Rules()).hw_regressions.to_pylist()
+    assert [(r["class"], r["hw_before"], json.loads(r["evidence"])["missing"][:2]) for r in rows] == [
+        ("loss_not_excluded", 200, ["an upper bound of the HW before", "a clean election"])
+    ]
+
+
+def present(a, **rules):
+    r = Reconstructor(Rules(lag_max_ms=30_000, **rules))
+    r.update(table(a))
+    (row,) = r.health().to_pylist()
+    return row
+
+
+def test_every_member_that_is_not_where_its_leader_was_some_seconds_ago_is_behind():
+    """2 hangs at 100 and holds the HW, 3 hangs at 110: both are in the ISR for the rest of the lag."""
+    a = broker(1).leader(0, 0, 0, 0, [1, 2, 3], min_isr=1)
+    for k in range(1, 11):
+        a.append(k * 100, k * 10).fetch(k * 100 + 10, 2, k * 10).fetch(k * 100 + 10, 3, k * 10)
+    a.append(1100, 110).fetch(1110, 3, 110)
+    for k in range(12, 131):
+        a.append(k * 100, k * 10)
+    assert present(a.progress(13_100))["behind"] == [2, 3]
+
+
+def test_a_member_that_was_idle_with_its_leader_is_not_behind_as_that_appends():
+    a = broker(1).leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).append(10, 100).fetch(20, 2, 100)
+    row = present(a.append(60_000, 200).progress(60_500))
+    assert (row["behind"], row["holding_replicas"]) == ([], [2])
+
+
+@pytest.mark.parametrize(
+    ("told", "rules", "known"),
+    [({}, {}, None), ({"min_isr": 2}, {}, 2), ({}, {"min_isr": 2}, 2)],
+)
+def test_min_isr_is_not_known_of_a_topic_whose_own_setting_nobody_told(told, rules, known):
+    """The broker's default, which is told, may be overridden."""
+    a = broker(1).config(-10, min_isr=1).leader(0, 0, 0, 0, [1, 2, 3], **told).progress(500)
+    assert present(a, **rules)["min_isr"] == (known if told or known is None else 1)
