@@ -81,8 +81,9 @@ def reported(lake, *brokers, to=60, cluster="prod", **more):
 
 
 def drained(lake, to=60, cluster="prod"):
-    """The closing row of a drain."""
+    """The closing row of a drain, and the job has read it."""
     reported(lake, -1, to=to, cluster=cluster, source_id="hwmark/drain", detail="closed")
+    job_has_read(lake)
 
 
 def job_has_read(lake, version=None):
