@@ -16,8 +16,8 @@ PARTS = (
     ("test-kafka-roads", 20),
     ("test-faults", 130),
     ("test-model", 120),
-    ("test-months", 60),
-    ("test-properties", 90),
+    ("test-months", 30),
+    ("test-properties", 60),
     ("test-histories", 60),
 )
 """Targets of the Makefile, and the most minutes that each takes on two cores. A new one is a line here."""

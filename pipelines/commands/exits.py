@@ -26,7 +26,7 @@ STATUSES = {
     DONE: "done",
     FAILED: "failed",
     WRONG_USAGE: "wrong usage or configuration",
-    FIRING: "done and alerts are firing, or fired since the last check (--fail-on-alert); gate: no",
+    FIRING: "alerts fire, or fired since the last check (--fail-on-alert); gate: no",
     UNMET: "done and expectations failed (--fail-on-check); gate: not known",
     ROLE_HELD: "another process holds the role",
     READER_GONE: "who read the output has gone, as with `head`",

@@ -19,6 +19,7 @@ from tests.streaming.test_sink import HW, writer, written
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
+    lake.create("replication_events")
     create_tables(lake)
     return lake
 

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,20 @@ def test_more_requests_at_a_time_than_it_serves_are_answered_with_503(lake, monk
         assert until_closed(at_work).startswith(b"HTTP/1.1 200 ")
 
 
+def answer(url):
+    """What a client that asks once is sent; where that is 503, after a moment for the server to get on."""
+    with connected(url) as client:
+        client.sendall(ASKING_ONCE)
+        found = until_closed(client)
+    if found.startswith(b"HTTP/1.1 503 "):
+        time.sleep(0.2)
+    return found
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n", ASKING, ASKING + b"GET /", ASKING * 200])
 def test_any_number_of_clients_that_ask_nothing_or_read_nothing_leave_room(lake, monkeypatch, sent):
-    monkeypatch.setattr(server, "CONNECTIONS", 4)
+    for name, value in {"CONNECTIONS": 4, "REQUEST_S": 3600.0, "KEPT_S": 3600}.items():
+        monkeypatch.setattr(server, name, value)
     incident(lake)
     with served(lake, now=lambda: NOW) as url:
         idle = []
@@ -86,9 +98,9 @@ def test_any_number_of_clients_that_ask_nothing_or_read_nothing_leave_room(lake,
             idle[-1].sendall(sent)
             if sent.startswith(ASKING):
                 assert idle[-1].recv(9) == b"HTTP/1.1 "
-        with connected(url) as client:
-            client.sendall(ASKING_ONCE)
-            assert until_closed(client).startswith(b"HTTP/1.1 200 ")
+        # Requests of those that asked for much may still be at work, for which 503 is right: asked again until then.
+        answers = (answer(url) for _ in range(300 if sent == ASKING * 200 else 1))
+        assert any(found.startswith(b"HTTP/1.1 200 ") for found in answers)
         for one in idle:
             one.close()
 

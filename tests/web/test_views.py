@@ -77,8 +77,19 @@ def test_one_partition_says_what_show_says_of_it(lake, ask):
 def test_a_verdict_follows_the_time_asked_for(lake, ask):
     sound(lake, health("clicks", 0))
     write(lake, "hw_regressions", loss(ts=at(-3600)))
+    told = alert(first_ts=at(-3600), last_ts=at(-3600))
+    write(lake, "alerts", told | {"written_at": at(0)}, told | {"written_at": at(30), "state": "resolved"})
     assert "LOST" in ask("/api/v1/verdict?since=2h").text
     assert "LOST" not in ask("/api/v1/verdict?since=15m").text
+
+
+@pytest.mark.parametrize("rows", [[], [alert(first_ts=at(-3600), last_ts=at(-3600))]])
+def test_a_loss_that_was_not_told_yet_or_is_open_is_said_whatever_time_is_asked_for(rows, lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "hw_regressions", loss(ts=at(-3600)))
+    if rows:
+        write(lake, "alerts", *rows)
+    assert "LOST" in ask("/api/v1/verdict?since=15m").text
 
 
 def test_the_overview_names_who_holds_back_whom(lake, ask):

@@ -103,7 +103,8 @@ def application():
 def understood(words):
     """The command and its options, as hwmark itself takes them apart."""
     group = typer.main.get_command(app)
-    name, command, rest = group.resolve_command(group.make_context("hwmark", [], resilient_parsing=True), words)
+    context = group.make_context("hwmark", list(words), resilient_parsing=True)
+    name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
     return name, command.make_context(name, rest).params
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.replication import Rules, replay
-from pipelines.replication.events.row_rules import split
+from pipelines.replication.events.row_rules import FIRST_US, split
 from pipelines.replication.events.row_slices import SMALL, row_slices, valid
 from pipelines.replication.facts.columns import LONG_RUN, SHARED_ROWS, word_column
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, coverage
@@ -13,6 +13,8 @@ from tests.unit.replication.bronze import events_of
 from tests.unit.replication.random_cluster import Cluster
 
 NAMES = ("cluster", "source_id", "event_type", "topic")
+START = FIRST_US + 10**15
+"""A time that no row rule refuses."""
 
 
 def coded(events, names=NAMES):
@@ -100,7 +102,7 @@ def runs_of(rows):
 @pytest.mark.parametrize("seed", range(12))
 def test_coverage_is_the_runs_of_each_source(seed):
     random = np.random.default_rng(seed)
-    rows = [(f"broker-{s}/a.log", n, 10**15 + n * 1000) for s in range(3) for n in range(60) if random.random() < 0.9]
+    rows = [(f"broker-{s}/a.log", n, START + n * 1000) for s in range(3) for n in range(60) if random.random() < 0.9]
     rows = [(s, n, t + (2 * CLOCK_JUMP_US if random.random() < 0.03 else 0)) for s, n, t in rows]
     if seed % 2:
         rows += [rows[k] for k in random.integers(0, len(rows), 5)]

@@ -35,6 +35,7 @@ class Killed(Exception):
 @pytest.fixture
 def lake(tmp_path):
     lake = Lake(str(tmp_path), {})
+    lake.create("replication_events")
     create_tables(lake)
     return lake
 
