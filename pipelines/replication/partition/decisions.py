@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
-from pipelines.replication.partition.loss_exclusion import missing_to_exclude_loss
+from pipelines.replication.partition.loss_exclusion import missing_to_exclude_loss, registration_awaited_until
 from pipelines.replication.partition.stored_high_watermarks import (
     attribute_pending,
     count_hws_of_before,
@@ -128,5 +128,8 @@ def _unless_excluded(
     if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap and not term.unclean:
         return verdict
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
-    term.loss_excluded = not missing
+    again = None if missing else registration_awaited_until(topic.terms, term, topic.isr, as_of, lookup)
+    term.loss_excluded = not missing and again is None
+    if again is not None:
+        topic.judge_again_at = min(again, topic.judge_again_at or again)
     return loss_not_excluded(term, earlier[-1] if earlier else None, before, missing) if missing else verdict

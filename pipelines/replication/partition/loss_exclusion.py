@@ -62,11 +62,33 @@ def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     return [] if term.broker_id in last.isr else [f"broker {term.broker_id} in the ISR before the election"]
 
 
+def registration_awaited_until(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> int | None:
+    """Until when the controller may still tell of the life in which a leader started, where only that broker told so
+    far that it began; what the controller tells before it, as of a lost log directory, was before this term. Its clock
+    may be ahead. None where nothing is to be waited for.
+    """
+    until, since = term.ts + lookup.grace_us, _had_its_log_since(terms, term, isr)
+    if as_of >= until:
+        return None
+    states = lookup.broker_states(term.broker_id, as_of)
+    starts = [ts for ts, detail, *_ in states if detail == CLEAN_START and ts >= since]
+    registered = max((ts for ts, detail, *_ in states if detail == "started"), default=0)
+    return until if starts and registered < starts[-1] - lookup.race_window_us else None
+
+
+def _had_its_log_since(terms: Terms, term: Term, isr: IsrHistory) -> int:
+    """Since when a restart may have cost what the new leader had. As a partition is created its log is empty."""
+    if term.ordinal > 0:
+        return terms.started_before(term)
+    created = 0 if terms.created is None else terms.created + 1
+    return max(isr.member_since(term.broker_id, term.epoch), created)
+
+
 def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, lookup: TermLookup) -> list[str]:
     """What is missing to know that the log of the new leader is the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
-    since = terms.started_before(term) if resumed else max(isr.member_since(broker, term.epoch), terms.created or 0)
     states = lookup.broker_states(broker, until)
+    since = _had_its_log_since(terms, term, isr)
     details = [detail for ts, detail, *_ in states if ts >= since]
     led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
     by_version = led is not None and lookup.started_between(broker, max(led, since), term.ts)

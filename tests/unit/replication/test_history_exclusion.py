@@ -12,6 +12,7 @@ from tests.unit.replication.history_cases import (
     FakeLookup,
     election,
     follower,
+    history_of,
     isr,
     leader,
     regressions,
@@ -88,6 +89,25 @@ def test_a_lost_log_directory_may_have_held_what_was_committed():
     assert verdicts(events, states={2: [(2000, "log_dir_offline", None)]}) == not_excluded(
         "the log directories of broker 2"
     )
+
+
+def test_a_lost_log_directory_counts_though_the_controllers_clock_is_ahead():
+    """Broker 1 says that it started again; the controller tells of its life, and of what was before it, 4 s later."""
+    first = [(-1, "started", 7), (4000, CLEAN_START, None)]
+    ahead = [(6000, "log_dir_offline", 7), (8000, "started", 8)]
+    events = [START, follower(4100, 1, 1, 0, 0, -1), leader(4200, 1, 2, 0, 0, (1,), partition_epoch=2)]
+    later = isr(20_000, 1, (1, 2), 3, leader_id=1, leader_epoch=2)
+    lost = not_excluded("the log directories of broker 1")
+    assert verdicts([*events, later], states={1: [*first, *ahead]}) == lost
+    assert verdicts([*events, later], states={1: [*first, ahead[1]]}) == []
+    known = history_of(events, FakeLookup(BLIND, {1: [(-1, "started", 7), (3900, "started", 8), *first[1:]]}))
+    assert known.due() is None
+
+
+def test_a_start_in_the_instant_in_which_the_partition_was_created_cost_nothing():
+    events = [START, leader(5000, 2, 1, 50, 50, (2,))]
+    assert verdicts(events, states={2: [(0, "started", 7)]}) == []
+    assert verdicts(events, states={2: [(1, "started", 7)]}) != []
 
 
 @pytest.mark.parametrize("states", [[], GRANTED, KILLED])
