@@ -40,7 +40,8 @@ def differences(facts: Facts, truth: Mapping[str, pa.Table], race_window_ms: int
     call a `race` has a time within the race window only, and is compared so. A report that is the only witness is an
     HW, too: the last one of a broker that died before it printed its cause. An ISR change that only an active
     controller printed may never have been committed, and is marked so. No broker prints that a topic is deleted, so the
-    followers of a deleted one may count as silent since.
+    followers of a deleted one may count as silent since. A member's cut below the HW is a loss only where its leader
+    had less, too: it may be told as a loss that is not excluded, with the same HWs.
     """
     return [
         *_high_watermarks(facts, truth, race_window_ms),
@@ -159,10 +160,12 @@ def _regressions(facts: Facts, truth: Mapping[str, pa.Table]) -> Iterator[str]:
     for row in sorted(facts.hw_regressions.to_pylist(), key=lambda row: row["revision"]):
         latest[row["regression_id"]] = row
     found, true = _falls(list(latest.values())), _falls(truth["truth_regressions"].to_pylist())
+    cuts = [r for r in latest.values() if r["class"] == "loss_not_excluded" and r["replica_id"] is not None]
+    told = found | _falls([{**row, "class": "hw_moved_back"} for row in cuts])
     for fall in sorted(set(found) | set(true), key=str):
         if fall not in true:
             yield f"{_fall(fall)} is not true"
-        elif fall not in found:
+        elif fall not in told:
             yield f"{_fall(fall)} is missing"
 
 

@@ -125,8 +125,11 @@ leader that is alone in its ISR or under min ISR."""
 
 
 def facts_of(events: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
-    """Facts up to a moment, in rows that can be compared; of a revised one the last revision."""
-    facts = replay(events, rules_of(SETTINGS))
+    """Facts up to a moment, in rows that can be compared; of a revised one the last revision.
+
+    Logs do not tell min.insync.replicas where it is the default, as events do: so it is told by the rules.
+    """
+    facts = replay(events, rules_of(SETTINGS, min_isr=1))
     found: dict[str, list[tuple[Any, ...]]] = {}
     for table, columns in EXACT.items():
         latest: dict[Any, tuple[Any, ...]] = {}
