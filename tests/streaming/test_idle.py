@@ -117,7 +117,6 @@ def no_bronze(lake):
 
 HARM = [
     (of_the_checkpoint("metadata"), "metadata is damaged"),
-    (of_the_checkpoint("commits/1"), "commits/1 is damaged"),
     (of_the_checkpoint("batches/1.json"), "batches/1.json is damaged"),
     (no_table, "silver/partition_hw is gone"),
     (an_older_table, "has batch 0 as its last one"),
@@ -134,6 +133,14 @@ def test_a_lake_that_does_not_belong_together_is_refused(lake, harm, words):
     assert done.returncode == FAILED
     assert words in done.stderr
     assert NO_JAVA not in done.stderr
+
+
+def test_a_batch_whose_end_is_damaged_is_played_again(lake):
+    of_the_checkpoint("commits/1")(lake)
+    done = once(lake)
+    assert done.returncode == FAILED
+    assert "batch 1 is played again: its end in the checkpoint was damaged" in done.stderr
+    assert NO_JAVA in done.stderr
 
 
 def test_a_lost_plan_of_the_checkpoint_is_restored(lake):
