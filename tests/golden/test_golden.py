@@ -37,6 +37,10 @@ def test_the_file_is_as_it_is_written() -> None:
     assert outputs.DIGESTS.read_text() == json.dumps(KNOWN, indent=1, sort_keys=True) + "\n"
 
 
+LESS_KNOWN = {f"leader_crash-2-4/second half/{table}" for table in ("hw_regressions", "minute_stats")}
+"""A state of before has no clean stops of brokers: there one start more is `loss_not_excluded`."""
+
+
 def test_who_goes_on_from_a_snapshot_of_the_folder_comes_to_what_an_unbroken_run_comes_to() -> None:
     places = [f"{name}/second half/" for name in states.BEGUN]
     facts = {
@@ -45,7 +49,8 @@ def test_who_goes_on_from_a_snapshot_of_the_folder_comes_to_what_an_unbroken_run
     }
     for place in places:
         unbroken, continued = (
-            {name: digest for name, digest in facts[group].items() if name.startswith(place)} for group in facts
+            {name: digest for name, digest in facts[group].items() if name.startswith(place) and name not in LESS_KNOWN}
+            for group in facts
         )
         assert unbroken
         assert continued == unbroken
