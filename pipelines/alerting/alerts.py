@@ -32,7 +32,7 @@ def conditions(
     stored: Iterable[AlertState] = (),
     blind: Collection[str] = (),
 ) -> list[Condition]:
-    """What is wrong by every rule but those that need evidence which is `blind`: the same for the same evidence.
+    """Conditions of every rule, but for those that need evidence which is `blind`: the same for the same evidence.
 
     `now` (wall clock, aware) matters to sources and to the job only, `stored` to which incident a loss is of.
     """

@@ -25,7 +25,7 @@ class JobBehindSettings(RuleSettings):
 
 
 def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> Iterator[Condition]:
-    """Of each cluster what `run` should have read by now, or has never read anything of, and what cannot be read."""
+    """Clusters of which `run` has read nothing, or not what it should have by now, and what cannot be read."""
     now = evaluation.now
     for row in evaluation.ask("SELECT * FROM backlog ORDER BY cluster"):
         oldest, cluster = moment(row["oldest"]), row["cluster"]

@@ -75,7 +75,7 @@ def assess(
 def decide(
     seen: Reading, rules: AlertRules, stored: list[AlertState], handled: list[Note], before: Step, now: datetime
 ) -> Assessment:
-    """What holds by the evidence beside what was told: pure, the same however often and whenever it is asked."""
+    """Return the rows to write and the next step: the same however often and whenever it is asked."""
     found = conditions(seen.evidence, rules, now, stored, seen.blind)
     present = continued(grouped(found, rules, stored), stored, group_s(rules))
     present += kept(stored, present, lambda state: _not_known(state, seen, before))

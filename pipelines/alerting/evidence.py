@@ -59,7 +59,7 @@ ENDED = pa.schema([("cluster", pa.string())])
 """Clusters that a drain closed, and of which nothing came for a day of the wall clock."""
 BROKERS = _columns(brokers.ARROW, ("cluster", "broker_id", "state", "state_ts"))
 BLIND = pa.schema([("cluster", pa.string()), ("why", pa.string())])
-"""What could not be read, of each cluster that is known."""
+"""Tables that could not be read, by each cluster that is known."""
 DELIVERIES = _columns(deliveries.ARROW, ("channel", "alert_id", "episode", "outcome", "sent_at", "error"))
 
 SCHEMAS = {

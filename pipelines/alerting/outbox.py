@@ -48,7 +48,7 @@ class Telling:
 
 
 def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling]:
-    """What was told of each episode: anew when it fires again, or about more."""
+    """Messages sent of each episode: another one when it fires again, or about more."""
     found: dict[tuple[str, datetime], Telling] = {}
     for state in in_order(stored):
         before = found.get(state.episode)

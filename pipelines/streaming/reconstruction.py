@@ -31,8 +31,9 @@ def reconstruction(lake: Lake) -> Reconstruction:
     if "rules" not in record:
         return Reconstruction()
     mark, offset = _json(lake, MARK), committed_offset(lake)
-    begun = mark.get("query_id") == record["query_id"]
-    rebuilding = begun and (offset is None or last_version_read(offset) < int(str(mark["to"])))
+    # A mark that cannot be read does not say that the rebuild is over.
+    begun = "damaged" in mark or mark.get("query_id") == record["query_id"]
+    rebuilding = begun and ("to" not in mark or offset is None or last_version_read(offset) < int(str(mark["to"])))
     rules: dict[str, int] = dict(record["rules"])  # type: ignore[call-overload]
     return Reconstruction(True, rules.get("reorder_grace_ms", Rules().reorder_grace_ms), rebuilding)
 
@@ -47,5 +48,7 @@ def _json(lake: Lake, path: str) -> dict[str, object]:
     try:
         with lake.files().open_input_stream(path) as stream:
             return dict(json.loads(stream.read()))
-    except (FileNotFoundError, ValueError):
+    except FileNotFoundError:
         return {}
+    except ValueError:
+        return {"damaged": path}

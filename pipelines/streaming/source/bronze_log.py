@@ -124,15 +124,22 @@ class BronzeLog:
         version = start.version if start.snapshot >= 0 else last
         until = start.until if start.until >= 0 else max(version, last + 1)
         began = Offset(snapshot, version, start.index, start.events, start.closed, until, start.key)
-        files, key = self._files(began), None
-        if start.until >= 0 or sum(f.size for f in files) > max_bytes or sum(f.rows for f in files) > max_rows:
-            key = self._order(began).batch_end(start.after, max_bytes, max_rows)
-            rows = self._order(began).rows(start.after, key)
-        else:
-            rows = sum(f.rows for f in files)
-        if key is not None:
-            return replace(began, key=key, events=start.events + rows)
-        return Offset(snapshot, until, 0, start.events + rows, max(self._closings, start.closed))
+        if start.until < 0 and self._fit(files := self._files(began), max_bytes, max_rows):
+            return Offset(snapshot, until, 0, start.events + sum(f.rows for f in files), self._closed(start))
+        order = self._order(began)
+        key = order.batch_end(start.after, max_bytes, max_rows)
+        events = start.events + order.rows(start.after, key)
+        if key is None:
+            return Offset(snapshot, until, 0, events, self._closed(start))
+        return replace(began, key=key, events=events)
+
+    @staticmethod
+    def _fit(files: Collection[File], max_bytes: int, max_rows: int) -> bool:
+        return sum(file.size for file in files) <= max_bytes and sum(file.rows for file in files) <= max_rows
+
+    def _closed(self, start: Offset) -> int:
+        """How many files of closing rows are read once the versions that a batch has begun are."""
+        return max(self._closings, start.closed)
 
     def between(self, start: Offset, end: Offset) -> list[File]:
         """The files that a batch reads, or their parts; closing rows last."""

@@ -102,7 +102,7 @@ class TimeOrder:
         inside = (units["high"] > begin) & (True if upto is None else units["high"] <= upto)
         count = np.bincount(units["file"], minlength=len(self._files))
         found = []
-        for number, own in _grouped(units[inside][np.argsort(units["file"][inside], kind="stable")], "file"):
+        for number, own in _groups(units[inside][np.argsort(units["file"][inside], kind="stable")], "file"):
             whole, file = len(own) == count[number], self._files[number]
             found.append(file if whole else replace(file, cut=self._cut(number, own)))
         return found
@@ -159,8 +159,8 @@ class TimeOrder:
         sources, columns, _ = self._columns(self._files[number])
         steps = _steps_of(number, sources, *columns)
         stretches = stretches[np.lexsort((stretches["seq_from"], stretches["source"]))]
-        of_source = dict(_grouped(stretches, "source"))
-        for source, own in _grouped(steps, "source"):
+        of_source = dict(_groups(stretches, "source"))
+        for source, own in _groups(steps, "source"):
             within = np.searchsorted(of_source[source]["seq_from"], own["seq_from"], side="right") - 1
             for name in ("base", "flat"):
                 own[name] = of_source[source][name][np.maximum(within, 0)]
@@ -206,7 +206,7 @@ class TimeOrder:
         bounds: dict[Source, tuple[int, int]] = {}
         began, ended = {}, {}
         units = units[np.argsort(units["source"], kind="stable")]
-        for source, own in _grouped(units[units["source"] != NO_SOURCE], "source"):
+        for source, own in _groups(units[units["source"] != NO_SOURCE], "source"):
             first, last = own[own["seq_from"].argmin()], own[own["seq_to"].argmax()]
             name = names[source]
             bounds[name] = int(first["seq_from"]), int(last["seq_to"])
@@ -245,7 +245,7 @@ def _units(count: int) -> Units:
     return np.zeros(count, _UNIT)
 
 
-def _grouped(units: Units, name: str) -> Iterator[tuple[int, Units]]:
+def _groups(units: Units, name: str) -> Iterator[tuple[int, Units]]:
     """Units, which are in the order of a column, by its value: views of them."""
     values, starts = np.unique(units[name], return_index=True)
     for value, start, end in zip(values.tolist(), starts.tolist(), [*starts[1:].tolist(), len(units)], strict=True):
@@ -318,7 +318,7 @@ def _filled(ts: I64, accepted: npt.NDArray[np.bool_], begins: npt.NDArray[np.boo
 def _with_keys(units: Units, first: Collection[int]) -> Units:
     """The units of all files with their keys; those of the sources `first` have the smallest."""
     units = units[np.lexsort((units["seq_from"], units["source"]))]
-    for source, own in _grouped(units, "source"):
+    for source, own in _groups(units, "source"):
         if source in first:
             own["flat"], own["base"] = 1, EARLIEST_US
         elif source != NO_SOURCE:
