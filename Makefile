@@ -40,7 +40,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
 .PHONY: nightly lint format bench bench-full test-properties test-histories
-.PHONY: bench-bounds lock audit sbom clean
+.PHONY: bench-bounds count lock audit sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,9 @@ test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in an
 
 test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; half an hour on two cores
 	@LAKES=10000 $(BIN)/pytest -n 2 tests/properties
+
+count: ## lines of code by package, without blanks, comments and docstrings
+	@$(PYTHON) -m tests.count
 
 lint: $(READY) ## ruff, mypy, and the order of the packages (import-linter)
 	@$(BIN)/ruff check .

@@ -41,7 +41,7 @@ def run(name, seconds):
     if seconds <= 0:
         return f"not begun: {HOURS} hours are over"
     with open(LOGS / f"{name}.log", "wb") as log:
-        making = subprocess.Popen(["make", name], stdout=log, stderr=log, process_group=0)
+        making = subprocess.Popen(["make", "--no-print-directory", name], stdout=log, stderr=log, process_group=0)
         try:
             status = making.wait(seconds)
         except subprocess.TimeoutExpired:

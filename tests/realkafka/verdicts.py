@@ -93,7 +93,7 @@ def wrong_isr_changes(story: Story) -> list[str]:
         if row["change"] != "retracted"
     }
     committed = set(story.metadata.isrs)
-    claimed = {isr for isr, row in told.items() if row["witness"] != "controller_only"}
+    claimed = {isr for isr, row in told.items() if row.get("witness") != "controller_only"}
     return [f"not committed: {isr}" for isr in sorted(claimed - committed)] + [
         f"missing: {isr}" for isr in sorted(committed - told.keys())
     ]
