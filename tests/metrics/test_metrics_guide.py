@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pipelines.metrics.dashboards.boards import BOARDS
+from tests.metrics.dashboards import BROKERS, CLUSTERS, expressions, panels
 from tests.unit.metrics.scrape import exporter, sound
 
 GUIDE = Path(__file__).parents[2] / "docs/metrics.md"
@@ -22,7 +22,7 @@ def test_the_guide_lists_every_metric(tmp_path):
 
 
 def test_every_metric_is_on_a_dashboard_or_in_a_rule(tmp_path):
-    shown = " ".join(query.expression for board in BOARDS for panel in board.panels for query in panel.queries)
+    shown = " ".join(expr for path in (CLUSTERS, BROKERS) for panel in panels(path) for expr in expressions(panel))
     rules = (GUIDE.parents[1] / "conf/prometheus/hwmark.rules.yml").read_text()
     named = set(re.findall(r"hwmark_\w+", shown + rules))
     names = {family.name for family in families(tmp_path)}

@@ -1,6 +1,5 @@
 """A real Prometheus scrapes lakes: it answers every query of every panel and rule, and fires where it should."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -9,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pipelines.commands import jobs
-from pipelines.metrics.dashboards.__main__ import files
-from pipelines.metrics.dashboards.boards import BOARDS
 from pipelines.settings import load
+from tests.metrics.dashboards import BROKERS, CLUSTERS, expressions, panels
 from tests.metrics.servers import scraping, serving, until
 from tests.unit.metrics.scrape import exporter, minute, troubled
 from tests.unit.project import lakes
@@ -20,7 +18,7 @@ from tests.unit.project.lakes import at, loss, write
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="needs prometheus of Debian's package prometheus"
 )
-PANELS = [panel for board in BOARDS for panel in board.panels]
+PANELS = [*panels(CLUSTERS), *panels(BROKERS)]
 OF_THE_PRESENT = {
     "Judged up to, ago", "Reported up to, ago", "Worst partitions", "Worst partitions: HW stands for",
     "Worst partitions: lag",
@@ -35,7 +33,7 @@ def asked(expression):
 
 def unanswered(prometheus):
     """The panels with a query that has no result; a query that Prometheus refuses raises."""
-    answers = {panel.title: [prometheus.query(asked(q.expression)) for q in panel.queries] for panel in PANELS}
+    answers = {panel["title"]: [prometheus.query(asked(expr)) for expr in expressions(panel)] for panel in PANELS}
     return {title for title, results in answers.items() if not all(results)}
 
 
@@ -100,33 +98,10 @@ def test_every_panel_is_answered_from_the_demo(tmp_path):
     )
     one = jobs.exporter(load(None, {"lake": {"path": lake}}), lambda: datetime.now(UTC))
     with serving(one) as port, scraping(port, tmp_path) as prometheus:
-        clusters, brokers = ({panel.title for panel in board.panels} for board in BOARDS)
+        clusters, brokers = ({panel["title"] for panel in panels(path)} for path in (CLUSTERS, BROKERS))
         assert unanswered(prometheus) & clusters == OF_THE_PRESENT | {"Expectations that failed"} & unanswered(
             prometheus
         )
         assert unanswered(prometheus) - clusters <= brokers
         lost = {one["metric"]["cluster"]: one["value"][1] for one in prometheus.query("hwmark_lost_offsets")}
         assert lost == {"power_failure": "305", "unclean_election": "360"}
-
-
-def test_the_dashboards_in_conf_are_what_the_code_gives():
-    assert {path: path.read_text() for path in files()} == files()
-    folder = {path.parent for path in files()}.pop()
-    assert set(folder.glob("*.json")) == set(files())
-
-
-@pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
-def test_grafana_gets_every_query_once_and_panels_that_do_not_overlap(path):
-    panels = [panel for panel in json.loads(path.read_text())["panels"] if panel["type"] != "row"]
-    (board,) = (board for board in BOARDS if board.uid == path.stem)
-    assert [[q["expr"] for q in p["targets"]] for p in panels] == [
-        [q.expression for q in p.queries] for p in board.panels
-    ]
-    cells = [
-        (x, y)
-        for grid in (panel["gridPos"] for panel in json.loads(path.read_text())["panels"])
-        for x in range(grid["x"], grid["x"] + grid["w"])
-        for y in range(grid["y"], grid["y"] + grid["h"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < 24
