@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 import pyarrow as pa
 
 from pipelines.alerting.conditions import Condition, asking, microseconds
-from pipelines.alerting.episodes import states
+from pipelines.alerting.episodes import Episode, episodes, states
 from pipelines.alerting.evidence import CARRIED, Evidence
 from pipelines.alerting.lasting import RULES as LASTING
 from pipelines.alerting.restarts import controlled_restarts
@@ -22,7 +22,7 @@ def alert_states(
 ) -> list[AlertState]:
     """The last state of every episode in the evidence, beside those that are `stored`: see `conditions`."""
     told = list(stored)
-    return grouped(conditions(evidence, rules, now, told), rules, told)
+    return states(grouped(conditions(evidence, rules, now, told), rules, told), rules.severities)
 
 
 def conditions(
@@ -40,36 +40,46 @@ def conditions(
     for state in stored:
         place = state.rule, state.labels.get("cluster", "")
         told.setdefault(place, set()).add((microseconds(state.first_ts), state.subject))
-    with asking(evidence.in_microseconds()) as ask:
+    tables = evidence.in_microseconds()
+    there = {name for name, table in tables.items() if table.num_rows}
+    with asking(tables) as ask:
         restarts = controlled_restarts(ask, rules.controlled_restart.limit_s)
         in_order = {place: sorted(episodes) for place, episodes in told.items()}
         evaluation = Evaluation(ask, restarts, microseconds(now), in_order)
         return [
             condition
             for name, settings in rules.settings.items()
-            if settings.enabled and not set(RULES[name].needs) & set(blind)
+            if settings.enabled and not set(RULES[name].needs) & set(blind) and there & {*RULES[name].needs, *_OTHERS}
             for condition in RULES[name].conditions(name, settings, evaluation)
         ]
 
 
-def grouped(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[AlertState]:
-    """The alerts that conditions are of; an episode that is `stored` is never part of another."""
+_OTHERS = ("carried", "blind")
+"""Evidence that rules look at beside what they need."""
+
+
+def grouped(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[Episode]:
+    """The conditions by the alert that they are of; an episode that is `stored` is never part of another."""
     known = {(state.alert_id, microseconds(state.first_ts)) for state in stored}
-    return states(found, {name: one.severity for name, one in rules.settings.items()}, group_s(rules), known)
+    return list(episodes(found, rules.group_s, known))
 
 
-def group_s(rules: AlertRules) -> dict[str, int]:
-    """How many seconds apart what a rule finds in one cluster may begin and be one incident; 0: it never is."""
-    return {name: getattr(settings, "group_s", 0) for name, settings in rules.settings.items()}
+def carried(found: Iterable[Episode]) -> pa.Table:
+    """CARRIED: the lasting states that are open, or would be if their recording went on, and what was so beside them.
 
-
-def carried(found: Iterable[Condition]) -> pa.Table:
-    """CARRIED: the lasting states that are open, or would be if their recording went on."""
+    Of each partition or replica the last, which is enough to name it.
+    """
     lasting = {rule.name for rule in LASTING}
-    rows = [_carried(c.rule, c.facts) for c in found if c.rule in lasting and c.facts["open"]]
-    return pa.Table.from_pylist(rows, schema=CARRIED)
+    rows = {
+        (c.rule, *(c.facts[name] for name in _WHO)): {
+            "rule": c.rule, "ts": c.facts["first"], "ended": None if c.facts["open"] else c.facts["last"],
+            **{name: c.facts[name] for name in (*_WHO, "rank", "missing", "reason")},
+        }
+        for episode in found
+        if episode[0].rule in lasting and any(c.facts["open"] for c in episode)
+        for c in sorted(episode, key=lambda c: c.first)
+    }  # fmt: skip
+    return pa.Table.from_pylist(list(rows.values()), schema=CARRIED)
 
 
-def _carried(rule: str, facts: Mapping[str, object]) -> dict[str, object]:
-    columns = ("cluster", "topic", "topic_id", "partition", "replica", "rank", "missing", "reason")
-    return {"rule": rule, "ts": facts["first"], **{name: facts[name] for name in columns}}
+_WHO = ("cluster", "topic", "topic_id", "partition", "replica")

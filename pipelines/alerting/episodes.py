@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from pipelines.alerting.conditions import SECOND, Condition, moment
+from pipelines.alerting.conditions import SECOND, Condition, items, moment
 from pipelines.alerting.messages import labels, subject, summary
 from pipelines.alerting.state import AlertState, alert_id
 
 Episode = list[Condition]
 
 
-def states(
-    conditions: Iterable[Condition],
-    severities: Mapping[str, str],
-    group_s: Mapping[str, int],
-    known: Collection[tuple[str, int]] = (),
-) -> list[AlertState]:
-    """One state for each episode of each alert, in order of time.
+def episodes(
+    conditions: Iterable[Condition], group_s: Mapping[str, int], known: Collection[tuple[str, int]] = ()
+) -> Iterator[Episode]:
+    """The conditions by the episode of an alert that they are of.
 
     `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident, unless they
     are `known` already, by id of their alert and beginning.
     """
     alerts = sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item))
-    episodes = [e for _, same in groupby(alerts, _key) for e in _episodes(same)]
-    found = [_state(episode, severities[episode[0].rule]) for episode in _incidents(episodes, group_s, known)]
-    return sorted(found, key=lambda s: (s.first_ts, s.rule, s.labels["cluster"], s.subject))
+    return _incidents([e for _, same in groupby(alerts, _key) for e in _episodes(same)], group_s, known)
+
+
+def states(found: Iterable[Episode], severities: Mapping[str, str]) -> list[AlertState]:
+    """One state for each episode, in order of time."""
+    each = [_state(episode, severities[episode[0].rule]) for episode in found]
+    return sorted(each, key=lambda s: (s.first_ts, s.rule, s.labels["cluster"], s.subject))
 
 
 def _key(condition: Condition) -> tuple[str, str, str, str]:
@@ -74,7 +75,8 @@ def _begun(episode: Episode) -> int:
 def _state(episode: Sequence[Condition], severity: str) -> AlertState:
     head, firing = episode[0], any(c.open for c in episode)
     shown = [c for c in episode if c.open or c.seen < c.last] if firing else episode
+    over = [item for item in items(episode) if item not in items(shown)]
     return AlertState(
         alert_id(*_key(head)), head.rule, severity, "firing" if firing else "resolved", subject(shown),
-        moment(head.first), moment(max(c.seen for c in shown)), summary(shown), labels(shown),
+        moment(head.first), moment(max(c.seen for c in shown)), summary(shown, over), labels(shown, over),
     )  # fmt: skip

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.alerting.alerts import carried, conditions, group_s, grouped
+from pipelines.alerting.alerts import carried, conditions, grouped
 from pipelines.alerting.conditions import microseconds, moment
+from pipelines.alerting.episodes import states
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
@@ -76,8 +77,8 @@ def decide(
     seen: Reading, rules: AlertRules, stored: list[AlertState], handled: list[Note], before: Step, now: datetime
 ) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    found = conditions(seen.evidence, rules, now, stored, seen.blind)
-    present = continued(grouped(found, rules, stored), stored, group_s(rules))
+    found = grouped(conditions(seen.evidence, rules, now, stored, seen.blind), rules, stored)
+    present = continued(states(found, rules.severities), stored, rules.group_s)
     present += kept(stored, present, lambda state: _not_known(state, seen, before))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
     present = settled(present, stored, lasts_s, handled, now)

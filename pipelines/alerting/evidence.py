@@ -53,8 +53,9 @@ BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz=
 after how long it is behind."""
 CARRIED = pa.schema([*(hw_regressions.ARROW.field(name) for name in PLACE), ("rule", pa.string()),
                      ("replica", pa.int32()), ("ts", pa.timestamp("us", tz="UTC")), ("rank", pa.int64()),
-                     ("missing", pa.list_(pa.int32())), ("reason", pa.string())])  # fmt: skip
-"""Lasting states that were open at an earlier evaluation, and began before the rows that are read."""
+                     ("missing", pa.list_(pa.int32())), ("reason", pa.string()),
+                     ("ended", pa.timestamp("us", tz="UTC"))])  # fmt: skip
+"""Lasting states of the alerts that fired at an earlier evaluation, and that began before the rows that are read."""
 ENDED = pa.schema([("cluster", pa.string())])
 """Clusters that a drain closed, and of which nothing came for a day of the wall clock."""
 BROKERS = _columns(brokers.ARROW, ("cluster", "broker_id", "state", "state_ts"))

@@ -20,6 +20,8 @@ from pipelines.verdict.words import brokers, listed
 _SPELLS = """
 , carried_marks AS (
   SELECT * FROM marks UNION ALL SELECT {who}, p.ts, -2, true, p.missing, p.reason FROM carried AS p WHERE rule = $rule
+  UNION ALL SELECT {who}, p.ended, -2, false, p.missing, p.reason FROM carried AS p
+  WHERE rule = $rule AND ended IS NOT NULL
 ), instants AS (
   SELECT * FROM carried_marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC) = 1
 ), turns AS (

@@ -15,9 +15,10 @@ LABELLED = 100
 LABELLED_TOPICS = 1000
 
 
-def summary(conditions: Sequence[Condition]) -> str:
-    """One sentence about conditions of one alert; nothing in it changes while only time passes."""
+def summary(conditions: Sequence[Condition], over: Sequence[str] = ()) -> str:
+    """One sentence about conditions of one alert, and what is `over` of it; time alone changes nothing in it."""
     sentence, cluster = RULES[conditions[0].rule].sentence(conditions), conditions[0].cluster
+    sentence += f"; no longer: {words.listed(over)}" if over else ""
     return f"{cluster}: {sentence}" if cluster else sentence
 
 
@@ -36,7 +37,7 @@ def subject(conditions: Sequence[Condition]) -> str:
     return words.listed(names)
 
 
-def labels(conditions: Sequence[Condition]) -> dict[str, str]:
+def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[str, str]:
     """cluster, cause, and what is concerned: partitions and topics, ranges, or sources; one topic is `topic`."""
     about, named = RULES[conditions[0].rule].about, items(conditions)
     found = {"cluster": conditions[0].cluster, "cause": words.listed(sorted({_cause(c) for c in conditions}))}
@@ -49,6 +50,8 @@ def labels(conditions: Sequence[Condition]) -> dict[str, str]:
     if about is About.CHANNEL:
         return {**found, "channel": words.listed(named, LABELLED)}
     found |= {"partitions": words.listed(named, LABELLED), "count": str(len(named))}
+    if over:
+        found |= {"over": words.listed(over, LABELLED), "over_count": str(len(over))}
     topics = sorted({item.rpartition("-")[0] for item in named})
     found["topic" if len(topics) == 1 else "topics"] = words.listed(topics, LABELLED_TOPICS)
     if len(named) == 1:

@@ -74,11 +74,19 @@ def continued(
     there = {state.episode for state in states}
     left = [s for s in known.values() if (s.firing or _from_told(s.rule)) and s.episode not in there]
     for state in states:
+        if state.episode not in known and any(_is_part(state, one) for one in known.values()):
+            continue
         if state.episode not in known and (before := next((s for s in left if _goes_on(s, state, group_s)), None)):
             left.remove(before)
             state = replace(state, alert_id=before.alert_id, subject=before.subject, first_ts=before.first_ts)
         found.append(state)
     return found
+
+
+def _is_part(state: AlertState, whole: AlertState) -> bool:
+    """Whether it is the end of what was told as over: its first rows are read no more."""
+    same = state.alert_id == whole.alert_id and not state.firing and not whole.firing
+    return same and whole.first_ts <= state.first_ts and state.last_ts <= whole.last_ts
 
 
 def _from_told(rule: str) -> bool:

@@ -48,6 +48,16 @@ class AlertRules:
     controlled_restart: ControlledRestart = field(default_factory=ControlledRestart)
     history: History = field(default_factory=History)
 
+    @property
+    def severities(self) -> dict[str, str]:
+        """The severity of what each rule finds."""
+        return {name: one.severity for name, one in self.settings.items()}
+
+    @property
+    def group_s(self) -> dict[str, int]:
+        """How many seconds apart what a rule finds in one cluster may begin and be one incident; 0: it never is."""
+        return {name: getattr(one, "group_s", 0) for name, one in self.settings.items()}
+
     def of(self, rule: AlertRule[S]) -> S:
         """The settings of one rule."""
         return cast(S, self.settings[rule.name])

@@ -41,9 +41,9 @@ class AlertState:
 
     @property
     def size(self) -> tuple[int | None, int | None]:
-        """How many partitions or sources it is about, and how many offsets are lost; None: it does not say."""
+        """How many partitions or sources it is or was about, and how many offsets are lost; None: it does not say."""
         count, offsets = self.labels.get("count"), self.labels.get("offsets")
-        return int(count) if count else None, int(offsets) if offsets else None
+        return int(count) + int(self.labels.get("over_count", 0)) if count else None, int(offsets) if offsets else None
 
     def exceeds(self, size: tuple[int | None, int | None]) -> bool:
         """Whether it is about more than what had that size."""

@@ -33,7 +33,8 @@ TEST_LASTS = timedelta(minutes=5)
 _LONGEST = 2_000
 _SUBJECT = re.compile(r"(broker|rack) (\S+)")
 _BROKERS = re.compile(r"brokers? ([\d, ]+)")
-_COPIED = ("count", "partitions", "topic", "topics", "range", "ranges", "sources", "channel", "cause")
+_COPIED = ("count", "partitions", "topic", "topics", "range", "ranges", "sources", "channel", "cause",
+           "over", "over_count")  # fmt: skip
 
 
 def alertname(rule: str) -> str:

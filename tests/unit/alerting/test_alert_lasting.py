@@ -164,7 +164,13 @@ def test_what_begins_later_for_another_reason_is_an_alert_of_its_own():
 def test_an_alert_counts_only_what_is_wrong_now():
     marks = [sync(0, "out_of_sync"), sync(0, "out_of_sync", partition=1), sync(650, "in_sync", partition=1)]
     (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
-    assert alert.summary == "c: broker 3 gone: 1 partition out of sync: orders-0"
+    assert alert.summary == "c: broker 3 gone: 1 partition out of sync: orders-0; no longer: orders-1"
+    assert [alert.labels[name] for name in ("partitions", "count", "over", "over_count")] == [
+        "orders-0",
+        "1",
+        "orders-1",
+        "1",
+    ]
 
 
 def test_a_replica_that_fetches_is_behind_and_not_gone():
