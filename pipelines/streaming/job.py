@@ -95,7 +95,7 @@ def run(
 def _prepared(place: Lake, rules: Rules, asked: RunOptions) -> Query:
     """The query of a lake whose tables, checkpoint and records belong together, with what is asked of it recorded."""
     _ready(place)
-    if (known := recorded(place)) is not None and not asked.rebuild:
+    if not asked.rebuild and (known := recorded(place)) is not None:
         _recover(place, known)
     create_tables(place, asked.gold_retention_s, asked.log_retention_s)
     query = open_query(

@@ -2,7 +2,7 @@
 
 `python -m tests.golden.outputs --rewrite` writes the digests of all of it to digests.json; nothing else ever does. A
 change that means to give other bytes rewrites the digests and says why. `--snapshots` writes the snapshots of `begun`
-to a folder named after the version of the state: those of the version before stay as long as they are to be read.
+to a folder named after the version of the state; a new version begins a new one.
 
 Tables count by their values: see `canonical`. Left aside are the order in which a lake lists its files (events read
 from one are sorted), and of the snapshots of log parsers zlib's output, which differs between machines, and the bytes

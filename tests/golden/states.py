@@ -23,8 +23,8 @@ from tests.golden.runs import recorded, simulated
 from tests.unit.replication import bronze
 from tests.unit.replication import history_cases as cases
 
-SNAPSHOTS = Path(__file__).parent / "version_7"
-"""Snapshots that the version before has written."""
+SNAPSHOTS = Path(__file__).parent / "version_8"
+"""Snapshots that an earlier program of this version has written."""
 CUTS = 8
 BEGUN_AT = 4
 """After so many of the CUTS the snapshots of the folder were written."""

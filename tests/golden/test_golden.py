@@ -37,16 +37,6 @@ def test_the_file_is_as_it_is_written() -> None:
     assert outputs.DIGESTS.read_text() == json.dumps(KNOWN, indent=1, sort_keys=True) + "\n"
 
 
-KNOWN_OTHERWISE = {
-    "leader_crash-2-4": {"hw_regressions", "minute_stats"},
-    "run-31-1": {"hw_regressions", "isr_changes", "minute_stats", "partition_hw", "telemetry_gaps"},
-    "run-35-1": {"minute_stats", "telemetry_gaps"},
-    "run-46-4": {"minute_stats", "partition_hw", "telemetry_gaps"},
-}
-"""By case the tables in which a state of before goes on otherwise: it has no clean stops of brokers, and what it took
-for a wrong clock was judged by the rule of its time."""
-
-
 def test_who_goes_on_from_a_snapshot_of_the_folder_comes_to_what_an_unbroken_run_comes_to() -> None:
     places = [f"{name}/second half/" for name in states.BEGUN]
     facts = {
@@ -59,8 +49,7 @@ def test_who_goes_on_from_a_snapshot_of_the_folder_comes_to_what_an_unbroken_run
             for group in facts
         )
         assert unbroken
-        differing = {table for table in unbroken | continued if unbroken.get(table) != continued.get(table)}
-        assert differing == KNOWN_OTHERWISE.get(place.partition("/")[0], set())
+        assert continued == unbroken
 
 
 def test_every_snapshot_of_the_folder_is_used() -> None:

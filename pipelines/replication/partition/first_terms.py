@@ -32,7 +32,7 @@ class FirstTerms:
     """The starts by partition number; `take` removes those whose histories it makes."""
 
     def __init__(self, starts: pa.Table | None = None) -> None:
-        self._starts = STARTS.empty_table() if starts is None else _with_all_columns(starts)
+        self._starts = STARTS.empty_table() if starts is None else starts
         self._row: dict[int, int] = {}
         self._due = self._starts["due"].to_numpy().copy()
         self.decided = self._starts["decided"].to_numpy(zero_copy_only=False).copy()
@@ -85,14 +85,6 @@ class FirstTerms:
         if len(self._row) == starts.num_rows:
             return starts
         return starts.filter(pc.is_in(starts["number"], pa.array(self._row, pa.int64())))
-
-
-def _with_all_columns(starts: pa.Table) -> pa.Table:
-    """The same starts with the columns that earlier versions did not keep."""
-    for field in STARTS:
-        if field.name not in starts.column_names:
-            starts = starts.append_column(field, pa.nulls(len(starts), field.type))
-    return starts.select(STARTS.names)
 
 
 @dataclass(frozen=True)

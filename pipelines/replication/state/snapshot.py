@@ -8,8 +8,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct, ValidationError
 from msgspec.json import Decoder, Encoder
@@ -27,7 +25,6 @@ from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
 from pipelines.replication.samples import steady
 from pipelines.replication.samples.watched import Watched
-from pipelines.replication.state import version_7
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.closings import Closings, Held
 from pipelines.replication.telemetry.sources import Source, Sources
@@ -42,24 +39,13 @@ RECORDS: dict[str, RecordLayout] = {
     "requested_epochs": REQUESTED_EPOCHS, "clock_offsets": CLOCK_OFFSETS, "lines_read": LINES_READ,
 }  # fmt: skip
 """Tables of records, each an attribute of State."""
-_ADDED_TABLES = frozenset({"lines_read", "requested_epochs"})
-"""Tables that the first blobs of version 7 lack."""
 _ADDED_COLUMNS = {
-    "series": frozenset({"follower_epoch", "clock_offset_max", "clock_offset_min", "clock_offset"}),
     "lanes": frozenset(
-        {"isr_doubted", "thawed", "missed", "version", "reports_open", "gap_low", "gap_high", "cut_off", "cut_off_ts",
-         "cut_off_until", "cut_off_isr",
-         "reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from",
-         "min_isr_told"}
+        {"reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from", "min_isr_told"}
     ),
     "replicas": frozenset({"first_fetch", "passed"}),
-    "pending_rows": frozenset({"hw_before", "awaited"}),
-    "recorded_epochs": frozenset({"isr"}),
-    "reported_epochs": frozenset({"series"}),
-    "lines_read": frozenset({"partition"}),
-}  # fmt: skip
-"""Columns that they lack: nothing was known of them, which is what the defaults say."""
-_PLACE_OF_LANE = ("partition", "broker", "topic", "cluster")
+}
+"""Columns that the first blobs of this version lack: nothing was known of them, which is what the defaults say."""
 _KEYS = ("partition_keys", "lane_keys")
 _OF_SERIES = "series_keys"
 """The table of (topic, partition, source) in 20, 23 and 20 bits, which only earlier versions read."""
@@ -170,14 +156,9 @@ def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
     if not blob.startswith(MAGIC):
         raise ValueError(f"not a snapshot of hwmark: it begins with {blob[:12]!r}")
     version = int.from_bytes(blob[len(MAGIC) : len(MAGIC) + 2], "little")
-    if version not in (VERSION, version_7.VERSION):
-        raise ValueError(
-            f"snapshot has version {version}, this hwmark reads {version_7.VERSION} and {VERSION}: "
-            "rebuild with `hwmark run --rebuild`"
-        )
+    if version != VERSION:
+        raise ValueError(f"state has version {version}, and this hwmark reads {VERSION}: {_WAY_OUT}")
     tables = _read(memoryview(blob)[len(MAGIC) + 2 :])
-    if version == version_7.VERSION:
-        tables = version_7.renamed(tables)
     if unknown := sorted(tables.keys() - _KNOWN):
         raise ValueError(f"state {unknown[0]} is not known to this version: {_WAY_OUT}")
     try:
@@ -204,8 +185,6 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     sources.settled = rest.settled
     state = State(sources)
     for name, layout in RECORDS.items():
-        if name not in tables and name in _ADDED_TABLES:
-            continue
         width, added = rest.width if name == "replicas" else 1, _ADDED_COLUMNS.get(name, frozenset())
         try:
             setattr(state, name, Arrays.from_table(layout, tables[name], width, added))
@@ -243,8 +222,6 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     if WATCHED in tables:
         state.watched = _watched.decode(tables[WATCHED]["json"][0].as_py())
         state.steady = _steady(tables)
-    elif (watched := state.watched_series()) is not None:
-        _take_from_kernel(state, watched)
     return state
 
 
@@ -255,19 +232,6 @@ def _steady(tables: dict[str, pa.Table]) -> steady.SteadyPartitions:
         return steady.SteadyPartitions.from_tables(tables)
     except ValueError as error:
         raise ValueError(f"state {steady.TABLES[0]}: {error}: {_WAY_OUT}") from error
-
-
-def _take_from_kernel(state: State, watched: npt.NDArray[np.bool_]) -> None:
-    """Earlier versions gave the kernel the leaders that a watcher reports, which made nothing of them: these lanes end.
-
-    What a watcher samples from here on fills lanes of its own.
-    """
-    state.series["lane"][watched] = -1
-    homes = state.lanes["home"]
-    ended = (homes >= 0) & state.watchers()[homes]
-    for name in LANES.names:
-        if name not in _PLACE_OF_LANE:
-            state.lanes[name][ended] = LANES.defaults[LANES.names.index(name)]
 
 
 def _event(values: list[Any]) -> PartitionEvent:

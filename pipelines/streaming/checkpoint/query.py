@@ -14,7 +14,7 @@ from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
 from pipelines.streaming.reconstruction import mark_rebuild
-from pipelines.streaming.stateful.bucket_keys import bucket_keys, evenly_spread
+from pipelines.streaming.stateful.bucket_keys import evenly_spread
 from pipelines.streaming.tables import KINDS
 
 log = logging.getLogger("hwmark.run")
@@ -37,8 +37,8 @@ class Query:
     shuffle_partitions: int
     rules: dict[str, object]
     rebuild: bool
-    source: str = "delta"
-    """How bronze is read; records without it are older than the choice."""
+    source: str
+    """How bronze is read."""
     keys: list[int] = field(default_factory=list)
     """Which key stands for which bucket."""
     follows: str = ""
@@ -199,8 +199,11 @@ def recorded(lake: Lake) -> Query | None:
             f"this lake was written by hwmark {by}: {unknown[0]} in its {RECORD} is not known to this one, "
             f"{_version()}; use that, or start silver anew from bronze with `hwmark run --rebuild`"
         )
-    # An earlier version spread the keys over the shuffle partitions that it had.
-    found.setdefault("keys", bucket_keys(found["buckets"], found["shuffle_partitions"]))
+    if "keys" not in found:
+        raise StateMismatch(
+            f"this lake was written by an earlier hwmark: its {RECORD} has no keys, and its state another version: "
+            "start silver anew from bronze with `hwmark run --rebuild`"
+        )
     return Query(**found)
 
 

@@ -31,14 +31,21 @@ def test_a_column_that_is_missing_is_named(monkeypatch):
 
 
 def test_a_column_that_earlier_versions_lack_has_its_default(monkeypatch):
-    dropped = changed(monkeypatch, lambda n, t: (n, t.drop_columns(["cut_off"]) if n == "lanes" else t))
-    assert Reconstructor.restore(dropped).state.lanes["cut_off"].tolist() == [-(1 << 62)] * 5
+    dropped = changed(monkeypatch, lambda n, t: (n, t.drop_columns(["reported"]) if n == "lanes" else t))
+    assert Reconstructor.restore(dropped).state.lanes["reported"].tolist() == [-(1 << 62)] * 5
 
 
 def test_a_table_that_is_not_known_is_named(monkeypatch):
     renamed = changed(monkeypatch, lambda n, t: ("moods" if n == "pending_starts" else n, t))
     with pytest.raises(ValueError, match="state moods is not known"):
         Reconstructor.restore(renamed)
+
+
+@pytest.mark.parametrize("version", [6, 7, 9])
+def test_a_state_of_another_version_is_refused_with_the_way_out(version):
+    other = snapshot.MAGIC + version.to_bytes(2, "little") + Reconstructor().snapshot()[len(snapshot.MAGIC) + 2 :]
+    with pytest.raises(ValueError, match=f"^state has version {version}, and this hwmark reads 8: .*run --rebuild`$"):
+        Reconstructor.restore(other)
 
 
 def test_rules_may_change_where_the_state_is_restored():
