@@ -89,8 +89,7 @@ def estimates(lake: Tables, wanted: Filter, since: Since, rules: Rules, change: 
 
     from pipelines.lake.queries import presents
     from pipelines.verdict.known import refuse_unknown
-    from pipelines.whatif.compare import Compared, compare
-    from pipelines.whatif.course import Window
+    from pipelines.whatif.compare import Compared, Window, compare
     from pipelines.whatif.read import shares
 
     refuse_unknown(lake, wanted)
@@ -99,7 +98,8 @@ def estimates(lake: Tables, wanted: Filter, since: Since, rules: Rules, change: 
             continue
         begin = present - since if isinstance(since, timedelta) else since or datetime(1970, 1, 1, tzinfo=UTC)
         window = Window(*(int(ts.timestamp() * 1_000_000) for ts in (begin, present)))
-        for share in shares(lake, wanted, cluster, begin):
+        lag = max(rules.of(cluster)[0].lag_max_ms, change.lag_max_ms or 0)  # who is in sync at `begin` is told before
+        for share in shares(lake, wanted, cluster, begin - timedelta(milliseconds=lag)):
             if len(share.events):
                 yield from compare(share.events, rules, change, window, share.gaps)
             else:

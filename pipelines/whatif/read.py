@@ -8,14 +8,14 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, instant, query, text
 from pipelines.lake.table import dataset
-from pipelines.whatif.items import Place, place_of
+from pipelines.whatif.compare import Place, place_of
+from pipelines.whatif.tables import renumbered
 from schemas import replication_events, telemetry_gaps
 
 MOST = 5_000_000
@@ -84,32 +84,6 @@ def _events(lake: Lake, places: Sequence[Place], begin: datetime) -> pa.Table:
     in_time = (field("ts") >= pa.scalar(begin, pa.timestamp("us", tz="UTC"))) | field("event_type").isin(RARE)
     keep = (field("cluster") == places[0][0]) & in_time & reduce(or_, theirs, field("partition") == -1)
     return dataset(lake.open(replication_events.TABLE), replication_events.ARROW).to_table(filter=keep)
-
-
-def renumbered(events: pa.Table) -> pa.Table:
-    """The events with `source_seq` and `seq` without the holes that rows which were not read leave behind."""
-    keys = ["cluster", "source_id", "source_epoch", "source_seq"]
-    events = events.sort_by([(name, "ascending") for name in keys])
-    series = ["cluster", "source_id", "source_epoch"]
-    for name, of in (("source_seq", series), ("seq", [*series, "topic", "partition"])):
-        at = events.column_names.index(name)
-        events = events.set_column(at, events.schema.field(name), pa.array(_ranks(events, of)))
-    return events
-
-
-def _ranks(events: pa.Table, keys: Sequence[str]) -> np.ndarray:
-    """The number of each row among those with equal keys, in the order of the rows."""
-    codes = np.zeros(events.num_rows, dtype=np.int64)
-    for name in keys:
-        column = events[name].combine_chunks().dictionary_encode()
-        codes = codes * (len(column.dictionary) + 1) + column.indices.fill_null(len(column.dictionary)).to_numpy()
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    starts = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
-    first = np.maximum.accumulate(np.where(starts, np.arange(len(ordered)), 0))
-    ranks = np.empty(len(ordered), dtype=np.int64)
-    ranks[order] = np.arange(len(ordered)) - first
-    return ranks
 
 
 def _gaps(lake: Lake, places: Sequence[Place], events: pa.Table, begin: datetime) -> dict[Place, str]:

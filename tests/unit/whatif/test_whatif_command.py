@@ -14,10 +14,11 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
 from pipelines.replication import replay
 from pipelines.whatif import read
+from pipelines.whatif.tables import renumbered
 from tests.unit.project.lakes import health, write
 from tests.unit.replication.bronze import Source, table
 from tests.unit.replication.test_brokers import at
-from tests.unit.whatif.test_course import silent_follower
+from tests.unit.whatif.test_compare import silent_follower
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_window_keeps_the_rare_events_before_it_and_has_no_holes(lake):
     assert early == ["leader", "leader"]
     assert all(row["ts"] >= begin or row["event_type"] == "leader" for row in kept)
     assert replay(share.events).telemetry_gaps.num_rows == 0
-    assert read.renumbered(read_events(lake)).num_rows == read_events(lake).num_rows
+    assert renumbered(read_events(lake)).num_rows == read_events(lake).num_rows
 
 
 def test_partitions_are_read_in_shares_and_one_that_is_too_large_says_so(lake):
@@ -104,5 +105,5 @@ def test_where_a_source_has_a_gap_its_partitions_are_not_known(lake):
 
 def test_renumbering_keeps_each_series_apart():
     events = pa.concat_tables([table(silent_follower()).slice(5, 30), table(Source("broker-2/a.log").progress(1))])
-    rows = read.renumbered(events).to_pylist()
+    rows = renumbered(events).to_pylist()
     assert [row["source_seq"] for row in rows] == [*range(30), 0]
