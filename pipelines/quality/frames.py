@@ -6,12 +6,12 @@ them apart), and `measured` is one row: how many rows are `new`, and the number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.alerting.conditions import moment
 from pipelines.lake.changes import Change, of_files, rows_of
@@ -88,6 +88,32 @@ FROM measured""")
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Rows to judge: the view `judged` in a database of its own; `sample` are the columns that show a row."""
+
+    connection: DuckDBPyConnection
+    sample: Sequence[str]
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """The rows, as many at a time as fit a frame, however many files they are from."""
+        import pyarrow as pa
+
+        batches: list[pa.RecordBatch] = []
+        for batch in self.connection.sql("SELECT * FROM judged").to_arrow_reader(PORTION):
+            batches.append(batch)
+            if sum(map(len, batches)) >= PORTION:
+                yield pa.Table.from_batches(batches)
+                batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+    def ask(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        found = self.connection.sql(query, params=parameters or None).to_arrow_table()
+        return [tuple(row.values()) for row in found.to_pylist()]
+
+
+@dataclass(frozen=True)
 class New:
     """What is new in one table of a lake; `events` is the number of events it is measured by.
 
@@ -101,10 +127,9 @@ class New:
     has_declared: bool = True
 
     @contextmanager
-    def portions(self, frame: Frame, columns: Sequence[str]) -> Iterator[Iterator[pa.Table]]:
-        """The rows of a frame, at most PORTION at a time, these columns of them."""
+    def judged(self, frame: Frame, columns: Sequence[str], sample: Sequence[str]) -> Iterator[Rows]:
+        """The rows of a frame, these columns of them."""
         import duckdb
-        import pyarrow as pa
 
         with (
             TemporaryDirectory(prefix="hwmark-check-") as scratch,
@@ -112,9 +137,9 @@ class New:
         ):
             connection.execute("SET enable_progress_bar = false")  # it goes to stdout
             self._register(connection, frame)
-            names = ", ".join(f'"{name}"' for name in dict.fromkeys(columns))
-            reader = connection.sql(f"SELECT {names} FROM ({frame.sql})").to_arrow_reader(PORTION)
-            yield (pa.Table.from_batches([batch]) for batch in reader if len(batch))
+            names = ", ".join(f'"{name}"' for name in dict.fromkeys([*columns, *sample]))
+            connection.execute(f"CREATE VIEW judged AS SELECT {names} FROM ({frame.sql})")
+            yield Rows(connection, sample)
 
     def rows(self) -> ds.Dataset:
         """The new rows."""

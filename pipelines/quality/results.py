@@ -13,8 +13,8 @@ import pyarrow as pa
 from pipelines.printable import printable
 from schemas import quality_results
 
-Judged = dict[tuple[str, str], int]
-"""The last version judged, by suite and table."""
+Judged = dict[tuple[str, str, str], int]
+"""The last version judged, by suite, table and expectation."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _failed_before(row: Mapping[str, Any], times: int) -> str:
 
 
 def judged(results: pa.Table) -> Judged:
-    """The version that the last run to judge each table came to, from the rows of `ops/quality_results`."""
+    """The version up to which each expectation was judged last, from the rows of `ops/quality_results`."""
     rows = results.filter(results["version_to"].is_valid()).sort_by("run_ts")
-    names = zip(rows["suite"].to_pylist(), rows["table"].to_pylist(), strict=True)
+    names = zip(*(rows[name].to_pylist() for name in ("suite", "table", "expectation")), strict=True)
     return dict(zip(names, rows["version_to"].to_pylist(), strict=True))

@@ -1,99 +1,191 @@
-"""What is expected of each table, as data; each expectation is about one column of a frame."""
+"""Suites of Great Expectations from JSON files: those of this package, and the user's own (`[check.suites]`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from pipelines.errors import UsageError
 from pipelines.quality import frames
-from schemas import (
-    hw_regressions,
-    partition_health,
-    partition_hw,
-    quarantine,
-    replication_events,
-    telemetry_gaps,
-)
+from schemas import tables
 from schemas.declaration import Table
 
+NAME = "hwmark"
+"""Key in the metadata of an expectation (its name) and of a suite of this package (its table and frame)."""
+FOLDER = Path(__file__).parent / "standard"
+STANDARD = ("events", "quarantine", "hw", "losses", "gaps", "health")
+"""The suites of this package, in the order in which people read them."""
 PLACE = ("cluster", "topic", "partition", "ts")
+
+ABOUT_THE_TABLE = ("expect_table_", "expect_column_to_exist", "expect_column_type_to_be")
+"""A column that such an expectation names need not exist: whether it does is what is expected."""
+REFUSED = {
+    "expect_column_values_to_be_increasing", "expect_column_values_to_be_decreasing",  # rows of a table have no order
+    "expect_table_row_count_to_equal_other_table", "expect_query_results_to_match_comparison",
+    "expect_column_values_to_not_be_outliers", "expect_column_kl_divergence_to_be_less_than",
+    "expect_column_bootstrapped_ks_test_p_value_to_be_greater_than", "expect_multicolumn_values_to_be_unique",
+    "expect_column_parameterized_distribution_ks_test_p_value_to_be_greater_than",
+    "expect_column_chisquare_test_p_value_to_be_greater_than", "expect_column_pair_cramers_phi_value_to_be_less_than",
+}  # fmt: skip
+"""Types whose outcome is neither a count of rows, added up over pieces, nor a value that SQL computes of a set."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """A value of `column` is at least `least`, at most `most`, and none of `forbidden`; null, unknown, is allowed."""
+    """One expectation of a suite; `name` is unique there: that of its metadata, or its type and its columns."""
 
     name: str
-    column: str
-    least: float | None = None
-    most: float | None = None
-    forbidden: tuple[Any, ...] = ()
+    type: str
+    kwargs: Mapping[str, Any]
+    meta: Mapping[str, Any]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it judges; none if it is about the table."""
+        return [] if self.type.startswith(ABOUT_THE_TABLE) else columns_in(self.kwargs)
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The expectations of one table; `sample` are the columns that show which row failed.
+    """The suite of one file for one table; `sample` are the columns that show which row failed.
 
-    `frame` None: the wall clock decides, over the sources that the table names, whether it has new rows or not.
+    `part` says which rows these expectations are judged on if the others of the file are judged on fewer.
     """
 
     name: str
     table: Table
-    frame: frames.Frame | None
-    sample: tuple[str, ...]
+    path: str
     expectations: tuple[Expectation, ...]
+    frame: frames.Frame = frames.AS_IT_IS
+    sample: Sequence[str] = PLACE
     may_be_missing: bool = False
+    part: str = ""
+
+    @property
+    def judged(self) -> list[str]:
+        """The columns that its expectations need: all of the table if one is about the table or has a condition."""
+        if any(not e.columns or e.kwargs.get("row_condition") for e in self.expectations):
+            return [column.name for column in self.table.columns]
+        return list(dict.fromkeys(column for expected in self.expectations for column in expected.columns))
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Most quarantined rows per event; longest silence of a source in seconds of the wall clock."""
+def columns_in(kwargs: Mapping[str, Any]) -> list[str]:
+    """The columns that arguments of an expectation name."""
+    return [
+        *(kwargs[name] for name in ("column", "column_A", "column_B") if name in kwargs),
+        *kwargs.get("column_list", ()),
+    ]
 
-    quarantine_share: float = 0.001
-    stale_after_s: float = 300
+
+def standard_suites() -> tuple[Suite, ...]:
+    """The suites of this package."""
+    return tuple(_standard_suite(f"{name}.json") for name in STANDARD)
 
 
-def suites(limits: Limits) -> tuple[Suite, ...]:
-    """Every suite, in the order in which people read them."""
-    return (
-        Suite(
-            "bronze", replication_events.TABLE, frames.EVENTS, (*PLACE, "source_id", "event_type", "isr", "replicas"),
-            (Expectation("isr_within_ar", "isr_outside_ar", most=0),),
-        ),
-        Suite(
-            "bronze", quarantine.TABLE, frames.QUARANTINE_SHARE, ("quarantined", "events", "reasons"),
-            (Expectation("quarantine_below_threshold", "share", most=limits.quarantine_share),),
-            may_be_missing=True,
-        ),
-        Suite(
-            "sources", replication_events.TABLE, None, ("cluster", "source_id", "reported_to"),
-            (Expectation("sources_fresh", "silent_s", most=limits.stale_after_s),),
-        ),
-        Suite(
-            "silver", partition_hw.TABLE, frames.HW, (*PLACE, "leader_id", "leader_epoch", "kind", "hw", "reported_hw"),
-            (
-                Expectation("hw_never_falls_within_a_term", "hw_step", least=0),
-                Expectation("hw_at_most_leader_leo", "hw_above_leo", most=0),
-                Expectation("no_disagreement", "agreement", forbidden=("disagree",)),
-            ),
-        ),
-        Suite(
-            "silver", hw_regressions.TABLE, frames.VERDICTS,
-            (*PLACE, "regression_id", "leader_id", "severity", "proof", "lost_from", "lost_to", "lost_records"),
-            tuple(
-                Expectation(f"no_{name}", "class", forbidden=(name,))
-                for name in ("committed_loss", "unclean_loss", "hw_moved_back")
-            ),
-        ),
-        Suite(
-            "silver", telemetry_gaps.TABLE, frames.AS_IT_IS, (*PLACE, "source_id", "series", "seq_from", "seq_to"),
-            (Expectation("no_gaps", "kind", forbidden=("gap",)),),
-        ),
-        Suite(
-            "gold", partition_health.TABLE, frames.HEALTH, ("cluster", "topic", "partition", "ar", "isr", "hw"),
-            (
-                Expectation("isr_within_ar", "isr_outside_ar", most=0),
-                Expectation("hw_at_most_leader_leo", "hw_above_leo", most=0),
-            ),
-        ),
-    )  # fmt: skip
+def _standard_suite(file: str) -> Suite:
+    content = json.loads((FOLDER / file).read_text())
+    about = content["meta"][NAME]
+    expected = tuple(_named(_expectation(one) for one in content["expectations"]))
+    frame, may_be_missing = getattr(frames, about.get("frame", "AS_IT_IS")), about.get("may_be_missing", False)
+    return Suite(content["name"], _table(about["table"]), file, expected, frame, about["sample"], may_be_missing)
+
+
+def own_suites(files: Mapping[str, str | list[str]]) -> tuple[Suite, ...]:
+    """The suites of `[check.suites]`: by the path of a table a file, or several. Raises UsageError."""
+    named = [(table, path) for table, paths in files.items() for path in ([paths] if isinstance(paths, str) else paths)]
+    found = tuple(_own_suite(_table(table), path) for table, path in named)
+    for (name, table), count in Counter((suite.name, suite.table.path) for suite in found).items():
+        if count > 1:
+            raise UsageError(f"[check.suites] has {count} suites named {name} for {table}: give each a name of its own")
+    return found
+
+
+def _table(path: str) -> Table:
+    by_path = {table.path: table for table in tables().values()}
+    if path not in by_path:
+        raise UsageError(f"[check.suites] names the table {path!r}, which no lake has{_nearest(path, by_path)}")
+    return by_path[path]
+
+
+def _own_suite(table: Table, path: str) -> Suite:
+    content = _content(path)
+    name = content.get("name", content.get("expectation_suite_name"))
+    listed = content.get("expectations")
+    if not isinstance(name, str) or not name or not isinstance(listed, list) or not listed:
+        raise UsageError(
+            f"suite {path} has no name or no expectations: it is to be a suite of Great Expectations as JSON, as "
+            "gx/expectations/<name>.json of a project"
+        )
+    if (name, table.path) in {(ours.name, ours.table.path) for ours in standard_suites()}:
+        raise UsageError(f"suite {path} is named {name}, as is hwmark's own for {table.path}: give it another name")
+    expected = tuple(_named(_expectation(one) for one in listed))
+    for one in expected:
+        _refuse(one, table, path)
+    names = [column.name for column in table.columns]
+    return Suite(name, table, path, expected, sample=tuple(name for name in PLACE if name in names))
+
+
+def _content(path: str) -> dict[str, Any]:
+    try:
+        content = json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise UsageError(f"suite {path} is not there: look at [check.suites], or write it") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"suite {path} cannot be read as JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise UsageError(
+            f"suite {path} is a {type(content).__name__}: it is to be an object with name and expectations"
+        )
+    return content
+
+
+def _expectation(one: Any) -> Expectation:
+    """One of the list of a file; versions of the library before 1.0 wrote `expectation_type`."""
+    one = one if isinstance(one, dict) else {}
+    kwargs, meta = dict(one.get("kwargs") or {}), dict(one.get("meta") or {})
+    found = Expectation("", str(one.get("type", one.get("expectation_type"))), kwargs, meta)
+    return replace(found, name=meta.get(NAME) or " ".join([found.type, *map(str, found.columns)]))
+
+
+def _refuse(expected: Expectation, table: Table, path: str) -> None:
+    """Raises UsageError if the expectation cannot be judged, or names a column that the table does not have."""
+    if expected.type not in (known := _judged_types()):
+        raise UsageError(
+            f"suite {path} has the expectation {expected.type!r}, which can be judged neither by row nor over a set "
+            f"of rows{_nearest(expected.type, known)}"
+        )
+    there = [column.name for column in table.columns]
+    for column in expected.columns:
+        if column not in there:
+            raise UsageError(
+                f"suite {path}: {expected.type} is about the column {column!r}, which {table.path} does not have"
+                f"{_nearest(str(column), there)}"
+            )
+
+
+@cache
+def _judged_types() -> frozenset[str]:
+    """The types of the library that can be judged, by its files: to import it takes seconds."""
+    found = find_spec("great_expectations")
+    folder = Path(found.origin).parent / "expectations/core" if found and found.origin else Path()
+    return frozenset(file.stem for file in folder.glob("expect_*.py")) - REFUSED
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), 1)
+    return f": do you mean {near[0]}?" if near else f": there are {', '.join(sorted(known))}"
+
+
+def _named(expectations: Iterable[Expectation]) -> Iterator[Expectation]:
+    """The expectations, those of one name numbered."""
+    seen: Counter[str] = Counter()
+    for one in expectations:
+        seen[one.name] += 1
+        yield replace(one, name=f"{one.name} #{seen[one.name]}") if seen[one.name] > 1 else one

@@ -1,121 +1,113 @@
-"""Great Expectations at work: rows and the expectations on them to outcomes."""
+"""Great Expectations at work: a suite and the rows that it is judged on to the library's results."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.quality.suites import Expectation
+from pipelines.errors import UsageError
+from pipelines.lake.table import is_missing_file
+from pipelines.quality.suites import NAME, Suite
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pipelines.quality.frames import Rows
 
 SAMPLES = 5
 """Failed rows shown."""
-DETAILS = {"result_format": "SUMMARY", "partial_unexpected_count": SAMPLES}
+DETAILS = {"result_format": "SUMMARY", "partial_unexpected_count": SAMPLES, "return_unexpected_index_query": False}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Whether an expectation held; if not, on how many rows it did not, and a few of them as JSON.
-
-    `observed`: of one about all rows together, what was observed, in words.
-    """
-
-    expectation: str
-    success: bool
-    unexpected: int = 0
-    sample: str | None = None
-    observed: str | None = None
-
-
-@dataclass
-class _Found:
-    """The rows that failed an expectation so far: how many, and a few of them."""
-
-    unexpected: int = 0
-    sample: list[dict[str, Any]] = field(default_factory=list)
-
-
-def outcome(expectation: str, unexpected: int, sample: Sequence[dict[str, Any]]) -> Outcome:
-    """Of an expectation that this many rows failed."""
-    shown = json.dumps(sample[:SAMPLES], default=str) if unexpected else None
-    return Outcome(expectation, not unexpected, unexpected, shown)
-
-
-class Validator:
-    """One ephemeral context of Great Expectations, which writes nothing and phones nobody.
+class Library:
+    """A context of Great Expectations: of the project in that folder, or one that keeps nothing.
 
     The library is imported, which takes seconds, when the first row is to be judged.
     """
 
-    def validate(
-        self, portions: Iterable[pa.Table], expectations: Sequence[Expectation], sample: Sequence[str]
-    ) -> list[Outcome]:
-        """Judges the rows, portion by portion; of those that fail the columns of `sample` are shown."""
-        found = {expected.name: _Found() for expected in expectations}
-        for rows in portions:
-            for expected, result in zip(expectations, self._judge(rows, expectations), strict=True):
-                if not result["success"]:
-                    so_far, shown = found[expected.name], [*dict.fromkeys((*sample, expected.column))]
-                    so_far.unexpected += result["unexpected_count"]
-                    failed = result["partial_unexpected_index_list"][: SAMPLES - len(so_far.sample)]
-                    so_far.sample += rows.select(shown).take(failed).to_pylist() if failed else []
-        return [outcome(name, rows.unexpected, rows.sample) for name, rows in found.items()]
+    def __init__(self, project: str | None = None) -> None:
+        self._project = project
 
-    def _judge(self, rows: pa.Table, expectations: Sequence[Expectation]) -> Iterator[dict[str, Any]]:
-        """The library's result for each expectation. Raises RuntimeError naming one that could not be judged."""
-        frame = rows.select([*dict.fromkeys(expected.column for expected in expectations)]).to_pandas()
-        with quiet():
-            batch = self._frames.get_batch(batch_parameters={"dataframe": frame})
-            results = batch.validate(_suite(expectations), result_format=DETAILS).results
-        by_name = {result.expectation_config.meta["name"]: result for result in results}
-        for expected in expectations:
-            result = by_name[expected.name]
-            if (error := error_of(result)) is not None:
-                raise RuntimeError(f"expectation {expected.name} could not be judged: {error}")
-            yield {**result.result, "success": result.success}
+    def judge(self, suite: Suite, rows: Rows, parameters: Mapping[str, Any], run: str) -> dict[str, Any]:
+        """The library's result for each expectation of a suite, by its name.
+
+        Raises UsageError if the library does not take them, and the error of reading if a file of the rows has gone.
+        """
+        context, source = self._context
+        from great_expectations.core.run_identifier import RunIdentifier
+
+        from pipelines.quality.engine import judging
+
+        with judging(rows, suite.judged) as frame:
+            checkpoint = _checkpoint(suite, context, source, docs=self._project is not None)
+            ran = checkpoint.run({"dataframe": frame}, dict(parameters), RunIdentifier(run_name=run))
+        (judged,) = ran.run_results.values()
+        for result in judged.results:
+            if is_missing_file(error := OSError(error_of(result))):
+                raise error
+        return {result.expectation_config.meta[NAME]: result for result in judged.results}
+
+    @property
+    def data_docs(self) -> str | None:
+        """The page of the Data Docs to begin with; None if nothing is kept, or was judged."""
+        if self._project is None or "_context" not in vars(self):
+            return None
+        return next((site["site_url"] for site in self._context[0].get_docs_sites_urls()), None)
 
     @cached_property
-    def _frames(self) -> Any:
-        gx = library()
-        with quiet():
-            context = gx.get_context(mode="ephemeral")
-            context.variables.progress_bars = no_bars()
-            asset = context.data_sources.add_pandas("lake").add_dataframe_asset("new")
-            return asset.add_batch_definition_whole_dataframe("rows")
-
-
-def library() -> Any:
-    """Great Expectations, imported as it has to be."""
-    # Read when the library is imported, which would send usage events without it.
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    with _without("pyspark.sql.connect"):
+    def _context(self) -> tuple[Any, Any]:
+        """The context and its source of data."""
+        # Read when the library is imported, which would send usage events without it.
+        os.environ["GX_ANALYTICS_ENABLED"] = "false"
+        logging.getLogger("great_expectations").setLevel(logging.CRITICAL)  # it explains itself on every call
+        # The library looks whether there is Spark Connect, whose import ends a process that has no main file, as of
+        # `python -c`, with status 0.
+        connect = sys.modules.get("pyspark.sql.connect")
+        sys.modules["pyspark.sql.connect"] = None  # type: ignore[assignment]
         import great_expectations as gx
-    return gx
+
+        del sys.modules["pyspark.sql.connect"]
+        if connect is not None:
+            sys.modules["pyspark.sql.connect"] = connect
+        from great_expectations.data_context.types.base import ProgressBarsConfig
+
+        if self._project is not None:
+            Path(self._project).mkdir(parents=True, exist_ok=True)
+        kept = {"mode": "file", "project_root_dir": self._project} if self._project else {"mode": "ephemeral"}
+        context = gx.get_context(**kept)
+        context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        return context, context.data_sources.add_or_update_pandas("lake")
 
 
-def _suite(expectations: Sequence[Expectation]) -> Any:
+def _checkpoint(suite: Suite, context: Any, source: Any, docs: bool) -> Any:
+    """The Checkpoint of a suite, with its Data Docs as action if there is a project."""
     import great_expectations as gx
+    from great_expectations.checkpoint import UpdateDataDocsAction
 
-    return gx.ExpectationSuite(name="new", expectations=[_expectation(expected) for expected in expectations])
-
-
-def _expectation(expected: Expectation) -> Any:
-    import great_expectations.expectations as gxe
-
-    meta = {"name": expected.name}
-    if expected.forbidden:
-        return gxe.ExpectColumnValuesToNotBeInSet(column=expected.column, value_set=list(expected.forbidden), meta=meta)
-    return gxe.ExpectColumnValuesToBeBetween(
-        column=expected.column, min_value=expected.least, max_value=expected.most, meta=meta
+    name, title = f"{suite.name}{suite.part}", f"{suite.name} of {suite.table.path.replace('/', '.')}{suite.part}"
+    if title in source.get_asset_names():  # judged once more, or in a project
+        source.delete_asset(title)
+    data = source.add_dataframe_asset(title)
+    wanted = [{"type": e.type, "kwargs": {**e.kwargs}, "meta": {**e.meta, NAME: e.name}} for e in suite.expectations]
+    try:
+        made = gx.ExpectationSuite(name=name, expectations=wanted)
+    except Exception as error:  # of the library's own model, whose errors have no common class
+        raise UsageError(f"suite {suite.path} is none of Great Expectations: {one_line(error)}") from error
+    if len(made.expectations) != len(wanted):
+        raise UsageError(f"suite {suite.path} has an expectation that Great Expectations does not take (--debug)")
+    definition = context.validation_definitions.add_or_update(
+        gx.ValidationDefinition(
+            name=title,
+            data=data.add_batch_definition_whole_dataframe("new rows"),
+            suite=context.suites.add_or_update(made),
+        )
+    )
+    actions = [UpdateDataDocsAction(name="Data Docs")] if docs else []
+    return context.checkpoints.add_or_update(
+        gx.Checkpoint(name=title, validation_definitions=[definition], actions=actions, result_format=DETAILS)
     )
 
 
@@ -123,39 +115,9 @@ def error_of(result: Any) -> str | None:
     """The message of an expectation that could not be judged at all, which is not the same as one that failed."""
     raised = (result.exception_info or {}).values() if result.exception_info else ()
     messages = [info["exception_message"] for info in raised if isinstance(info, dict) and info.get("raised_exception")]
-    return str(messages[0]).strip().splitlines()[0] if messages else None
+    return str(messages[0]) if messages else None
 
 
-def no_bars() -> Any:
-    from great_expectations.data_context.types.base import ProgressBarsConfig
-
-    return ProgressBarsConfig(globally=False)
-
-
-@contextmanager
-def _without(module: str) -> Iterator[None]:
-    """Has a module not be there for a while.
-
-    Great Expectations looks whether there is Spark Connect, whose import ends a process that has no main file, as of
-    `python -c`, with status 0.
-    """
-    known = sys.modules.get(module)
-    sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[module]
-        if known is not None:
-            sys.modules[module] = known
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """The library explains itself at INFO and WARNING on every call."""
-    logger = logging.getLogger("great_expectations")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+def one_line(error: object) -> str:
+    """The message of an error, or its type."""
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -16,7 +16,7 @@ from pipelines.lake.roles import RoleHeld, hold
 from pipelines.quality import frames
 from pipelines.quality.check import check
 from pipelines.quality.results import judged
-from pipelines.quality.validation import SAMPLES, Validator
+from pipelines.quality.validation import SAMPLES, Library
 from schemas import (
     hw_regressions,
     partition_health,
@@ -112,7 +112,7 @@ def test_results_are_rows_that_remember_the_versions(judged_once):
     rows = Lake(lake).read(quality_results.TABLE, quality_results.ARROW)
     assert len(rows) == len(summary.results)
     assert rows["run_id"].unique().to_pylist() == [summary.run_id]
-    assert judged(rows)["silver", partition_hw.TABLE.path] == 0
+    assert judged(rows)["silver", partition_hw.TABLE.path, "no_disagreement"] == 0
 
 
 BAD = [
@@ -182,7 +182,7 @@ def test_a_table_with_nothing_new_passes_and_says_so(good):
 
 def test_nothing_new_needs_no_library_to_judge_it(good, monkeypatch):
     """Its import alone takes seconds. A source that has fallen silent is found all the same."""
-    monkeypatch.setattr(Validator, "_frames", property(lambda _: pytest.fail("imported with nothing to judge")))
+    monkeypatch.setattr(Library, "_context", property(lambda _: pytest.fail("imported with nothing to judge")))
     assert failed(check(good, now=at(2))) == []
     assert failed(check(good, now=at(900))) == ["sources_fresh"]
 
@@ -277,3 +277,21 @@ def test_a_table_of_which_a_file_goes_meanwhile_is_judged_as_it_is_by_then(lake,
     results = check(lake, now=NOON).results
     assert gone == ["gold/partition_health"]
     assert [r.success for r in results if r.table == "gold/partition_health"] == [False, True]
+
+
+def test_a_file_that_goes_while_its_rows_are_judged_is_no_failure(lake, monkeypatch):
+    """Great Expectations makes a text of the error, and tries again thrice."""
+    put(lake, partition_health, health(isr=[1, 9]))
+    read, gone = frames.Rows.pieces, []
+
+    def pieces(rows):
+        gone.append(rows)
+        if len({id(one) for one in gone}) == 1:
+            raise FileNotFoundError(2, "[errno 2] No such file", "part-0.parquet")
+        return read(rows)
+
+    monkeypatch.setattr(frames.Rows, "pieces", pieces)
+    results = check(lake, now=NOON).results
+    assert [(r.success, r.observed) for r in results if r.table == "gold/partition_health"] == [
+        (False, "1 of 1 new row"), (True, "1 new row"),
+    ]  # fmt: skip

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from pipelines.cli import app
@@ -12,7 +13,7 @@ from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
 from pipelines.quality import frames
 from pipelines.quality.check import check
-from pipelines.quality.own_suites import own_suites
+from pipelines.quality.suites import _judged_types, own_suites
 from schemas import cluster_minute, partition_health, partition_hw, quality_results
 from tests.quality.lake_rows import put
 
@@ -88,12 +89,15 @@ def test_mostly_is_what_the_library_makes_of_it(lake, suite):
     assert judged(lake, {HW: suite(mostly)}) == {"expect_column_values_to_not_be_null hw": (True, "1 of 3 new rows", 1)}
 
 
-def test_more_rows_than_one_portion_hold_where_each_portion_holds(lake, suite, monkeypatch):
+def test_what_is_counted_in_pieces_is_added_up(lake, suite, monkeypatch):
+    """Half of the rows of the first two pieces are null, but only two of five in all."""
     monkeypatch.setattr(frames, "PORTION", 2)
     put(lake, partition_hw, *(hw(number, None if number in (0, 3) else 1) for number in range(5)))
-    found = judged(lake, {HW: suite(NOT_NULL, MEAN)})
-    assert found["expect_column_values_to_not_be_null hw"] == (False, "2 of 5 new rows", 2)
-    assert found["expect_column_mean_to_be_between hw"][0]
+    found = judged(lake, {HW: suite({**NOT_NULL, "kwargs": {"column": "hw", "mostly": 0.6}}, NOT_NULL)})
+    assert found == {
+        "expect_column_values_to_not_be_null hw": (True, "2 of 5 new rows", 2),
+        "expect_column_values_to_not_be_null hw #2": (False, "2 of 5 new rows", 2),
+    }
 
 
 def test_a_suite_of_a_version_before_1_and_two_of_one_type(lake, suite):
@@ -143,15 +147,6 @@ def test_a_project_keeps_validation_results_and_data_docs(lake, suite, tmp_path)
     assert json.loads(kept.read_text())["name"] == "mine"
 
 
-def test_without_suites_of_ones_own_nothing_of_them_is_imported(lake, monkeypatch):
-    import sys
-
-    monkeypatch.delitem(sys.modules, "pipelines.quality.own_validation", raising=False)
-    put(lake, partition_hw, hw(0, 1))
-    check(lake, now=NOON)
-    assert "pipelines.quality.own_validation" not in sys.modules
-
-
 def on(column, kind="expect_column_values_to_not_be_null"):
     return {"type": kind, "kwargs": {"column": column}}
 
@@ -164,9 +159,13 @@ def on(column, kind="expect_column_values_to_not_be_null"):
             NOT_NULL,
             "names the table 'silver/partition_hv', which no lake has: do you mean " + HW,
         ),
-        (HW, on("hw", "expect_column_values_to_be_nul"), "does not know: do you mean expect_column_values_to_be_null?"),
+        (
+            HW,
+            on("hw", "expect_column_values_to_be_nul"),
+            "nor over a set of rows: do you mean expect_column_values_to_be_null?",
+        ),
         (HW, on("hwm"), f"is about the column 'hwm', which {HW} does not have: do you mean hw?"),
-        (HW, "expect", "has the expectation None"),
+        (HW, "expect", "has the expectation 'None'"),
     ],
 )
 def test_what_is_wrong_with_a_suite_is_named_with_what_is_nearest(suite, table, expectation, words):
@@ -204,7 +203,11 @@ def test_two_suites_of_one_name_for_one_table_are_refused(suite):
     ("expectation", "words"),
     [
         ({**NOT_NULL, "kwargs": {"column": "hw", "colum": 1}}, "is none of Great Expectations"),
-        ({**MEAN, "kwargs": {"column": "topic", "min_value": 1}}, f"cannot be judged on {HW}"),
+        ({**MEAN, "kwargs": {"column": "topic", "min_value": 1}}, "could not be judged: "),
+        (
+            {"type": "expect_column_values_to_be_between", "kwargs": {"column": "topic", "min_value": 1}},
+            "of the same type",
+        ),
     ],
 )
 def test_an_expectation_that_cannot_be_judged_is_named_in_one_line(lake, suite, expectation, words):
@@ -231,3 +234,101 @@ def test_a_project_without_suites_is_wrong_usage(lake):
     ran = CliRunner().invoke(app, ["check", "--lake", lake, "--gx", "quality"])
     assert ran.exit_code == 2
     assert "[check.suites] names none" in ran.output
+
+
+def rows_in_files(lake, *rows):
+    """Commits each row alone, which makes as many files."""
+    for row in rows:
+        put(lake, partition_hw, row)
+
+
+HELD = {"column": "hw", "min_value": 0, "max_value": 10}
+QUANTILES = {"quantiles": [0, 0.4, 1], "value_ranges": [[5, 5], [10, 10], [80, 80]]}
+
+
+def about(kind, **kwargs):
+    return {"type": f"expect_{kind}", "kwargs": kwargs}
+
+
+@pytest.mark.parametrize(
+    ("expectation", "held", "observed"),
+    [
+        (about("table_row_count_to_equal", value=4), True, "4 observed in"),
+        (about("column_values_to_be_unique", column="hw"), False, "2 of"),
+        (about("compound_columns_to_be_unique", column_list=["topic", "hw"]), False, "2 of"),
+        (about("column_mean_to_be_between", **HELD), False, "26.25 observed in"),
+        (about("column_sum_to_be_between", **HELD), False, "105 observed in"),
+        (about("column_median_to_be_between", **HELD), True, "10.0 observed in"),
+        (about("column_max_to_be_between", **HELD), False, "80 observed in"),
+        (about("column_min_to_be_between", **HELD), True, "5 observed in"),
+        (about("column_stdev_to_be_between", **HELD), False, "35.91076904402541 observed in"),
+        (about("column_unique_value_count_to_be_between", **HELD), True, "3 observed in"),
+        (about("column_proportion_of_unique_values_to_be_between", **HELD), True, "0.75 observed in"),
+        (about("column_proportion_of_non_null_values_to_be_between", **HELD), True, "1.0 observed in"),
+        (about("column_most_common_value_to_be_in_set", column="hw", value_set=[10]), True, "[10] observed in"),
+        (about("column_distinct_values_to_be_in_set", column="hw", value_set=[5, 80]), False, "1 of"),
+        (about("column_distinct_values_to_equal_set", column="hw", value_set=[5, 10, 80]), True, ""),
+        (about("column_distinct_values_to_contain_set", column="hw", value_set=[5, 20]), False, "missing [20] in"),
+        (about("column_value_z_scores_to_be_less_than", column="hw", threshold=1, double_sided=True), False, "1 of"),
+        (about("column_quantile_values_to_be_between", column="hw", quantile_ranges=QUANTILES), True,
+         "{'quantiles': [0, 0.4, 1], 'values': [5, 10, 80]} observed in"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("compacted", [False, True], ids=["in files", "compacted"])
+def test_what_is_about_a_whole_set_is_judged_on_all_new_rows(lake, suite, compacted, expectation, held, observed):
+    """Not on those of one file at a time: how a lake is cut into files is nothing a suite is about."""
+    rows_in_files(lake, hw(0, 10), hw(1, 80), hw(2, 5), hw(3, 10))
+    if compacted:
+        DeltaTable(f"{lake}/{HW}").optimize.compact()
+    ((found, words, _),) = judged(lake, {HW: suite(expectation)}).values()
+    assert (found, words) == (held, f"{observed} 4 new rows".strip())
+
+
+def test_an_expectation_added_to_a_suite_that_was_judged_is_judged_on_what_is_there(lake, suite):
+    put(lake, partition_hw, hw(0, 5), hw(1, 7))
+    assert judged(lake, {HW: suite(ROWS)})["expect_table_row_count_to_be_between"][0]
+    below = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "hw", "max_value": 6}}
+    assert judged(lake, {HW: suite(ROWS, below)}) == {
+        "expect_table_row_count_to_be_between": (True, "nothing new, still version 0", 0),
+        "expect_column_values_to_be_between hw": (False, "1 of 2 new rows", 1),
+    }
+    assert judged(lake, {HW: suite(ROWS, below)})["expect_column_values_to_be_between hw"][0]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "expect_column_values_to_be_increasing",
+        "expect_column_values_to_not_be_outliers",
+        "expect_column_kl_divergence_to_be_less_than",
+        "expect_table_row_count_to_equal_other_table",
+        "unexpected_rows_expectation",
+    ],
+)
+def test_what_is_judged_neither_by_row_nor_over_a_set_is_refused_by_name(suite, kind):
+    with pytest.raises(UsageError, match=f"has the expectation '{kind}'"):
+        own_suites({HW: suite({"type": kind, "kwargs": {"column": "hw"}})})
+
+
+def test_a_set_is_judged_on_the_rows_that_meet_its_condition(lake, suite):
+    rows_in_files(lake, hw(0, 10), hw(1, 10), hw(2, 80))
+    only = {"column": "hw", "row_condition": "partition > 0", "condition_parser": "pandas"}
+    found = judged(
+        lake, {HW: suite(about("column_values_to_be_unique", **only), {**MEAN, "kwargs": {**only, "min_value": 45}})}
+    )
+    assert found == {
+        "expect_column_values_to_be_unique hw": (True, "3 new rows", 0),
+        "expect_column_mean_to_be_between hw": (True, "45.0 observed in 3 new rows", 0),
+    }
+
+
+def test_every_expectation_that_is_not_refused_is_judged_by_row_or_over_a_set():
+    """Each asks the engine for metrics that it knows, or for those of a condition on rows."""
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    from pipelines.quality.engine import FROM_METRICS, SETS
+
+    known = {*SETS, *FROM_METRICS, "column.median", "column.quantile_values"}
+    for kind in _judged_types():
+        found = get_expectation_impl(kind)
+        assert getattr(found, "map_metric", None) or known.issuperset(found.metric_dependencies), kind

@@ -144,7 +144,7 @@ def test_results_that_found_no_room_end_no_alert(lake, told, monkeypatch):
 def test_an_expectation_that_raises_has_failed_and_ends_nothing_else(lake, told, monkeypatch):
     fails(lake)
     write(lake, "hw_regressions", loss(ts=at(30)))
-    monkeypatch.setattr("pipelines.quality.validation.Validator.validate", lambda *given: 1 / 0)
+    monkeypatch.setattr("pipelines.quality.validation.Library.judge", lambda *given: 1 / 0)
     status, text = told(60, ALERT, CHECK)
     assert (status, "FIRING critical loss" in text) == (3, True)
     lines = [" ".join(line.split()) for line in text.splitlines()]
@@ -233,12 +233,12 @@ def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status,
     if "held" in has:
         monkeypatch.setattr("pipelines.alerting.evaluate.hold", _held)
     judged = quarantine_suite() if "fails" in has else []
-    monkeypatch.setattr("pipelines.quality.check.suites", lambda limits: judged)
+    monkeypatch.setattr("pipelines.quality.check.standard_suites", lambda: judged)
     assert told(60, *options.split())[0] == int(status)
 
 
 def quarantine_suite():
-    from pipelines.quality.suites import Limits, suites
+    from pipelines.quality.suites import standard_suites
     from schemas import quarantine
 
-    return [suite for suite in suites(Limits()) if suite.table is quarantine.TABLE]
+    return [suite for suite in standard_suites() if suite.table is quarantine.TABLE]
