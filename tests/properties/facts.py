@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipelines.replication import Facts, Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry.coverage import coverage
-from tests.properties.lakes import GRACE_MS, Row
+from tests.properties.lakes import GRACE_MS, Row, is_behind
 from tests.unit.replication.bronze import events_of
 
 RULES = Rules(lag_max_ms=4000, reorder_grace_ms=GRACE_MS)
@@ -72,15 +72,8 @@ def _covered(rows: list[Row], closings: list[Row]) -> pa.Table:
     """What rows cover; runs end where closing rows do, as the planner of batches promises."""
     parts: dict[int, list[Row]] = {}
     for row in rows:
-        parts.setdefault(sum(_is_behind(row, closing) for closing in closings), []).append(row)
+        parts.setdefault(sum(is_behind(row, closing) for closing in closings), []).append(row)
     return pa.concat_tables([coverage(events_of(part)) for part in parts.values()] or [coverage(events_of([]))])
-
-
-def _is_behind(row: Row, closing: Row) -> bool:
-    if row["cluster"] != closing["cluster"] or None in (row["source_id"], row["source_epoch"], row["source_seq"]):
-        return False
-    last = {entry["source_id"]: (entry["source_epoch"], entry["source_seq"]) for entry in closing["closes"]}
-    return (row["source_epoch"], row["source_seq"]) > last.get(row["source_id"], (-1, -1))
 
 
 def reconstruct(batches: Sequence[list[Row]], buckets: int = 1, restart: bool = False) -> Tables:

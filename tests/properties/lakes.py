@@ -351,6 +351,14 @@ ACTIONS = [*_OFTEN, *WRONG, Lake.close]
 PLAIN = [action for action in range(len(ACTIONS)) if ACTIONS[action] in _OFTEN]
 
 
+def is_behind(row: Row, closing: Row) -> bool:
+    """Whether a row is none of those that a closing row closes, nor goes to quarantine for what names it."""
+    if row["cluster"] != closing["cluster"] or None in (row["source_id"], row["source_epoch"], row["source_seq"]):
+        return False
+    last = {entry["source_id"]: (entry["source_epoch"], entry["source_seq"]) for entry in closing["closes"]}
+    return (row["source_epoch"], row["source_seq"]) > last.get(row["source_id"], (-1, -1))
+
+
 def lakes(most_steps: int = 40) -> st.SearchStrategy[Lake]:
     """Lakes of few rows."""
     steps = st.lists(st.tuples(st.integers(0, len(ACTIONS) - 1), st.integers(0, 9999)), min_size=2, max_size=most_steps)
@@ -375,6 +383,10 @@ class Arrival:
         for row, at in zip(lake.rows, lake.at, strict=True):
             key = (at, repr(row["source_seq"])) if self.by_row else row["source_id"]
             arrivals.append(at + late.setdefault(key, random.uniform(0, self.late_ms)))
+        for k, row in enumerate(lake.rows):
+            if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it
+                behind = (at for at, other in zip(arrivals, lake.rows, strict=True) if is_behind(other, row))
+                arrivals[k] = min([arrivals[k], *behind])
         first, last = min(arrivals, default=0), max(arrivals, default=0)
         cuts = sorted(random.uniform(first, last) for _ in range(self.batches - 1))
         parts: list[list[Row]] = [[] for _ in range(self.batches)]

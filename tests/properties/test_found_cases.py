@@ -42,3 +42,29 @@ def test_a_gap_of_a_source_counts_the_same_in_every_bucket():
     source = controller().skip(2).election(0, 2, 1, isr=[2], partition_epoch=1)
     log = Source().leader(0, 0, 0, 0, [1, 2, 3]).progress(20_000)
     assert_read_the_same(source.rows, log.rows)
+
+
+def test_a_row_of_a_time_that_nothing_has_is_not_late():
+    """It was in a batch with a source that is late, of whichever cluster."""
+    other = Source(cluster="other").progress(20_000).progress(40_000)
+    new = Source("broker-2/replication.log", cluster="other").progress(40_000)
+    log = Source().hw(0, 2).hw(1, 3).progress(1000)
+    log.rows[1]["ts"] = -1_000_000
+    assert_read_the_same(other.rows, [*new.rows, *log.rows])
+
+
+def test_a_partition_moves_in_the_gauges_of_brokers_when_it_is_decided_that_it_did():
+    """Between two events: in a batch with the second it was counted there, else not at all."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3], partition_epoch=0).progress(1000)
+    quorum = controller().election(2000, 2, 1, isr=[2, 3], partition_epoch=1).progress(20_000)
+    first = [*log.rows, *quorum.rows]
+    quorum.election(21_000, 3, 2, isr=[3], partition_epoch=2).progress(40_000)
+    assert_read_the_same(first, quorum.rows[2:])
+
+
+def test_a_bucket_whose_only_rows_name_no_cluster_sets_them_aside():
+    """IndexError in `SourcedRows`: nulls alone have no dictionary."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3])
+    nobody = Source("broker-2/replication.log").on(partition=1).leader(0, 0, 0, 0, [1, 2, 3])
+    nobody.rows[0]["cluster"] = None
+    assert_read_the_same([*log.rows, *nobody.rows])

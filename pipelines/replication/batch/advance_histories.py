@@ -46,16 +46,13 @@ def advance_histories(state: State, lookup: StateTermLookup, upto: I64) -> Histo
 def _advance(state: State, lookup: StateTermLookup, partition: int, upto: int, changes: HistoryChanges) -> None:
     """Advances the history of one partition."""
     history = state.history(partition)
-    before = _gauges(lookup, history.registration, history.now, NO_LEADER)
+    gauges = _Gauges(lookup, history, changes.gauge_moves)
     ready, rest = _ready(state.queued_events.pop(partition, []), upto)
     for key, event in ready:
-        _settle(history, key[0], lookup)
+        _settle(history, key[0], lookup, gauges)
         history.apply(event, lookup)
-        now = _gauges(lookup, history.registration, event.ts, before)
-        if now is not before:
-            changes.gauge_moves.append((partition, event.ts, before, now))
-            before = now
-    due = _settle(history, upto, lookup)
+        gauges.move(event.ts)
+    due = _settle(history, upto, lookup, gauges)
     mark_deposed(lookup, history, upto)
     if rest:
         state.queued_events[partition] = rest
@@ -70,14 +67,28 @@ def _decide_first_terms(state: State, upto: I64) -> None:
         state.first_terms.decide(rows[due < upto[partition]])
 
 
-def _gauges(lookup: StateTermLookup, registration: PartitionRegistration, ts: int, before: GaugeState) -> GaugeState:
-    """Who leads a partition, and in which gauges of that broker it counts; `before` itself where that is the same."""
-    leader, isr = registration.leader_id, registration.isr or ()
-    led = leader is not None and leader >= 0
-    missing = len(registration.replicas or isr) - len(isr) if led else 0
-    under_min = missing > 0 and len(isr) < lookup.min_isr(ts, registration.min_isr)
-    now = leader, int(led), int(missing > 0), int(under_min)
-    return before if now == before else GaugeState(*now)
+class _Gauges:
+    """Who leads a partition, and in which gauges of that broker it counts, as its history goes on."""
+
+    def __init__(self, lookup: StateTermLookup, history: PartitionHistory, moves: list[GaugeMove]) -> None:
+        self._lookup, self._history, self._moves = lookup, history, moves
+        self._before = NO_LEADER
+        self._before = self._now()
+
+    def move(self, ts: int) -> None:
+        """Notes a move at `ts`, if what came then makes one."""
+        if (now := self._now()) is not self._before:
+            self._moves.append((self._lookup.partition, ts, self._before, now))
+            self._before = now
+
+    def _now(self) -> GaugeState:
+        registration = self._history.registration
+        leader, isr = registration.leader_id, registration.isr or ()
+        led = leader is not None and leader >= 0
+        missing = len(registration.replicas or isr) - len(isr) if led else 0
+        few = missing > 0 and len(isr) < self._lookup.min_isr(self._history.now, registration.min_isr)
+        now = leader, int(led), int(missing > 0), int(few)
+        return self._before if now == self._before else GaugeState(*now)
 
 
 def _led_by_deposed(state: State, lookup: StateTermLookup) -> set[int]:
@@ -89,7 +100,7 @@ def _led_by_deposed(state: State, lookup: StateTermLookup) -> set[int]:
     return {int(p) for p in state.lanes["partition"][with_hws[deposed[with_hws]]]}
 
 
-def _settle(history: PartitionHistory, upto: int, lookup: StateTermLookup) -> int | None:
+def _settle(history: PartitionHistory, upto: int, lookup: StateTermLookup, gauges: _Gauges) -> int | None:
     """Takes the decisions due before `upto`, in order with the HWs of deposed leaders until then; returns when the next
     one is due."""
     due, last_rise = history.due(), None
@@ -100,9 +111,11 @@ def _settle(history: PartitionHistory, upto: int, lookup: StateTermLookup) -> in
                 place = (history.cluster, history.topic, history.partition)
                 raise NoProgress.at(place, f"epoch {rise.term.epoch}", f"HW {rise.hw} at {rise.ts} us")
             history.zombie_rise(rise.term, rise.hw, rise.ts)
+            gauges.move(rise.ts)
             due, last_rise = history.due(), rise
         elif due is not None and due < upto:
-            due = history.settle(due + 1, lookup)
+            at, due = due, history.settle(due + 1, lookup)
+            gauges.move(at)
         else:
             return due
 

@@ -150,7 +150,8 @@ def _behind_decisions(state: State, batch: Batch, late_until: I64) -> I64:
     accepted = batch.accepted
     packed = accepted.rows[: accepted.bounds[-1]]
     row, series = packed[:, PACKED.row], np.repeat(accepted.series, np.diff(accepted.bounds))
-    behind = packed[:, PACKED.ts] <= late_until[state.series["source"][series]]
+    ts = packed[:, PACKED.ts]
+    behind = (ts >= FIRST_US) & (ts <= late_until[state.series["source"][series]])
     rows = np.sort(row[behind & (accepted.dropped[row] == 0) & (row >= batch.waited)])
     return rows[_first_arrivals(batch, rows)] if len(rows) else rows
 

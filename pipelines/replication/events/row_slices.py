@@ -78,8 +78,10 @@ class RowSlice:
         array = self.columns[name]
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        indices = array.indices
-        return _values(indices if indices.type == pa.int32() else indices.cast(pa.int32()), np.int32), array.dictionary
+        indices, names = array.indices, array.dictionary
+        if not len(names):  # of nulls alone, whose code stands for something all the same
+            names = pa.array([""], names.type)
+        return _values(indices if indices.type == pa.int32() else indices.cast(pa.int32()), np.int32), names
 
 
 def row_slices(events: pa.Table) -> list[RowSlice]:
