@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
+from pipelines.verdict.sources import CLOSED, REPORTED
 from schemas import (
     brokers,
     deliveries,
@@ -40,11 +41,6 @@ HEALTH = _columns(
 )
 LEADERSHIPS = _columns(replication_events.ARROW, (*PLACE, "ts", "leader_id", "leader_epoch"))
 BROKER_STATES = _columns(replication_events.ARROW, ("cluster", "ts", "replica_id", "broker_epoch", "detail"))
-REPORTED = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
-                      ("reported_to", pa.timestamp("us", tz="UTC"))])  # fmt: skip
-"""Up to when each source has reported everything."""
-CLOSED = pa.schema([("cluster", pa.string()), ("closed", pa.timestamp("us", tz="UTC"))])
-"""When a drain closed a cluster, each time."""
 CLOCK = pa.schema([("cluster", pa.string()), ("clock", pa.timestamp("us", tz="UTC"))])
 """The present of each cluster in event time, as far as the reconstruction has come."""
 BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz="UTC")), ("judged_once", pa.bool_()),

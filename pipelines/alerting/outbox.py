@@ -100,6 +100,17 @@ def _goes_on(before: AlertState, now: AlertState, group_s: Mapping[str, int]) ->
     return before.alert_id == now.alert_id or (group_s.get(now.rule, 0) > 0 and close)
 
 
+def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
+    """(cluster, source) of the silent sources that a person has dealt with."""
+    last = latest(stored).values()
+
+    def named(states: Iterable[AlertState]) -> set[tuple[str, str]]:
+        return {(s.labels["cluster"], one) for s in states for one in s.labels.get("sources", "").split(", ") if one}
+
+    fires = named(state for state in last if state.firing)
+    return named(state for state in last if state.labels.get(END) == HANDLED) - fires
+
+
 Note = tuple[str, str | None, str, datetime]
 """Of what a person says is handled: the cluster, the id of the alert (None: all), the words, and when it was said."""
 

@@ -11,18 +11,16 @@ import pyarrow as pa
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.conditions import SECOND, microseconds, moment
-from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, CLOSED, ENDED, REPORTED, SCHEMAS, Evidence
+from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, ENDED, SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules
 from pipelines.alerting.step import Step
-from pipelines.lake.changes import rows_of, since
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import beginnings, presents
-from pipelines.lake.table import has_declared
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
-from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict.judged import REBUILT
+from pipelines.verdict.sources import progress
 from schemas import (
     brokers,
     deliveries,
@@ -33,7 +31,6 @@ from schemas import (
     replication_events,
     telemetry_gaps,
 )
-from schemas.replication_events import DRAIN
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -65,9 +62,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     the job made it, or cannot be read, is said: it is not the same as a table without rows.
     """
     written_by, bronze, blind = reconstruction(lake), bronze_of(lake), dict[str, str]()
-    after = sources_after(lake, before, bronze)
-    ends = {row["cluster"]: row["closed"] for row in after.closed.to_pylist()}
-    last = {row["cluster"]: row["reported_to"] for row in after.reported.sort_by("reported_to").to_pylist()}
+    sources = progress(lake, before.sources, bronze)
+    ends = {row["cluster"]: row["closed"] for row in sources.closed.to_pylist()}
+    last = {row["cluster"]: row["reported_to"] for row in sources.reported.sort_by("reported_to").to_pylist()}
     closed = {cluster for cluster, ts in ends.items() if cluster not in last or last[cluster] <= ts}
     decided = {
         cluster: ts if cluster in closed else ts - timedelta(milliseconds=written_by.grace_ms)
@@ -90,7 +87,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     if written_by.rebuilding:
         blind |= dict.fromkeys(("regressions", "min_isr", "disagreements", "sync", "gaps", "health"), REBUILT)
     clusters = sorted(clocks.keys() | bronze.clusters)
-    over = [c for c in closed if after.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
+    over = [c for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
     found = Evidence(
         regressions=facts("regressions", hw_regressions.TABLE, starts=None),
         min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
@@ -100,8 +97,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         health=facts("health", partition_health.TABLE, starts=None),
         leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
         broker_states=events("broker_states", _one_of("event_type", "broker_state")),
-        reported=after.reported.filter(_field_in("cluster", clusters)),
-        closed=after.closed,
+        reported=sources.reported.filter(_field_in("cluster", clusters)),
+        closed=sources.closed,
         clock=pa.Table.from_pylist([{"cluster": c, "clock": ts} for c, ts in decided.items()], CLOCK),
         backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
         deliveries=lake.read(deliveries.TABLE, SCHEMAS["deliveries"]),
@@ -114,7 +111,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     missing = [{"cluster": cluster, "why": why} for cluster in clusters for why in said]
     clocks = {**before.clocks, **clocks} if blind else clocks
     found = replace(found, blind=pa.Table.from_pylist(missing, BLIND))
-    return Reading(found, replace(after, clocks=clocks), blind, kept_from)
+    return Reading(found, replace(before, sources=sources, clocks=clocks), blind, kept_from)
 
 
 def _read(lake: Lake, name: str, table: Table, keep: Expression | None, made: bool, blind: dict[str, str]) -> pa.Table:
@@ -150,58 +147,6 @@ def backlog(lake: Lake, bronze: Bronze, judged: Any, settings: JobBehindSettings
         for cluster, unread in sorted((bronze.backlogs or {}).items())
     ]
     return pa.Table.from_pylist(rows, schema=BACKLOG)
-
-
-def sources_after(lake: Lake, before: Step, bronze: Bronze) -> Step:
-    """The step with what every source has reported by now: a row of bronze for each second of its time.
-
-    Only what came since is read, unless bronze is another table now, or its log does not go back as far.
-    """
-    import pyarrow.compute as pc
-
-    table = lake.find(replication_events.TABLE)
-    if table is None:
-        return before
-    table_id = lake.table_id(replication_events.TABLE)
-    same = before.bronze is not None and before.bronze[0] == table_id
-    change = since(table, before.bronze[1] if same and before.bronze else None, lake.storage_options)
-    kept = before if same and (change is None or change.files is not None) else Step()
-    rows = _PROGRESS.empty_table()
-    if change is not None:
-        schema = replication_events.ARROW
-        every = rows_of(lake, replication_events.TABLE, change, has_declared=has_declared(table, schema))
-        rows = every.to_table(_PROGRESS.names, filter=_one_of("event_type", "progress")).cast(_PROGRESS)
-    is_drain = pc.equal(rows["source_id"], DRAIN)
-    reported = rows.filter(pc.invert(is_drain)).rename_columns(
-        ["cluster", "source_id", "broker_id", "reported_to", "_"]
-    )
-    closing = rows.filter(pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))).select(["cluster", "ts"])
-    beside = pa.Table.from_pylist(closings(lake), _PROGRESS).select(["cluster", "ts"])
-    closed = pa.concat_tables([closing, beside]).rename_columns(CLOSED.names)
-    news = set(rows["cluster"].to_pylist())
-    arrived = {
-        c: kept.arrived[c] if c in kept.arrived and c not in news else microseconds(at)
-        for c, at in bronze.arrived.items()
-    }
-    return replace(
-        before,
-        reported=_latest(kept.reported, reported.select(REPORTED.names), "reported_to"),
-        closed=_latest(kept.closed, closed, "closed"),
-        arrived=arrived,
-        bronze=(table_id, table.version()),
-    )
-
-
-def _latest(before: pa.Table, now: pa.Table, time: str) -> pa.Table:
-    """One row for each value of the other columns, with the latest time."""
-    keys = [name for name in before.column_names if name != time]
-    found = pa.concat_tables([before, now.cast(before.schema)]).group_by(keys).aggregate([(time, "max")])
-    return found.rename_columns([*keys, time]).select(before.column_names).cast(before.schema)
-
-
-_PROGRESS = pa.schema(
-    [replication_events.ARROW.field(n) for n in ("cluster", "source_id", "broker_id", "ts", "detail")]
-)
 
 
 def _window(starts: Mapping[str, datetime]) -> Expression:

@@ -6,23 +6,21 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
-from pipelines.alerting.evidence import CARRIED, CLOSED, REPORTED, in_microseconds
+from pipelines.alerting.evidence import CARRIED, in_microseconds
 from pipelines.lake.data_file import Written, write_file
 from pipelines.lake.lake import Lake
 from pipelines.lake.table import add_files, committing
+from pipelines.verdict.sources import RECORD, Progress, record, recorded
 from schemas import alerts, tables
 from schemas.declaration import Table
 
-RECORD = "_alerts/step.json"
 APP = "hwmark/alerts"
 """The writer by whose transactions a table knows which step it has."""
 
 _log = logging.getLogger("hwmark.alerting")
-_TABLES = {"carried": CARRIED, "reported": REPORTED, "closed": CLOSED}
 
 
 @dataclass(frozen=True)
@@ -30,18 +28,14 @@ class Step:
     """One evaluation. Times are microseconds since 1970.
 
     `clocks`: by cluster up to when, in event time, it was evaluated; a cluster without one never was. `carried` are
-    the lasting states that were open then, so that their beginnings need not be read again. `reported` and `closed`
-    are what bronze had at `bronze`, its table's id and version, and `arrived` when (wall clock) it last got something.
-    `files` are what the tables get of this step, in commits that say its `number`.
+    the lasting states of alerts that fired then, so that they need not be read again, and `sources` is what bronze had
+    of them. `files` are what the tables get of this step, in commits that say its `number`.
     """
 
     number: int = 0
     clocks: Mapping[str, int] = field(default_factory=dict)
     carried: pa.Table = field(default_factory=CARRIED.empty_table)
-    reported: pa.Table = field(default_factory=REPORTED.empty_table)
-    closed: pa.Table = field(default_factory=CLOSED.empty_table)
-    arrived: Mapping[str, int] = field(default_factory=dict)
-    bronze: tuple[str, int] | None = None
+    sources: Progress = field(default_factory=Progress)
     files: tuple[Written, ...] = ()
 
 
@@ -55,15 +49,12 @@ def last_step(lake: Lake) -> Step:
 
 def recorded_step(lake: Lake) -> Step:
     """The last step as it was recorded, whether or not every table has it."""
+    found = record(lake)
     try:
-        with lake.files().open_input_stream(RECORD) as stream:
-            found: dict[str, Any] = json.loads(stream.read())
-        made = {name: pa.Table.from_pylist(found.pop(name), schema) for name, schema in _TABLES.items()}
-        files = tuple(Written(**file) for file in found.pop("files"))
-        bronze = found.pop("bronze")
-        return Step(**found, **made, files=files, bronze=None if bronze is None else (bronze[0], bronze[1]))
-    except FileNotFoundError:
-        pass
+        if found is not None:
+            carried = pa.Table.from_pylist(found["carried"], CARRIED)
+            files = tuple(Written(**file) for file in found["files"])
+            return Step(found["number"], found["clocks"], carried, recorded(found), files)
     except (ValueError, TypeError, KeyError) as damaged:
         _log.warning("%s/%s is damaged (%s): the tables are read anew", lake.root, RECORD, damaged)
     table = lake.find(alerts.TABLE)
@@ -77,9 +68,12 @@ def take_step(lake: Lake, step: Step, rows: Mapping[Table, pa.Table]) -> None:
         lake.create_with_columns(table)
         files.append(write_file(lake.files(table), table.path, table.arrow(), [new.cast(table.arrow())]))
     taken = replace(step, number=step.number + bool(files), files=tuple(files))
-    made = {name: in_microseconds(getattr(taken, name)).to_pylist() for name in _TABLES}
-    plain = {name: value for name, value in vars(taken).items() if name not in _TABLES}
-    content = plain | made | {"files": [asdict(file) for file in files]}
+    tables = {"carried": taken.carried, "reported": taken.sources.reported, "closed": taken.sources.closed}
+    content = {
+        "number": taken.number, "clocks": taken.clocks, "files": [asdict(file) for file in files],
+        "arrived": taken.sources.arrived, "bronze": taken.sources.bronze,
+        **{name: in_microseconds(table).to_pylist() for name, table in tables.items()},
+    }  # fmt: skip
     lake.write_durably(RECORD, json.dumps(content).encode())
     for file in files:
         _commit(lake, file, taken.number)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pipelines.alerting.evaluate import assess, evaluate
+from pipelines.alerting.outbox import handled_sources
 from pipelines.alerting.rules import load
 from pipelines.alerting.state import from_arrow
 from pipelines.lake.lake import Lake
@@ -51,18 +52,21 @@ def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: da
     records = survey(lake, Filter(), limits.since, limits, now).records
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
-    return Round(now, tuple(episodes(states, now)), judged, tuple(not_fresh(verdicts)))
+    return Round(now, tuple(episodes(states, now)), judged, tuple(not_fresh(verdicts, handled_sources(states))))
 
 
-def not_fresh(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged."""
+def not_fresh(verdicts: Iterable[Verdict], handled: Collection[tuple[str, str]] = ()) -> Iterator[str]:
+    """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged.
+
+    `handled`: (cluster, source) of those that may be silent.
+    """
     none = True
     for one in verdicts:
         none = False
         if one.judged.state is State.NOT_JUDGED or one.judged.to is None:
             yield f"{one.cluster}: {one.judged.text}"
-        elif one.judged.silent:
-            yield f"{one.cluster}: {silence(one.judged.silent)}"
+        elif quiet := [s for s in one.judged.silent if (one.cluster, s.source_id) not in handled]:
+            yield f"{one.cluster}: {silence(quiet)}"
     if none:
         yield "the lake holds no cluster: nothing is judged"
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.alerting.conditions import asking, microseconds, moment
 from pipelines.alerting.evidence import BROKERS, Evidence
-from pipelines.alerting.reading import sources_after
+from pipelines.alerting.outbox import handled_sources
 from pipelines.alerting.silence import sources as silences_of
-from pipelines.alerting.step import recorded_step
+from pipelines.alerting.state import from_arrow
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
@@ -29,7 +29,8 @@ from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
-from schemas import brokers, quality_results, replication_events
+from pipelines.verdict.sources import progress_now
+from schemas import alerts, brokers, quality_results, replication_events
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -165,12 +166,14 @@ class _Run:
 
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
-        """Every source: reported_to, and silent_s, None where its cluster was closed after that."""
-        seen = sources_after(self.lake, recorded_step(self.lake), bronze_of(self.lake))
+        """Every source: reported_to, and silent_s, None where its cluster was closed after that, or it was handled."""
+        handled = handled_sources(from_arrow(self.lake.read(alerts.TABLE, alerts.ARROW)))
+        seen = progress_now(self.lake, bronze_of(self.lake))
         known = self.lake.read(brokers.TABLE, BROKERS)
         found = Evidence.of(reported=seen.reported, closed=seen.closed, brokers=known)
         with asking(found.in_microseconds()) as ask:
-            return [_silence(row) for row in silences_of(ask, microseconds(self.now))]
+            rows = silences_of(ask, microseconds(self.now))
+        return [_silence(row, row["closed"] or (row["cluster"], row["source_id"]) in handled) for row in rows]
 
     def _open(self, table: Table) -> DeltaTable | None:
         if table.path not in self._opened:
@@ -178,13 +181,13 @@ class _Run:
         return self._opened[table.path]
 
 
-def _silence(row: Mapping[str, Any]) -> dict[str, Any]:
+def _silence(row: Mapping[str, Any], over: bool) -> dict[str, Any]:
     """A source of `alerting.silence.sources` as it is judged and shown."""
     return {
         "cluster": row["cluster"],
         "source_id": row["source_id"],
         "reported_to": moment(row["reported_to"]).isoformat(),
-        "silent_s": None if row["closed"] else row["silent"] / 1e6,
+        "silent_s": None if over else row["silent"] / 1e6,
     }
 
 

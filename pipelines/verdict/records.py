@@ -134,12 +134,8 @@ class ClusterRecord:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a source is silent and the job behind, in seconds of the wall clock, and since when history is asked for.
-
-    `look_back_s`: a source that has reported nothing for so long of its cluster's time is forgotten.
-    """
+    """When a source is silent and the job behind, in seconds of the wall clock, and since when history is asked for."""
 
     stale_after_s: float = 300
     behind_after_s: float = 300
     since: Since = timedelta(days=1)
-    look_back_s: int = 21_600

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from pipelines.alerting.evaluate import evaluate
 from pipelines.commands.exits import UNMET
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
@@ -19,6 +20,7 @@ from pipelines.quality.results import judged
 from pipelines.quality.validation import SAMPLES, Library
 from schemas import (
     hw_regressions,
+    notes,
     partition_health,
     partition_hw,
     quality_results,
@@ -185,6 +187,13 @@ def test_nothing_new_needs_no_library_to_judge_it(good, monkeypatch):
     monkeypatch.setattr(Library, "_context", property(lambda _: pytest.fail("imported with nothing to judge")))
     assert failed(check(good, now=at(2))) == []
     assert failed(check(good, now=at(900))) == ["sources_fresh"]
+
+
+def test_a_silent_source_that_a_person_has_dealt_with_fails_no_more(good):
+    evaluate(good, now=at(900))
+    put(good, notes, {"cluster": "c", "handled": True, "text": "moved", "written_at": at(901)})
+    evaluate(good, now=at(902))
+    assert failed(check(good, now=at(903))) == []
 
 
 def test_rows_are_judged_portion_by_portion_as_all_at_once(good, judged_bad, monkeypatch):

@@ -4,9 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from pipelines.notify.look import not_fresh
+from pipelines.lake.lake import Lake
+from pipelines.notify.look import look, not_fresh
 from pipelines.verdict import Backlog, ClusterRecord, Limits, Source, verdict
+from schemas import notes, replication_events
 from tests.unit.alerting.evidence_rows import at
+from tests.unit.alerting.test_evaluate import health, progress, put
 
 NOW = at(1000)
 FRESH = ClusterRecord("prod", judged_from=at(0), judged_to=at(990), sources=(Source("broker-1/x", 1, at(990)),))
@@ -48,3 +51,29 @@ def test_silence_counts_from_the_limit_of_its_alert():
     quiet = changed(sources=(Source("broker-1/x", 1, NOW - timedelta(seconds=61)),))
     limits = Limits(stale_after_s=60)
     assert len(list(not_fresh([verdict(quiet, limits, NOW)]))) == 1
+
+
+def test_a_silent_source_that_a_person_has_dealt_with_withholds_nothing(tmp_path):
+    lake = str(tmp_path)
+    health(lake, 900)
+    put(lake, replication_events, progress(0) | {"topic": None}, progress(899, "broker-2/x") | {"topic": None})
+    limits = Limits()
+
+    def seen(seconds):
+        return look(Lake(lake), limits, "", 0, at(seconds))
+
+    assert [why[:36] for why in seen(900).wrong] == ["c: 1 source of broker 1 silent since"]
+    (alert,) = seen(905).episodes
+    said = {
+        "cluster": "c",
+        "incident_id": alert.first.alert_id,
+        "handled": True,
+        "text": "moved",
+        "written_at": at(910),
+    }
+    put(lake, notes, said)
+    assert seen(920).wrong == ()
+    later = {"source_seq": 5, "seq": 5, "topic": None}
+    put(lake, replication_events, progress(950) | later)
+    assert seen(960).wrong == ()
+    assert "2 sources" in seen(2000).wrong[0], "it has reported since, and is silent anew"

@@ -1,0 +1,71 @@
+"""Sources that fell silent are so until something shows an end: their broker is unregistered, their cluster ended."""
+
+from datetime import timedelta
+
+import pytest
+
+from pipelines.alerting.evaluate import evaluate
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.verdict import Limits, sources
+from pipelines.verdict.collect import survey
+from pipelines.verdict.judged import judged
+from schemas import brokers, replication_events
+from tests.unit.alerting.evidence_rows import at
+from tests.unit.alerting.test_evaluate import health, no_counts, progress, put
+
+MONTH = 30 * 86_400
+SECOND = "broker-2/replication.log"
+
+
+@pytest.fixture
+def lake(tmp_path):
+    place = str(tmp_path / "lake")
+    reported(place, progress(0) | {"broker_id": 1}, progress(0, SECOND) | {"broker_id": 2})
+    reported(place, progress(MONTH, number=1))
+    health(place, MONTH)
+    return place
+
+
+def reported(lake, *rows):
+    put(lake, replication_events, *({"topic": None, **row} for row in rows))
+
+
+def silent(lake, seconds=MONTH):
+    sources._seen.clear()
+    limits = Limits(since=timedelta(days=1))
+    (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(seconds)).records
+    return [source.source_id for source in judged(record, limits, at(seconds)).silent]
+
+
+def test_a_verdict_names_a_source_however_long_it_is_silent(lake):
+    assert silent(lake) == [SECOND]
+
+
+def test_a_verdict_says_the_same_on_top_of_what_an_evaluation_has_read(lake):
+    evaluate(lake, now=at(MONTH))
+    reported(lake, progress(MONTH + 900, SECOND, number=1) | {"broker_id": 2})
+    health(lake, MONTH + 900)
+    assert silent(lake, MONTH + 901) == ["broker-1/replication.log"]
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"bronze": ["x", 1]}'])
+def test_a_record_that_is_damaged_is_as_none(lake, damage):
+    evaluate(lake, now=at(MONTH))
+    Lake(lake).write_durably(sources.RECORD, damage.encode())
+    assert silent(lake) == [SECOND]
+
+
+def test_a_broker_that_was_unregistered_has_no_source(lake):
+    row = no_counts("c", 2, state="unregistered", state_ts=at(10), ts=at(MONTH))
+    put(lake, brokers, row)
+    assert silent(lake) == []
+    put(lake, brokers, row | {"state": "fenced"}, mode="overwrite")
+    assert silent(lake) == [SECOND]
+
+
+def test_a_broker_that_is_down_is_quiet_whatever_its_source_says(lake):
+    put(lake, brokers, no_counts("c", 2, state="fenced", state_ts=at(10)), no_counts("c", 3, state="unfenced"))
+    from pipelines.streaming.source.unread import bronze_of
+
+    assert sources.reports(Lake(lake), {"c"}, bronze_of(Lake(lake)))["c"].down == {2: at(10)}
