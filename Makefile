@@ -38,7 +38,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
+.PHONY: help setup demo unit test test-all test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
 .PHONY: nightly lint format bench bench-full test-properties test-histories
 .PHONY: bench-bounds count lock audit sbom clean
 
@@ -50,17 +50,26 @@ setup: $(READY) ## .venv with the pinned packages, Delta's jars and compiled ker
 demo: $(RUNS) ## the whole job on recorded logs of a real Kafka and a simulated one
 	@$(BIN)/hwmark demo
 
-test: $(READY) ## all tests
+# What pytest makes of a module is kept, in images that keep no bytecode, too: half of what collecting takes.
+unit test test-all: export PYTHONDONTWRITEBYTECODE :=
+
+unit: $(READY) ## the pure tests, for each change; a minute on two cores
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not long and not spark" tests/unit
+
+test: $(READY) ## all tests, a sample of the long ones; a quarter of an hour
 	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
+test-all: $(READY) ## whole, the tests of which `make test` runs a sample or none
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --all -m "sampled or nightly"
+
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
 	@$(BIN)/pytest -n 3 --dist loadfile tests/realkafka --kafka=$(VERSION)
 
 test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes
-	@$(BIN)/pytest -s tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)
+	@$(BIN)/pytest -s --all tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)
 
 test-wheel: $(READY) ## the wheel beside the newest packages on Python 3.13, and the lowest that it takes on 3.11
 	@$(BIN)/python -m tests.wheel.trial newest:3.13 lowest:3.11

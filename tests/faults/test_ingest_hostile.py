@@ -100,6 +100,7 @@ def usual_mb(tmp_path_factory: pytest.TempPathFactory) -> int:
     return ingest.memory_mb
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="only Linux says how much memory another process has"
 )
@@ -118,6 +119,7 @@ def test_a_line_of_no_end_takes_little_memory_and_the_next_line_is_read(tmp_path
     assert found == [("fetch", 0), ("lost", None), ("fetch", 7)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_how_far_it_is_and_can_be_stopped_in_the_middle_of_a_gzip_bomb(tmp_path: Path, number: int) -> None:
     folder, lake = tmp_path / "b1", tmp_path / "lake"

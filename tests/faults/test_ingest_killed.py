@@ -59,6 +59,7 @@ POINTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("point", "before"), POINTS.values(), ids=POINTS.keys())
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_around_a_commit(
@@ -102,6 +103,7 @@ def _dying(call: Callable, nth: int, before: bool) -> Callable:
     return dying
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_while_following_through_rotation_and_truncation(
     tmp_path: Path, seed: int, undisturbed: list[dict]

@@ -15,7 +15,7 @@ from tests.realkafka.faults import CALM, FAULTS, LAG_MS
 from tests.realkafka.load import Place
 from tests.realkafka.roads import INTERVAL_S, Roads, Row, ms, play
 
-pytestmark = pytest.mark.realkafka
+pytestmark = [pytest.mark.realkafka, pytest.mark.nightly]
 
 INTERVAL_MS = INTERVAL_S * 1000
 TWO_INTERVALS_MS = 2 * INTERVAL_MS

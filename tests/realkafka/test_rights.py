@@ -22,7 +22,7 @@ from pipelines.local_kafka.versions import Version
 from tests.realkafka.beside import ROOT
 from tests.realkafka.secured import MECHANISM, SecuredBroker, password
 
-pytestmark = pytest.mark.realkafka
+pytestmark = [pytest.mark.realkafka, pytest.mark.nightly]
 
 LAG_MS, MIN_ISR = 7_000, 1
 ROUNDS = 3

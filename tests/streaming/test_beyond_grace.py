@@ -50,6 +50,7 @@ LATE = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("scenario", "source"), LATE)
 def test_every_difference_beyond_the_grace_is_covered_by_a_late_row(scenario, source):
     events = read_logs([traces.path(scenario)], scenario)

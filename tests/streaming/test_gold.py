@@ -160,6 +160,7 @@ def gauges(lake, kind="cluster_minute"):
     return [((r["minute"] - START) // timedelta(minutes=1), r["partitions"], r["under_replicated"]) for r in rows]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_drawn_minutes_in_any_cuts_are_those_written_at_once(lake, tmp_path, seed):
     random = np.random.default_rng(seed)
@@ -235,6 +236,7 @@ def test_minutes_that_come_before_the_first_one_are_written(lake):
     assert gauges(lake) == [(3, 1, 0), (5, 1, 0), (6, 3, 0)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("minute", [20, 19, 21])
 def test_a_batch_opens_no_more_files_the_longer_the_history_is(lake, monkeypatch, minute):
     with_history(lake, 21)

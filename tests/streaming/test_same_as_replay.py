@@ -51,6 +51,7 @@ def assert_same_minutes(facts, expected):
     assert {key: (got.get(key), want.get(key)) for key in got | want if got.get(key) != want.get(key)} == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize(("buckets", "seed"), [(1, 1), (4, 2)])
 def test_any_cut_order_and_number_of_buckets(events_of, scenario, buckets, seed):
@@ -70,6 +71,7 @@ def test_repeats_change_nothing(events_of):
     assert_same_minutes(facts, expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sourceless", [False, True])
 @pytest.mark.parametrize("buckets", [1, 4])
 def test_a_broken_broker_wide_row_is_set_aside_once(events_of, buckets, sourceless):

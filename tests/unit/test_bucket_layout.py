@@ -18,6 +18,8 @@ from tests.streaming.events import history
 from tests.streaming.shell import same_rows
 from tests.unit.test_row_groups import events
 
+pytestmark = pytest.mark.long
+
 SCHEMA, ROWS = pa.schema([field.with_nullable(True) for field in replication_events.ARROW]), bucket_layout.ROWS
 PLACES = st.tuples(
     st.sampled_from(["c", "d", None]),

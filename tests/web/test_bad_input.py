@@ -51,6 +51,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "value", "status", "words"), WRONG, ids=[f"{w[0]}={w[1][:12]}" for w in WRONG])
 def test_a_bad_value_is_named_on_every_route(standing, name, value, status, words):
     lake, client = standing
@@ -83,6 +84,7 @@ def test_what_is_not_there_is_said(standing, path, status, words):
     assert words in said(standing[1].get(path), status)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [EVIL, "\x00", "'; DROP TABLE t; --", "%", "\\", "𝔘" * 50, "../../etc/passwd"])
 def test_markup_and_quotes_in_parameters_do_nothing(standing, name, value):
@@ -120,6 +122,7 @@ def test_a_lake_without_events_is_said(lake, ask, route):
         assert f"{lake} holds no events yet." in response.text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("route", [*ROUTES, *CHARTS])
 def test_a_lake_that_vanishes_is_no_empty_one(lake, ask, route):
     incident(lake)
@@ -130,6 +133,7 @@ def test_a_lake_that_vanishes_is_no_empty_one(lake, ask, route):
     assert response.headers["retry-after"] == "5"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("route", [*PAGES, "/api/v1/verdict"])
 @pytest.mark.parametrize("table", ["gold/partition_health", "silver/hw_regressions", "bronze/replication_events"])
 def test_a_lake_whose_files_are_gone_is_not_shown_as_sound(lake, ask, route, table):
@@ -139,6 +143,7 @@ def test_a_lake_whose_files_are_gone_is_not_shown_as_sound(lake, ask, route, tab
     assert f"the lake {lake} cannot be read just now" in said(ask(route), 503)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("route", [*PAGES, "/api/v1/verdict"])
 def test_a_half_written_log_is_not_shown_as_sound(lake, ask, route):
     incident(lake)

@@ -8,6 +8,8 @@ from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.rules import AlertRules
 from tests.unit.alerting.evidence_rows import at, evidence, rows, states
 
+pytestmark = pytest.mark.long
+
 AR = {"ar": [1, 2, 3]}
 
 

@@ -11,6 +11,8 @@ from pipelines.lake.roles import RoleHeld, hold
 from schemas import alerts, brokers, hw_regressions, partition_health, partition_hw, replication_events
 from tests.unit.alerting.evidence_rows import at
 
+pytestmark = pytest.mark.long
+
 PLACE = {"cluster": "c", "topic": "orders", "topic_id": "T" * 22, "partition": 0}
 LOSS = PLACE | {
     "ts": at(0), "leader_id": 2, "regression_id": "r", "class": "committed_loss", "severity": "critical",

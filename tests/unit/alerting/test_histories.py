@@ -21,6 +21,8 @@ from pipelines.alerting.rules import AlertRules
 from pipelines.alerting.step import Step
 from tests.unit.alerting.evidence_rows import NOON, at, evidence
 
+pytestmark = pytest.mark.long
+
 HISTORIES = int(os.environ.get("HWMARK_HISTORIES", "8"))
 OFTEN = 0.05 if HISTORIES > 100 else 0.0
 """How many of them are looked at every hour: each time takes a tenth of a second."""
@@ -156,6 +158,7 @@ def firing(states):
     return {key for state in states if state.firing for key in named(state)[0]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
     rng = random.Random(seed)
@@ -197,6 +200,7 @@ def _holds(history):
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(0, HISTORIES, 4))
 def test_retention_ends_nothing_that_was_told(seed):
     """What it removed before anybody looked is exempt."""

@@ -23,6 +23,8 @@ from schemas import (
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import LOSS, PLACE, freeze, health, no_counts, progress, put, stored
 
+pytestmark = pytest.mark.long
+
 DAY = 86_400
 JOB = (replication_events, partition_hw, replica_sync, hw_regressions, telemetry_gaps, brokers)
 

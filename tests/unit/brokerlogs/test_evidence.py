@@ -24,6 +24,8 @@ from tests.unit.brokerlogs.log_lines import (
 )
 from tests.unit.brokerlogs.recorded import RECORDINGS, content
 
+pytestmark = pytest.mark.long
+
 LEADER_CRASH, FOLLOWER = "broker-3/replication.log.gz", "broker-1/fetcher.log.gz"
 ANOTHER_WORDING = {
     PARTITION: ("leader_crash", LEADER_CRASH, "ISR updated to", "ISR is now"),

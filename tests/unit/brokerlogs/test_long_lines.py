@@ -11,6 +11,8 @@ from generators.brokerlogs.scanning import fetch_grouping
 from generators.brokerlogs.scanning.line_record import LONGEST
 from tests.unit.brokerlogs.log_lines import CONTROLLER, STATE, T0, leader, line, plain, recorded, short
 
+pytestmark = pytest.mark.long
+
 HELD = 3 * LONGEST
 """A snapshot holds no more than this of a log however its lines are."""
 
@@ -79,6 +81,7 @@ def test_a_block_of_zeros_in_the_middle_costs_the_line_it_stands_before():
     assert parser.report.broken == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("before", [leader(), recorded(2, 0)], ids=["waiting for its level", "decided"])
 def test_a_million_empty_lines(before):
     parser = SourceParser("c", "s")
@@ -99,6 +102,7 @@ WAITERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("waiter", WAITERS.values(), ids=WAITERS.keys())
 def test_a_decision_looks_ahead_by_no_more_than_so_many_lines_however_they_are_cut(waiter, monkeypatch):
     stack = "\tat a.B.c(D.scala:7)\n" * (fetch_grouping.AHEAD_LINES + 3)

@@ -9,6 +9,8 @@ from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
 from schemas import replication_events
 
+pytestmark = pytest.mark.long
+
 NUMBER = re.compile(r"(?<![\w.-])\d+(?![\w.])")
 
 
@@ -24,6 +26,7 @@ def shapes():
     return list(found.values())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("beyond", [1 << 31, (1 << 63) - 1, 1 << 63, 10**30])
 def test_no_number_of_a_line_ends_the_reading(beyond):
     lines = []

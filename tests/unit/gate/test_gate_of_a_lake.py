@@ -10,6 +10,8 @@ from pipelines.commands.gate import command
 from pipelines.gate.facts import Facts, PartitionFacts
 from tests.unit.project.lakes import at, drained, health, reported, sound, write
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def wall_clock(monkeypatch, tmp_path):

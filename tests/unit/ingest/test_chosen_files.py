@@ -13,6 +13,8 @@ from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import PARTITION, T0, advanced, leader, line, partition, recorded, skipped
 from tests.unit.ingest.comparing import numbers_without_holes, reported
 
+pytestmark = pytest.mark.long
+
 FROM_ONE_FILE = ("append", "fetch", "hw", "replica_leo")
 SHRINK = partition(
     "Shrinking ISR from 1,2,3 to 1,2. Leader: (highWatermark: {}, endOffset: {}). Out of sync replicas: "

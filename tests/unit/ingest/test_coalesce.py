@@ -17,6 +17,8 @@ from pipelines.replication import Rules, replay
 from tests.unit.ingest.coalescing import coalesced, differing, plain
 from tests.unit.replication.bronze import BASE_MS, Source, controller, table
 
+pytestmark = pytest.mark.long
+
 
 def leads(**more: Any) -> Source:
     """A leader of three that has all in its ISR, with ten records that all have."""

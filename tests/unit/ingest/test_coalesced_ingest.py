@@ -19,6 +19,8 @@ from pipelines.replication import Facts, Rules, replay
 from tests.unit.ingest.coalescing import differing
 from tests.unit.ingest.comparing import numbers_without_holes
 
+pytestmark = pytest.mark.long
+
 RULES = Rules(replica_hw=True)
 
 
@@ -31,6 +33,7 @@ def _fetches(events: pa.Table) -> int:
     return pc.sum(pc.equal(events["event_type"], "fetch")).as_py() + (pc.sum(events["repeats"]).as_py() or 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scenario", traces.scenarios())
 @pytest.mark.parametrize("round_bytes", [1, 64 << 20])
 def test_every_table_of_a_recorded_incident_is_the_same(

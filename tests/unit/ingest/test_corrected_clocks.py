@@ -15,6 +15,8 @@ from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import advanced, leader, recorded
 from tests.unit.ingest.comparing import numbers_without_holes
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600_000
 SCENARIO = traces.path("unclean_election")
 

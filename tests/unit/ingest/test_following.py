@@ -19,6 +19,8 @@ from pipelines.replication import replay
 from tests.unit.brokerlogs.log_lines import advanced, leader, line, recorded
 from tests.unit.ingest.comparing import numbers_without_holes
 
+pytestmark = pytest.mark.long
+
 
 class Follower:
     """`ingest logs --follow` in a thread of this process."""

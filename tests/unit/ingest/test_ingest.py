@@ -14,6 +14,8 @@ from pipelines.lake.bronze import bronze, read_events
 from pipelines.lake.roles import RoleHeld, hold
 from tests.unit.ingest.comparing import in_order, numbers_without_holes, reported
 
+pytestmark = pytest.mark.long
+
 SCENARIO = "unclean_election"
 
 

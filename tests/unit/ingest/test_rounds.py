@@ -12,6 +12,8 @@ from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.tailer import Tailer
 from tests.unit.ingest.plain_parser import PlainParser, lines
 
+pytestmark = pytest.mark.long
+
 START = 1_700_000_000_000
 
 

@@ -15,6 +15,8 @@ from tests.unit.notify.notified import fresh, lost, settings
 from tests.unit.notify.receivers import receiver
 from tests.unit.project.lakes import reported
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):

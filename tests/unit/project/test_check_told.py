@@ -16,6 +16,8 @@ from schemas import alerts, hw_regressions, quality_results, replica_sync
 from schemas import tables as declared
 from tests.unit.project.lakes import at, drained, health, loss, sound, write
 
+pytestmark = pytest.mark.long
+
 ALERT, CHECK = "--fail-on-alert", "--fail-on-check"
 
 

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 COMPILED = Path(__file__).parents[3] / "pipelines/replication/compiled/decorators.py"
 KERNEL = """
 from pipelines.replication.compiled.decorators import compiled

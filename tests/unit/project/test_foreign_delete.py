@@ -30,6 +30,8 @@ from pipelines.web.snapshot import Reader
 from schemas import tables
 from tests.unit.project.lakes import job_has_read
 
+pytestmark = pytest.mark.long
+
 GONE, *LEFT = traces.scenarios()
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 

@@ -16,6 +16,8 @@ from pipelines.quality.results import CheckSummary
 from pipelines.streaming.checkpoint.offsets import remember_interval
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 
+pytestmark = pytest.mark.long
+
 NOW = 900
 """Seconds after NOON on the wall clock."""
 JUDGED = "prod: judged up to 2026-09-01 12:14:50 UTC, 10 s ago, at level 3 (full TRACE)"

@@ -21,6 +21,8 @@ from pipelines.web.snapshot import Reader
 from tests.unit.notify.notified import fresh, frozen, lost, settings
 from tests.unit.notify.receivers import receiver
 
+pytestmark = pytest.mark.long
+
 PAGE_URL = re.search(r'page_url = "([^"]+)"', (Path(__file__).parents[3] / "docs/notify.md").read_text())[1]
 """As the guide has it."""
 

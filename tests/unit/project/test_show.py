@@ -15,6 +15,8 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, rows
 from tests.unit.project.lakes import at, drained, health, loss, reported, sound, write
 
+pytestmark = pytest.mark.long
+
 JUDGED = "prod: judged up to 2026-09-01 12:01:00 UTC, 25 s ago, at level 3 (full TRACE)"
 DAY = "from 2026-08-31 12:01:00 UTC to 2026-09-01 12:01:00 UTC"
 NO_LOSS = f"prod: no loss is known {DAY}, at level 3 (full TRACE)"

@@ -11,6 +11,8 @@ from pipelines.cli import app
 from schemas import partition_health
 from tests.unit.project.lakes import at, health, loss, sound, write
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def wall_clock(monkeypatch):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[3]
 
 

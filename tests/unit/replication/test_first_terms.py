@@ -15,6 +15,8 @@ from tests.unit.replication.bronze import events_of
 from tests.unit.replication.random_cluster import Cluster
 from tests.unit.replication.test_rules_set_of_events import RULES, comparable, differences
 
+pytestmark = pytest.mark.long
+
 
 def run(rows, cuts, restart):
     """(facts, health after each batch, how many starts were columns after the first batch)."""

@@ -21,6 +21,8 @@ from tests.unit.replication.history_cases import (
     truncate,
 )
 
+pytestmark = pytest.mark.long
+
 AROUND = FakeLookup({}, {b: [(1500, "fenced", 1), (3000, "unfenced", 2)] for b in (1, 2, 3)})
 
 

@@ -20,6 +20,8 @@ from schemas import replication_events
 from tests.unit.replication.bronze import Source, events_of, table
 from tests.unit.replication.test_row_rules import event
 
+pytestmark = pytest.mark.long
+
 INT, LONG = (1 << 31) - 1, (1 << 62) - 1
 """The last of Kafka's ints, and the last 64-bit number below NEVER."""
 EDGES = {
@@ -112,6 +114,7 @@ def test_what_a_cluster_does_is_counted_under_its_own_name():
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("names", ["topics", "source_names"])
 def test_more_topics_or_sources_than_20_bits_number(names):
     def facts(known):

@@ -32,6 +32,8 @@ from tests.unit.replication.test_rules_set_of_events import (
 )
 from tests.unit.replication.watching import cluster, each_partition, in_time, rounds
 
+pytestmark = pytest.mark.long
+
 fewer = settings(examples, max_examples=10)
 CHANGING = st.builds(Cluster, **SIZE, losses=st.booleans(), configs=st.just(True))
 BUCKETS = st.lists(st.integers(1, 5), min_size=2, max_size=4)

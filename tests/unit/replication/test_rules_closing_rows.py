@@ -14,6 +14,8 @@ from pipelines.streaming.source.drain import closing_row
 from tests.unit.replication.bronze import BASE_MS, Source, advances, events_of
 from tests.unit.replication.test_rules_set_of_events import comparable, differences
 
+pytestmark = pytest.mark.long
+
 
 def closing(ms, number, *named, cluster="c"):
     """The closing row `number`, which names the last rows of these sources; of none: as earlier versions wrote it."""

@@ -17,6 +17,8 @@ from pipelines.replication.telemetry.coverage import coverage
 from tests.unit.replication.bronze import Source, events_of
 from tests.unit.replication.random_cluster import ARRIVAL_MS, Cluster, deliver, deliver_by_source
 
+pytestmark = pytest.mark.long
+
 RULES = Rules(lag_max_ms=4000, reorder_grace_ms=ARRIVAL_MS + 3000)
 SIZE = {"seed": st.integers(0, 10_000), "steps": st.integers(1, 80)}
 HISTORIES = st.builds(Cluster, **SIZE)

@@ -8,6 +8,8 @@ from pipelines.replication.term.layout import SLOTS
 from tests.unit.replication.bronze import Source, controller, events_of, table, values_of
 from tests.unit.replication.watching import cluster, in_time, rounds
 
+pytestmark = pytest.mark.long
+
 MANY = list(range(1, 2 * SLOTS + 2))
 
 
@@ -84,6 +86,7 @@ def moves(told=True, every_ms=60_000):
     return telemetry, expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("told", "every_ms"),
     [(True, 60_000), (True, 3000), (False, 60_000)],
@@ -140,6 +143,7 @@ def test_fetches_of_replicas_that_nobody_assigned_end_no_job():
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("most", [31, 32, 16])
 def test_isrs_that_have_no_member_in_common_end_no_job(most):
     """No cluster has such: what follows from it is unknown, and known again with the next ISR."""

@@ -13,6 +13,8 @@ from pipelines.cli import app
 from pipelines.report import render
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 
+pytestmark = pytest.mark.long
+
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e"
 
 

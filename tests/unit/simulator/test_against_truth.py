@@ -22,6 +22,8 @@ from tests.unit.simulator.random_runs import KINDS, RECENT, again, clocks_right,
 from tests.unit.simulator.real_runs import real_run_of
 from tests.unit.simulator.simulated_runs import wrong, wrong_beyond_limit
 
+pytestmark = pytest.mark.long
+
 SECONDS = 240
 """One run and all the smaller ones that are tried; what has not ended by then goes round in circles."""
 CALM = ("throttle", "elect-preferred", "configure", "refuse-isr", "delete-records")

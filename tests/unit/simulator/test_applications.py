@@ -13,6 +13,8 @@ from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse as fault
 from pipelines.errors import UsageError
 
+pytestmark = pytest.mark.long
+
 
 def delivered(load, *faults, seed=1, seconds=40, calm=140, partitions=3):
     """The cluster after a load under faults, and a quiet time in which every retry ends."""
@@ -29,6 +31,7 @@ def delivered(load, *faults, seed=1, seconds=40, calm=140, partitions=3):
 FAILING = ("8s kill 1 for 6s", "20s freeze 2 for 15s", "22s cut 1-3 for 3s")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("by", ["key", "round-robin", "sticky"])
 def test_idempotent_producers_deliver_every_record_once_through_failures(by):
     _, found = delivered(f"steady:60,acks=all,producers=2,by={by}", *FAILING)

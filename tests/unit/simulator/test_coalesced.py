@@ -22,6 +22,8 @@ from tests.unit.ingest.coalescing import coalesced, differing, plain
 from tests.unit.simulator.random_runs import again, begin, run_of, seeds
 from tests.unit.simulator.simulated_runs import simulated
 
+pytestmark = pytest.mark.long
+
 BUSY = ["orders=steady:60"]
 """Some partitions busy, so that fetches come often, and others quiet."""
 
@@ -38,6 +40,7 @@ def assert_same(events: pa.Table, rules: Rules, random: Random, longest_ms: int)
     return len(events) - len(few)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("level", [FULL, LEAN, INFO])
 def test_an_incident(seed, level):

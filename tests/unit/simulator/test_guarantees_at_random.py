@@ -11,6 +11,8 @@ from generators.simulator.clients.producer import Producer, ProducerSettings
 from generators.simulator.cluster.settings import MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 
+pytestmark = pytest.mark.long
+
 SECONDS, CALM = 25, 150
 
 
@@ -56,6 +58,7 @@ def outcome(producer, found):
     return delivery.count(sent, kept, found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_an_idempotent_producer_is_read_exactly_once_and_in_order(seed):
     producer, found = failing(seed, ProducerSettings())
@@ -65,12 +68,14 @@ def test_an_idempotent_producer_is_read_exactly_once_and_in_order(seed):
     assert any(batch.errors for batch in producer.sent)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_acks_all_loses_nothing_that_was_acknowledged(seed):
     producer, found = failing(seed, ProducerSettings(idempotence=False))
     assert outcome(producer, found).broken == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_acks_0_may_lose_but_never_doubles(seed):
     producer, found = failing(seed, ProducerSettings(acks=0, idempotence=False))

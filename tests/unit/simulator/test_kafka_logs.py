@@ -21,6 +21,8 @@ from generators.simulator.truth.compare import rules_of
 from pipelines.replication import replay
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
+pytestmark = pytest.mark.long
+
 INVENTED = ("RegisterBrokerRecord", "PartitionRegistration(")
 """Shapes whose lists of addresses, features and directories a simulated broker leaves empty."""
 ROLES = ".QuorumController"
@@ -63,6 +65,7 @@ def printed(folder: Path, script: str, level: int = FULL, **options: Any) -> dic
     return {str(path.relative_to(folder)): path.read_text().splitlines() for path in sorted(folder.rglob("*.log"))}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_line_has_the_shape_of_one_that_a_real_broker_wrote(script, tmp_path) -> None:
     lines = [line for lines in printed(tmp_path, script, numbered=False).values() for line in lines]
@@ -72,6 +75,7 @@ def test_every_line_has_the_shape_of_one_that_a_real_broker_wrote(script, tmp_pa
     assert len(known) > 0.9 * len(lines)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_line_is_understood_by_the_ingest(script, tmp_path) -> None:
     for name, lines in printed(tmp_path, script).items():
@@ -144,6 +148,7 @@ def facts_of(events: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", [FULL, LEAN, INFO])
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_ingested_logs_give_the_same_facts_as_the_events(script, level, tmp_path) -> None:

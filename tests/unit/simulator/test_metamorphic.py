@@ -19,6 +19,8 @@ from tests.streaming.shell import added_up, same_rows
 from tests.unit.simulator.random_runs import again, clocks_right, run_of, seeds
 from tests.unit.simulator.simulated_runs import SimulatedRun, simulated
 
+pytestmark = pytest.mark.long
+
 SEEDS = seeds(4)
 OFFSETS = ("leo", "leader_leo", "hw", "log_start")
 SHIFTED = (*OFFSETS, "reported_hw", "hw_before", "hw_after", "start_offset", "lost_from", "lost_to")

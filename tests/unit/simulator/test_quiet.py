@@ -20,6 +20,8 @@ from pipelines.settings import Simulate
 from tests.unit.simulator.random_runs import command, seeds
 from tests.unit.simulator.simulated_runs import complaints, simulated
 
+pytestmark = pytest.mark.long
+
 PROMPT = parse({"offline": {"for_s": 30}, "under_min_isr": {"for_s": 30}, "out_of_sync": {"for_s": 60}})
 """The rules as shipped, but for durations that suit a run of two minutes."""
 
@@ -78,6 +80,7 @@ CALM = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("what", CALM)
 def test_a_healthy_cluster_is_quiet(what, seed):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 FAULTS = [
     "--fault",
@@ -67,6 +69,7 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("what", RUNS)
 def test_the_same_bytes_in_another_process_zone_and_language(what, tmp_path):
     one, other = (made(RUNS[what], tmp_path / str(k), place) for k, place in enumerate(PLACES))

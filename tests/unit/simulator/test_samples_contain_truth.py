@@ -24,6 +24,8 @@ from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 from tests.unit.simulator.random_runs import KINDS, RECENT, again, begin, clocks_right, command, run_of, seeds
 from tests.unit.simulator.simulated_watcher import SimulatedWatcher
 
+pytestmark = pytest.mark.long
+
 Row = dict[str, Any]
 _LOSING = ("kill", "power-off", "unclean-election", "freeze", "cut")
 LOSSES = ("unclean_loss", "committed_loss")
@@ -59,6 +61,7 @@ def term_of(row: Row) -> tuple[Any, ...]:
     return row["topic"], row["partition"], row["leader_id"], row["leader_epoch"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", seeds(10))
 @pytest.mark.parametrize("drawn", [any_run, losing_run])
 def test_what_samples_show_is_true(drawn, seed):
@@ -70,6 +73,7 @@ def test_what_samples_show_is_true(drawn, seed):
     assert losses_called_safe(facts, truth) == [], how
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("name", ["elect_outside", "lose_power", "kill_and_return", "roll"])
 def test_so_it_is_where_a_leader_is_elected_that_lacks_records(name, seed):

@@ -14,6 +14,8 @@ from generators.simulator.telemetry.rows import Telemetry
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 from tests.unit.simulator.test_kafka_logs import recorded, shape
 
+pytestmark = pytest.mark.long
+
 SAME = ("ts", "topic", "partition", "replica_id", "leo", "hw", "isr", "detail")
 STATES = (*SAME, "leader_id", "leader_epoch", "partition_epoch", "topic_id")
 Row = dict[str, Any]

@@ -23,6 +23,8 @@ from pipelines.lake.bronze import read_events
 from pipelines.settings import Simulate
 from schemas import TRUTH
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[3]
 SHORT = ("--duration", "5s", "--partitions", "2", "--load", "steady:20")
 

@@ -31,6 +31,8 @@ from pipelines.settings import Simulate
 from tests.unit.simulator.random_runs import command, run_of, seeds
 from tests.unit.simulator.simulated_runs import SimulatedRun, simulated
 
+pytestmark = pytest.mark.long
+
 CONTROLLER = "broker-3000/controller.log"
 TABLES = ("partition_hw", "isr_changes", "replica_sync", "hw_regressions")
 FEW = 3
@@ -88,6 +90,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_differs_is_covered_by_a_report(fault, seed):

@@ -25,6 +25,8 @@ from schemas import truths
 from schemas.declaration import differences as schema_differences
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
+pytestmark = pytest.mark.long
+
 BY_HAND = Settings(topics=(Topic("orders", 1, 3),), automatic=False)
 
 

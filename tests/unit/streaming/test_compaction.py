@@ -14,6 +14,8 @@ from pipelines.lake.lake import Lake, declared
 from pipelines.replication import Reconstructor, Rules
 from schemas import brokers, cluster_minute, minute_stats, partition_hw, replication_events, tables
 
+pytestmark = pytest.mark.long
+
 PARTITIONS, SECONDS, STEP = 400, 120, 10
 TABLES = ("replication_events", "partition_hw", "minute_stats")
 

@@ -21,6 +21,8 @@ from pipelines.streaming.sinks.unchanged import has_rows
 from pipelines.streaming.tables import REWRITTEN, TABLES, commit, create_tables
 from schemas import partition_health
 
+pytestmark = pytest.mark.long
+
 HEALTH = "partition_health"
 KEPT = timedelta(minutes=15)
 

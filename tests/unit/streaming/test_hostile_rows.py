@@ -28,6 +28,8 @@ from schemas import quarantine, replication_events
 from schemas.replication_events import INT
 from tests.unit.replication.bronze import BASE_MS, Source, table
 
+pytestmark = pytest.mark.long
+
 SCHEMA = pa.schema([field.with_nullable(True) for field in replication_events.ARROW])
 ROW = Source("broker-1/other").on(topic="other").leader(500, 0, 0, 0, [1], replicas=[1]).rows[0]
 LONGS = [-(1 << 63), -(1 << 31) - 1, -(1 << 31), -1, 0, INT, INT + 1, 1 << 62, (1 << 63) - 1]

@@ -17,6 +17,8 @@ import pytest
 from pipelines.streaming import workers
 from pipelines.streaming.workers import handoff, zygote
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(workers.__file__).parents[3]
 ZYGOTE = """
 import sys

@@ -10,6 +10,8 @@ from pipelines.whatif.compare import Window, compare, otherwise
 from tests.unit.replication.bronze import BASE_MS, Source, controller, table
 from tests.unit.simulator.simulated_runs import simulated
 
+pytestmark = pytest.mark.long
+
 SECOND = 1_000_000
 
 
