@@ -55,6 +55,18 @@ def test_columns_that_are_null_throughout_come_back_as_nulls():
     assert events["unclean"].type == pa.bool_()
 
 
+def test_parts_with_other_names_and_other_columns_come_back_as_one():
+    events = history()
+    renamed = events.set_column(events.column_names.index("topic"), "topic", pa.array(["other"] * len(events)))
+    tables = [events.slice(0, 20), renamed.slice(20).drop_columns(["isr"]), events.slice(0, 0)]
+    rows = [row for table in tables for packed in blobs.pack_table(table, [0]) for row in packed.to_pylist()]
+    got, _ = blobs.unpack([row["kind"] for row in rows], [row["blob"] for row in rows])
+    assert all(column.num_chunks == 1 for column in got.columns)
+    expected = pa.concat_tables(tables, promote_options="default")
+    order = [*ORDER, ("topic", "ascending")]
+    assert got.cast(expected.schema).sort_by(order).to_pylist() == expected.sort_by(order).to_pylist()
+
+
 def test_rows_are_packed_in_chunks_and_no_batch_is_lost(monkeypatch):
     monkeypatch.setattr(blobs, "ROWS_PER_BLOB", 100)
     events = history()

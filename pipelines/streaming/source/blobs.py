@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.events.columns import with_dictionaries
+from pipelines.replication.events.columns import NAMED, contiguous, with_dictionaries
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
-from pipelines.streaming.source.compact_encoding import narrow, widen
 from schemas import replication_events
 
+ALWAYS = {"topic", *(c.name for c in replication_events.TABLE.columns if not c.null)}
+"""Columns that are never left out."""
 PACKED = pa.schema([("key", pa.int32()), ("kind", pa.string()), ("blob", pa.binary())])
 EVENTS, COVERAGE, FILES = "events", "coverage", "files"
 ROWS_PER_BLOB = 1 << 19
@@ -21,6 +22,14 @@ BYTES_PER_BATCH = 1 << 30
 """Where a batch of blobs ends: Arrow's addresses in one are 32 bits, and each bucket has all broker-wide rows in it."""
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+
+
+def declared(field: pa.Field) -> pa.DataType:
+    """A column's type as the reconstruction is given it: few names as a dictionary."""
+    return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
+
+
+_NO_EVENTS = pa.schema([(field.name, declared(field)) for field in replication_events.ARROW]).empty_table()
 
 
 def encode(table: pa.Table) -> bytes:
@@ -62,12 +71,11 @@ def pack_table(events: pa.Table, keys: Sequence[int]) -> Iterator[pa.RecordBatch
 
 def unpack(kinds: Iterable[str], blobs: Iterable[bytes]) -> tuple[pa.Table, pa.Table]:
     """Events (bronze columns in one piece each, names as dictionaries) and coverage of one bucket's packed rows."""
-    tables: dict[str, list[pa.Table]] = {EVENTS: [], COVERAGE: []}
+    tables = {EVENTS: [_NO_EVENTS], COVERAGE: [source_coverage.COVERAGE.empty_table()]}
     for kind, blob in zip(kinds, blobs, strict=True):
         tables[kind].append(decode(blob))
-    events = widen(tables[EVENTS]) if tables[EVENTS] else with_dictionaries(replication_events.ARROW.empty_table())
-    covered = pa.concat_tables(tables[COVERAGE] or [source_coverage.COVERAGE.empty_table()])
-    return events, source_coverage.joined(covered)
+    events = pa.concat_tables(tables[EVENTS], promote_options="default").unify_dictionaries().combine_chunks()
+    return events, source_coverage.joined(pa.concat_tables(tables[COVERAGE]))
 
 
 class _Blobs:
@@ -79,7 +87,7 @@ class _Blobs:
         self._ends = [0]
 
     def add(self, key: int, kind: str, *tables: pa.Table) -> None:
-        with pa.ipc.new_stream(self._out, tables[0].schema) as stream:
+        with pa.ipc.new_stream(self._out, tables[0].schema, options=_LZ4) as stream:
             for table in tables:
                 stream.write_table(table)
         self._rows.append((key, kind))
@@ -108,10 +116,12 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _by_bucket(events: pa.Table, buckets: int) -> list[pa.Table]:
-    """The broker-wide events, then those of each bucket, in the order they came; all narrow."""
+    """The broker-wide events, then those of each bucket, in the order they came; without columns that hold nothing."""
     events = with_dictionaries(events)
     bucket = assign(events, buckets) + 1
+    present = [name for name in replication_events.ARROW.names if name in events.column_names]
+    filled = [name for name in present if name in ALWAYS or events[name].null_count < len(events)]
     # Arrow counts where keys are few: it does not compare.
-    ordered = narrow(events).take(pc.array_sort_indices(pa.array(bucket)))
+    ordered = pa.table({n: contiguous(events[n]) for n in filled}).take(pc.array_sort_indices(pa.array(bucket)))
     sizes = np.bincount(bucket, minlength=buckets + 1)
     return [ordered.slice(end - size, size) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.replication.events.columns import NAMED
-from pipelines.streaming.source.blobs import ROWS_PER_BLOB
+from pipelines.streaming.source.blobs import ALWAYS, ROWS_PER_BLOB
 from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_log import BronzeLog
-from pipelines.streaming.source.compact_encoding import ALWAYS
 from pipelines.streaming.source.conform import conform, constant
 from pipelines.streaming.source.cut import cut_rows
 from pipelines.streaming.source.suitable import UnreadableFileError

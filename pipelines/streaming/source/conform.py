@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.events.columns import with_readable_text
-from pipelines.streaming.source.compact_encoding import declared
+from pipelines.streaming.source.blobs import declared
 from pipelines.streaming.source.suitable import NAIVE, UnreadableFileError
 from schemas import replication_events
 from schemas.replication_events import INT

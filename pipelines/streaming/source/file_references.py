@@ -13,12 +13,11 @@ from pipelines.lake.bucket_layout import BucketLayout, layout_of
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
-from pipelines.streaming.source.blobs import FILES, PACKED
+from pipelines.streaming.source.blobs import FILES, PACKED, declared
 from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_file import footer_of, read
 from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.bronze_source import in_portions
-from pipelines.streaming.source.compact_encoding import declared
 from schemas import replication_events
 
 ROWS = 1 << 17

@@ -9,10 +9,10 @@ import pytest
 from deltalake import Schema
 
 from pipelines.lake.bronze import opened
+from pipelines.streaming.source.blobs import declared
 from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
-from pipelines.streaming.source.compact_encoding import declared
 from pipelines.streaming.source.suitable import UnreadableFileError, UnsuitableColumnsError, require_suitable
 from schemas import replication_events
 from tests.streaming.events import history

@@ -20,9 +20,9 @@ from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.events.columns import NOT_UTF8
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry.coverage import coverage
+from pipelines.streaming.source.blobs import pack_table, unpack
 from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog
-from pipelines.streaming.source.compact_encoding import narrow, widen
 from pipelines.streaming.source.drain import close_sources
 from schemas import quarantine, replication_events
 from schemas.replication_events import INT
@@ -101,7 +101,7 @@ def events_of(lake):
     for file in log.between(BEGINNING, end):
         for events in read(log, file.part):
             coverage(events)
-            parts.append(widen([narrow(events)]))
+            parts += [unpack(rows["kind"].to_pylist(), rows["blob"].to_pylist())[0] for rows in pack_table(events, [0])]
     return pa.concat_tables(parts, promote_options="permissive")
 
 
