@@ -160,7 +160,7 @@ class SourceParser:
 
     @classmethod
     def restore(cls, blob: bytes) -> SourceParser:
-        """The parser of this snapshot; those of the versions before are read, too."""
+        """The parser of this snapshot. Raises ValueError for one of another version."""
         stored = load(blob)
         parser = cls(stored["cluster"], stored["source_id"], **stored["settings"])
         vars(parser.report).update(stored["report"])
@@ -169,9 +169,9 @@ class SourceParser:
         parser._topic_ids.extend(stored["topic_ids"])
         parser._rare.load(stored["rare"])
         lines, end, rest = stored["waiting"].encode("latin-1").rpartition(b"\n")
-        parser._waiting, parser._whole_lines = lines + end, WholeLines(rest, stored.get("dropped", False))
+        parser._waiting, parser._whole_lines = lines + end, WholeLines(rest, stored["dropped"])
         parser._taken = stored["taken"]
-        parser._scanner.patterns = [(ms, grade) for ms, grade in stored.get("patterns", [])]
+        parser._scanner.patterns = [(ms, grade) for ms, grade in stored["patterns"]]
         parser._decided, parser._source = unpack(stored["decided"], STATE), unpack(stored["source"], SOURCE)
         return parser
 

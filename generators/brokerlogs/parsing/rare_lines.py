@@ -164,13 +164,13 @@ class RareLines:
         }
 
     def load(self, stored: dict[str, Any]) -> None:
-        """Restore what `dump` gave, into a new object; what an earlier version did not store stays as at the start."""
+        """Restore what `dump` gave, into a new object."""
         controller = self.controller
         self.broker.names, self.broker.proposed = stored["names"], dict(stored["proposed"])
         controller.registrations = {(t, p): Registration(*registration) for t, p, *registration in stored["partitions"]}
         controller.brokers = dict(stored["brokers"])
         controller.changed = tuple(stored["changed"]) if stored["changed"] else None
-        controller.active, controller.epoch = stored.get("role", (None, None))
-        self.lifecycle = Lifecycle(**stored.get("lifecycle", {}))
+        controller.active, controller.epoch = stored["role"]
+        self.lifecycle = Lifecycle(**stored["lifecycle"])
         self.reported_at = stored["reported_at"]
-        self.early = [(ts, message) for ts, message in stored.get("early", [])]
+        self.early = [(ts, message) for ts, message in stored["early"]]

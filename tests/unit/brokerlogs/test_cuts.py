@@ -2,14 +2,13 @@
 
 import gzip
 import random
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
-from tests.unit.brokerlogs.log_lines import line, partition, plain, recorded, short
+from tests.unit.brokerlogs.log_lines import recorded
 
 SOURCES = [
     pytest.param("unclean_election", "broker-1/replication.log.gz", 400_000, id="replication"),
@@ -72,50 +71,14 @@ def test_numbered_lines_with_holes():
         assert in_parts(data, seed, lambda: SourceParser("c", "s"), restore=True)[0].equals(expected), f"seed {seed}"
 
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
-REPLICATION = ("unclean_election", "broker-3/replication.log.gz", 300_000)
-CONTROLLING = ("leader_crash", "broker-2/controller.log.gz", 120_000)
-
-
-@pytest.mark.parametrize(
-    ("snapshot", "recording", "unknown"),
-    [
-        ("version-1-replication", REPLICATION, ()),
-        ("version-1-controller", CONTROLLING, ("committed", "controller_epoch")),
-        ("version-2-replication", REPLICATION, ()),
-        ("version-2-controller", CONTROLLING, ()),
-    ],
-)
-def test_the_snapshot_of_an_earlier_version_is_read_on(snapshot, recording, unknown):
-    """Version 1 does not have the role of a controller, which is unknown until it is printed again."""
-    *place, size = recording
-    data = trace(*place)
-    again = SourceParser.restore((SNAPSHOTS / f"{snapshot}.bin").read_bytes())
-    assert again.report.lines > 0
-    whole = SourceParser("c", "s")
-    whole.feed(data[:size])
-    assert again.low_watermark == whole.low_watermark > 0
-    expected, got = (parser.feed(data[size:], last=True).drop_columns(unknown) for parser in (whole, again))
-    assert got.num_rows > 50
-    assert got.equals(expected)
-    assert again.report.lines == whole.report.lines
-
-
-def test_a_shape_that_an_earlier_version_did_not_understand_is_reported_once_a_second_still():
-    words = [line(partition(f"ISR is now 1,{ms} and version {ms}"), ms=ms) for ms in (2, 300, 600, 900, 1500)]
-    again = SourceParser.restore((SNAPSHOTS / "version-2-evidence.bin").read_bytes())
-    rows = plain(again.feed("".join(words[3:]).encode(), last=True))
-    assert short(rows, "detail") == [("lost", "not understood: ISR is now # and version #")]
-    assert again.report.shapes == {"kafka.cluster.Partition: ISR is now # and version #": 5}
-
-
-def test_a_snapshot_of_an_unknown_version_is_refused_by_name():
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_snapshot_of_another_version_is_refused_by_name(version):
     import json
     import zlib
 
     held = json.loads(zlib.decompress(SourceParser("c", "s").snapshot()))
-    with pytest.raises(ValueError, match="version 0, this program reads 1 to 3"):
-        SourceParser.restore(zlib.compress(json.dumps(held | {"version": 0}).encode()))
+    with pytest.raises(ValueError, match=f"has version {version}, and this hwmark reads 3: remove"):
+        SourceParser.restore(zlib.compress(json.dumps(held | {"version": version}).encode()))
 
 
 @pytest.mark.parametrize("scenario", traces.scenarios())
