@@ -142,7 +142,7 @@ class FetchRuns:
         return repeats
 
     def _numbered(self, events: pa.Table) -> tuple[Array, Array]:
-        """Leadership and replica of each row, -1 for broker-int64_column rows and for what is no plain fetch."""
+        """Leadership and replica of each row, -1 for broker-wide rows and for what is no plain fetch."""
         partition = int32_column(events["partition"]).astype(np.int64)
         topic_partition = self._partition_keys.number(
             np.where(partition < 0, -1, _codes(events["topic"], self._topics) << 32 | partition)
@@ -189,7 +189,7 @@ def _plain(events: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _broker_wide(events: pa.Table) -> npt.NDArray[np.bool_]:
-    """Broker-int64_column events that may change what a fetch means; `progress` does not."""
+    """Broker-wide events that may change what a fetch means; `progress` does not."""
     broker_wide: npt.NDArray[np.bool_] = (int32_column(events["partition"]) < 0) & np.asarray(
         pc.not_equal(events["event_type"], "progress")
     )

@@ -219,16 +219,14 @@ class LeaderPartition:
 
     def _answer_waiting(self) -> None:
         """DelayedProduce: complete when the HW is reached, with an error if the ISR has become too small meanwhile."""
-        ready = [waiting_producer for waiting_producer in self._waiting if waiting_producer.target <= self.replica.hw]
+        ready = [producer for producer in self._waiting if producer.target <= self.replica.hw]
         if not ready:
             return
-        self._waiting = [
-            waiting_producer for waiting_producer in self._waiting if waiting_producer.target > self.replica.hw
-        ]
+        self._waiting = [producer for producer in self._waiting if producer.target > self.replica.hw]
         enough = rules.effective_min_isr(self.min_isr, len(self.replicas)) <= len(self.maximal_isr)
         error = None if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-        for waiting in ready:
-            waiting.answer(Produced(error, waiting.first, waiting.target - 1))
+        for producer in ready:
+            producer.answer(Produced(error, producer.first, producer.target - 1))
 
     def resign(self) -> None:
         """No longer the leader: answer waiting producers with an error."""

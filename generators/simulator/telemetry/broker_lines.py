@@ -65,9 +65,8 @@ def follower_hw(event: SimulationEvent, before: int, by_cut: bool) -> Iterator[L
         yield _of_log(event, WARN, message)
     if not by_cut:
         message = (
-            f"Follower received high watermark {event.hw} from the leader and updated replica high watermark to "
-            f"{event.hw} "
-            f"for partition {_name(event)}"
+            f"Follower received high watermark {event.hw} from the leader "
+            f"and updated replica high watermark to {event.hw} for partition {_name(event)}"
         )
         yield _of_fetcher(event, TRACE, message)
 
@@ -110,20 +109,19 @@ def _leader(event: SimulationEvent) -> Iterator[Line]:
     yield _of_state(
         event,
         f"Leader {_name(event)} with topic id Some({event.topic_id}) starts at leader epoch {event.leader_epoch} "
-        f"from offset "
-        f"{event.leo} with partition epoch {event.partition_epoch}, high watermark {event.hw}, ISR "
-        f"[{_commas(event.isr or ())}], "
-        "adding replicas [] and removing replicas [] . Previous leader None and previous leader epoch was -1.",
+        f"from offset {event.leo} with partition epoch {event.partition_epoch}, high watermark {event.hw}, "
+        f"ISR [{_commas(event.isr or ())}], adding replicas [] and removing replicas [] . "
+        "Previous leader None and previous leader epoch was -1.",
     )
 
 
 def _follower(event: SimulationEvent) -> Iterator[Line]:
     yield _of_state(
         event,
-        f"Follower {_name(event)} starts at leader epoch {event.leader_epoch} from offset {event.leo} with partition "
-        f"epoch "
-        f"{event.partition_epoch} and high watermark {event.hw}. Current leader is {event.leader}. Previous leader "
-        f"Some({event.leader}) and previous leader epoch was {event.leader_epoch}.",
+        f"Follower {_name(event)} starts at leader epoch {event.leader_epoch} from offset {event.leo} "
+        f"with partition epoch {event.partition_epoch} and high watermark {event.hw}. "
+        f"Current leader is {event.leader}. "
+        f"Previous leader Some({event.leader}) and previous leader epoch was {event.leader_epoch}.",
     )
 
 
@@ -171,10 +169,10 @@ def _proposed(event: SimulationEvent, view: LeaderView) -> Iterator[Line]:
     )
     members = ", ".join(f"BrokerState(brokerId={i}, brokerEpoch=-1)" for i in isr)
     message = (
-        f"Submitting ISR state change {pending}, sentLeaderAndIsr=LeaderAndIsr(leader={event.broker}, leaderEpoch="
-        f"{event.leader_epoch}, isrWithBrokerEpoch=[{members}], leaderRecoveryState={_RECOVERED}, partitionEpoch="
-        f"{event.partition_epoch}), leaderRecoveryState={_RECOVERED}, lastCommittedState=CommittedPartitionState(isr="
-        f"{_set(view.isr)}, leaderRecoveryState={_RECOVERED}))"
+        f"Submitting ISR state change {pending}, sentLeaderAndIsr=LeaderAndIsr(leader={event.broker}, "
+        f"leaderEpoch={event.leader_epoch}, isrWithBrokerEpoch=[{members}], leaderRecoveryState={_RECOVERED}, "
+        f"partitionEpoch={event.partition_epoch}), leaderRecoveryState={_RECOVERED}, "
+        f"lastCommittedState=CommittedPartitionState(isr={_set(view.isr)}, leaderRecoveryState={_RECOVERED}))"
     )
     yield _of_partition(event, DEBUG, thread, message)
 
@@ -184,10 +182,9 @@ def _committed(event: SimulationEvent, view: LeaderView | None) -> Iterator[Line
     if event.detail == "alter_partition":
         message = (
             f"Controller successfully handled AlterPartition request for {event.topic_id}:{event.partition}: "
-            f"PartitionData("
-            f"partitionIndex={event.partition}, errorCode=0, leaderId={event.leader}, "
-            f"leaderEpoch={event.leader_epoch}, "
-            f"isr={_list(isr)}, leaderRecoveryState=0, partitionEpoch={event.partition_epoch})"
+            f"PartitionData(partitionIndex={event.partition}, errorCode=0, leaderId={event.leader}, "
+            f"leaderEpoch={event.leader_epoch}, isr={_list(isr)}, leaderRecoveryState=0, "
+            f"partitionEpoch={event.partition_epoch})"
         )
         yield Line(DEBUG, _channel(event), _ALTER, message)
         message = f"ISR updated to {_commas(isr)}  and version updated to {event.partition_epoch}"
@@ -197,24 +194,21 @@ def _committed(event: SimulationEvent, view: LeaderView | None) -> Iterator[Line
     state = (
         f"LeaderAndIsrPartitionState(topicName='{event.topic}', partitionIndex={event.partition}, controllerEpoch=-1, "
         f"leader={event.leader}, leaderEpoch={event.leader_epoch}, isr={_list(isr)}, "
-        f"partitionEpoch={event.partition_epoch}, "
-        f"replicas={_list(event.replicas or ())}, addingReplicas=[], removingReplicas=[], isNew=false, "
-        f"leaderRecoveryState={int(bool(event.unclean))})"
+        f"partitionEpoch={event.partition_epoch}, replicas={_list(event.replicas or ())}, addingReplicas=[], "
+        f"removingReplicas=[], isNew=false, leaderRecoveryState={int(bool(event.unclean))})"
     )
     hw = view.hw if view is not None else 0
     ending = (
-        f"already the leader with leader epoch {event.leader_epoch}. Current high watermark {hw}, ISR "
-        f"[{_commas(isr)}], "
-        "adding replicas [] and removing replicas []."
+        f"already the leader with leader epoch {event.leader_epoch}. Current high watermark {hw}, "
+        f"ISR [{_commas(isr)}], adding replicas [] and removing replicas []."
         if leads
         else f"already a follower with leader epoch {event.leader_epoch}."
     )
     role = "leader" if leads else "follower"
     yield _of_state(
         event,
-        f"Skipped the become-{role} state change for {_name(event)} with topic id Some({event.topic_id}) and "
-        f"partition state "
-        f"{state} since it is {ending}",
+        f"Skipped the become-{role} state change for {_name(event)} with topic id Some({event.topic_id}) "
+        f"and partition state {state} since it is {ending}",
     )
 
 
