@@ -36,8 +36,8 @@ TARGET_BYTES = 128 << 20
 """Files are put together up to so much; one that is as large stays as it is."""
 ROWS_OF_A_GROUP = 1 << 17
 COMPRESSION = "zstd"
-"""Of what lies for months and is written once. Sorted, numbers differ more from row to row: with snappy, which the job
-writes for it takes less time, `silver/partition_hw` would grow by a tenth."""
+"""Compacted files are written once and kept for months; with snappy, which the job writes because it is faster,
+`silver/partition_hw` would be a tenth larger."""
 MEMORY = "2GB"
 """What DuckDB may take; beyond that it sorts on disk, in the folder for temporary files."""
 ORDER = ("cluster", "topic", "partition")

@@ -61,8 +61,7 @@ class LeaseLost(RuntimeError):
 
     def __init__(self, path: str, whom: str) -> None:
         super().__init__(
-            f"the lease {path} is lost to {whom}: this process stops before it writes; "
-            "start it again where the object store can be reached"
+            f"lost lease {path} to {whom}; stopped before writing; restart on a host that reaches the object store"
         )
 
 

@@ -138,7 +138,7 @@ class _Run:
         )  # fmt: skip
 
     def gone(self) -> Iterator[Result]:
-        """Of each table that the job made and that is not there, or cannot be opened, an expectation that failed."""
+        """A failed expectation for each table that the job made and that is missing or cannot be opened."""
         for path in (declared(kind) for kind in TABLES) if reconstruction(self.lake).made else ():
             try:
                 why = None if self.lake.find(path) is not None else "no such table, though the job made it"

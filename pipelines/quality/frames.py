@@ -1,4 +1,4 @@
-"""What the suites look at: the new rows of a table, with the differences that are judged as columns, in DuckDB's SQL.
+"""The new rows of a table, with the differences that suites judge as columns, in DuckDB's SQL.
 
 In the SQL `new_rows` are the new rows, `all_rows` the same behind older ones that a frame takes along (`is_new` tells
 them apart), and `measured` is one row: how many rows are `new`, and the number of `events` they are measured by.
@@ -115,7 +115,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class New:
-    """What is new in one table of a lake; `events` is the number of events it is measured by.
+    """The new rows of one table of a lake; `events` is the number of events they are measured by.
 
     `has_declared`: its files can be read by its declared schema (`table.has_declared`).
     """

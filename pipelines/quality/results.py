@@ -1,4 +1,4 @@
-"""`ops/quality_results`: what was judged, up to which version, and how it came out."""
+"""Rows of `ops/quality_results`: each expectation that was judged, up to which version, and its outcome."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Result:
 
 @dataclass(frozen=True)
 class CheckSummary:
-    """How one run came out."""
+    """The outcome of one run."""
 
     run_ts: datetime
     results: Sequence[Result]

@@ -118,11 +118,10 @@ def _own_suite(table: Table, path: str) -> Suite:
     content = _content(path)
     name = content.get("name", content.get("expectation_suite_name"))
     listed = content.get("expectations")
-    if not isinstance(name, str) or not name or not isinstance(listed, list) or not listed:
-        raise UsageError(
-            f"suite {path} has no name or no expectations: it is to be a suite of Great Expectations as JSON, as "
-            "gx/expectations/<name>.json of a project"
-        )
+    if not isinstance(name, str) or not name:
+        raise UsageError(f'suite {path}: "name" is missing; set it')
+    if not isinstance(listed, list) or not listed:
+        raise UsageError(f'suite {path}: "expectations" is empty; list at least one')
     if (name, table.path) in {(ours.name, ours.table.path) for ours in standard_suites()}:
         raise UsageError(f"suite {path} is named {name}, as is hwmark's own for {table.path}: give it another name")
     expected = tuple(_named(_expectation(one) for one in listed))
@@ -136,7 +135,7 @@ def _content(path: str) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UsageError(f"suite {path} is not there: look at [check.suites], or write it") from None
+        raise UsageError(f"suite file {path} does not exist; fix [check.suites] or create the file") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"suite {path} cannot be read as JSON: {error}") from None
     if not isinstance(content, dict):

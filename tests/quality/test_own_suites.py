@@ -177,10 +177,11 @@ def test_what_is_wrong_with_a_suite_is_named_with_what_is_nearest(suite, table, 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "is not there"),
+        (None, "does not exist; fix [check.suites] or create the file"),
         ("{", "cannot be read as JSON"),
         ("[]", "is a list"),
-        ('{"name": "x"}', "has no name or no expectations"),
+        ('{"name": "x"}', '"expectations" is empty; list at least one'),
+        ('{"expectations": [1]}', '"name" is missing; set it'),
         (json.dumps({"name": "silver", "expectations": [NOT_NULL]}), "as is hwmark's own for silver/partition_hw"),
     ],
 )

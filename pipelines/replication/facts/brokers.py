@@ -67,7 +67,7 @@ def _rows(
         number = state.clusters.number(cluster)
         row: Row = {"cluster": cluster, "broker_id": broker}
         row |= _counts(counted.get(key, {}), lags.get(key))
-        row |= standing(state.timeline.broker_states(number, broker, FOREVER))
+        row |= broker_state_columns(state.timeline.broker_states(number, broker, FOREVER))
         row["rack"] = state.timeline.racks.get((number, broker), (0, None))[1]
         row["ts"] = int(times[number]) if times[number] >= 0 else None
         rows.append(row | {"level": levels.get(key), "last_reported_ts": reported.get(key)})
@@ -92,13 +92,16 @@ def _lag_rows(state: State, lags: dict[Broker, Row], times: I64) -> list[Row]:
     return rows
 
 
-def standing(states: Sequence[BrokerState]) -> Row:
-    """The columns about a broker's own state from its states in time order (microseconds).
+def broker_state_columns(changes: Sequence[BrokerState]) -> Row:
+    """Return state, state_ts, broker_epoch and restarting_since; all None if no state was reported.
 
-    A controlled restart is under way from the first word of its shutdown until the broker has started again, or is
-    registered no more. A failed log directory is no state: the broker serves from the others.
+    Args:
+        changes: the broker's state changes in time order, timestamps in microseconds.
+
+    `restarting_since` runs from `controlled_shutdown` to the next `started`, `unfenced` or `unregistered`.
+    `log_dir_offline` is skipped: the broker still serves from its other directories.
     """
-    known = [state for state in states if state[1] not in (LOG_DIR_OFFLINE, *STARTS)]
+    known = [state for state in changes if state[1] not in (LOG_DIR_OFFLINE, *STARTS)]
     if not known:
         return {"state": None, "state_ts": None, "broker_epoch": None, "restarting_since": None}
     since = None

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.facts.broker_counts import count_partitions
-from pipelines.replication.facts.brokers import standing
+from pipelines.replication.facts.brokers import broker_state_columns
 from schemas import broker_lag, brokers, partition_health, replica_lag
 from tests.unit.replication.bronze import BASE_MS, Source, controller, table
 
@@ -139,7 +139,7 @@ def test_a_rack_outlives_a_restart_of_the_job():
     ],
 )
 def test_a_controlled_restart_is_under_way_until_the_broker_has_started(states, since):
-    found = standing([(ts, detail, 7, "s", 0, ts) for ts, detail in enumerate(states)])
+    found = broker_state_columns([(ts, detail, 7, "s", 0, ts) for ts, detail in enumerate(states)])
     assert found["restarting_since"] == since
     assert found["state"] == [state for state in states if state != "log_dir_offline"][-1]
 
