@@ -133,16 +133,6 @@ def _filled(events: pa.Table) -> list[str]:
     return [f.name for f in events.schema if not f.nullable or events[f.name].null_count < len(events)]
 
 
-def append_files(
-    lake: str,
-    files: Sequence[Written],
-    versions: Mapping[str, int],
-    storage_options: StorageOptions | None = None,
-) -> None:
-    """As `append_round`, for Parquet files that stand in the table's folder already."""
-    add_files(bronze(lake, storage_options), files, replication_events.ARROW, versions)
-
-
 def committed(
     lake: str, app_ids: Sequence[str], storage_options: StorageOptions | None = None
 ) -> dict[str, int | None]:

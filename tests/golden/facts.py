@@ -6,18 +6,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
-from generators.simulator.fleet.fleet import Fleet
 from generators.simulator.scenarios import SCENARIOS
 from pipelines.commands.simulate import scenario
-from pipelines.commands.simulate.plan import plan
+from pipelines.commands.simulate.plan import TILE, plan, tiled
 from pipelines.commands.simulate.run import run
-from pipelines.commands.simulate.sinks import LogFiles
+from pipelines.commands.simulate.sinks import LogFiles, bronze_sink
+from pipelines.lake.bronze import read_events
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
 from tests.golden.canonical import Output, as_json, canonical, framed, of_facts
-from tests.golden.runs import Memory, recorded, simulated
+from tests.golden.runs import Memory, in_order, recorded, simulated
 
 
 def logs() -> Iterator[Output]:
@@ -26,18 +24,18 @@ def logs() -> Iterator[Output]:
 
 
 def simulator() -> Iterator[Output]:
-    """Events and truth of simulated runs, events of a fleet, log files of a simulated cluster."""
+    """Events and truth of simulated runs, events of tiles, log files of a simulated cluster."""
     for name, one in simulated().items():
         yield f"{name}/events", canonical(one.events)
         yield f"{name}/truth", framed([as_json([*one.truth]), *map(canonical, one.truth.values())])
     for seed in (1, 2):
         faults = ["5s kill 2 for 4s", "8s rolling-restart for 1s every 4s"] if seed == 2 else []
-        section = Simulate(seed=seed, brokers=5, partitions=30, duration=20, fault=faults, clock_skew_ms=1_000)
-        planned = plan(section)
-        fleet = Fleet(planned.settings, planned.loads, planned.seconds, faults=planned.faults, sample_every=10.0)
-        yield f"fleet-{seed}/events", canonical(pa.concat_tables([part.copied() for part in fleet.parts()]))
-        truth = fleet.truth.close() if fleet.truth is not None else {}
-        yield f"fleet-{seed}/truth", framed([as_json([*truth]), *map(canonical, truth.values())])
+        asked = Simulate(seed=seed, brokers=5, partitions=TILE + 1, duration=20, fault=faults, clock_skew_ms=1_000)
+        planned = tiled(plan(asked))
+        with tempfile.TemporaryDirectory() as lake:
+            truth = run(planned, bronze_sink(planned, lake), lambda words: None).truth
+            yield f"tiles-{seed}/events", canonical(in_order(read_events(lake)))
+        yield f"tiles-{seed}/truth", framed([as_json([*truth]), *map(canonical, truth.values())])
     for level in (3, 0):
         section = Simulate(seed=3, duration=15, second_file=True, level=level, fault=["4s kill 1 for 5s"])
         with tempfile.TemporaryDirectory() as folder:

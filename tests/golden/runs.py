@@ -14,11 +14,10 @@ import pyarrow as pa
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.tailing.coalesce import longest
 from generators.recordings import traces
-from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation import RestingFetches, Simulation
 from generators.simulator.telemetry.faults import strike
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.compare import rules_of
-from generators.simulator.truth.recorder import RestingFetches
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
 from pipelines.lake.bronze import read_events

@@ -46,6 +46,8 @@ class Load:
     low: float = 0.1
     tick: int = SECOND // 10
     """Interval at which each partition gets its records."""
+    records: int = 1
+    """A partition gets them so many at a time."""
     producers: int = 0
     by: str = "sticky"
     """Partitioner of a producer's records: `key` (murmur2), `round-robin` or `sticky`."""
@@ -115,9 +117,9 @@ def _option(key: str, value: str) -> dict[str, Any]:
         if value not in ("on", "off"):
             raise UsageError(f"idempotence={value} is neither on nor off")
         return {"idempotent": value == "on"}
-    if key == "producers":
+    if key in ("producers", "records"):
         if not value.isdecimal() or int(value) < 1:
-            raise UsageError(f"producers={value} cannot be; the nearest allowed is 1")
+            raise UsageError(f"{key}={value} cannot be; the nearest allowed is 1")
         return {key: int(value)}
     return {key: _number(key, value) if key in ("hot", "low") else length(value)}
 
@@ -193,7 +195,7 @@ class Driver:
                 self._write(load, topic, partitions, floor(due + self._random.random()))
                 continue
             for partition, share in enumerate(self._shares(load, topic, partitions)):
-                records = floor(due * share + self._random.random())
+                records = floor(due * share / load.records + self._random.random()) * load.records
                 if records:
                     event_queue.after(
                         int(self._random.random() * load.tick), self._send, load, topic, partition, records

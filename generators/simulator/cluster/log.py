@@ -83,10 +83,11 @@ class ReplicaLog:
         return found
 
     def truncate(self, offset: int) -> None:
-        """Cut to end at `offset` (UnifiedLog.truncateTo); epochs that begin at or past it are forgotten."""
-        if offset >= self.leo:
-            return
-        self.leo = max(offset, self.start)
+        """Cut to end at `offset` (UnifiedLog.truncateTo); epochs that begin at its end are forgotten in any case.
+
+        Else a leader in whose epoch nothing was written would diverge from every later one, for ever.
+        """
+        self.leo = max(min(offset, self.leo), self.start)
         self.runs = [r._replace(end=min(r.end, self.leo)) for r in self.runs if r.start < self.leo]
         self.epochs = [(e, start) for e, start in self.epochs if start < self.leo]
 

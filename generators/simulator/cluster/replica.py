@@ -67,9 +67,10 @@ class Replica:
 
     def truncate(self, offset: int) -> bool:
         """Truncate the log and the HW to `offset`; returns whether there was anything to truncate."""
-        if offset >= self.log.leo:
-            return False
+        before = self.log.leo
         self.log.truncate(offset)
+        if self.log.leo == before:
+            return False
         self.hw = min(self.hw, self.log.leo)
         self.flushed = min(self.flushed, self.log.leo)
         return True

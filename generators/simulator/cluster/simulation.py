@@ -24,6 +24,8 @@ from generators.simulator.cluster.simulation_event import Observer, Recorder, Si
 from generators.simulator.cluster.versions import Version
 
 Key = tuple[str, int]
+RestingFetches = Callable[[SimulationEvent], None]
+"""Takes a fetch of a follower at rest, afterwards."""
 RETRY = SECOND
 """How long a restart waits for a broker that is stopping."""
 START_LIMIT = 60 * SECOND
@@ -42,7 +44,7 @@ class Simulation:
         self,
         settings: Settings,
         observers: Iterable[Observer] = (),
-        rest: Callable[[SimulationEvent], None] | None = None,
+        rest: RestingFetches | None = None,
     ) -> None:
         self.settings = settings
         self.rest = rest

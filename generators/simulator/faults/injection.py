@@ -29,30 +29,21 @@ class Done(NamedTuple):
 
 
 class Injection:
-    """Plans faults on a simulation, from now on; each with an end is ended after `for`. `roll` starts rolling ones."""
+    """Plans faults on a simulation, from now on; each with an end is ended after `for`."""
 
-    def __init__(
-        self, simulation: Simulation, faults: Iterable[Fault], roll: Callable[[Fault], None] | None = None
-    ) -> None:
+    def __init__(self, simulation: Simulation, faults: Iterable[Fault]) -> None:
         self.done: list[Done] = []
         self._simulation = simulation
-        self._roll = roll
         for fault in faults:
             simulation.event_queue.after(fault.at, self._do, fault)
 
     def _do(self, fault: Fault) -> None:
         named = _named(self._simulation, fault)
-        skipped = _absent(self._simulation, named) or self._effect(named)
+        skipped = _absent(self._simulation, named) or _EFFECTS[fault.do](self._simulation, named)
         self.done.append(Done(fault, skipped))
         end = _ENDS.get(fault.do)
         if skipped is None and end is not None and fault.lasting is not None:
             self._simulation.event_queue.after(fault.lasting, end, self._simulation, named)
-
-    def _effect(self, fault: Fault) -> str | None:
-        if self._roll is not None and fault.do in ROLLING:
-            self._roll(fault)
-            return None
-        return _EFFECTS[fault.do](self._simulation, fault)
 
 
 def _named(simulation: Simulation, fault: Fault) -> Fault:
@@ -176,16 +167,16 @@ def _roll(simulation: Simulation, fault: Fault) -> None:
 
 
 def _roll_next(simulation: Simulation, fault: Fault, left: list[int]) -> None:
-    if left and not whole(simulation):
+    if left and not _whole(simulation):
         simulation.event_queue.after(SECOND, _roll_next, simulation, fault, left)
         return
     if not left:
         return
-    roll_one(simulation, fault, left[0])
-    simulation.event_queue.after(pause(fault), _roll_next, simulation, fault, left[1:])
+    _roll_one(simulation, fault, left[0])
+    simulation.event_queue.after(_pause(fault), _roll_next, simulation, fault, left[1:])
 
 
-def roll_one(simulation: Simulation, fault: Fault, broker: int) -> None:
+def _roll_one(simulation: Simulation, fault: Fault, broker: int) -> None:
     """One broker's turn in a rolling restart or upgrade."""
     stopped = fault._replace(do="stop", on=broker)
     if "to" in fault.options:
@@ -194,13 +185,13 @@ def roll_one(simulation: Simulation, fault: Fault, broker: int) -> None:
         simulation.event_queue.after(fault.options.get("for", DOWN), _restart, simulation, stopped)
 
 
-def pause(fault: Fault) -> int:
+def _pause(fault: Fault) -> int:
     """Least time from one broker's turn to the next."""
     span: int = max(fault.options.get("every", PAUSE), fault.options.get("for", DOWN) + SECOND)
     return span
 
 
-def whole(simulation: Simulation) -> bool:
+def _whole(simulation: Simulation) -> bool:
     """Whether every ISR has all of its replicas."""
     return all(set(p.isr) == set(p.replicas) for p in simulation.controller.partitions.values())
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from generators.brokerlogs.events.event_rows import EVENTS
@@ -14,7 +15,7 @@ from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from generators.simulator.cluster.settings import MS, NEVER, Settings
 from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.telemetry.delayed_lines import DelayedLines, killed
-from generators.simulator.telemetry.fetch_thinning import thin_fetches
+from generators.simulator.telemetry.fetch_thinning import Levels, thin_fetches
 from generators.simulator.telemetry.heartbeats import Clocks, clocks, ends_second, on_heartbeat
 from generators.simulator.telemetry.levels import FULL, INFO, level_filter
 from generators.simulator.telemetry.second_file import FILES, SecondFile
@@ -33,6 +34,14 @@ def source_id(broker: int, kind: str) -> str:
     return f"broker-{broker}/{kind}.log"
 
 
+class Drained(NamedTuple):
+    """Rows in order of true time in bronze schema; when each was reported, and what its clock showed (microseconds)."""
+
+    rows: pa.Table
+    at: npt.NDArray[np.int64]
+    clock: npt.NDArray[np.int64]
+
+
 class Source:
     """One telemetry writer: its events that are not handed over yet, and its greatest time."""
 
@@ -46,6 +55,7 @@ class Source:
         """Fetches whose own line is still to come: (when, process, event). Their rows have the time of their first
         line."""
         self.numbering = Numbering()
+        self.levels: Levels = {}
         self._progress = SimulationEvent(0, 0, broker, kind, "progress")
 
     def append(self, event: SimulationEvent) -> None:
@@ -72,13 +82,20 @@ class Telemetry:
 
     Times are whole milliseconds, as Kafka's clocks have them: its rules compare nothing finer. `fetch_every_ms` thins
     out redundant fetches (see `fetch_thinning`), and allows rows to come afterwards, before the next `drain`. With
-    `second_file` the rows of a broker's stock files are there, too. Call `follow` for progress by the second; take rows
-    with `drain`, and the last ones with `close`.
+    `second_file` the rows of a broker's stock files are there, too; without `learned_hws` followers report no HWs. Call
+    `follow` for progress by the second; take rows with `drain`, and the last ones with `close`.
     """
 
     def __init__(
-        self, settings: Settings, level: int = FULL, fetch_every_ms: int = 0, *, second_file: bool = False
+        self,
+        settings: Settings,
+        level: int = FULL,
+        fetch_every_ms: int = 0,
+        *,
+        second_file: bool = False,
+        learned_hws: bool = True,
     ) -> None:
+        self._learned_hws = learned_hws
         self._settings = settings
         self._level = level
         self._filter = level_filter(level, settings)
@@ -95,31 +112,42 @@ class Telemetry:
         on_heartbeat(simulation, self._on_heartbeat)
 
     def observe(self, event: SimulationEvent) -> None:
+        if event.kind == "hw" and event.broker != event.leader and not self._learned_hws:
+            return
         self._append_all(self._filter.observe(event))
         if self._second_file is not None:
             self._append_all(self._second_file.observe(event))
 
     def drain(self) -> pa.Table:
         """The rows since the last call, in order of true time, in bronze schema."""
+        return self.drain_timed().rows
+
+    def drain_timed(self) -> Drained:
+        """The same with their times."""
         return self._drain(self._now)
 
-    def _drain(self, now: int) -> pa.Table:
+    def _drain(self, now: int) -> Drained:
         self._settle()
-        tables, moments = [], []
+        tables: list[pa.Table] = []
+        times: list[tuple[int, int]] = []
         for source in self._sources.values():
-            rows = source.take(now, self._simulation)
+            events = source.take(now, self._simulation)
             if self._fetch_every_us:
-                rows = thin_fetches(sorted(rows, key=_AT), self._fetch_every_us)
-            if rows:
-                tables.append(source.numbering.number(_table(rows, self._settings.cluster, source)))
-                moments += [event.at for event in rows]
-        if not tables:
-            return replication_events.ARROW.empty_table()
-        order = np.argsort(np.array(moments), kind="stable")
-        return pa.concat_tables(tables).take(pa.array(order)).combine_chunks()
+                events = thin_fetches(sorted(events, key=_AT), self._fetch_every_us, source.levels)
+            if events:
+                tables.append(source.numbering.number(_table(events, self._settings.cluster, source)))
+                times += [(event.at, event.ts) for event in events]
+        at, clock = np.array(times, dtype=np.int64).reshape(-1, 2).T
+        order = np.argsort(at, kind="stable")
+        rows = pa.concat_tables([replication_events.ARROW.empty_table(), *tables])
+        return Drained(rows.take(pa.array(order)).combine_chunks(), at[order], clock[order])
 
     def close(self) -> pa.Table:
         """The last rows, with a progress row per source: up to now where it runs, else up to its greatest time."""
+        return self.close_timed().rows
+
+    def close_timed(self) -> Drained:
+        """The same with their times."""
         self._settle()
         for late, _ in self._late.close(self._now):
             self._source(late.broker, late.source).append(late)

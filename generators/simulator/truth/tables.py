@@ -110,18 +110,6 @@ class Truth:
     def cluster(self) -> str:
         return self._settings.cluster
 
-    def stop_tracking(self, topic: str, topic_id: str, partition: int) -> None:
-        """Stop observing a partition; its rows so far stay."""
-        known = self._partitions.pop((topic, topic_id, partition), None)
-        if known is None:
-            return
-        if self._latest.get((topic, partition)) is known:
-            del self._latest[topic, partition]
-        for broker in list(known.terms):
-            self._end_term(known, broker, self._known.brokers[broker].clock.ms)
-        for fall in known.falls.found():
-            self._add_fall(fall)
-
     def close(self) -> dict[str, pa.Table]:
         """The tables of truth; the simulation is over."""
         simulation = self._known

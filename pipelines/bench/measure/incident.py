@@ -29,7 +29,7 @@ ENGINES: tuple[type[Engine], ...] = (Replay, SparkJob)
 def measure(
     rounds: int, say: Say, *, brokers: int = BROKERS, partitions: int = PARTITIONS, seconds: int = SECONDS
 ) -> Section:
-    """A fleet whose brokers are restarted one after the other, reconstructed by `replay` and by the Spark job."""
+    """A cluster whose brokers are restarted one after the other, reconstructed by `replay` and by the Spark job."""
     with tempfile.TemporaryDirectory(prefix="hwmark-bench-") as lake:
         events = _simulate(lake, brokers, partitions, seconds, say)
         compared = compare(Load(lake, events, partitions, seconds), rounds, say, engines=ENGINES)
@@ -40,8 +40,9 @@ def measure(
 
 def _simulate(lake: str, brokers: int, partitions: int, seconds: int, say: Say) -> int:
     """Writes the telemetry into a new lake; how many events they are."""
-    from pipelines.commands.simulate.plan import plan
-    from pipelines.commands.simulate.run import run_fleet
+    from pipelines.commands.simulate.plan import plan, tiled
+    from pipelines.commands.simulate.run import run
+    from pipelines.commands.simulate.sinks import bronze_sink
     from pipelines.lake.bronze import append_events, read_events
     from pipelines.settings import Simulate
 
@@ -53,7 +54,8 @@ def _simulate(lake: str, brokers: int, partitions: int, seconds: int, say: Say) 
         fault=["10s rolling-restart"],
         lag_max_ms=LAG_MAX_MS,
     )
-    run_fleet(plan(asked), lake, {}, say)
+    planned = tiled(plan(asked))
+    run(planned, bronze_sink(planned, lake), say)
     events = read_events(lake)
     append_events(lake, _closing(events), app_id="closing", version=0)
     return len(events)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pipelines.commands.simulate.run import Outcome
 
 Echo = Callable[[str], None]
-FLEET_FROM = 500
-"""Above so many partitions a cluster is simulated as a fleet."""
 
 
 class Way(NamedTuple):
@@ -27,7 +25,7 @@ class Way(NamedTuple):
     out: Path | None
     lake_given: bool
     truth: Path | None
-    fleet: bool | None
+    tiles: bool
 
     def check(self) -> None:
         """Raises UsageError for flags that do not go together."""
@@ -103,49 +101,39 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
         raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
     if way.out is not None and planned.fetch_every_ms:
         raise UsageError("--fetch-every-ms is for events: a broker's log has every fetch, so leave it out")
+    planned = _tiled(planned, way)
     with working("simulate") as say:
-        outcome = (_fleet if _is_fleet(planned, way) else _steps)(planned, settings, way, say)
+        outcome = _run(planned, settings, way, say)
     echo("\n".join(summary.lines(outcome)))
     if rules := summary.rules(planned.settings):
         echo(f"   its rules are not today's: reconstruct it with {rules} hwmark run")
-    _write_truth(way.truth, outcome.truth or outcome.sampled_truth or {}, echo)
+    _write_truth(way.truth, outcome.truth, echo)
 
 
-def _is_fleet(planned: Plan, way: Way) -> bool:
-    """Whether it is run as a fleet. Raises UsageError for what a fleet cannot do."""
-    fleet = way.fleet if way.fleet is not None else planned.partitions > FLEET_FROM
-    producers = any(load.producers for load in planned.loads)
+def _tiled(planned: Plan, way: Way) -> Plan:
+    """The plan itself, or that of a tile where it has many partitions. Raises UsageError for what tiles cannot have."""
+    from pipelines.commands.simulate.plan import TILE, tiled
+
+    if not way.tiles or planned.partitions <= TILE:
+        return planned
     asked = {
-        "--out": way.out, "--level": planned.level != 3, "--spoil": planned.spoil, "--load with producers": producers,
-        "[simulate] controllers": len(planned.settings.controllers) > 1, "[simulate] second_file": planned.second_file,
-        "[simulate] thread_stalls": planned.settings.thread_stalls,
+        "--out": way.out, "[simulate] thread_stalls": planned.settings.thread_stalls,
         "[simulate] thread_overtakes": planned.settings.thread_overtakes,
     }  # fmt: skip
-    for flag in [flag for flag, value in asked.items() if value] if fleet else []:
-        many = f"{planned.partitions:,} partitions are simulated as a fleet"
-        raise UsageError(f"{many}, which has no {flag}: leave it out, or add --no-fleet (slow above {FLEET_FROM})")
-    return fleet
+    for flag in [flag for flag, value in asked.items() if value]:
+        many = f"{planned.partitions:,} partitions are made of tiles"
+        raise UsageError(f"{many}, which have no {flag}: leave it out, or add --no-tiles (slow above {TILE})")
+    return tiled(planned)
 
 
-def _steps(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
+def _run(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
     from pipelines.commands.simulate import run, sinks
 
     if way.out is not None:
         return run.run(planned, sinks.LogFiles(way.out, planned.second_file), say)
-    cluster, seed = planned.settings.cluster, planned.settings.seed
-    lake = settings.lake
-    place = lake.path, cluster, lake.storage_options, planned.fetch_every_ms, planned.second_file
-    with hold(lake.path, f"ingest:simulate/{cluster}", lake.storage_options):
-        sink = sinks.SpoiledBronzeSink(planned.spoil, seed, *place) if planned.spoil else sinks.BronzeSink(*place)
-        return run.run(planned, sink, say)
-
-
-def _fleet(planned: Plan, settings: Settings, way: Way, say: Say) -> Outcome:
-    from pipelines.commands.simulate import run
-
     lake = settings.lake
     with hold(lake.path, f"ingest:simulate/{planned.settings.cluster}", lake.storage_options):
-        return run.run_fleet(planned, lake.path, lake.storage_options, say, truth=way.truth is not None)
+        return run.run(planned, sinks.bronze_sink(planned, lake.path, lake.storage_options), say)
 
 
 def _write_truth(folder: Path | None, tables: Mapping[str, Any], echo: Echo) -> None:

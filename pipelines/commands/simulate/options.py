@@ -57,9 +57,9 @@ def simulate(
         Output, typer.Option(help="Events into the lake, or broker log files into --out.")
     ] = Output.events,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where log files go.")] = None,
-    fleet: Annotated[
-        bool | None, typer.Option("--fleet/--no-fleet", help="Many partitions in compiled rounds; above 500 it is so.")
-    ] = None,
+    tiles: Annotated[
+        bool, typer.Option(help="Above 500 partitions simulate a share of them, and copy it; else each, slowly.")
+    ] = True,
     scenario: Annotated[str | None, typer.Option(metavar="NAME", help="Play this one, without all of that.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print the scenario step by step.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="Name the scenarios, faults and loads there are.")] = False,
@@ -93,7 +93,7 @@ def simulate(
         "rates": command.numbers("rate", rate), "spoil": command.numbers("spoil", spoil), "level": level,
         "fetch_every_ms": fetch_every_ms,
     }  # fmt: skip
-    way = command.Way(format.value, out, lake is not None, truth, fleet)
+    way = command.Way(format.value, out, lake is not None, truth, tiles)
     settings = settings_of(config, lake={"path": lake}, simulate=given)
     if list_:
         command.show_list(echo)

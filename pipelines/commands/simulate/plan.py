@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -16,7 +16,8 @@ from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults
 from generators.simulator.faults.forms import nearest_version
-from generators.simulator.faults.script import Fault
+from generators.simulator.faults.injection import ROLLING
+from generators.simulator.faults.script import SHAPES, Fault
 from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 REPLICAS = 3
 CONTROLLER = 3000
 """The id of the first controller that is no broker."""
+TILE = 500
+"""Above so many partitions a cluster is made of tiles of at most so many."""
+RECORDS = 10
+"""So many at a time come to a partition of a tile."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,24 @@ class Plan:
     """Interval (ms) of rows for fetches that change nothing; 0: every one has a row."""
     second_file: bool = False
     """Whether brokers write their stock files too."""
+    tiles: int = 1
+    """How often what is simulated stands in the telemetry."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The partitions of the topics that the tiles make up."""
 
     @property
     def partitions(self) -> int:
-        return sum(topic.partitions for topic in self.settings.topics)
+        return sum(self.sizes.get(topic.name, topic.partitions) for topic in self.settings.topics)
+
+    @property
+    def alike(self) -> tuple[int, ...]:
+        """Brokers of which nothing that is set or done to them tells one from the other."""
+        apart = {*self.settings.clocks, *self.settings.controllers}
+        for fault in self.faults:
+            form = SHAPES[fault.do].on
+            apart.update({"broker": (fault.on,), "link": fault.on}.get(form, ()))
+            apart.update(self.settings.brokers if fault.do in ROLLING else ())
+        return tuple(broker for broker in self.settings.brokers if broker not in apart)
 
 
 def plan(section: Simulate) -> Plan:
@@ -89,6 +108,38 @@ def plan(section: Simulate) -> Plan:
         _spoil(section.spoil),
         every,
         section.second_file,
+    )
+
+
+def tiled(plan: Plan) -> Plan:
+    """The plan of the tile that is simulated of a large cluster: all brokers, and a share of partitions and load.
+
+    What happens to a partition happens to that of the same place in every tile.
+    """
+    count = -(-plan.partitions // TILE)
+
+    def smaller(topic: Topic) -> Topic:
+        return replace(topic, partitions=-(-topic.partitions // count))
+
+    def shared(fault: Fault) -> Fault:
+        if fault.do == "create-topic":
+            return fault._replace(on=smaller(fault.on))
+        if SHAPES[fault.do].on == "partition" and fault.on is not None:
+            return fault._replace(on=(fault.on[0], fault.on[1] // count))
+        return fault
+
+    topics = (*plan.settings.topics, *(fault.on for fault in plan.faults if fault.do == "create-topic"))
+    return replace(
+        plan,
+        settings=replace(plan.settings, topics=tuple(map(smaller, plan.settings.topics))),
+        loads=tuple(
+            replace(load, rate=load.rate / count, records=1 if load.producers else max(load.records, RECORDS))
+            for load in plan.loads
+        ),
+        faults=tuple(map(shared, plan.faults)),
+        fetch_every_ms=plan.fetch_every_ms or (plan.settings.lag_max_ms // 3 if plan.level == 3 else 0),
+        tiles=count,
+        sizes={topic.name: topic.partitions for topic in topics},
     )
 
 

@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator.clients.applications import Delivered
 from generators.simulator.clients.load import Answers, Driver, Load
 from generators.simulator.cluster.simulation import Simulation
+from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.faults.injection import Done, Injection
-from generators.simulator.truth.recorder import resting_fetches
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import Plan
-from pipelines.commands.simulate.sinks import Sink, new_writer
+from pipelines.commands.simulate.sinks import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from generators.simulator.fleet.fleet import Fleet
-    from generators.simulator.fleet.output_buffers import Part
-
 Say = Callable[[str], None]
-SAMPLE_EVERY = 10.0
-"""Seconds between two samples of the HWs of a fleet."""
 PIECES = 10
 """How many times a run hands over its telemetry."""
+PIECE_S = 6
+"""Of tiles: how often at least, and followers at rest have rows then."""
 
 
 class Outcome(NamedTuple):
-    """Outcome of a run; a fleet has no answers to producers, and its truth is in `sampled_truth`."""
+    """Outcome of a run; of tiles that of the first, but for the summary."""
 
     plan: Plan
     summary: str
     faults: list[Done]
     seconds: float
     """Of the wall clock."""
-    truth: Mapping[str, pa.Table] | None = None
-    answers: Answers | None = None
+    truth: Mapping[str, pa.Table]
+    answers: Answers
     delivered: Sequence[tuple[Load, str, Delivered]] = ()
     """What consumers find in the end of the records of producers."""
-    sampled_truth: Mapping[str, pa.Table] | None = None
-    """The truth of a fleet: rare events, and samples of the HWs of all other partitions."""
 
 
 def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
@@ -53,18 +49,38 @@ def run(plan: Plan, sink: Sink, say: Say) -> Outcome:
     on_resting_fetch = sink.begin(simulation, plan.level)
     truth = watch(simulation)
     if on_resting_fetch is not None:
-        simulation.rest = resting_fetches(on_resting_fetch, truth)
+
+        def rest(fetch: SimulationEvent) -> None:
+            """For the truth it shows that its leader was alive."""
+            on_resting_fetch(fetch)
+            truth.seen_alive(fetch.broker, fetch.ts)
+
+        simulation.rest = rest
     simulation.start()
     injection = Injection(simulation, plan.faults)
     driver = Driver(simulation, plan.loads, plan.seconds, plan.settings.seed)
-    for piece in range(1, PIECES + 1):
-        simulation.run(plan.seconds / PIECES)
+    often = min(PIECE_S, plan.settings.lag_max_ms / 3000)
+    pieces = PIECES if plan.tiles == 1 else ceil(plan.seconds / often)
+    for piece in range(1, pieces + 1):
+        simulation.run(plan.seconds / pieces)
         simulation.emit_resting()
         sink.flush()
-        say(f"{plan.seconds * piece / PIECES:,.0f} of {plan.seconds:,.0f} s, {sink.summary}")
+        say(f"{plan.seconds * piece / pieces:,.0f} of {plan.seconds:,.0f} s, {sink.summary}")
     sink.close()
     delivered = list(driver.delivered())
-    return Outcome(plan, sink.summary, injection.done, perf_counter() - began, truth.close(), driver.answers, delivered)
+    tables = {name: _of_first_tile(table, plan) for name, table in truth.close().items()}
+    return Outcome(plan, sink.summary, injection.done, perf_counter() - began, tables, driver.answers, delivered)
+
+
+def _of_first_tile(table: pa.Table, plan: Plan) -> pa.Table:
+    """A table of truth with the numbers that the partitions of the first tile have."""
+    if plan.tiles == 1 or "partition" not in table.column_names:
+        return table
+    import pyarrow.compute as pc
+
+    at = table.schema.get_field_index("partition")
+    numbers = pc.multiply(table["partition"], plan.tiles).cast(table.schema.field(at).type)
+    return table.set_column(at, table.schema.field(at), numbers)
 
 
 def watch(simulation: Simulation) -> Truth:
@@ -72,27 +88,3 @@ def watch(simulation: Simulation) -> Truth:
     truth = Truth(simulation.settings)
     simulation.attach(truth)
     return truth
-
-
-def run_fleet(plan: Plan, lake: str, storage_options: Mapping[str, str], say: Say, truth: bool = False) -> Outcome:
-    """Simulates very many partitions: the steady ones in compiled rounds, straight into a lake's files."""
-    from generators.simulator.fleet.fleet import Fleet
-    from generators.simulator.fleet.writer import Writer
-
-    began = perf_counter()
-    sample_every = SAMPLE_EVERY if truth else None
-    fleet = Fleet(plan.settings, plan.loads, plan.seconds, faults=plan.faults, sample_every=sample_every)
-    writer = new_writer(lake, plan.settings.cluster, storage_options)
-    rows = Writer(lake, writer, storage_options).write(_with_progress(fleet, plan, say))
-    summary = f"{rows:,} events of {len(plan.settings.brokers) + 1} sources"
-    sampled_truth = fleet.truth.close() if fleet.truth is not None else None
-    return Outcome(plan, summary, fleet.injection.done, perf_counter() - began, sampled_truth=sampled_truth)
-
-
-def _with_progress(fleet: Fleet, plan: Plan, say: Say) -> Iterator[Part]:
-    rows = 0
-    for part in fleet.parts():
-        rows += len(part)
-        passed = (fleet.simulation.event_queue.now - fleet.start) / 1_000_000
-        say(f"{passed:,.0f} of {plan.seconds:,.0f} s, {rows:,} events")
-        yield part

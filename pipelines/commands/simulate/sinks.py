@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from generators.simulator.cluster.settings import NEVER, SECOND
 from generators.simulator.telemetry.faults import Rates, strike
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
-from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.recorder import RestingFetches
+from generators.simulator.telemetry.rows import Drained, Telemetry
+from generators.simulator.telemetry.tiles import Tiles
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from generators.simulator.cluster.simulation import Simulation
+    from generators.simulator.cluster.simulation import RestingFetches, Simulation
+    from pipelines.commands.simulate.plan import Plan
+
+
+ROWS, SPAN = 1 << 20, 6 * SECOND
+"""A commit of tiles has at least so many rows, or so long a time."""
 
 
 class Sink(Protocol):
@@ -60,28 +66,55 @@ class BronzeSink:
         storage_options: Mapping[str, str] | None = None,
         fetch_every_ms: int = 0,
         second_file: bool = False,
+        tiles: Tiles | None = None,
     ) -> None:
         self._fetch_every_ms = fetch_every_ms
         self._second_file = second_file
+        self._tiles = tiles
+        self._small: list[pa.Table] = []
+        """Of tiles: what is too little for a commit of its own."""
+        self._committed = 0
         self._lake, self._options = lake, storage_options
         self._writer = new_writer(lake, cluster, storage_options)
         self._version = self._events = 0
         self._sources: set[str] = set()
 
     def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
-        self._telemetry = Telemetry(simulation.settings, level, self._fetch_every_ms, second_file=self._second_file)
+        self._telemetry = Telemetry(
+            simulation.settings, level, self._fetch_every_ms,
+            second_file=self._second_file, learned_hws=self._tiles is None,
+        )  # fmt: skip
         simulation.attach(self._telemetry)
+        self._simulation, self._committed = simulation, simulation.event_queue.now
         return self._telemetry.observe if self._fetch_every_ms else None
 
     def flush(self) -> None:
-        self._take(self._telemetry.drain())
+        for events in self._made(self._telemetry.drain_timed(), self._simulation.event_queue.now):
+            self._take(events)
 
     def close(self) -> None:
-        self._take(self._telemetry.close())
+        for events in self._made(self._telemetry.close_timed(), NEVER):
+            self._take(events)
 
     @property
     def summary(self) -> str:
         return f"{self._events:,} events of {len(self._sources)} sources"
+
+    def _made(self, drained: Drained, until: int) -> Iterable[pa.Table]:
+        """Commits of what was drained."""
+        if self._tiles is None:
+            yield drained.rows
+            return
+        import pyarrow as pa
+
+        for copies in self._tiles.copies(drained, until):
+            self._small.append(copies)
+            if sum(map(len, self._small)) >= ROWS:
+                yield pa.concat_tables(self._small)
+                self._small = []
+        if self._small and until - self._committed >= SPAN:
+            yield pa.concat_tables(self._small)
+            self._small, self._committed = [], until
 
     def _take(self, events: pa.Table) -> None:
         self._write(events)
@@ -122,6 +155,14 @@ class SpoiledBronzeSink(BronzeSink):
 
     def _take(self, events: pa.Table) -> None:
         self._pieces.append(events)
+
+
+def bronze_sink(plan: Plan, lake: str, storage_options: Mapping[str, str] | None = None) -> BronzeSink:
+    """A sink for the telemetry of a plan. Raises UsageError where the lake has a simulated cluster of that name."""
+    settings = plan.settings
+    tiles = Tiles(plan.tiles, plan.sizes, plan.alike, settings.seed) if plan.tiles > 1 else None
+    place = lake, settings.cluster, storage_options, plan.fetch_every_ms, plan.second_file, tiles
+    return SpoiledBronzeSink(plan.spoil, settings.seed, *place) if plan.spoil else BronzeSink(*place)
 
 
 def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> str:

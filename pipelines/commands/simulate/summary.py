@@ -29,6 +29,9 @@ def lines(outcome: Outcome) -> Iterator[str]:
         f"{plan.seconds:g} s of Kafka {settings.version.name} from seed {settings.seed}"
     )
     yield f"   {outcome.summary}, in {outcome.seconds:.0f} s"
+    if plan.tiles > 1:
+        simulated = sum(topic.partitions for topic in settings.topics)
+        yield f"   {plan.tiles} tiles of {simulated} partitions; the truth is per tile, and this is that of the first:"
     yield from (f"   {line}" for line in _found(outcome))
 
 
@@ -37,19 +40,13 @@ def _partitions(number: int) -> str:
 
 
 def _found(outcome: Outcome) -> Iterator[str]:
-    truth, answers = outcome.truth, outcome.answers
-    if truth is not None:
-        yield _changes(truth)
-    elif outcome.sampled_truth is not None:
-        yield _isr_changes(outcome.sampled_truth)
-    if answers is not None and answers.sent:
-        yield _answers(answers)
+    yield _changes(outcome.truth)
+    if outcome.answers.sent:
+        yield _answers(outcome.answers)
     for load, topic, delivered in outcome.delivered:
         yield _delivered(load, topic, delivered)
     yield from _faults(outcome)
-    known = truth if truth is not None else outcome.sampled_truth
-    if known is not None:
-        yield from losses(known["truth_regressions"], known["truth_records"])
+    yield from losses(outcome.truth["truth_regressions"], outcome.truth["truth_records"])
 
 
 def _changes(truth: Mapping[str, pa.Table]) -> str:

@@ -55,6 +55,14 @@ def test_below_every_known_epoch_the_first_one_begins() -> None:
     assert log.end_of(3) == (3, 0)
 
 
+def test_a_cut_at_the_end_forgets_an_epoch_in_which_nothing_was_written() -> None:
+    """A follower that led in vain would be told by every later leader that it diverges."""
+    log = two_epochs()
+    log.begin_epoch(3)
+    log.truncate(15)
+    assert (log.leo, log.last_epoch) == (15, 2)
+
+
 def test_a_cut_forgets_epochs_that_begin_there() -> None:
     log = two_epochs()
     log.truncate(10)

@@ -35,8 +35,8 @@ RUNS = {
     "a cluster": ["--lake", "lake", "--truth", "truth", *CLUSTER, *LOADS],
     "one with telemetry spoilt": ["--lake", "lake", "--spoil", "loss=0.01", "--spoil", "restarts=0.001", *CLUSTER],
     "log files": ["--format", "kafka-logs", "--out", "logs", "--level", "2", *CLUSTER],
-    "a fleet": ["--fleet", "--lake", "lake", "--truth", "truth", "--partitions", "40", "--brokers", "5",
-                "--duration", "20s", "--fault", "5s rolling-restart for 1s every 4s"],
+    "tiles": ["--lake", "lake", "--truth", "truth", "--partitions", "501", "--brokers", "5",
+              "--duration", "9s", "--fault", "5s stop 2 for 1s"],
     "a scenario": ["--scenario", "unclean-election", "--explain", "--lake", "lake"],
 }  # fmt: skip
 PLACES = (

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.long
 
 REPOSITORY = Path(__file__).parents[3]
 SHORT = ("--duration", "5s", "--partitions", "2", "--load", "steady:20")
+MANY = ("--duration", "5s", "--partitions", "501", "--load", "steady:200")
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +175,6 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--spoil", "loss"], "--spoil loss is not KIND=NUMBER, such as loss=0.1"),
         (["--spoil", "los=0.1"], "telemetry cannot be spoilt by 'los'; did you mean loss?"),
         (["--spoil", "loss=2"], "spoil loss=2.0 is no share; the nearest allowed is 1"),
-        (["--fleet", "--spoil", "loss=0.1"], "6 partitions are simulated as a fleet, which has no --spoil"),
         (["--scenario", "two-round"], "there is no scenario two-round; did you mean two-rounds?"),
         (["--scenario", "two-rounds", "--brokers", "5"], "is a script of its own: leave out --brokers"),
         (["--explain"], "needs --scenario"),
@@ -182,8 +182,7 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--format", "kafka-logs", "--out", "logs"], "leave out --lake"),
         (["--fetch-every-ms", "20000"], "is more than a third of lag_max_ms; the nearest allowed is 10000"),
         (["--fetch-every-ms", "900", "--level", "2"], "fetch_every_ms 900 is for level 3"),
-        (["--load", "steady:1,by=key", "--fleet"], "which has no --load with producers"),
-        (["--partitions", "501", "--level", "2"], "501 partitions are simulated as a fleet, which has no --level"),
+        (["--load", "steady:1,records=0"], "records=0 cannot be; the nearest allowed is 1"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_that_names_it(words, says):
@@ -238,24 +237,35 @@ def test_a_scenario_can_be_read_from_log_files_too():
     assert "High watermark updated" in Path("logs/two-rounds/broker-1/replication.log").read_text()
 
 
-def test_many_partitions_are_a_fleet():
-    text = said("--fleet", *SHORT, "--lake", "lake", "--fault", "2s kill 1 for 1s")
-    events = read_events("lake")
-    assert f"{len(events):,} events of 4 sources" in text
+def test_many_partitions_are_made_of_tiles():
+    text = said(*MANY, "--lake", "lake", "--fault", "2s kill 1 for 1s", "--spoil", "loss=0.001", "--truth", "truth")
+    assert text.startswith("simulated: 3 brokers, 501 partitions, 5 s")
+    assert "2 tiles of 251 partitions; the truth is per tile, and this is that of the first:" in text
     assert "1 fault: 2s kill 1 for 1s" in text
-    assert {"append", "fetch", "hw", "leader", "broker_state"} <= set(events["event_type"].to_pylist())
-    assert simulate("--fleet", *SHORT, "--lake", "lake").exit_code == 2
+    events = read_events("lake")
+    assert f"{len(events):,} events of 4 sources (lose " in text
+    assert set(events["partition"].to_pylist()) == set(range(-1, 501))
+    true = DeltaTable("truth/truth_hw").to_pyarrow_table()["partition"].to_pylist()
+    assert set(true) == set(range(0, 501, 2))
+    assert simulate(*MANY, "--lake", "lake").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("controllers", "3"), ("second_file", "true"), ("thread_stalls", "0.1"), ("thread_overtakes", "0.1")],
-)
-def test_what_a_fleet_does_not_have_is_reported(key, value, monkeypatch):
-    monkeypatch.setenv(f"HWMARK_SIMULATE__{key.upper()}", value)
-    refused = simulate("--fleet", *SHORT, "--lake", "lake")
-    assert refused.exit_code == 2
-    assert f"which has no [simulate] {key}" in " ".join(refused.stderr.split())
+def test_every_partition_can_be_simulated():
+    text = said(*MANY, "--lake", "lake", "--no-tiles", "--level", "0")
+    assert "tiles" not in text
+    assert "501 terms" in text
+
+
+@pytest.mark.parametrize("key", ["thread_stalls", "thread_overtakes"])
+def test_what_tiles_do_not_have_is_reported(key, monkeypatch):
+    monkeypatch.setenv(f"HWMARK_SIMULATE__{key.upper()}", "0.1")
+    refused = " ".join(simulate(*MANY, "--lake", "lake").stderr.split())
+    assert (
+        f"501 partitions are made of tiles, which have no [simulate] {key}: leave it out, or add --no-tiles" in refused
+    )
+    monkeypatch.undo()
+    refused = " ".join(simulate(*MANY, "--format", "kafka-logs", "--out", "logs").stderr.split())
+    assert "which have no --out" in refused
 
 
 REAL = {
@@ -275,16 +285,6 @@ def test_a_cluster_that_does_what_real_ones_did_can_be_had_by_settings(monkeypat
     assert set(events["committed"].to_pylist()) == {True, False, None}
     assert "log_dir_offline" in events["detail"].to_pylist()
     assert "3 faults" in text
-
-
-def test_of_a_fleet_the_truth_is_every_rare_event_and_its_hws_now_and_then():
-    text = said(
-        "--fleet", *SHORT, "--lake", "lake", "--fault", "2s stop 1 for 1s", "--duration", "12s", "--truth", "truth"
-    )
-    assert "The truth is in truth: truth_hw" in text
-    assert DeltaTable("truth/truth_isr").to_pyarrow_table().num_rows > 0
-    looked = DeltaTable("truth/truth_hw").to_pyarrow_table()
-    assert set(looked["kind"].to_pylist()) == {"advance", "term_start"}
 
 
 def test_everything_there_is_can_be_listed():
@@ -331,7 +331,7 @@ def racks(lake):
     }
 
 
-@pytest.mark.parametrize("more", [[], ["--fleet"], ["--level", "0"]], ids=["in steps", "a fleet", "level 0"])
+@pytest.mark.parametrize("more", [[], ["--partitions", "501"], ["--level", "0"]], ids=["few", "tiles", "level 0"])
 def test_brokers_stand_in_racks_by_turns(more):
     said("--brokers", "3", "--racks", "2", "--lake", "lake", *SHORT, *more)
     assert racks("lake") == {(1, 1, "rack=rack-1"), (2, 2, "rack=rack-2"), (3, 3, "rack=rack-1")}

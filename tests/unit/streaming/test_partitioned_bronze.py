@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from deltalake import QueryBuilder, write_deltalake
 
-from generators.simulator.fleet.writer import Writer
 from pipelines.errors import UsageError
-from pipelines.lake.bronze import append_events, append_files, read_events
+from pipelines.lake.bronze import append_events, bronze, read_events
 from pipelines.lake.compaction import compact
 from pipelines.lake.data_file import write_file
 from pipelines.lake.lake import Lake
+from pipelines.lake.table import add_files
 from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.drain import close_sources
@@ -88,18 +88,10 @@ def test_closing_rows(lake):
     assert clusters(lake) == everywhere(*["c", ODD] * 3)
 
 
-def test_files_of_the_simulator(lake):
-    Writer(lake.root, "simulate").write([])
-    folder = lake.files(TABLE)
-    made = [write_file(folder, "replication_events", DECLARED, [rows(row(1, c), row(2, c))]) for c in ("c", ODD)]
-    append_files(lake.root, made, {"simulate": 0})
-    assert clusters(lake) == everywhere(*["c", ODD] * 3)
-
-
 def test_a_file_of_several_clusters_is_refused_before_it_is_committed(lake):
     made = write_file(lake.files(TABLE), "replication_events", DECLARED, [rows(row(1), row(2, ODD))])
     with pytest.raises(UsageError, match="partitioned by cluster, and a file to be added has several values of it"):
-        append_files(lake.root, [made], {"simulate": 0})
+        add_files(bronze(lake.root), [made], DECLARED, {"simulate": 0})
     assert lake.open(TABLE).version() == 0
 
 
