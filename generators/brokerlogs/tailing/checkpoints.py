@@ -4,15 +4,13 @@ rows."""
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pyarrow.fs import FileType
 
 from pipelines.lake.bronze import committed, read_events
-from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part
+from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
 
 
 class Checkpoints:
@@ -83,13 +81,5 @@ class Checkpoints:
         with self._fs.open_output_stream(path) as stream:
             stream.write(content)
         if self._local is not None:
-            _sync(self._local / path)
-            _sync(self._local / folder)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync(self._local / path)
+            sync(self._local / folder)

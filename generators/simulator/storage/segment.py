@@ -53,10 +53,6 @@ class Segment:
         return f"{self.base:020d}.log"
 
     @property
-    def index_file(self) -> str:
-        return f"{self.base:020d}.index"
-
-    @property
     def size(self) -> int:
         """Bytes of the log file."""
         return self.batches[-1].position + self.batches[-1].size if self.batches else 0

@@ -103,13 +103,6 @@ class SegmentedLog:
         self.start = max(self.start, self.segments[0].base)
         return removed
 
-    def delete_records(self, below: int, hw: int) -> tuple[str, ...]:
-        """Raises the log start to `below`, which may be inside a segment; one that lies wholly below it is deleted."""
-        if below > hw:
-            raise ValueError(f"records below {below} cannot be deleted: the high watermark is {hw}")
-        self.start = max(self.start, below)
-        return self._delete(hw, lambda segment: segment is not self.segments[-1] and segment.end <= self.start)
-
     def _delete(self, hw: int, due: Callable[[Segment], bool]) -> tuple[str, ...]:
         removed: list[str] = []
         while self.segments[0].batches and self.segments[0].end <= hw and due(self.segments[0]):

@@ -31,7 +31,7 @@ def indexes(log):
 
 def test_a_segment_is_named_after_its_base_offset_in_twenty_digits():
     (segment,) = SegmentedLog(start=368_769).segments
-    assert (segment.log_file, segment.index_file) == ("00000000000000368769.log", "00000000000000368769.index")
+    assert segment.log_file == "00000000000000368769.log"
 
 
 def test_a_batch_that_does_not_fit_opens_a_new_segment():
@@ -86,11 +86,11 @@ def test_every_offset_is_found_in_its_batch():
         assert len(found.scanned) <= 3
 
 
-@pytest.mark.parametrize("offset", [19, 150])
+@pytest.mark.parametrize("offset", [49, 150])
 def test_an_offset_outside_the_log_is_out_of_range(offset):
     log = written(15)
-    log.delete_records(20, hw=150)
-    with pytest.raises(ValueError, match=f"offset {offset} is out of range: this log holds 20 to 149"):
+    assert log.retain(hw=99, most_bytes=0) == (file(0),)
+    with pytest.raises(ValueError, match=f"offset {offset} is out of range: this log holds 50 to 149"):
         log.lookup(offset)
 
 
@@ -150,24 +150,6 @@ def test_retention_of_everything_begins_a_new_segment_first():
     log = written(15)
     assert log.retain(hw=150, most_bytes=0) == (file(0), file(50), file(100))
     assert (files(log), log.start, log.end) == ([file(150)], 150, 150)
-
-
-def test_records_may_be_deleted_up_to_within_a_segment():
-    log = written(15)
-    assert log.delete_records(75, hw=150) == (file(0),)
-    assert (log.start, files(log)) == (75, [file(50), file(100)])
-    assert log.lookup(79).file == file(50)
-
-
-def test_deleted_records_leave_the_segment_being_written():
-    log = written(15)
-    assert log.delete_records(150, hw=150) == (file(0), file(50))
-    assert (log.start, files(log)) == (150, [file(100)])
-
-
-def test_records_above_the_high_watermark_cannot_be_deleted():
-    with pytest.raises(ValueError, match="records below 101 cannot be deleted: the high watermark is 100"):
-        written(15).delete_records(101, hw=100)
 
 
 # recovery
