@@ -51,7 +51,7 @@ def mark_copies(state: State, batch: Batch, readable: RareLines) -> None:
     rows, lines = readable
     at = batch.rare[rows]
     in_lane = state.series["lane"][batch.series[at]] >= 0
-    known = _known_lines(state, batch, rows, lines)
+    known = state.lines_read.data[: state.lines_read.count]
     both = np.concatenate([known, lines])
     keys, sources = _keys(both), both[:, AT.source]
     if not _in_several_sources(keys, sources):
@@ -141,19 +141,6 @@ def _hash(parts: Sequence[npt.NDArray[Any]]) -> I64:
 def _keys(lines: Records) -> I64:
     """Equal for copies of a line."""
     return _hash([lines[:, AT.key], lines[:, AT.partition]])
-
-
-def _known_lines(state: State, batch: Batch, rows: I64, lines: Records) -> Records:
-    """Lines that were read before. Those of an earlier version get their partition from a copy among these `lines`."""
-    known = state.lines_read.data[: state.lines_read.count]
-    unplaced = np.flatnonzero(known[:, AT.partition] < 0)
-    if len(unplaced):
-        earlier = _hash([lines[:, AT.partition], *_in_common(batch, rows)])
-        copies = dict(zip(earlier.tolist(), lines, strict=True))
-        for line in unplaced:
-            if (copy := copies.get(int(known[line, AT.key]))) is not None:
-                known[line, [AT.key, AT.partition]] = copy[[AT.key, AT.partition]]
-    return known
 
 
 def _mixed(state: npt.NDArray[np.uint64], value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -139,7 +139,7 @@ report `holding` has its links, see hw_reports, and `awaited` is a computed HW b
 
 LINES_READ = record_layout(key=0, ts=NULL, source=-1, partition=-1)
 """A rare line lately read from a source: what its copies in other files have in common beside the partition, as a hash,
-see copied_lines; without a partition: of an earlier version, whose hash has its number in it."""
+see copied_lines."""
 
 RECENT = record_layout(lane=-1, ts=NULL, hw=NULL)
 """HWs of a lane ahead of what is decided."""

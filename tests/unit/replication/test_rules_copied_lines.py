@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pipelines.replication import Reconstructor, replay
-from pipelines.replication.batch import copied_lines
 from pipelines.replication.facts.tables import Facts
 from tests.unit.replication.bronze import Source, events_of
 
@@ -47,27 +46,6 @@ def test_the_files_may_come_one_after_the_other_in_either_order():
             reconstructor = Reconstructor.restore(reconstructor.snapshot())
             parts.append(reconstructor.update(events_of(batch)))
         assert silver(Facts.concat([*parts, reconstructor.finish()])) == one_file()
-
-
-def test_lines_that_an_earlier_version_kept_are_recognised(monkeypatch):
-    """Its hash had the number of the partition in it, which stands beside it now."""
-    rows, lines = story(Source()).progress(30_000).rows, copied_lines._lines
-
-    def as_before(state, batch, which):
-        found = lines(state, batch, which)
-        partition = found[:, copied_lines.AT.partition].copy()
-        found[:, copied_lines.AT.key] = copied_lines._hash([partition, *copied_lines._in_common(batch, which)])
-        found[:, copied_lines.AT.partition] = -1
-        return found
-
-    with monkeypatch.context() as earlier:
-        earlier.setattr(copied_lines, "_lines", as_before)
-        reconstructor = Reconstructor()
-        facts = [reconstructor.update(events_of(rows))]
-    reconstructor = Reconstructor.restore(reconstructor.snapshot())
-    assert set(reconstructor.state.lines_read["partition"].tolist()) == {-1}
-    facts += [reconstructor.update(events_of(second_file(rows))), reconstructor.finish()]
-    assert silver(Facts.concat(facts)) == silver(replay(events_of(rows)))
 
 
 def test_two_equal_lines_of_one_file_are_two_events():
