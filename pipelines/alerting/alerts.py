@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pipelines.alerting.conditions import Condition, asking, microseconds
+from pipelines.alerting.conditions import Condition, asking
 from pipelines.alerting.episodes import Episode, episodes, states
 from pipelines.alerting.evidence import CARRIED, Evidence
 from pipelines.alerting.lasting import RULES as LASTING
@@ -15,6 +15,7 @@ from pipelines.alerting.restarts import controlled_restarts
 from pipelines.alerting.rule import Evaluation
 from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.state import AlertState
+from pipelines.lake.queries import microseconds
 
 
 def alert_states(

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting.conditions import Condition, microseconds, moment
+from pipelines.alerting.conditions import Condition
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Intervals, RuleSettings, Seconds
+from pipelines.lake.queries import microseconds, moment
 from pipelines.verdict.judged import not_judged, not_judged_from, unreadable
 
 

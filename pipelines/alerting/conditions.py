@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -55,16 +54,6 @@ def asking(tables: Mapping[str, pa.Table]) -> Iterator[Ask]:
         for name, table in tables.items():
             connection.register(name, table)
         yield lambda sql, **values: connection.sql(sql, params=values or None).to_arrow_table().to_pylist()
-
-
-def microseconds(time: datetime) -> int:
-    """An aware time as microseconds since 1970."""
-    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-
-
-def moment(microseconds: int) -> datetime:
-    """The inverse of `microseconds`."""
-    return datetime.fromtimestamp(microseconds // SECOND, UTC).replace(microsecond=microseconds % SECOND)
 
 
 def partition(row: Mapping[str, Any]) -> str:

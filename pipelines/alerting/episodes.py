@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from pipelines.alerting.conditions import SECOND, Condition, items, moment
+from pipelines.alerting.conditions import SECOND, Condition, items
 from pipelines.alerting.messages import labels, subject, summary
 from pipelines.alerting.state import AlertState, alert_id
+from pipelines.lake.queries import moment
 
 Episode = list[Condition]
 

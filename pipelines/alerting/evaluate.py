@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.alerting.alerts import carried, conditions, grouped
-from pipelines.alerting.conditions import microseconds, moment
 from pipelines.alerting.episodes import states
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
@@ -20,6 +19,7 @@ from pipelines.alerting.state import AlertState, from_arrow, to_arrow
 from pipelines.alerting.step import Step, last_step, recorded_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import microseconds, moment
 from pipelines.lake.roles import hold
 from pipelines.verdict import words
 from schemas import alerts, notes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
-from pipelines.verdict.sources import CLOSED, REPORTED
+from pipelines.verdict.sources import Progress
 from schemas import (
     brokers,
     deliveries,
@@ -41,6 +41,11 @@ HEALTH = _columns(
 )
 LEADERSHIPS = _columns(replication_events.ARROW, (*PLACE, "ts", "leader_id", "leader_epoch"))
 BROKER_STATES = _columns(replication_events.ARROW, ("cluster", "ts", "replica_id", "broker_epoch", "detail"))
+REPORTED = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
+                      ("reported_to", pa.timestamp("us", tz="UTC"))])  # fmt: skip
+"""Up to when each source has reported everything."""
+CLOSED = pa.schema([("cluster", pa.string()), ("closed", pa.timestamp("us", tz="UTC"))])
+"""When a drain last closed a cluster."""
 CLOCK = pa.schema([("cluster", pa.string()), ("clock", pa.timestamp("us", tz="UTC"))])
 """The present of each cluster in event time, as far as the reconstruction has come."""
 BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz="UTC")), ("judged_once", pa.bool_()),
@@ -97,6 +102,14 @@ class Evidence:
     def in_microseconds(self) -> dict[str, pa.Table]:
         """The tables with every time as microseconds since 1970, so that arithmetic needs no time zone."""
         return {field.name: in_microseconds(getattr(self, field.name)) for field in fields(self)}
+
+
+def of_sources(found: Progress, clusters: Collection[str] | None = None) -> dict[str, pa.Table]:
+    """`reported` (of these clusters, None: of all) and `closed`."""
+    rows = found.rows()
+    reported = [row for row in rows["reported"] if clusters is None or row["cluster"] in clusters]
+    given = {"reported": reported, "closed": rows["closed"]}
+    return {name: pa.Table.from_pylist(given[name], SCHEMAS[name]) for name in given}
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:

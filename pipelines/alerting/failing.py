@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting.conditions import SECOND, Condition, moment
+from pipelines.alerting.conditions import SECOND, Condition
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, RuleSettings, Seconds
+from pipelines.lake.queries import moment
 from pipelines.verdict import words
 
 FORGOTTEN_S = 3_600

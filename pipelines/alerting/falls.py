@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting.conditions import SECOND, Condition, items, lost_range, moment, partition
+from pipelines.alerting.conditions import SECOND, Condition, items, lost_range, partition
 from pipelines.alerting.rule import STRICT, AlertRule, Evaluation, OccurrenceSettings, Seconds
+from pipelines.lake.queries import moment
 from pipelines.verdict import losses
 from pipelines.verdict.records import FallGroup
 

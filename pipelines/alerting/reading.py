@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
-from pipelines.alerting.conditions import SECOND, microseconds, moment
-from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, ENDED, SCHEMAS, Evidence
+from pipelines.alerting.conditions import SECOND
+from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, ENDED, SCHEMAS, Evidence, of_sources
 from pipelines.alerting.rules import AlertRules
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import beginnings, presents
+from pipelines.lake.queries import beginnings, microseconds, moment, presents
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
@@ -63,9 +63,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     """
     written_by, bronze, blind = reconstruction(lake), bronze_of(lake), dict[str, str]()
     sources = progress(lake, before.sources, bronze)
-    ends = {row["cluster"]: row["closed"] for row in sources.closed.to_pylist()}
-    last = {row["cluster"]: row["reported_to"] for row in sources.reported.sort_by("reported_to").to_pylist()}
-    closed = {cluster for cluster, ts in ends.items() if cluster not in last or last[cluster] <= ts}
+    last: dict[str, int] = {}
+    for (cluster, *_), (ts, _) in sources.reported.items():
+        last[cluster] = max(ts, last.get(cluster, ts))
+    closed = {cluster for cluster, ts in sources.closed.items() if last.get(cluster, ts) <= ts}
     decided = {
         cluster: ts if cluster in closed else ts - timedelta(milliseconds=written_by.grace_ms)
         for cluster, ts in presents(lake).items()
@@ -97,8 +98,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         health=facts("health", partition_health.TABLE, starts=None),
         leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
         broker_states=events("broker_states", _one_of("event_type", "broker_state")),
-        reported=sources.reported.filter(_field_in("cluster", clusters)),
-        closed=sources.closed,
+        **of_sources(sources, clusters),
         clock=pa.Table.from_pylist([{"cluster": c, "clock": ts} for c, ts in decided.items()], CLOCK),
         backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
         deliveries=lake.read(deliveries.TABLE, SCHEMAS["deliveries"]),
@@ -161,10 +161,6 @@ def _window(starts: Mapping[str, datetime]) -> Expression:
 
 
 def _one_of(column: str, *values: str) -> Expression:
-    return _field_in(column, list(values))
-
-
-def _field_in(column: str, values: list[str]) -> Expression:
     import pyarrow.dataset as ds
 
     return ds.field(column).isin(pa.array(values, pa.string()))

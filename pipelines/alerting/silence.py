@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting.conditions import SECOND, Ask, Condition, moment
+from pipelines.alerting.conditions import SECOND, Ask, Condition
 from pipelines.alerting.restarts import quiet_for
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, RuleSettings, Seconds
+from pipelines.lake.queries import moment
 from pipelines.verdict.judged import silence
 from pipelines.verdict.records import Source
 

@@ -68,11 +68,10 @@ def take_step(lake: Lake, step: Step, rows: Mapping[Table, pa.Table]) -> None:
         lake.create_with_columns(table)
         files.append(write_file(lake.files(table), table.path, table.arrow(), [new.cast(table.arrow())]))
     taken = replace(step, number=step.number + bool(files), files=tuple(files))
-    tables = {"carried": taken.carried, "reported": taken.sources.reported, "closed": taken.sources.closed}
     content = {
         "number": taken.number, "clocks": taken.clocks, "files": [asdict(file) for file in files],
         "arrived": taken.sources.arrived, "bronze": taken.sources.bronze,
-        **{name: in_microseconds(table).to_pylist() for name, table in tables.items()},
+        "carried": in_microseconds(taken.carried).to_pylist(), **taken.sources.rows(),
     }  # fmt: skip
     lake.write_durably(RECORD, json.dumps(content).encode())
     for file in files:

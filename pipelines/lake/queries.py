@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
@@ -245,6 +245,16 @@ def _among(label: str, name: str) -> str:
 def text(value: str) -> str:
     """A string in SQL."""
     return "'" + value.replace("'", "''") + "'"
+
+
+def microseconds(time: datetime) -> int:
+    """An aware time as microseconds since 1970."""
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def moment(microseconds: int) -> datetime:
+    """The inverse of `microseconds`."""
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).replace(microsecond=microseconds % 1_000_000)
 
 
 def instant(ts: datetime) -> str:

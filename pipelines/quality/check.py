@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.alerting.conditions import asking, microseconds, moment
-from pipelines.alerting.evidence import BROKERS, Evidence
+from pipelines.alerting.conditions import asking
+from pipelines.alerting.evidence import BROKERS, Evidence, of_sources
 from pipelines.alerting.outbox import handled_sources
 from pipelines.alerting.silence import sources as silences_of
 from pipelines.alerting.state import from_arrow
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
+from pipelines.lake.queries import microseconds, moment
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file
 from pipelines.quality.frames import New
@@ -170,7 +171,7 @@ class _Run:
         handled = handled_sources(from_arrow(self.lake.read(alerts.TABLE, alerts.ARROW)))
         seen = progress_now(self.lake, bronze_of(self.lake))
         known = self.lake.read(brokers.TABLE, BROKERS)
-        found = Evidence.of(reported=seen.reported, closed=seen.closed, brokers=known)
+        found = Evidence.of(**of_sources(seen), brokers=known)
         with asking(found.in_microseconds()) as ask:
             rows = silences_of(ask, microseconds(self.now))
         return [_silence(row, row["closed"] or (row["cluster"], row["source_id"]) in handled) for row in rows]

@@ -13,9 +13,9 @@ from datetime import timedelta
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pipelines.alerting.conditions import moment
 from pipelines.lake.changes import Change, of_files, rows_of
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import moment
 from schemas.declaration import Table
 
 if TYPE_CHECKING:

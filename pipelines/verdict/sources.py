@@ -7,47 +7,49 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from pipelines.lake.changes import rows_of, since
+from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Row, instant, microseconds, moment, query, text
 from pipelines.lake.table import has_declared
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
 from pipelines.verdict.records import Source
 from schemas import brokers, replication_events
-from schemas.replication_events import DRAIN
+from schemas.replication_events import DRAIN, FIRST, LAST
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 DOWN = ("controlled_shutdown", "fenced", "unregistered")
 RECORD = "_alerts/step.json"
 """What the last evaluation of the alerts has found, so that its sources need not be read again."""
 
-_UTC = pa.timestamp("us", tz="UTC")
-REPORTED = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
-                      ("level", pa.int32()), ("reported_to", _UTC)])  # fmt: skip
-"""Up to when each source has reported everything, and the level at which it does."""
-CLOSED = pa.schema([("cluster", pa.string()), ("closed", _UTC)])
-"""When a drain closed a cluster, the last time."""
-_PROGRESS = pa.schema(
-    [replication_events.ARROW.field(n) for n in ("cluster", "source_id", "broker_id", "ts", "level", "detail")]
-)
 _log = logging.getLogger("hwmark.verdict")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What bronze has of its sources at a version: `bronze` is its table's id and that.
+    """What bronze has of its sources at a version: `bronze` is its table's id and that. Times are microseconds.
 
-    `arrived` has by cluster when (wall clock, microseconds since 1970) something last came of it.
+    `reported`: up to when each source (cluster, name, broker) has reported everything, and at which level; `closed`:
+    when a drain last closed a cluster; `arrived`: when (wall clock) something last came of it.
     """
 
-    reported: pa.Table = field(default_factory=REPORTED.empty_table)
-    closed: pa.Table = field(default_factory=CLOSED.empty_table)
+    reported: Mapping[tuple[str, str, int], tuple[int, int | None]] = field(default_factory=dict)
+    closed: Mapping[str, int] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=dict)
     bronze: tuple[str, int] | None = None
+
+    def rows(self) -> dict[str, list[Row]]:
+        """What was reported and closed, as a record has it."""
+        reported = [
+            {"cluster": cluster, "source_id": source, "broker_id": broker, "reported_to": ts, "level": level}
+            for (cluster, source, broker), (ts, level) in self.reported.items()
+        ]
+        return {"reported": reported, "closed": [{"cluster": c, "closed": ts} for c, ts in self.closed.items()]}
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze) -> Progress:
@@ -55,9 +57,6 @@ def progress(lake: Lake, before: Progress, bronze: Bronze) -> Progress:
 
     Only what came since is read, unless bronze is another table now, or its log does not go back as far.
     """
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-
     table = lake.find(replication_events.TABLE)
     if table is None:
         return before
@@ -65,35 +64,44 @@ def progress(lake: Lake, before: Progress, bronze: Bronze) -> Progress:
     same = before.bronze is not None and before.bronze[0] == table_id
     change = since(table, before.bronze[1] if same and before.bronze else None, lake.storage_options)
     kept = before if same and (change is None or change.files is not None) else Progress()
-    rows = _PROGRESS.empty_table()
-    if change is not None:
-        declared = has_declared(table, replication_events.ARROW)
-        every = rows_of(lake, replication_events.TABLE, change, has_declared=declared)
-        rows = every.to_table(_PROGRESS.names, filter=ds.field("event_type") == "progress").cast(_PROGRESS)
-    is_drain = pc.equal(rows["source_id"], DRAIN)
-    reported = rows.filter(pc.invert(is_drain)).rename_columns({"ts": "reported_to"}).select(REPORTED.names)
-    closing = rows.filter(pc.and_kleene(is_drain, pc.equal(rows["detail"], "closed"))).select(["cluster", "ts"])
-    beside = pa.Table.from_pylist(closings(lake), _PROGRESS).select(["cluster", "ts"])
-    closed = pa.concat_tables([closing, beside]).rename_columns(CLOSED.names)
-    news = set(rows["cluster"].to_pylist())
+    reported, closed = dict(kept.reported), dict(kept.closed)
+    found = [] if change is None else query(table, _LAST) if change.files is None else _last(lake, table, change)
+    news = {row["cluster"] for row in found}
+    for row in (*closings(lake), *found):
+        cluster, source, ts = row["cluster"], row["source_id"], microseconds(row["ts"])
+        if source != DRAIN:
+            key = cluster, source, row["broker_id"]
+            reported[key] = max((ts, row["level"]), reported.get(key, (ts, None)), key=lambda one: one[0])
+        elif row["detail"] == "closed":
+            closed[cluster] = max(ts, closed.get(cluster, ts))
     arrived = {
-        c: kept.arrived[c] if c in kept.arrived and c not in news else round(at.timestamp() * 1_000_000)
+        c: kept.arrived[c] if c in kept.arrived and c not in news else microseconds(at)
         for c, at in bronze.arrived.items()
     }
-    return Progress(
-        _latest(kept.reported, reported, ["cluster", "source_id", "broker_id"]),
-        _latest(kept.closed, closed, ["cluster"]),
-        arrived,
-        (table_id, table.version()),
-    )
+    return Progress(reported, closed, arrived, (table_id, table.version()))
 
 
-def _latest(before: pa.Table, now: pa.Table, keys: list[str]) -> pa.Table:
-    """The last row for each value of the keys; the last column is the time."""
-    *others, time = (name for name in before.column_names if name not in keys)
-    rows = pa.concat_tables([before, now.cast(before.schema)]).sort_by(time)
-    found = rows.group_by(keys, use_threads=False).aggregate([(name, "last") for name in (*others, time)])
-    return found.rename_columns([*keys, *others, time]).cast(before.schema)
+# What has no cluster, no source, or a time outside is in quarantine.
+_LAST = f"""
+SELECT cluster, source_id, broker_id, detail, max(ts) AS ts, last_value(level ORDER BY ts) AS level
+FROM t WHERE event_type = 'progress' AND cluster IS NOT NULL AND source_id IS NOT NULL AND broker_id IS NOT NULL
+  AND ts >= {instant(FIRST)} AND ts <= {instant(LAST)} GROUP BY cluster, source_id, broker_id, detail
+"""
+
+
+def _last(lake: Lake, table: DeltaTable, change: Change) -> list[Row]:
+    """The last progress row of each source in the files of a change."""
+    import pyarrow.dataset as ds  # which takes a while: it has pandas imported
+
+    every = rows_of(lake, replication_events.TABLE, change, has_declared=has_declared(table, replication_events.ARROW))
+    names = ["cluster", "source_id", "broker_id", "detail"]
+    valid = (ds.field("ts") >= FIRST) & (ds.field("ts") <= LAST)
+    for name in names[:3]:
+        valid &= ds.field(name).is_valid()
+    rows = every.to_table([*names, "ts", "level"], filter=valid & (ds.field("event_type") == "progress")).sort_by("ts")
+    last = rows.group_by(names, use_threads=False).aggregate([("ts", "last"), ("level", "last")])
+    found: list[Row] = last.rename_columns([*names, "ts", "level"]).to_pylist()
+    return found
 
 
 def record(lake: Lake) -> dict[str, Any] | None:
@@ -115,7 +123,11 @@ def recorded(found: Mapping[str, Any] | None) -> Progress:
         return Progress()
     try:
         table_id, version = found["bronze"]
-        reported, closed = (pa.Table.from_pylist(found[n], s) for n, s in (("reported", REPORTED), ("closed", CLOSED)))
+        reported = {
+            (row["cluster"], row["source_id"], row["broker_id"]): (row["reported_to"], row.get("level"))
+            for row in found["reported"]
+        }
+        closed = {row["cluster"]: row["closed"] for row in found["closed"]}
         return Progress(reported, closed, found["arrived"], (table_id, version))
     except (KeyError, TypeError, ValueError):
         return Progress()
@@ -144,19 +156,21 @@ class Reports:
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze) -> dict[str, Reports]:
     """What was reported of these clusters. Who was unregistered after its last report is no source any more."""
     found: dict[str, Reports] = defaultdict(Reports)
-    seen, gone = progress_now(lake, bronze), dict[tuple[str, int], datetime]()
-    for row in lake.read(brokers.TABLE, _STATES).to_pylist():
-        if row["state"] in DOWN and row["state_ts"] is not None:
-            found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]
-            gone |= {(row["cluster"], row["broker_id"]): row["state_ts"]} if row["state"] == "unregistered" else {}
-    never = datetime.min.replace(tzinfo=UTC)
-    for row in seen.reported.sort_by([("cluster", "ascending"), ("source_id", "ascending")]).to_pylist():
-        if gone.get((row["cluster"], row["broker_id"]), never) < row["reported_to"]:
-            source = Source(row["source_id"], row["broker_id"], row["reported_to"], row["level"])
-            found[row["cluster"]].sources.append(source)
-    for row in seen.closed.to_pylist():
-        found[row["cluster"]].closed = row["closed"]
+    seen, table = progress_now(lake, bronze), lake.find(brokers.TABLE)
+    gone: dict[tuple[str, int], int] = {}
+    for row in [] if table is None else query(table, _STATES):
+        found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]
+        if row["state"] == "unregistered":
+            gone[row["cluster"], row["broker_id"]] = microseconds(row["state_ts"])
+    for (cluster, source, broker), (ts, level) in sorted(seen.reported.items()):
+        if gone.get((cluster, broker), -1) < ts:
+            found[cluster].sources.append(Source(source, broker, moment(ts), level))
+    for cluster, ts in seen.closed.items():
+        found[cluster].closed = moment(ts)
     return defaultdict(Reports, {name: found[name] for name in clusters})
 
 
-_STATES = pa.schema([brokers.ARROW.field(name) for name in ("cluster", "broker_id", "state", "state_ts")])
+_STATES = (
+    "SELECT cluster, broker_id, state, state_ts FROM t "
+    f"WHERE state IN ({', '.join(map(text, DOWN))}) AND state_ts IS NOT NULL"
+)

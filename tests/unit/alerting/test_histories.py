@@ -13,12 +13,13 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from pipelines.alerting.conditions import SECOND, microseconds
+from pipelines.alerting.conditions import SECOND
 from pipelines.alerting.evaluate import decide
 from pipelines.alerting.outbox import latest
 from pipelines.alerting.reading import Reading, _carried
 from pipelines.alerting.rules import AlertRules
 from pipelines.alerting.step import Step
+from pipelines.lake.queries import microseconds
 from tests.unit.alerting.evidence_rows import NOON, at, evidence
 
 pytestmark = pytest.mark.long

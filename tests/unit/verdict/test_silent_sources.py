@@ -1,6 +1,6 @@
 """Sources that fell silent are so until something shows an end: their broker is unregistered, their cluster ended."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -54,6 +54,15 @@ def test_a_record_that_is_damaged_is_as_none(lake, damage):
     evaluate(lake, now=at(MONTH))
     Lake(lake).write_durably(sources.RECORD, damage.encode())
     assert silent(lake) == [SECOND]
+
+
+@pytest.mark.parametrize("first", ["a verdict", "an evaluation"])
+def test_a_row_whose_time_has_it_quarantined_is_no_source(lake, first):
+    if first == "an evaluation":
+        evaluate(lake, now=at(MONTH))
+    reported(lake, progress(0, "broker-3/x") | {"ts": datetime(9999, 1, 1, tzinfo=UTC)})
+    assert silent(lake) == [SECOND]
+    evaluate(lake, now=at(MONTH))
 
 
 def test_a_broker_that_was_unregistered_has_no_source(lake):
