@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from pipelines.alerting.reading import sources_after
 from pipelines.alerting.step import Step
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, opened, read_events
@@ -26,7 +25,7 @@ from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.skipped import skipped
 from pipelines.streaming.source.suitable import UnsuitableColumnsError
 from pipelines.streaming.source.unread import bronze_of
-from pipelines.verdict.sources import reports
+from pipelines.verdict.sources import progress, reports
 from tests.streaming.events import history
 from tests.streaming.shell import same_rows
 from tests.streaming.test_job import assert_same_as_replay
@@ -92,7 +91,7 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
     report = reports(Lake(str(lake)), {cluster: EVENTS["ts"][-1].as_py()}, 3600)[cluster]
     assert report.closed == closing["ts"][0].as_py()
     assert [source.source_id for source in report.sources] == ["broker-1/replication.log"]
-    known = sources_after(Lake(str(lake)), Step(), bronze_of(Lake(str(lake))))
+    known = progress(Lake(str(lake)), Step().sources, bronze_of(Lake(str(lake))))
     assert known.closed["closed"].to_pylist() == closing["ts"].to_pylist()
     assert check(str(lake)).failed == []
     assert play(lake).events == 0

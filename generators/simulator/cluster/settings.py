@@ -98,7 +98,3 @@ class Settings:
     retention_check_ms: int = 300_000
     controllers: tuple[int, ...] = (3000,)
     """Their ids: the first is active at the start; those that are also brokers share their process (combined mode)."""
-
-    @property
-    def controller_id(self) -> int:
-        return self.controllers[0]

@@ -18,7 +18,6 @@ _COUNTS: Mapping[str, tuple[str, str]] = {
     "outside_isr": ("broker_outside_isr_replicas", "Replicas of the broker outside the ISR"),
     "leo_unknown": ("broker_leo_unknown_replicas", "Replicas of the broker that follow and whose LEO is not known"),
 }
-_ROLES = (("leader", "led"), ("follower", "followed"))
 _QUANTILES = (("0.5", "append_to_hw_p50_ms"), ("0.95", "append_to_hw_p95_ms"), ("0.99", "append_to_hw_p99_ms"))
 _LAGS = (("0.95", "p95_lag_records"), ("1", "max_lag_records"))
 
