@@ -21,15 +21,14 @@ def partition_chart(past: PartitionPast) -> Spec:
     return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
 
 
-def _x(past: PartitionPast, name: str = "ts", **more: Any) -> Any:
+def _x(past: PartitionPast) -> Any:
     import altair as alt
 
     scale = alt.Scale(type="utc", nice=False)
     return alt.X(
-        f"{name}:T",
+        "ts:T",
         scale=scale,
         axis=alt.Axis(title=None, format=time_format(past.until - past.since), labelOverlap=True),
-        **more,
     )
 
 

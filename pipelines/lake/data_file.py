@@ -78,13 +78,12 @@ def write_file(
     kind: str,
     schema: pa.Schema,
     tables: Iterable[pa.Table],
-    rows_of_a_group: int | None = None,
     compression: str = "snappy",
 ) -> Written:
     """A file of these tables; nothing is left of it where one cannot be written."""
     with finishing(DataFile(folder, kind, schema, compression)) as file:
         for table in tables:
-            file.write(table, rows_of_a_group)
+            file.write(table)
         return file.close()
 
 

@@ -344,11 +344,9 @@ class Simulation:
         self._fetch(follower, topic, partition, take)
         self.answer(follower)
 
-    def park(
-        self, follower: int, topic: str | None = None, partition: int | None = None, take: int | None = None
-    ) -> None:
+    def park(self, follower: int, take: int | None = None) -> None:
         """A fetch that counts, and waits for more records than there will be, until `answer`."""
-        self._fetch(follower, topic, partition, take, patient=True)
+        self._fetch(follower, None, None, take, patient=True)
 
     def _fetch(self, id: int, topic: str | None, partition: int | None, take: int | None, **how: bool) -> None:
         broker = self.brokers[id]
