@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from schemas.declaration import Table
 
 _log = logging.getLogger("hwmark.quality")
+SOURCES = Suite("sources", replication_events.TABLE, "", (Expectation("sources_fresh", "", {}, {}),))
+"""Judged by the clock."""
 
 
 def check(
@@ -61,9 +63,9 @@ def check(
     of_user = own_suites(own or {})
     with hold(lake, "check", storage_options) as held:
         ours, theirs = Library(), Library(project)
-        run = _Run(Lake(lake, storage_options or {}), now or datetime.now(UTC), on_suite or _log.info, quarantine_share)
-        results = [result for suite in standard_suites() for result in run.judged(suite, ours)]
-        results += run.sources(stale_after_s)
+        place, say = Lake(lake, storage_options or {}), on_suite or _log.info
+        run = _Run(place, now or datetime.now(UTC), say, quarantine_share, stale_after_s)
+        results = [result for suite in (*standard_suites(), SOURCES) for result in run.judged(suite, ours)]
         results += [result for suite in of_user for result in run.judged(suite, theirs)]
         results += run.gone()
         summary = CheckSummary(run.now, results, run.run_id, theirs.data_docs)
@@ -80,20 +82,18 @@ class _Run:
     now: datetime
     say: Callable[[str], None]
     quarantine_share: float
+    stale_after_s: float
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
 
-    def judged(self, suite: Suite, library: Library) -> list[Result]:
+    def judged(self, suite: Suite, library: Library, *, again: bool = True) -> list[Result]:
         """The results of a suite, of the table as it is by then if a file of it goes meanwhile, as gold's do."""
         try:
-            try:
-                return list(self._judge(suite, library))
-            except Exception as error:
-                if not is_missing_file(error):
-                    raise
-                self._opened.pop(suite.table.path, None)
-                return list(self._judge(suite, library))
+            return list(self._judge(suite, library))
         except Exception as error:
+            if again and is_missing_file(error):
+                self._opened.pop(suite.table.path, None)
+                return self.judged(suite, library, again=False)
             _log.debug("%s could not be judged", suite.name, exc_info=error)
             return [_not_judged(suite, expected, error) for expected in suite.expectations]
 
@@ -102,6 +102,9 @@ class _Run:
         if table is None:
             advice = "" if suite.may_be_missing else f": run `hwmark run --lake {self.lake.root}` first"
             yield from (_row(suite, e, suite.may_be_missing, f"no such table{advice}") for e in suite.expectations)
+            return
+        if suite is SOURCES:
+            yield self._sources_fresh(table.version())
             return
         # An expectation that was added since is judged on what was there before, too.
         by_version = defaultdict[int | None, list[Expectation]](list)
@@ -126,14 +129,11 @@ class _Run:
         for expected in some:
             yield _result(suite, expected, change, found[expected.name])
 
-    def sources(self, stale_after_s: float) -> Iterator[Result]:
+    def _sources_fresh(self, version: int) -> Result:
         """Whether every source is fresh. A silent one adds no rows, so that there are none for a library to judge."""
-        table = self._open(replication_events.TABLE)
-        if table is None or not self.reported:
-            return
-        failed = [row for row in self.reported if (row["silent_s"] or 0) > stale_after_s]
-        yield Result(
-            "sources", "sources_fresh", replication_events.TABLE.path, table.version(), table.version(), not failed,
+        failed = [row for row in self.reported if (row["silent_s"] or 0) > self.stale_after_s]
+        return Result(
+            SOURCES.name, "sources_fresh", SOURCES.table.path, version, version, not failed,
             _observed(len(self.reported), "source", len(failed)), len(failed),
             json.dumps(failed[:SAMPLES]) if failed else None,
         )  # fmt: skip
@@ -158,10 +158,8 @@ class _Run:
         table = self._open(replication_events.TABLE)
         if table is None:
             return 0
-        before, options = (
-            self.before.get(("bronze", replication_events.TABLE.path, "isr_within_ar")),
-            self.lake.storage_options,
-        )
+        before = self.before.get(("bronze", replication_events.TABLE.path, "isr_within_ar"))
+        options = self.lake.storage_options
         change = since(table, before, options) or since(table, None, options)
         return change.rows if change else 0
 

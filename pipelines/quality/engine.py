@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from great_expectations.datasource.fluent import PandasDatasource
@@ -145,18 +144,18 @@ class RangeEngine(PandasExecutionEngine):  # type: ignore[misc]
             ((value,),) = self.rows.ask(SETS[metric.metric_name].format(c=column, rows=rows, type=kind), values)
         except Exception as error:
             raise MetricResolutionError(str(error), [metric]) from error
-        return int(value) if isinstance(value, Decimal) else value
+        return value
 
     def _meeting(self, condition: dict[str, Any]) -> str:
         """The relation of the rows that meet a condition of pandas, which DuckDB could not evaluate."""
         if not condition:
             return "judged"
-        into = self.rows.connection.cursor()
-        into.execute("DROP TABLE IF EXISTS meeting")
-        for piece in self._pieces():
-            into.register("kept", piece.take(self.get_domain_records(condition).index.to_numpy()))
-            into.execute("CREATE TABLE IF NOT EXISTS meeting AS FROM kept LIMIT 0; INSERT INTO meeting FROM kept")
-        return "meeting"
+        into, table = self.rows.connection.cursor(), _quoted(str(condition))
+        if not into.execute("FROM duckdb_tables() WHERE table_name = ?", [str(condition)]).fetchall():
+            for piece in self._pieces():
+                into.register("kept", piece.take(self.get_domain_records(condition).index.to_numpy()))
+                into.execute(f"CREATE TABLE IF NOT EXISTS {table} AS FROM kept LIMIT 0; INSERT INTO {table} FROM kept")
+        return table
 
     def _duplicates(self, wanted: str, domain: Mapping[str, Any], rows: str) -> Any:
         """Counts and samples of rows whose values are not unique."""
@@ -165,14 +164,14 @@ class RangeEngine(PandasExecutionEngine):  # type: ignore[misc]
         ignored = {"never": "false", "any_value_is_missing": " OR ".join(null)}
         there = f"FROM {rows} WHERE NOT ({ignored.get(domain.get('ignore_row_if', ''), ' AND '.join(null))})"
         names = ", ".join(map(_quoted, columns))
-        twice = f"SELECT {names}, count(*) AS rows {there} GROUP BY {names} HAVING count(*) > 1"
         if wanted == "filtered_row_count":
             return self.rows.ask(f"SELECT count(*) {there}")[0][0]
+        twice = f"SELECT {names}, count(*) AS rows {there} GROUP BY {names} HAVING count(*) > 1"
+        found = self.rows.ask(f"SELECT *, sum(rows) OVER () FROM ({twice}) ORDER BY rows DESC, {names} LIMIT {SAMPLES}")
         if wanted == "unexpected_count":
-            return int(self.rows.ask(f"SELECT coalesce(sum(rows), 0) FROM ({twice})")[0][0])
-        found = self.rows.ask(f"{twice} ORDER BY rows DESC, {names} LIMIT {SAMPLES}")
+            return int(found[0][-1]) if found else 0
         if wanted == "unexpected_index_list":
-            return [dict(zip((*columns, "rows"), row, strict=True)) for row in found]
+            return [dict(zip((*columns, "rows"), row, strict=False)) for row in found]
         return [row[0] if "column" in domain else dict(zip(columns, row, strict=False)) for row in found]
 
     def _quantile(self, column: str, rows: str, share: float, how: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PORTION = 1_000_000
 """Rows judged at a time."""
-MEMORY = "2GB"
+MEMORY = "1GB"
 """What DuckDB may take; beyond that it sorts on disk, in the folder for temporary files."""
 
 
@@ -93,6 +93,7 @@ class Rows:
 
     connection: DuckDBPyConnection
     sample: Sequence[str]
+    _asked: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
     def pieces(self) -> Iterator[pa.Table]:
         """The rows, as many at a time as fit a frame, however many files they are from."""
@@ -108,9 +109,11 @@ class Rows:
             yield pa.Table.from_batches(batches)
 
     def ask(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
-        found = self.connection.sql(query, params=parameters or None).to_arrow_table()
-        return [tuple(row.values()) for row in found.to_pylist()]
+        """The rows of a query, which is run once."""
+        if (known := f"{query}{parameters}") not in self._asked:
+            found = self.connection.sql(query, params=parameters or None).to_arrow_table()
+            self._asked[known] = [tuple(row.values()) for row in found.to_pylist()]
+        return self._asked[known]
 
 
 @dataclass(frozen=True)

@@ -314,10 +314,19 @@ def test_what_is_judged_neither_by_row_nor_over_a_set_is_refused_by_name(suite, 
 def test_a_set_is_judged_on_the_rows_that_meet_its_condition(lake, suite):
     rows_in_files(lake, hw(0, 10), hw(1, 10), hw(2, 80))
     only = {"column": "hw", "row_condition": "partition > 0", "condition_parser": "pandas"}
+    other = {**only, "row_condition": "partition < 2"}
     found = judged(
-        lake, {HW: suite(about("column_values_to_be_unique", **only), {**MEAN, "kwargs": {**only, "min_value": 45}})}
+        lake,
+        {
+            HW: suite(
+                about("column_values_to_be_unique", **only),
+                about("column_values_to_be_unique", **other),
+                {**MEAN, "kwargs": {**only, "min_value": 45}},
+            )
+        },
     )
     assert found == {
+        "expect_column_values_to_be_unique hw #2": (False, "2 of 3 new rows", 2),
         "expect_column_values_to_be_unique hw": (True, "3 new rows", 0),
         "expect_column_mean_to_be_between hw": (True, "45.0 observed in 3 new rows", 0),
     }
