@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.replication.telemetry.coverage import coverage
 from tests.properties.facts import differences, reconstruct
-from tests.unit.replication.bronze import Source, controller
+from tests.unit.replication.bronze import Source, controller, events_of
 from tests.unit.replication.watching import Watched
 
 
@@ -68,3 +69,62 @@ def test_a_bucket_whose_only_rows_name_no_cluster_sets_them_aside():
     nobody = Source("broker-2/replication.log").on(partition=1).leader(0, 0, 0, 0, [1, 2, 3])
     nobody.rows[0]["cluster"] = None
     assert_read_the_same([*log.rows, *nobody.rows])
+
+
+def test_samples_yield_to_a_log_from_its_first_row_of_the_partition_on():
+    """What the batch read of that log further decided it: a HW that only the watcher has was lost in one batch."""
+    log, watcher = Source().progress(3000).progress(8000), Watched(1)
+    watcher.progress(3000).leads(8000, 0, 0, 0, isr=[1, 2, 3]).round(8002)
+    first = [*log.rows, *watcher.rows]
+    log.progress(11_000).leader(11_000, 0, 0, 0, [1, 2, 3])
+    watcher.progress(11_000)
+    assert_read_the_same(first, [*log.rows[2:], *watcher.rows[3:]])
+
+
+def test_a_sampled_hw_is_checked_against_the_term_that_its_log_was_in_then():
+    log, watcher = Source().leader(0, 0, 0, 0, [1, 2, 3]).progress(5000), Watched(1)
+    watcher.progress(1000).leads(4000, 0, 9, 9, isr=[1, 2, 3]).round(4002).progress(14_000)
+    log.progress(14_000)
+    first = [*log.rows, *watcher.rows]
+    watcher.progress(30_000)
+    assert_read_the_same(first, [*log.follower(20_000, 1, 0, 0, 2).progress(30_000).rows[3:], *watcher.rows[4:]])
+
+
+def test_a_clock_is_compared_by_records_of_which_every_cut_has_as_much():
+    """A leader that stood still for longer than a batch keeps records: compared in one batch, and not in two."""
+    quorum, log = controller(), Source().leader(0, 0, 0, 0, [1, 2], partition_epoch=0, replicas=[1, 2])
+    quorum.election(0, 1, 0, isr=[1, 2], partition_epoch=0)
+    for second in range(1, 64):
+        quorum.progress(second * 1000)
+        log.append(second * 1000, second).fetch(second * 1000 + 1, 2, second, second).hw(second * 1000 + 1, second)
+    first = [*log.rows, *quorum.rows]
+    before = len(log.rows), len(quorum.rows)
+    quorum.broker_state(64_000, 2, "fenced", 1).isr(64_000, [1], 1, "controller", leader_id=1, leader_epoch=0)
+    quorum.broker_state(65_500, 2, "unfenced", 1).progress(80_000)
+    log.append(63_900, 70).isr(66_500, [1], 1, "metadata", replicas=[1, 2]).hw(66_500, 70).progress(80_000)
+    assert_read_the_same(first, [*log.rows[before[0] :], *quorum.rows[before[1] :]])
+
+
+def test_the_broker_of_a_series_is_that_of_its_least_number():
+    """Rows of several brokers in one source, which no writer of ours makes: which came first decided."""
+    log = Source().event(0, "isr_rejected", broker_id=-1).leader(0, 0, 0, 0, [1, 2, 3]).append(1, 5)
+    log.event(2, "append", broker_id=3, leader_leo=7)
+    assert differences(reconstruct([log.rows]), reconstruct([log.rows[::-1]])) == {}
+
+
+def test_the_time_of_a_row_without_a_usable_number_moves_no_clock():
+    """-1 stood before 0 in one run of numbers, whose largest time was that row's."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(200, 3).fetch(3000, 2, 0, 3).append(3228, 6)
+    log.rows[3]["source_seq"] = -1
+    assert_read_the_same(log.rows[:2], log.rows[2:])
+    assert coverage(events_of(log.rows)).equals(coverage(events_of(log.rows[:3])))
+
+
+def test_of_two_rows_with_one_number_the_earlier_is_read_first_whichever_came_first():
+    """The later one waited, and kept the other waiting, where it had come first."""
+    watcher = Watched(1).leads(1000, 0, 5, 5).leads(9000, 0, 7, 7).progress(1000)
+    other = Watched(2).progress(1000)
+    watcher.rows[1]["seq"] = 0
+    rest = [watcher.rows[0], watcher.rows[2], *other.rows]
+    first, second = [*rest, watcher.rows[1]], [watcher.rows[1], *rest]
+    assert differences(reconstruct([first]), reconstruct([second])) == {}

@@ -23,7 +23,8 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
             hmax=known(ended["hw"][k]),
             leader_leo=known(ended["leader_leo"][k]),
             fetchers=fetchers,
-            level=int(state.lanes["level"][lane]),
+            level=int(ended["level"][k]),
+            epoch=int(ended["epoch"][k]),
             **cut_off_report({name: ended[name][k] for name in CUT_OFF}),
             **reports({name: ended[name][k] for name in REPORTS}),
         )

@@ -107,7 +107,7 @@ class Numbering:
                 numbers.topics[cluster, code] = state.topics.number(state.clusters.all[cluster][0], names[code])
         state.series.grow(keys.count)
         if keys.count > known:
-            first = _first_rows(series, known, keys.count)
+            first = _first_rows(series, rows.int64("seq"), known, keys.count)
             new = state.partition_keys.number(keys.keys[known:])
             state.partitions.grow(state.partition_keys.count)
             by = self._sources[source[first]], rows.int32("broker_id")[first]
@@ -223,24 +223,26 @@ def _write_kinds(codes: I32, kind_of_code: I8, series: I32, kind: I8) -> I64:
 
 
 @compiled
-def _first_rows(series: I32, known: int, count: int) -> I64:
-    """The first row of each series from number `known` on."""
+def _first_rows(series: I32, seq: I64, known: int, count: int) -> I64:
+    """The row with the least number of each series from number `known` on."""
     rows = np.full(count - known, -1, dtype=np.int64)
     for row in range(len(series)):
-        if series[row] >= known and rows[series[row] - known] < 0:
-            rows[series[row] - known] = row
+        s = series[row] - known
+        if s >= 0 and (rows[s] < 0 or seq[row] < seq[rows[s]]):
+            rows[s] = row
     return rows
 
 
 @compiled
 def _first_leading(
-    series: I32, kind: I8, broker: I32, leader: I32, leader_valid: Bits, state: Records, rows: I64
+    series: I32, seq: I64, kind: I8, broker: I32, leader: I32, leader_valid: Bits, state: Records, rows: I64
 ) -> bool:  # fmt: skip
-    """Writes, per series without a lane, its first row that shows its broker leading; whether there is one."""
+    """Writes, per series without a lane, its first row, by number, that shows its broker leading; whether there is
+    one."""
     found = False
     for row in range(len(series)):
         s = series[row]
-        if s >= 0 and state[s, SERIES.at.lane] < 0 and rows[s] < 0:
+        if s >= 0 and state[s, SERIES.at.lane] < 0 and (rows[s] < 0 or seq[row] < seq[rows[s]]):
             own = kind[row] == HW and leader[row] == broker[row] and (leader_valid[row >> 3] >> (row & 7)) & 1
             if own or _LEADS[kind[row]]:
                 rows[s] = row
@@ -254,7 +256,7 @@ def _give_lanes(state: State, rows: RowSlice, kind: I8, series: I32) -> bool:
         return True
     first, brokers = np.full(state.series.count, -1, dtype=np.int64), rows.int32("broker_id")
     leader = rows.int32("leader_id"), rows.valid("leader_id")
-    if not _first_leading(series, kind, brokers, *leader, state.series.data, first):
+    if not _first_leading(series, rows.int64("seq"), kind, brokers, *leader, state.series.data, first):
         return False
     if (watched := state.watched_series()) is not None:
         first[watched] = -1

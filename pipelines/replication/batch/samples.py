@@ -13,7 +13,7 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.sampled_lanes import SampledLanes
 from pipelines.replication.batch.sampled_rows import microseconds, sampled_rows
-from pipelines.replication.batch.samples_and_logs import yield_to_logs
+from pipelines.replication.batch.samples_and_logs import LoggedTerms, yield_to_logs
 from pipelines.replication.batch.steady_samples import SteadySamples, lag_at
 from pipelines.replication.compiled.types import MS
 from pipelines.replication.events.columns import int64_column
@@ -71,9 +71,9 @@ def apply_samples(
             more = found.setdefault(number, Found())
             settle(one, min(upto, _newest(state, cluster)), _settings(state, rules, number, upto), more)
     predicted: Predicted = {}
-    lanes = SampledLanes(state, results.hw)
+    lanes, logged = SampledLanes(state, results.hw), LoggedTerms(state)
     for number, facts in sorted(found.items()):
-        yield_to_logs(state, number, facts)
+        yield_to_logs(state, logged, number, facts)
         lanes.add(number, state.watched.partitions[number], facts)
         predicted |= facts.predicted
     steady.settle(_limits(state, rules, low_watermarks))

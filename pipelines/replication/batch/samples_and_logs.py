@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import NamedTuple
+
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.sampled_lanes import SampledLanes
 from pipelines.replication.batch.term_lookup import StateTermLookup
-from pipelines.replication.compiled.types import MS
+from pipelines.replication.compiled.types import MS, NEVER
 from pipelines.replication.rules import Rules
 from pipelines.replication.samples.observe import Found, HwFact, SyncFact
 from pipelines.replication.samples.partition import Check, SampledPartition
@@ -14,10 +17,46 @@ from pipelines.replication.term.layout import ADVANCE, DISAGREE, IDLE, REPORT
 from schemas.levels import LEAN
 
 
-def yield_to_logs(state: State, number: int, found: Found) -> None:
+class LoggedTerm(NamedTuple):
+    """A term of a lane by the leader's log: until when it led, NEVER where it still does, and its last HW."""
+
+    start: int
+    end: int
+    epoch: int
+    level: int
+    hw: int | None
+
+
+class LoggedTerms:
+    """The terms that logs tell, as of any time: what a batch has read further makes no difference."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @cached_property
+    def _over(self) -> dict[int, list[LoggedTerm]]:
+        found: dict[int, list[LoggedTerm]] = {}
+        for (lane, start), (end, term) in self._state.ended_terms.items():
+            found.setdefault(lane, []).append(LoggedTerm(start, end, term.epoch, term.level, term.hmax))
+        return found
+
+    def at(self, lane: int, ts: int) -> LoggedTerm | None:
+        """The term that a lane was in at a time."""
+        if lane < 0:
+            return None
+        of = {
+            name: int(self._state.lanes[name][lane]) for name in ("state", "term_start", "leader_epoch", "level", "hw")
+        }
+        terms = list(self._over.get(lane, ()))
+        if of["state"] != IDLE:
+            terms.append(LoggedTerm(of["term_start"], NEVER, of["leader_epoch"], of["level"], of["hw"]))
+        return max((term for term in terms if term.start <= ts < term.end), default=None)
+
+
+def yield_to_logs(state: State, logged: LoggedTerms, number: int, found: Found) -> None:
     """Drops the facts of samples that the leader's log shows, too; HWs are kept to be checked against it."""
     one = state.watched.partitions[number]
-    by_log = [fact for fact in found.hw if _log_shows(state, number, fact)]
+    by_log = [fact for fact in found.hw if _log_shows(state, logged, number, fact)]
     if by_log:
         found.hw = [fact for fact in found.hw if fact not in by_log]
         one.unchecked += [
@@ -25,13 +64,14 @@ def yield_to_logs(state: State, number: int, found: Found) -> None:
             for fact in by_log
             if fact.kind == ADVANCE and fact.reported is not None
         ]
-    found.sync = [fact for fact in found.sync if not _log_shows(state, number, fact)]
+    found.sync = [fact for fact in found.sync if not _log_shows(state, logged, number, fact)]
 
 
-def _log_shows(state: State, number: int, fact: HwFact | SyncFact) -> bool:
-    """Whether the log of the leader is at a level that shows HWs, and has reported past this fact."""
+def _log_shows(state: State, logged: LoggedTerms, number: int, fact: HwFact | SyncFact) -> bool:
+    """Whether the log of the leader was at a level that shows HWs then, and has reported past this fact."""
     lane = state.lane_of(number, fact.leader)
-    if lane < 0 or state.lanes["level"][lane] < LEAN or state.lanes["leader_epoch"][lane] < fact.epoch:
+    term = logged.at(lane, fact.ts)
+    if term is None or term.level < LEAN or term.epoch < fact.epoch:
         return False
     home = int(state.lanes["home"][lane])
     source = state.sources.known.get(state.source_names.all[home]) if home >= 0 else None
@@ -67,16 +107,16 @@ def _take_ready(
 def _contradictions(
     state: State, number: int, ready: list[Check], rules: Rules, lookup: StateTermLookup
 ) -> list[HwFact]:
-    one = state.watched.partitions[number]
+    one, logged = state.watched.partitions[number], LoggedTerms(state)
     found = []
     for check in ready:
         lane = state.lane_of(number, check.leader)
-        started = int(state.lanes["term_start"][lane])
-        if state.lanes["state"][lane] == IDLE or state.lanes["leader_epoch"][lane] != check.epoch:
+        term = logged.at(lane, _due(check, rules))
+        if term is None or term.epoch != check.epoch:
             continue
-        hw = lookup.timeline.as_of(lane, started, _due(check, rules))
-        hw = int(state.lanes["hw"][lane]) if hw is None else hw
-        if hw < check.hw:
+        hw = lookup.timeline.as_of(lane, term.start, _due(check, rules))
+        hw = term.hw if hw is None else hw
+        if hw is not None and hw < check.hw:
             found.append(
                 HwFact(
                     check.leader, check.epoch, check.ts, REPORT, DISAGREE, hw, check.hw, None, one.isr or (), (), False,

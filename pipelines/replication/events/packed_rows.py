@@ -180,12 +180,14 @@ def pack(
 
 @compiled
 def sort_series(packed: Records, bounds: I64, unsorted: I64) -> None:
-    """Sorts the rows of these series by their numbers, where they are not in order."""
+    """Sorts the rows of these series by their numbers, and those of one number by time, where they are not in order."""
     for k in unsorted:
         start, end = bounds[k], bounds[k + 1]
         for j in range(start + 1, end):
-            if packed[j, PACKED.seq] < packed[j - 1, PACKED.seq]:
+            step = packed[j, PACKED.seq] - packed[j - 1, PACKED.seq]
+            if step < 0 or (step == 0 and packed[j, PACKED.ts] < packed[j - 1, PACKED.ts]):
                 rows = packed[start:end].copy()
+                rows = rows[np.argsort(rows[:, PACKED.ts], kind="mergesort")]
                 packed[start:end] = rows[np.argsort(rows[:, PACKED.seq], kind="mergesort")]
                 break
 

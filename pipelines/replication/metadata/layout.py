@@ -23,6 +23,10 @@ RECORDED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, isr=0)
 """When a controller recorded a partition epoch, and the ISR in it as a hash; the key is partition << 32 | partition
 epoch."""
 
+RECORD_GRACES = 4
+"""For so many graces such a record counts; batches keep it for longer (clock_offsets.KEPT_GRACES), whichever way rows
+are cut."""
+
 REPORTED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1)
 """When a broker reported a partition epoch that no controller has reported yet."""
 

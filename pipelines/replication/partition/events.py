@@ -129,7 +129,8 @@ class TermSummary(PersistedFrozen, frozen=True):
     it may have been killed right after it, at `cut_off_ts`. `cut_off_until`: when a row of it came after all.
     `reported`: the largest HW that the leader
     reported and that was computed, or accepted. `witnessed`: the largest that counts though it was not computed, told
-    at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is known.
+    at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is known. `epoch`: its
+    leader epoch, of a term that is over.
     """
 
     hmax: int | None = None
@@ -146,6 +147,7 @@ class TermSummary(PersistedFrozen, frozen=True):
     witnessed_ts: int | None = None
     witnessed_from: int | None = None
     min_isr_told: int = 1
+    epoch: int = -1
 
     @property
     def complete(self) -> bool:

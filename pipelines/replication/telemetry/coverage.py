@@ -149,6 +149,8 @@ def coverage_of_rows(rows: SourcedRows) -> pa.Table:
     if not rows.names:
         return COVERAGE.empty_table()
     found = _runs(rows)
+    if found[:, AT.seq_from].min() < 0 or any(epoch < 0 for _, _, epoch in rows.names):
+        return coverage_of_rows(SourcedRows(_with_numbers(rows.events)))
     runs = None if _has_refused_times(found) else _joined(_in_order(found))
     if runs is None:
         runs = _in_order(_runs_of_sorted(rows))
@@ -158,16 +160,14 @@ def coverage_of_rows(rows: SourcedRows) -> pa.Table:
         pa.array(names, f.type).take(source) for names, f in zip((clusters, ids, epochs), COVERAGE, strict=False)
     ]
     columns += [pa.array(np.ascontiguousarray(runs[:, getattr(AT, f.name)])) for f in list(COVERAGE)[3:]]
-    return _with_numbers(pa.table(columns, schema=COVERAGE))
+    return pa.table(columns, schema=COVERAGE)
 
 
-def _with_numbers(runs: pa.Table) -> pa.Table:
-    """The runs without numbers and epochs below 0, which a row rule refuses."""
-    if not len(runs) or pc.min(runs["seq_from"]).as_py() >= 0 <= pc.min(runs["source_epoch"]).as_py():
-        return runs
-    at = runs.schema.get_field_index("seq_from")
-    clipped = runs.set_column(at, COVERAGE.field(at), pc.max_element_wise(runs["seq_from"], 0))
-    return clipped.filter(pc.and_(pc.greater_equal(runs["seq_to"], 0), pc.greater_equal(runs["source_epoch"], 0)))
+def _with_numbers(events: pa.Table) -> pa.Table:
+    """The rows without those whose numbers and epochs a row rule refuses: their times count for no other row."""
+    return events.filter(
+        pc.and_(pc.greater_equal(events["source_seq"], 0), pc.greater_equal(events["source_epoch"], 0))
+    )
 
 
 def _runs(rows: SourcedRows) -> Records:

@@ -185,6 +185,8 @@ TERMS = record_layout(
     witnessed_ts=NULL,
     witnessed_from=NULL,
     min_isr_told=0,
+    epoch=NULL32,
+    level=0,
 )
 
 

@@ -50,6 +50,8 @@ def end_term(term: Term, now: int) -> None:
     row.witnessed_ts = lane.witnessed_ts
     row.witnessed_from = lane.witnessed_from
     row.min_isr_told = lane.min_isr_told
+    row.epoch = lane.leader_epoch
+    row.level = lane.level
     term.cursor.ended += 1
     lane.frozen = 0
     lane.isr_known = 0
@@ -112,9 +114,12 @@ def start_term(
 
 @kernel
 def _take_over_clock_offset(lane: Record, settings: Record, timeline: Timeline, now: int) -> None:
-    """The offset of this broker's clock that was found outside of its terms, up to the race window none."""
+    """The offset of this broker's clock that was found outside of its terms, up to the race window none.
+
+    That it is 0 is kept only of a broker that had another one: else it says no more than that none is known.
+    """
     known = as_of(timeline.clock_offsets, key_of(lane.partition, lane.broker), now)
-    if known >= 0:
+    if known >= 0 and (timeline.clock_offsets[known].clock_offset != 0 or lane.clock_offset != 0):
         offset = timeline.clock_offsets[known]
         ahead = bounded_by_restart(lane, timeline, offset.ts, offset.clock_offset)
         update_clock_offset(lane, settings, 0 if 0 <= ahead <= settings.race_window else ahead, False)

@@ -15,7 +15,7 @@ from pipelines.replication.kafka_versions import (
     STRICT_MIN_ISR,
     WAITS_FOR_JOINERS,
 )
-from pipelines.replication.metadata.layout import Timeline
+from pipelines.replication.metadata.layout import RECORD_GRACES, Timeline
 from pipelines.replication.rules import LAG_MAX_MESSAGES
 from pipelines.replication.term.constants import lacks_fetches
 from pipelines.replication.term.kafka_rules import is_isr_eligible
@@ -87,10 +87,13 @@ def bounded_by_restart(lane: Record, timeline: Timeline, received: int, offset: 
 
 @kernel
 def recorded_at(lane: Record, settings: Record, timeline: Timeline, now: int) -> int:
-    """When a controller recorded the present partition epoch, as far as that is reported; else NULL."""
-    key = key_of(lane.partition, lane.partition_epoch)
+    """When a controller recorded the present partition epoch, as far as that is reported; else NULL.
+
+    What was recorded longer ago than RECORD_GRACES counts for nothing: some batches have it still.
+    """
+    key, oldest = key_of(lane.partition, lane.partition_epoch), now - RECORD_GRACES * settings.reorder_grace
     at = as_of(timeline.recorded_epochs, key, now + extra_wait(lane, settings))
-    while at >= 0 and timeline.recorded_epochs[at].key == key:
+    while at >= 0 and timeline.recorded_epochs[at].key == key and timeline.recorded_epochs[at].ts > oldest:
         if timeline.recorded_epochs[at].topic_id == lane.topic_id:
             return int(timeline.recorded_epochs[at].ts)
         at -= 1
@@ -100,6 +103,8 @@ def recorded_at(lane: Record, settings: Record, timeline: Timeline, now: int) ->
 @kernel
 def compare_clocks(lane: Record, settings: Record, timeline: Timeline, now: int) -> None:
     """How far this broker's clock is ahead of the controller's: both reported the present partition epoch."""
+    if now - lane.epoch_learned_at > 2 * settings.reorder_grace:
+        lane.epoch_learned_at = NULL
     if lane.epoch_learned_at == NULL:
         return
     recorded = recorded_at(lane, settings, timeline, now)
@@ -107,7 +112,6 @@ def compare_clocks(lane: Record, settings: Record, timeline: Timeline, now: int)
         proposed_later = lane.proposed_ts != NULL and lane.proposed_ts - recorded > lane.clock_offset
         offset = bounded_by_restart(lane, timeline, lane.epoch_learned_at, lane.epoch_learned_at - recorded)
         update_clock_offset(lane, settings, offset, proposed_later)
-    if recorded != NULL or now - lane.epoch_learned_at > 2 * settings.reorder_grace:
         lane.epoch_learned_at = NULL
 
 
