@@ -4,6 +4,7 @@ import os
 import random
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pipelines.lake.compaction import compact
 from pipelines.lake.lake import Lake
 from pipelines.replication import replay
 from pipelines.replication.telemetry.coverage import coverage
-from pipelines.streaming.source.bronze_file import footer_of
+from pipelines.streaming.source.bronze_file import footer_of, read
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, Offset
 from pipelines.streaming.source.drain import close_sources
 from pipelines.streaming.tables import KINDS
@@ -141,6 +142,41 @@ def test_a_clock_that_is_set_back_for_good(tmp_path):
     numbers = BronzeLog(job.uri).between(job.offsets[0], job.offsets[-1])
     assert sum(file.rows for file in numbers) == len(live)
     assert "gap" not in job.closed().telemetry_gaps["kind"].to_pylist()
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_file_skipped_inside_a_window_moves_no_other_row(tmp_path, readable):
+    """Rows after it in its source had their keys of it: with keys of their own they would count as read."""
+    live, _ = clusters()
+    source = np.array(live["source_id"].to_pylist()) == "broker-2/replication.log"
+    start = times(live).min()
+    ahead = source & (times(live) < start + 25 * SECOND)
+    for rows in (live.filter(pa.array(~ahead)), at(live, times(live) + 600 * SECOND).filter(pa.array(ahead))):
+        commit(tmp_path, [rows])
+    log = BronzeLog(Lake(str(tmp_path)).uri(replication_events.TABLE))
+    end, found = BEGINNING, []
+    while end.key < start + 100 * SECOND:
+        begin, end = end, log.advance(end, log.latest(), ANY_BYTES, 500)
+        found += keys_read(log, begin, end)
+    wrong = next(file.path for file in log.files(log.latest(), -1))
+    if not readable:
+        (Path(Lake(str(tmp_path)).uri(replication_events.TABLE)) / wrong).write_bytes(b"PAR1")
+    log = BronzeLog(log.uri, skipped=[wrong])
+    while (begin := end) != (end := log.advance(begin, log.latest(), ANY_BYTES, 500)):
+        found += keys_read(log, begin, end)
+    assert len(found) == len(set(found))
+    kept = live.filter(pa.array(~ahead)).select(["source_id", "source_seq"])
+    assert not readable or set(found) >= set(zip(*kept.to_pydict().values(), strict=True))
+
+
+def keys_read(log, begin, end):
+    """(source_id, source_seq) of the rows of one batch."""
+    tables = [rows for file in log.between(begin, end) for rows in read(log, file.part)]
+    return [
+        key
+        for rows in tables
+        for key in zip(*rows.select(["source_id", "source_seq"]).to_pydict().values(), strict=True)
+    ]
 
 
 def test_one_time_far_ahead_keeps_nothing_back(tmp_path):

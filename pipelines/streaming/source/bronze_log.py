@@ -157,12 +157,14 @@ class BronzeLog:
 
     def _files(self, began: Offset) -> list[File]:
         """The files of the versions of `began` that are read."""
-        found = [
+        return [file for file in self._every_file(began) if file.path not in self.skipped]
+
+    def _every_file(self, began: Offset) -> list[File]:
+        return [
             file
             for version in range(began.version, began.until)
             for file in self.files(version, began.snapshot)[began.index if version == began.version else 0 :]
         ]
-        return [file for file in found if file.path not in self.skipped]
 
     def _order(self, began: Offset) -> TimeOrder:
         """The rows of the versions of `began` in the order of time; kept until others are asked for."""
@@ -170,7 +172,7 @@ class BronzeLog:
 
         asked = began.snapshot, began.version, began.index, began.until
         if self._ordered is None or self._ordered[0] != asked:
-            self._ordered = asked, TimeOrder(self, self._files(began))
+            self._ordered = asked, TimeOrder(self, self._every_file(began))
         return self._ordered[1]
 
     @cached_property

@@ -20,7 +20,9 @@ from pipelines.lake.bucket_layout import coverage_in
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, KEY_COLUMNS, SourcedRows
 from pipelines.streaming.source.bronze_commits import Cut, File
 from pipelines.streaming.source.bronze_file import footer_of, read
+from pipelines.streaming.source.bronze_log import VersionVanishedError
 from pipelines.streaming.source.cut import have_source
+from pipelines.streaming.source.suitable import UnreadableFileError
 from schemas.replication_events import DRAIN, FIRST, LAST
 
 if TYPE_CHECKING:
@@ -52,7 +54,11 @@ Source = tuple[str, str, int]
 
 
 class TimeOrder:
-    """The rows of some files by their keys. Files are read for it once, and again where a batch ends inside them."""
+    """The rows of some files by their keys. Files are read for it once, and again where a batch ends inside them.
+
+    The rows of one that is skipped give others their keys as before, as far as it can be read: with other keys some of
+    a window that was begun would be read twice, or never.
+    """
 
     def __init__(self, log: BronzeLog, files: Sequence[File]) -> None:
         self._log, self._files = log, files
@@ -61,9 +67,12 @@ class TimeOrder:
         """Of files that tasks read in part: what all of their rows cover."""
         self._unnamed: set[int] = set()
         """Sources of closing rows that do not name what they close."""
-        units = np.concatenate([self._stretches(k) for k in range(len(files))] or [_units(0)])
+        skipped = [k for k, file in enumerate(files) if file.path in log.skipped]
+        units = np.concatenate([_units(0), *(self._stretches(k) for k in range(len(files)) if k not in skipped)])
+        units = np.concatenate([units, *map(self._readable_stretches, skipped)])
         first = {number for (_, source_id, _), number in self._numbers.items() if source_id == DRAIN} - self._unnamed
-        self._units = _with_keys(units, first)
+        units = _with_keys(units, first)
+        self._units = units[~np.isin(units["file"], skipped)]
         self._bytes_of_a_row = np.array([file.size / max(1, file.rows) for file in files])
 
     def batch_end(self, after: int | None, max_bytes: int, max_rows: int) -> int | None:
@@ -145,6 +154,13 @@ class TimeOrder:
             made[name] = covered[column].to_numpy()
         made["rows"] = made["seq_to"] - made["seq_from"] + 1
         return made
+
+    def _readable_stretches(self, number: int) -> Units:
+        """The units of a file that is skipped, none where it cannot be read."""
+        try:
+            return self._stretches(number)
+        except (UnreadableFileError, VersionVanishedError):
+            return _units(0)
 
     def _without_source(self, number: int, rows: int, units: Units) -> Units:
         if not rows:
@@ -248,7 +264,7 @@ def _units(count: int) -> Units:
 def _groups(units: Units, name: str) -> Iterator[tuple[int, Units]]:
     """Units, which are in the order of a column, by its value: views of them."""
     values, starts = np.unique(units[name], return_index=True)
-    for value, start, end in zip(values.tolist(), starts.tolist(), [*starts[1:].tolist(), len(units)], strict=True):
+    for value, start, end in zip(values.tolist(), starts.tolist(), np.append(starts, len(units))[1:], strict=True):
         yield value, units[start:end]
 
 
