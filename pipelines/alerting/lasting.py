@@ -13,17 +13,19 @@ from pipelines.verdict.records import Condition as Standing
 from pipelines.verdict.records import State
 from pipelines.verdict.words import brokers, listed
 
-# From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, repeats do
-# not, and a spell lasts from a wrong mark to the next right one. No log says that a topic was deleted: a spell also
-# ends with the first event of a new topic of that name. That nothing is reported of a partition ends nothing: there
-# are no events where nobody leads, or every append is refused.
+# From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, and what was known of it
+# before, which says who is missing by rows that may be gone; repeats do not, and a spell lasts from a wrong mark to the
+# next right one. No log says that a topic was deleted: a spell also ends with the first event of a new topic of that
+# name. That nothing is reported of a partition ends nothing: there are no events where nobody leads, or every append is
+# refused.
 _SPELLS = """
 , carried_marks AS (
-  SELECT * FROM marks UNION ALL SELECT {who}, p.ts, -2, true, p.missing, p.reason FROM carried AS p WHERE rule = $rule
-  UNION ALL SELECT {who}, p.ended, -2, false, p.missing, p.reason FROM carried AS p
+  SELECT *, false AS known FROM marks
+  UNION ALL SELECT {who}, p.ts, p.rank, true, p.missing, p.reason, true FROM carried AS p WHERE rule = $rule
+  UNION ALL SELECT {who}, p.ended, -2, false, p.missing, p.reason, true FROM carried AS p
   WHERE rule = $rule AND ended IS NOT NULL
 ), instants AS (
-  SELECT * FROM carried_marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC) = 1
+  SELECT * FROM carried_marks QUALIFY row_number() OVER (PARTITION BY who, ts ORDER BY rank DESC, known DESC) = 1
 ), turns AS (
   SELECT * FROM instants QUALIFY wrong IS DISTINCT FROM lag(wrong) OVER (PARTITION BY who ORDER BY ts)
 ), spells AS (
@@ -62,10 +64,7 @@ _SAME = (
 _NO_LEADER = f"""
 WITH epochs AS (
   SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id
-  FROM leaderships AS l WHERE leader_id IS NOT NULL AND leader_epoch IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM carried AS c WHERE c.rule = 'offline' AND c.rank > l.leader_epoch AND c.cluster = l.cluster
-      AND c.topic = l.topic AND c.partition = l.partition AND c.topic_id = coalesce(l.topic_id, ''))
-  GROUP BY ALL
+  FROM leaderships WHERE leader_id IS NOT NULL AND leader_epoch IS NOT NULL GROUP BY ALL
 ), led AS (
   SELECT *, max(ts) OVER epochs AS at, last_value(nullif(leader_id, -1) IGNORE NULLS) OVER epochs AS last_leader
   FROM epochs WINDOW epochs AS (PARTITION BY cluster, topic, topic_id, partition ORDER BY leader_epoch)
@@ -74,6 +73,9 @@ WITH epochs AS (
     CASE WHEN h.offline AND len(h.isr) > 0 OR p.last_leader IS NULL THEN h.isr ELSE [p.last_leader] END AS missing,
     '' AS reason
   FROM led AS p LEFT JOIN health AS h ON {_SAME}
+  WHERE NOT EXISTS (
+    SELECT 1 FROM carried AS c WHERE c.rule = 'offline' AND c.rank > p.leader_epoch AND c.cluster = p.cluster
+      AND c.topic = p.topic AND c.partition = p.partition AND c.topic_id = coalesce(p.topic_id, ''))
   UNION ALL
   SELECT {_WHO}, p.last_event_ts, -1, p.offline, p.isr, '' FROM health AS p
   WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL

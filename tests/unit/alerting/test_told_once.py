@@ -274,6 +274,20 @@ def test_two_evaluations_at_one_moment_are_one(lake):
     assert DeltaTable(f"{lake}/{alerts.TABLE.path}").version() == version
 
 
+def test_an_alert_goes_on_naming_who_led_last_where_nobody_is_in_sync(lake):
+    events(lake, elected(0, 1, 0, 0), elected(5, -1, 1, 1), progress(400, number=2))
+    gone = PLACE | {"ar": [1, 2], "isr": [], "offline": True}
+    put(lake, partition_health, gone | {"last_event_ts": at(400)})
+    (first,) = evaluate(lake, now=at(400))
+    assert first.subject == "broker 1"
+    assert evaluate(lake, now=at(400)) == [first]
+    put(lake, partition_health, gone | {"last_event_ts": at(DAY)}, mode="overwrite")
+    events(lake, progress(DAY, number=3))
+    for _ in range(2):
+        (later,) = evaluate(lake, now=at(DAY))
+        assert later.says_the_same(first), "its elections are a day old"
+
+
 @pytest.mark.parametrize("cut", ["before the record", "before the table", "within the table"])
 def test_an_evaluation_that_was_cut_off_is_told_once_by_the_next(lake, cut, monkeypatch):
     from pipelines.alerting import step

@@ -1,0 +1,224 @@
+"""Alerts of simulated clusters under faults, looked at at any moments, against what was true in them.
+
+The clusters are reconstructed once, in small batches; what an evaluation sees is what the job had written by then.
+`HWMARK_HISTORIES=2000` plays a fifth as many. Pure: `decide` alone.
+"""
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from generators.simulator.cluster.settings import START
+from pipelines.alerting.evaluate import decide
+from pipelines.alerting.evidence import SCHEMAS, Evidence
+from pipelines.alerting.outbox import latest
+from pipelines.alerting.reading import Reading, _carried
+from pipelines.alerting.rules import parse
+from pipelines.alerting.step import Step
+from pipelines.lake.queries import microseconds
+from pipelines.replication import Reconstructor
+from pipelines.settings import Simulate
+from tests.unit.alerting.test_histories import HISTORIES, conditions, firing
+from tests.unit.simulator.oracle import LOSSES
+from tests.unit.simulator.simulated_runs import simulated
+
+LASTS, BATCH = 5, 3
+"""Seconds after which a state is reported, and of a micro-batch."""
+NEAR = 2.0
+"""Seconds by which a state may be shorter or longer in what brokers print: they learn of it, and die, at any moment."""
+SETTINGS = {"for_s": LASTS, "group_s": 0}
+RULES = parse(
+    dict.fromkeys(("offline", "under_min_isr", "out_of_sync"), SETTINGS)
+    | {"controlled_restart": {"limit_s": 0}, "stale_source": {"enabled": False}, "gap": {"enabled": False}}
+)
+LOSS_RULES = ("loss", "unproven_loss", "loss_not_excluded")
+MIN_ISR = 2
+
+
+def run_of(seed):
+    """A small cluster with some faults, all drawn from one number."""
+    rng = random.Random(f"alerts {seed}")
+    brokers = rng.choice((2, 3, 3))
+    faults = []
+    for _ in range(rng.randint(1, 3)):
+        at, broker = rng.randrange(5, 50), rng.randint(1, brokers)
+        what = rng.choice(("kill", "freeze", "stop", "power-off"))
+        faults.append(f"{at}s {what} {broker} for {rng.choice((2, 8, 20, 60))}s")
+    return Simulate(
+        seed=seed, brokers=brokers, version=rng.choice(("3.9", "4.1")), duration=70, session_timeout_ms=5_000,
+        topics=f"orders:2x2:min-isr={MIN_ISR},clicks:2x{rng.choice((1, 2))}:unclean", lag_max_ms=4_000,
+        load=["orders=steady:20,acks=all,tick=1s", "clicks=steady:20,acks=1,tick=1s"], fault=faults,
+    )  # fmt: skip
+
+
+class Committed:
+    """What the quorum has committed of each partition: (seconds, leader, ISR), in order."""
+
+    def __init__(self):
+        self.changes = {}
+
+    def observe(self, event):
+        pass
+
+    def recorded(self, event):
+        if event.topic is not None and event.partition >= 0 and event.leader is not None:
+            at = (event.at - START) / 1e6
+            self.changes.setdefault(f"{event.topic}-{event.partition}", []).append((at, event.leader, event.isr))
+
+    def spans(self, wrong):
+        """(item, from, to; None: to the end) of how long it was wrong, by its leader and ISR."""
+        for item, changes in self.changes.items():
+            isr, since = (), None
+            for at, leader, changed in changes:
+                isr = isr if changed is None else changed
+                if wrong(item, leader, isr) and since is None:
+                    since = at
+                elif not wrong(item, leader, isr) and since is not None:
+                    yield item, since, at
+                    since = None
+            if since is not None:
+                yield item, since, None
+
+
+class Recording:
+    """A simulated cluster: by the time of a batch (seconds) what it wrote, and what was true."""
+
+    def __init__(self, seed):
+        committed = Committed()
+        events, rules, truth = simulated(run_of(seed), others=[committed])
+        self.seconds, self.grace = 70, rules.reorder_grace_ms / 1000
+        self.batches, job = [], Reconstructor(rules)
+        for first in range(0, self.seconds, BATCH):
+            part = events.filter(_between(events["ts"], first, first + BATCH))
+            facts = job.update(part)
+            self.batches.append((first + BATCH, facts, part, job.health()))
+        facts = job.finish()
+        self.batches.append((self.seconds + BATCH, facts, events.slice(0, 0), job.health()))
+        self.lost = {_item(row) for row in truth["truth_regressions"].to_pylist() if row["class"] in LOSSES}
+        behind = truth["truth_out_of_sync"].to_pylist()
+        self.spans = {
+            "offline": list(committed.spans(lambda item, leader, isr: leader < 0)),
+            "under_min_isr": list(
+                committed.spans(lambda item, leader, isr: item.startswith("orders") and 0 < len(isr) < MIN_ISR)
+            ),
+            "out_of_sync": [
+                (_item(row), _seconds(row["from_ts"]), row["to_ts"] and _seconds(row["to_ts"])) for row in behind
+            ],
+        }
+
+        self.certain = self.spans | {
+            "under_min_isr": list(
+                committed.spans(
+                    lambda item, leader, isr: item.startswith("orders") and len(isr) < MIN_ISR and leader >= 0
+                )
+            )
+        }
+        """Of these, what somebody can have said: without a leader nobody says that an ISR is too small."""
+
+    def lasting(self, spans, rule, seconds):
+        """Who was so for longer than that."""
+        return {(rule, item) for item, first, last in spans[rule] if (last or self.seconds) - first > seconds}
+
+
+def _between(ts, first, last):
+    edges = [pa.scalar(START + second * 1_000_000).cast(pa.timestamp("us", tz="UTC")) for second in (first, last)]
+    return pc.and_(pc.greater_equal(ts, edges[0]), pc.less(ts, edges[1]))
+
+
+def _item(row):
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _seconds(ts):
+    return (ts - moment(0)).total_seconds()
+
+
+def moment(seconds):
+    return datetime.fromtimestamp(START // 1_000_000, UTC) + timedelta(seconds=seconds)
+
+
+class Lake:
+    """A recording as a lake has it at some moment, and what was told of it."""
+
+    def __init__(self, recording):
+        self.recording, self.told, self.step = recording, [], Step()
+
+    def look(self, now, *, killed=False):
+        there = [batch for batch in self.recording.batches if batch[0] <= now]
+        clock = now - self.recording.grace if len(there) < len(self.recording.batches) else self.recording.seconds
+        seen = Reading(
+            self._evidence(there, clock), replace(self.step, clocks={"simulated": microseconds(moment(clock))})
+        )
+        done = decide(seen, RULES, self.told, [], self.step, moment(now))
+        if not killed:
+            self.told, self.step = self.told + done.new, done.step
+        return done
+
+    def _evidence(self, there, clock):
+        cluster = {"cluster": "simulated"}
+        if not there:
+            return Evidence.of()
+        facts = {
+            name: [getattr(batch[1], name) for batch in there]
+            for name in ("hw_regressions", "partition_hw", "replica_sync")
+        }
+        hws = pa.concat_tables(facts["partition_hw"])
+        events = pa.concat_tables([batch[2] for batch in there])
+        tables = {
+            "regressions": pa.concat_tables(facts["hw_regressions"]),
+            "min_isr": hws.filter(pc.is_in(hws["kind"], pa.array(["freeze", "thaw", "term_start"]))),
+            "disagreements": hws.filter(pc.equal(hws["agreement"], "disagree")),
+            "sync": pa.concat_tables(facts["replica_sync"]),
+            "health": there[-1][3],
+            "leaderships": events.filter(pc.is_in(events["event_type"], pa.array(["leader", "follower", "election"]))),
+            "clock": pa.Table.from_pylist([cluster | {"clock": moment(clock)}], SCHEMAS["clock"]),
+            "carried": _carried(self.step.carried, {}).filter(
+                pc.equal(_carried(self.step.carried, {})["rule"], "offline")
+            ),
+        }
+        return Evidence.of(
+            **{name: table.select(SCHEMAS[name].names).cast(SCHEMAS[name]) for name, table in tables.items()}
+        )
+
+
+def schedules(rng, seconds):
+    yield "once", []
+    yield "often", range(BATCH, seconds, BATCH)
+    yield "at any moments", sorted(rng.randrange(1, seconds) for _ in range(rng.randint(1, 6)))
+
+
+FOUND = (19, 31)
+"""Who led last was forgotten by the next evaluation, and the alert had another name."""
+
+
+@pytest.mark.parametrize("seed", sorted({0, *FOUND, *range(HISTORIES // 5 if HISTORIES > 100 else 0)}))
+def test_what_is_told_of_a_simulated_cluster_is_what_was_true(seed):
+    recording, rng, ends = Recording(seed), random.Random(seed), {}
+    for name, moments in schedules(rng, recording.seconds):
+        lake = Lake(recording)
+        for at in moments:
+            lake.look(at, killed=rng.random() < 0.1)
+        last = recording.seconds + BATCH
+        done = lake.look(last)
+        assert lake.look(last).new == [], (name, "two evaluations at one moment")
+        told, fires = conditions(lake.told), firing(done.present)
+        for rule in recording.spans:
+            mine = {key for key in told if key[0] == rule}
+            assert mine <= recording.lasting(recording.spans, rule, LASTS - NEAR), (
+                name,
+                "nothing told that truth excludes",
+            )
+            assert recording.lasting(recording.certain, rule, LASTS + NEAR) <= mine, (name, "nothing true untold")
+            open_ = {(rule, item) for item, _, end in recording.spans[rule] if end is None}
+            assert {key for key in fires if key[0] == rule} <= open_, (name, "nothing fires that is over")
+        lost = {item for rule, item in told if rule in LOSS_RULES}
+        assert recording.lost <= lost, (name, "no loss untold")
+        assert {item for rule, item in fires if rule == "loss"} <= recording.lost, (name, "no loss that is none")
+        assert not any(rule == "disagreement" for rule, _ in told), name
+        ends[name] = (frozenset(told), frozenset(fires))
+        assert latest(lake.told).keys() >= {state.episode for state in done.present if state.firing}
+    assert len(set(ends.values())) == 1, "the same however it is looked at"
