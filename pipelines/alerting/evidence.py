@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
@@ -72,36 +71,17 @@ SCHEMAS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(dict[str, pa.Table]):
     """One Arrow table for each name in SCHEMAS."""
-
-    regressions: pa.Table
-    min_isr: pa.Table
-    disagreements: pa.Table
-    sync: pa.Table
-    gaps: pa.Table
-    health: pa.Table
-    leaderships: pa.Table
-    broker_states: pa.Table
-    reported: pa.Table
-    closed: pa.Table
-    clock: pa.Table
-    backlog: pa.Table
-    deliveries: pa.Table
-    carried: pa.Table
-    ended_recordings: pa.Table
-    brokers: pa.Table
-    blind: pa.Table
 
     @staticmethod
     def of(**tables: pa.Table) -> Evidence:
         """Evidence with the named tables and the others empty."""
-        return Evidence(**{name: tables.get(name, schema.empty_table()) for name, schema in SCHEMAS.items()})
+        return Evidence({name: tables.get(name, schema.empty_table()) for name, schema in SCHEMAS.items()})
 
     def in_microseconds(self) -> dict[str, pa.Table]:
         """The tables with every time as microseconds since 1970, so that arithmetic needs no time zone."""
-        return {field.name: in_microseconds(getattr(self, field.name)) for field in fields(self)}
+        return {name: in_microseconds(table) for name, table in self.items()}
 
 
 def of_sources(found: Progress, clusters: Collection[str] | None = None) -> dict[str, pa.Table]:

@@ -89,7 +89,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         blind |= dict.fromkeys(("regressions", "min_isr", "disagreements", "sync", "gaps", "health"), REBUILT)
     clusters = sorted(clocks.keys() | bronze.clusters)
     over = [c for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
-    found = Evidence(
+    found = Evidence.of(
         regressions=facts("regressions", hw_regressions.TABLE, starts=None),
         min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
         disagreements=facts("disagreements", partition_hw.TABLE, _one_of("agreement", "disagree")),
@@ -105,12 +105,11 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         carried=_carried(before.carried, {c: max(ts, silver.get(c, ts)) for c, ts in kept_from.items()}),
         ended_recordings=pa.Table.from_pylist([{"cluster": c} for c in over], ENDED),
         brokers=facts("brokers", brokers.TABLE, starts=None),
-        blind=BLIND.empty_table(),
     )
     said = sorted({why for why in blind.values() if why is not REBUILT})
     missing = [{"cluster": cluster, "why": why} for cluster in clusters for why in said]
     clocks = {**before.clocks, **clocks} if blind else clocks
-    found = replace(found, blind=pa.Table.from_pylist(missing, BLIND))
+    found["blind"] = pa.Table.from_pylist(missing, BLIND)
     return Reading(found, replace(before, sources=sources, clocks=clocks), blind, kept_from)
 
 

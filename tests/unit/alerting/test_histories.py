@@ -117,7 +117,7 @@ class Lake:
         found = evidence(clock, health=partitions, **tables)
         edges = [edge for edge in (floor, start) if edge is not None]
         begins = {"c": at(max(edges))} if edges else {"c": at(-DAY)}
-        found = replace(found, carried=_carried(self.step.carried, begins))
+        found["carried"] = _carried(self.step.carried, begins)
         clocks = {"c": microseconds(at(clock))} if not rebuilding else dict(self.step.clocks)
         seen = Reading(found, replace(self.step, clocks=clocks), blind, {} if floor is None else {"c": at(floor)})
         done = decide(seen, RULES, self.told, [], self.step, at(now))

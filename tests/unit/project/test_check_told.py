@@ -239,6 +239,18 @@ def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status,
     assert told(60, *options.split())[0] == int(status)
 
 
+def test_the_page_says_of_every_status_what_was_not_checked():
+    import re
+    from pathlib import Path
+
+    from pipelines.commands.exits import STATUSES
+
+    page = Path("docs/exit-statuses.md").read_text().partition("## What `hwmark check` has not checked")[2]
+    assert {int(status) for status in re.findall(r"^\| (\d+) ", page.partition("\n## ")[0], re.MULTILINE)} == set(
+        STATUSES
+    )
+
+
 def quarantine_suite():
     from pipelines.quality.suites import standard_suites
     from schemas import quarantine
