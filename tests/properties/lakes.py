@@ -148,7 +148,8 @@ class Lake:
         for broker, watched in self.cluster.watcher.items():
             self._on(watched)
             if broker == p.leader:
-                watched.leads(self.ms, p.epoch, p.leo[broker], self.random.choice((p.hw, p.hw, None)), isr=p.isr)
+                hw, isr = self.random.choice((p.hw, p.hw, None)), self.random.choice((p.isr, p.isr, None))
+                watched.leads(self.ms, p.epoch, p.leo[broker], hw, isr=isr)
             else:
                 watched.follows(self.ms + 1, p.leo[broker], p.epoch)
         if self.random.random() < 0.7:
@@ -379,10 +380,18 @@ class Arrival:
         `by_row`."""
         random = Random(self.seed)
         late: dict[Any, float] = {}
-        arrivals = []
-        for row, at in zip(lake.rows, lake.at, strict=True):
-            key = (at, repr(row["source_seq"])) if self.by_row else row["source_id"]
-            arrivals.append(at + late.setdefault(key, random.uniform(0, self.late_ms)))
+        keys = [
+            (at, repr(row["source_seq"])) if self.by_row else row["source_id"]
+            for row, at in zip(lake.rows, lake.at, strict=True)
+        ]
+        most: dict[Any, float] = {}
+        for row, at, key in zip(lake.rows, lake.at, keys, strict=True):  # a row of before comes late already
+            behind = 0 if row["ts"] is None else at - (row["ts"] / 1000 - BASE_MS)
+            most[key] = min(most.get(key, self.late_ms), GRACE_MS - 100 - behind)
+        arrivals = [
+            at + late.setdefault(key, random.uniform(0, max(0, most[key])))
+            for at, key in zip(lake.at, keys, strict=True)
+        ]
         for k, row in enumerate(lake.rows):
             if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it
                 behind = (at for at, other in zip(arrivals, lake.rows, strict=True) if is_behind(other, row))
