@@ -113,9 +113,9 @@ def _checkpoint(suite: Suite, context: Any, source: Any, docs: bool) -> Any:
 
 def error_of(result: Any) -> str | None:
     """The message of an expectation that could not be judged at all, which is not the same as one that failed."""
-    raised = (result.exception_info or {}).values() if result.exception_info else ()
-    messages = [info["exception_message"] for info in raised if isinstance(info, dict) and info.get("raised_exception")]
-    return str(messages[0]) if messages else None
+    info = result.exception_info or {}  # one, or one for each metric
+    raised = [one for one in (info, *info.values()) if isinstance(one, dict) and one.get("raised_exception")]
+    return str(raised[0]["exception_message"]) if raised else None
 
 
 def one_line(error: object) -> str:

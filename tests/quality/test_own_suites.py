@@ -1,6 +1,7 @@
 """Suites of the user's own, as Great Expectations exports them: judged on any table, and what is wrong in one line."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -304,6 +305,7 @@ def test_an_expectation_added_to_a_suite_that_was_judged_is_judged_on_what_is_th
         "expect_column_kl_divergence_to_be_less_than",
         "expect_table_row_count_to_equal_other_table",
         "unexpected_rows_expectation",
+        "expect_column_values_to_match_like_pattern",
     ],
 )
 def test_what_is_judged_neither_by_row_nor_over_a_set_is_refused_by_name(suite, kind):
@@ -334,11 +336,26 @@ def test_a_set_is_judged_on_the_rows_that_meet_its_condition(lake, suite):
 
 def test_every_expectation_that_is_not_refused_is_judged_by_row_or_over_a_set():
     """Each asks the engine for metrics that it knows, or for those of a condition on rows."""
-    from great_expectations.expectations.registry import get_expectation_impl
+    from great_expectations.expectations.registry import get_expectation_impl, get_metric_provider
 
-    from pipelines.quality.engine import FROM_METRICS, SETS
+    from pipelines.quality.engine import FROM_METRICS, SETS, RangeEngine
 
     known = {*SETS, *FROM_METRICS, "column.median", "column.quantile_values"}
     for kind in _judged_types():
         found = get_expectation_impl(kind)
-        assert getattr(found, "map_metric", None) or known.issuperset(found.metric_dependencies), kind
+        if condition := getattr(found, "map_metric", None):
+            get_metric_provider(f"{condition}.condition", RangeEngine())
+        else:
+            assert known.issuperset(found.metric_dependencies), kind
+
+
+def test_an_expectation_that_the_library_cannot_start_has_not_held_and_says_why(lake, suite, monkeypatch):
+    """Its error is then one for all metrics, not one for each."""
+    monkeypatch.setattr("pipelines.quality.suites.REFUSED", re.compile("nothing"))
+    _judged_types.cache_clear()
+    put(lake, partition_hw, hw(0, 1))
+    found = judged(lake, {HW: suite(about("column_values_to_match_like_pattern", column="topic", like_pattern="o%"))})
+    _judged_types.cache_clear()
+    ((held, words, _),) = found.values()
+    assert not held
+    assert words.startswith("could not be judged: No provider found for column_values.match_like_pattern")
