@@ -84,12 +84,13 @@ class Evidence(dict[str, pa.Table]):
         return {name: in_microseconds(table) for name, table in self.items()}
 
 
-def of_sources(found: Progress, clusters: Collection[str] | None = None) -> dict[str, pa.Table]:
-    """`reported` (of these clusters, None: of all) and `closed`."""
-    rows = found.rows()
-    reported = [row for row in rows["reported"] if clusters is None or row["cluster"] in clusters]
-    given = {"reported": reported, "closed": rows["closed"]}
-    return {name: pa.Table.from_pylist(given[name], SCHEMAS[name]) for name in given}
+def of_sources(found: Progress, clusters: Collection[str]) -> dict[str, pa.Table]:
+    """`reported` and `closed` of these clusters."""
+    rows = found.rows().items()
+    return {
+        name: pa.Table.from_pylist([row for row in own if row["cluster"] in clusters], SCHEMAS[name])
+        for name, own in rows
+    }
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting.conditions import SECOND, Ask, Condition
+from pipelines.alerting.conditions import SECOND, Condition
 from pipelines.alerting.restarts import quiet_for
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, RuleSettings, Seconds
 from pipelines.lake.queries import moment
@@ -37,15 +36,10 @@ class StaleSettings(RuleSettings):
     group_s: Seconds = 60
 
 
-def sources(ask: Ask, now: int) -> list[dict[str, Any]]:
-    """cluster, source_id, broker_id, reported_to, silent (microseconds at `now`) and closed, of every source."""
-    return ask(_SOURCES, now=now)
-
-
 def _silent(name: str, settings: StaleSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Open sources that reported nothing for longer, unless their broker is being restarted."""
     limit, now = settings.stale_after_s * SECOND, evaluation.now
-    for row in sources(evaluation.ask, now):
+    for row in evaluation.ask(_SOURCES, now=now):
         quiet = quiet_for(evaluation.restarts, row["cluster"], [row["broker_id"]])
         if row["closed"] or row["silent"] <= limit or any(s.start <= now < s.end for s in quiet):
             continue

@@ -15,8 +15,8 @@ from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
-    from pipelines.alerting.since_last import Told
     from pipelines.alerting.state import AlertState
+    from pipelines.alerting.step import Told
     from pipelines.lake.lake import Lake as Place
     from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
@@ -63,7 +63,7 @@ def check(
       hwmark check --lake lake --now              only what fires now
       hwmark check --lake lake --gx quality       suites of your own ([check.suites]), as Data Docs
     """
-    from pipelines.alerting.since_last import Told, set_told, told
+    from pipelines.alerting.step import Told, set_told, told
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
 
@@ -122,7 +122,7 @@ def _not_met(place: Place, before: Told, summary: CheckSummary | None) -> bool:
 
 def _tell(place: Place, states: Sequence[AlertState], before: Told | None) -> set[str]:
     """Prints what fires and, unless `before` is None, what was not told; the severities of what fires, or fired."""
-    from pipelines.alerting.since_last import News, untold
+    from pipelines.alerting.step import News, untold
     from pipelines.commands.progress import alert_line
     from pipelines.verdict.words import count, span
 

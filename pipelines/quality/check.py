@@ -12,15 +12,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.alerting.conditions import asking
-from pipelines.alerting.evidence import BROKERS, Evidence, of_sources
 from pipelines.alerting.outbox import handled_sources
-from pipelines.alerting.silence import sources as silences_of
 from pipelines.alerting.state import from_arrow
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
-from pipelines.lake.queries import microseconds, moment
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file
 from pipelines.quality.frames import New
@@ -30,8 +26,8 @@ from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
-from pipelines.verdict.sources import progress_now
-from schemas import alerts, brokers, quality_results, replication_events
+from pipelines.verdict.sources import reports
+from schemas import alerts, quality_results, replication_events
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -167,27 +163,20 @@ class _Run:
     def reported(self) -> list[dict[str, Any]]:
         """Every source: reported_to, and silent_s, None where its cluster was closed after that, or it was handled."""
         handled = handled_sources(from_arrow(self.lake.read(alerts.TABLE, alerts.ARROW)))
-        seen = progress_now(self.lake, bronze_of(self.lake))
-        known = self.lake.read(brokers.TABLE, BROKERS)
-        found = Evidence.of(**of_sources(seen), brokers=known)
-        with asking(found.in_microseconds()) as ask:
-            rows = silences_of(ask, microseconds(self.now))
-        return [_silence(row, row["closed"] or (row["cluster"], row["source_id"]) in handled) for row in rows]
+        bronze, rows = bronze_of(self.lake), list[dict[str, Any]]()
+        for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze).items()):
+            for source in seen.sources:
+                closed = seen.closed is not None and seen.closed >= source.reported_to
+                over = closed or (cluster, source.source_id) in handled
+                silent_s = None if over else (self.now - source.reported_to).total_seconds()
+                row = {"cluster": cluster, "source_id": source.source_id, "silent_s": silent_s}
+                rows.append(row | {"reported_to": source.reported_to.isoformat()})
+        return rows
 
     def _open(self, table: Table) -> DeltaTable | None:
         if table.path not in self._opened:
             self._opened[table.path] = self.lake.find(table)
         return self._opened[table.path]
-
-
-def _silence(row: Mapping[str, Any], over: bool) -> dict[str, Any]:
-    """A source of `alerting.silence.sources` as it is judged and shown."""
-    return {
-        "cluster": row["cluster"],
-        "source_id": row["source_id"],
-        "reported_to": moment(row["reported_to"]).isoformat(),
-        "silent_s": None if over else row["silent"] / 1e6,
-    }
 
 
 def _row(suite: Suite, expected: Expectation, success: bool, words: str, version: int | None = None) -> Result:

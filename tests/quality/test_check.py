@@ -307,6 +307,6 @@ def test_a_file_that_goes_while_its_rows_are_judged_is_no_failure(lake, monkeypa
 
 
 def test_sources_that_cannot_be_told_end_nothing_else(good, monkeypatch):
-    monkeypatch.setattr("pipelines.quality.check.progress_now", lambda *given: 1 / 0)
+    monkeypatch.setattr("pipelines.quality.check.reports", lambda *given: 1 / 0)
     put(good, telemetry_gaps, gap("gap"))
     assert failed(check(good, now=at(2))) == ["no_gaps", "sources_fresh"]
