@@ -41,7 +41,11 @@ TABLE = Table(
             "what the failure of one more in-sync replica does: loss (the others are behind), offline (there is no "
             "other), under_min_isr, or none; null: not known",
         ),
-        Column("behind", "array<int>", "members of the ISR that are not where the leader was 3 s ago (at level 3)"),
+        Column(
+            "behind",
+            "array<int>",
+            "members of the ISR that are not where the leader was 3 s ago (levels 2 and 3); null: it is not known of all",
+        ),
     ),
 )
 ARROW = TABLE.arrow()

@@ -18,7 +18,7 @@ from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.records import ClusterRecord
 from pipelines.verdict.sources import DOWN
 from schemas import brokers, partition_health
-from schemas.levels import POLLED, STOCK
+from schemas.levels import FULL, LEAN, POLLED, STOCK
 from schemas.partition_health import STALLED_MS
 
 ASK = "--bootstrap HOST:PORT asks the cluster itself"
@@ -64,7 +64,8 @@ def partition(row: Row, down: Brokers) -> PartitionFacts:
     behind = frozenset(row["out_of_sync"] or ()) | frozenset(row.get("behind") or ()) | down
     if (row["stalled_ms"] or 0) > STALLED_MS:
         behind |= frozenset(row["holding_replicas"] or ()) - {leader}
-    blind = row.get("level") is None or row["level"] == STOCK or row["out_of_sync"] is None
+    told = row.get("level") not in (None, STOCK) and row["out_of_sync"] is not None
+    blind = not told or row.get("behind", ()) is None
     return PartitionFacts(
         row["topic"], row["partition"],
         replicas=None if row["ar"] is None else frozenset(row["ar"]),
@@ -78,6 +79,8 @@ def _blind(level: int | None) -> str:
     """Why nobody knows who is caught up."""
     if level == POLLED:
         return "not every replica in its ISR answers, so nothing shows who is caught up"
+    if level in (LEAN, FULL):
+        return "its log begins inside this term, or has a gap, so not everyone's end is known"
     return f"at {words.level(level)} nothing shows who is caught up"
 
 

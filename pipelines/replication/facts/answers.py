@@ -11,6 +11,7 @@ from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NULL
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import REPLICAS
+from schemas.levels import LEAN
 
 
 def answered_leos(state: State) -> Records:
@@ -25,10 +26,28 @@ def answered_leos(state: State) -> Records:
 
 def unanswered(state: State, lanes: I64) -> npt.NDArray[np.bool_]:
     """Of which of these lanes (-1: none) samples do not show the LEO of the leader and of every replica in the ISR."""
-    unknown = np.zeros(len(lanes), np.bool_)
     if not state.lanes.count or not (sampled := state.sampled_lanes()).any():
-        return unknown
-    at = np.flatnonzero((lanes >= 0) & sampled[np.maximum(lanes, 0)])
+        return np.zeros(len(lanes), np.bool_)
+    return _without_leos(state, lanes, sampled)
+
+
+def untold(state: State, lanes: I64) -> npt.NDArray[np.bool_]:
+    """The same of those that logs of level 2 or 3 fill, which do not tell all of them either where they begin inside a
+    term, and after a gap."""
+    if not state.lanes.count:
+        return np.zeros(len(lanes), np.bool_)
+    of_logs = ~state.sampled_lanes() & (state.lanes["level"] >= LEAN)
+    unknown, lane = _without_leos(state, lanes, of_logs), np.maximum(lanes, 0)
+    doubted = state.lanes["isr"][lane] & state.lanes["unknown_leos"][lane] != 0
+    doubted |= state.lanes["isr_known"][lane] == 0
+    unknown |= doubted & (lanes >= 0) & of_logs[lane]
+    return unknown
+
+
+def _without_leos(state: State, lanes: I64, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Of which of these lanes, as far as they are `which`, an LEO is not known."""
+    unknown = np.zeros(len(lanes), np.bool_)
+    at = np.flatnonzero((lanes >= 0) & which[np.maximum(lanes, 0)])
     lane, width = lanes[at], state.replicas.width
     leo = answered_leos(state)[: state.replicas.count * width, REPLICAS.at.leo].reshape(-1, width)[lane]
     in_isr = (state.lanes["isr"][lane][:, None] >> np.arange(width)) & 1 == 1

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
-from pipelines.replication.facts.answers import answered_leos, unanswered
+from pipelines.replication.facts.answers import answered_leos, unanswered, untold
 from pipelines.replication.facts.columns import bigints, ints, members, times, word_column
 from pipelines.replication.facts.failure_risk import RISKS, risks
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import IDLE, LANES, OUT_OF_SYNC, REPLICAS
 from schemas import partition_health
-from schemas.levels import FULL
+from schemas.levels import LEAN
 from schemas.partition_health import BEHIND_MS
 
 LANE, SLOT = LANES.at, REPLICAS.at
@@ -71,7 +71,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "isr": _lists(state, isr, place, by_history, 0),
         "osr": _lists(state, assigned & ~isr, place, by_history, 2),
         "out_of_sync": _unless(unanswered(state, lane), _lists(state, out_of_sync, place, unled, 3)),
-        "behind": _lists(state, behind, place, unled, 3),
+        "behind": _unless(untold(state, lane), _lists(state, behind, place, unled, 3)),
         "holding_replicas": _lists(state, np.where(leo > hw, slowest, 0), place, unled, 3),
         "under_replicated": _under_replicated(isr_size < assigned_size, by_history),
         "under_min_isr": pa.array(under_min_isr, mask=~with_isr & ~offline),
@@ -177,7 +177,7 @@ def _write_replica_masks(
                 masks[1, partition] |= 1 << k
             passed = replicas[at, SLOT.passed]
             follows = (isr >> k) & 1 and replicas[at, SLOT.id] != lanes[n, LANE.broker]
-            if follows and lanes[n, LANE.level] == FULL and NULL < passed < since[partition]:
+            if follows and lanes[n, LANE.level] >= LEAN and NULL < passed < since[partition]:
                 masks[3, partition] |= 1 << k
             if (assigned >> k) & 1 or replicas[at, SLOT.leo] >= 0:
                 if replicas[at, SLOT.sync] == OUT_OF_SYNC:

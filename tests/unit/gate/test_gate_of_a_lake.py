@@ -113,6 +113,12 @@ def test_of_samples_who_does_not_answer_is_not_known(lake):
     assert (status, "not every replica in its ISR answers" in lines[0]) == (4, True)
 
 
+def test_where_not_every_members_end_is_known_nobody_says_yes(lake):
+    """The log begins inside the term, or has a gap: gold/partition_health has no list of who is behind."""
+    status, lines = gate(lake(health("orders", 0, behind=None)), "--broker", "1")
+    assert (status, "not everyone's end is known" in lines[0]) == (4, True)
+
+
 def test_older_than_max_age_is_not_known(lake):
     path = lake(health("orders", 0))
     status, lines = gate(path, "--broker", "1", "--max-age", "20s")

@@ -38,6 +38,7 @@ def health(topic, partition, **values):
         "isr": [1, 2, 3],
         "osr": [],
         "out_of_sync": [],
+        "behind": [],
         "holding_replicas": [],
         "under_replicated": False,
         "under_min_isr": False,

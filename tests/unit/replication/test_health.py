@@ -63,3 +63,27 @@ def test_the_lag_of_a_partition_is_null_where_a_replica_s_leo_is_not_known(sourc
     reconstructor.finish()
     (row,) = reconstructor.health().to_pylist()
     assert row["lag_records"] == lag
+
+
+def behind(source):
+    reconstructor = Reconstructor(Rules())
+    reconstructor.update(table(source))
+    (row,) = reconstructor.health().to_pylist()
+    return row["behind"]
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_member_that_is_not_where_its_leader_was_is_behind(level):
+    source = Source().at_level(level).leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3])
+    for replica in (2, 3):
+        source.event(10, "fetch" if level == 3 else "replica_leo", replica_id=replica, leo=0, leader_id=1)
+    assert behind(source.append(1000, 9).progress(2000)) == []
+    assert behind(source.progress(9000)) == [2, 3]
+
+
+def test_where_not_every_members_end_was_told_it_is_not_known_who_is_behind():
+    """It was never seen to fetch, or rows are missing since."""
+    led = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
+    assert behind(led.append(1000, 9).progress(9000)) is None
+    fetched = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).fetch(10, 2, 0)
+    assert behind(fetched.lost(500).append(1000, 9).progress(9000)) is None
