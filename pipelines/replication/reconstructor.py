@@ -219,11 +219,13 @@ class Reconstructor:
         settled = {str(name): low_watermark[number] for number, (name,) in clusters if name not in closed}
         state.sources.settled.update(settled)
         known = len(lookup.before["hw"])
-        if state.recent_hws.count or results.hw.blocks or state.lanes["pending"][:known].any():
-            trim_timeline(state, results, lookup.before, self._asked_from(lookup, batch))
+        trims = state.recent_hws.count or results.hw.blocks or state.lanes["pending"][:known].any()
+        if trims or state.forgets:
+            asked_from = self._asked_from(lookup, batch)
+            trim_timeline(state, results, lookup.before, asked_from)
+            state.forget(asked_from, self.rules.reorder_grace_ms * 1000)
         count_gauge_moves(state, changes.gauge_moves, minutes)
         count_changes(changes.isr_changes, changes.regressions, minutes)
-        state.forget(low_watermark, self.rules.reorder_grace_ms * 1000)
         return changes
 
     def _asked_from(self, lookup: StateTermLookup, batch: Batch) -> I64:

@@ -161,16 +161,22 @@ class State:
         if ts not in times:
             insort(times, ts)
 
-    def forget(self, low_watermarks: dict[int, int], grace_us: int) -> None:
-        """Drops ended terms and gaps that no history will ask for any more; low watermarks by cluster number."""
+    @property
+    def forgets(self) -> bool:
+        """Whether there is something that `forget` may drop."""
+        return len(self.ended_terms) > KEPT_TERMS or bool(self.gap_times)
+
+    def forget(self, asked_from: I64, grace_us: int) -> None:
+        """Drops ended terms and gaps that no history will ask for any more; `asked_from`: by partition since when it
+        may, which is long before the low watermark of its cluster where rows behind a gap hold it back."""
         if len(self.ended_terms) > KEPT_TERMS:
-            cluster, kept_us = self.lanes["cluster"], ENDED_TERM_GRACES * grace_us
+            partition, kept_us = self.lanes["partition"], ENDED_TERM_GRACES * grace_us
             self.ended_terms = {
                 key: term
                 for key, term in self.ended_terms.items()
-                if term[0] >= low_watermarks[int(cluster[key[0]])] - kept_us
+                if term[0] >= asked_from[partition[key[0]]] - kept_us
             }
-        oldest = min(low_watermarks.values(), default=-1) - GAP_GRACES * grace_us
+        oldest = int(asked_from.min(initial=NEVER)) - GAP_GRACES * grace_us
         self.gap_times, self.misread_times = (
             {broker: kept for broker, times in known.items() if (kept := [ts for ts in times if ts > oldest])}
             for known in (self.gap_times, self.misread_times)
