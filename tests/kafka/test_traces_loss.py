@@ -23,8 +23,8 @@ def worse_than_info(facts):
 def test_the_unclean_election_lost_the_acknowledged_records_that_are_missing(facts_of, actions_of):
     lost = worse_than_info(facts_of("unclean_election"))
     assert sorted((row["topic"], row["partition"], row["class"], row["severity"], row["proof"]) for row in lost) == [
-        ("clicks", partition, "unclean_loss", "critical", "proven") for partition in (0, 1)
-    ]
+        ("clicks", partition, "unclean_loss", "critical", "bounded") for partition in (0, 1)
+    ]  # broker 1 died ten seconds before the controller fenced it, and power failures cut log files, too
     (summary,) = [a for a in actions_of("unclean_election") if a.get("topic") == "clicks"]
     for row in lost:
         assert (row["lost_from"], row["lost_to"]) == LOST

@@ -110,7 +110,7 @@ def _settle(history: PartitionHistory, upto: int, lookup: StateTermLookup, gauge
             if rise == last_rise:
                 place = (history.cluster, history.topic, history.partition)
                 raise NoProgress.at(place, f"epoch {rise.term.epoch}", f"HW {rise.hw} at {rise.ts} us")
-            history.zombie_rise(rise.term, rise.hw, rise.ts)
+            history.zombie_rise(rise.term, rise.hw, rise.ts, lookup)
             gauges.move(rise.ts)
             due, last_rise = history.due(), rise
         elif due is not None and due < upto:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
-from pipelines.replication.partition.loss_exclusion import missing_to_exclude_loss, registration_awaited_until
+from pipelines.replication.partition.loss_exclusion import awaited_until, missing_to_exclude_loss
 from pipelines.replication.partition.stored_high_watermarks import (
     attribute_pending,
     count_hws_of_before,
@@ -88,7 +88,9 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
     verdicts, marks = judge(terms, as_of, lookup)
     for term, verdict, mark in zip(terms.terms, verdicts, [terms.base, *marks], strict=False):
         if not term.due:
-            topic.publish_term(term, _unless_excluded(topic, term, verdict, mark, as_of, lookup))
+            verdict, settled = _unless_excluded(topic, term, verdict, mark, as_of, lookup)
+            if settled or term.published is None:
+                topic.publish_term(term, verdict)
     while len(terms.terms) > KEPT_TERMS and not any(t.due for t in terms.terms[:2]):
         terms.fold(marks.pop(0), as_of, lookup)
 
@@ -116,20 +118,23 @@ def _is_first_term(topic: TopicState) -> bool:
 
 def _unless_excluded(
     topic: TopicState, term: Term, verdict: Verdict | None, before: CommittedMark, as_of: int, lookup: TermLookup
-) -> Verdict | None:
-    """The verdict; where it is not critical and a loss is not excluded, that.
+) -> tuple[Verdict | None, bool]:
+    """The verdict; where it is not critical and a loss is not excluded, that. And whether it waits for nothing more.
 
     Every start is judged before which something of an earlier leader epoch was reported.
     """
     if term.loss_excluded or (verdict is not None and verdict.cls in CRITICAL):
-        return verdict
+        return verdict, True
     earlier = topic.terms.before(term)
     unknown = all(t.start_offset is None for t in earlier)
     if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap and not term.unclean:
-        return verdict
+        return verdict, True
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
-    again = None if missing else registration_awaited_until(topic.terms, term, topic.isr, as_of, lookup)
+    again = awaited_until(topic.terms, term, topic.isr, not missing, as_of, lookup)
     term.loss_excluded = not missing and again is None
     if again is not None:
         topic.judge_again_at = min(again, topic.judge_again_at or again)
-    return loss_not_excluded(term, earlier[-1] if earlier else None, before, missing) if missing else verdict
+        return verdict, False
+    if missing:
+        verdict = loss_not_excluded(term, earlier[-1] if earlier else None, before, missing)
+    return verdict, True

@@ -98,12 +98,12 @@ class PartitionHistory(Persisted):
                 if term.summary is not None and term.start_ts is not None and not term.over:
                     yield term
 
-    def zombie_rise(self, term: Term, hw: int, ts: int) -> None:
+    def zombie_rise(self, term: Term, hw: int, ts: int, lookup: TermLookup) -> None:
         """A deposed leader's HW rose after this term of its was over."""
         self.now = max(self.now, ts)
         for topic in self.topics:
             if term is topic.terms.folded_term or any(term is t for t in topic.terms.terms):
-                topic.zombie_rise(term, hw, ts)
+                topic.zombie_rise(term, hw, ts, lookup)
 
     def take_isr_changes(self) -> list[dict[str, Any]]:
         """Removes and returns the new rows of `silver/isr_changes`."""

@@ -84,6 +84,24 @@ class IsrHistory(Persisted):
             self.floor = _epoch(event)
         return _epoch(event) < self.floor
 
+    def goes_back(self, event: PartitionEvent) -> bool:
+        """Whether a leader tells, as it resumes its epoch, a partition epoch below one that it told before in it: a
+        snapshot was restored."""
+        if event.event_type != "leader" or event.partition_epoch is None:
+            return False
+        return any(
+            (c.leader_id, c.leader_epoch) == (event.broker_id, event.leader_epoch)
+            and c.leader_ts is not None
+            and c.leader_ts < event.ts
+            and (c.partition_epoch or 0) > event.partition_epoch
+            for c in self.commits
+        )
+
+    @property
+    def members(self) -> set[int]:
+        """Every replica of an ISR that is known."""
+        return {replica for commit in self.commits for replica in commit.isr}
+
     @property
     def has_epochs(self) -> bool:
         """Whether the last ISR known was reported with its partition epoch, as logs do."""
@@ -124,18 +142,16 @@ class IsrHistory(Persisted):
                 return commit
         return None
 
-    def ended_with_leader_only(self, leader_epoch: int, leader_id: int) -> bool:
-        """Whether the ISR under a leader epoch ended as its leader alone, by the leader's own report, and it had not
-        asked to let another replica in."""
-        shrunk = next((c.ts for c in reversed(self.commits) if c.leader_epoch == leader_epoch), 0)
-        if any(p.broker_id == leader_id and p.ts >= shrunk and set(p.isr) > {leader_id} for p in self.proposals):
-            return False
+    def with_leader_only_since(self, leader_epoch: int, leader_id: int) -> int | None:
+        """Since when the ISR under a leader epoch was its leader alone, by the leader's own report, up to its end; None
+        where it was not, or the leader had asked to let another replica in."""
+        since = None
         for commit in reversed([c for c in self.commits if c.leader_epoch == leader_epoch]):
             if set(commit.isr) != {leader_id}:
-                return False
-            if commit.leader_ts is not None:
-                return True
-        return False
+                break
+            since = commit.ts if since is not None or commit.leader_ts is not None else None
+        asked = (p.ts for p in self.proposals if p.broker_id == leader_id and set(p.isr) > {leader_id})
+        return None if since is None or max(asked, default=-1) >= since else since
 
     def isr_at(self, ts: int) -> frozenset[int]:
         """The committed ISR at a time; empty where it is not known."""
@@ -156,6 +172,10 @@ class IsrHistory(Persisted):
         """Whether the last ISR with members that is known before this leader epoch did not have a replica."""
         known = [c for c in self.commits if c.isr and c.leader_epoch is not None and c.leader_epoch < leader_epoch]
         return bool(known) and replica not in known[-1].isr
+
+    def elected_at(self, leader_epoch: int) -> int:
+        """When the controller recorded that this leader epoch began; 0 where it did not tell."""
+        return next((c.controller_ts or 0 for c in self.commits if c.leader_epoch == leader_epoch), 0)
 
     def led_before(self, leader_epoch: int) -> bool:
         """Whether an earlier leader epoch than this one was reported."""

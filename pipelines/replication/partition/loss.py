@@ -12,7 +12,6 @@ from schemas.levels import LEAN
 
 WITNESSED = "reports of its leader above what was computed"
 CUT_OFF = "a report that nothing else shows, the last one of its broker"
-GONE = frozenset({"fenced", "unregistered"})
 CRITICAL = frozenset({"unclean_loss", "committed_loss", "hw_moved_back"})
 
 
@@ -76,8 +75,8 @@ def judge(terms: Terms, as_of: int, lookup: TermLookup) -> tuple[list[Verdict | 
         if replaced:
             least = terms.least_start_since(term, as_of, lookup)
         verdicts.append(_verdict(terms, term, previous, mark, least))
-        told = _told_to_its_end(term, successor, as_of, lookup)
-        mark = _mark_after(term, mark, least.offset, term.summary_as_of(as_of, lookup), told)
+        told_to_its_end = successor is None or bool(term.whole)
+        mark = _mark_after(term, mark, least.offset, term.summary_as_of(as_of, lookup), told_to_its_end)
         marks.append(mark)
         previous = term
     return verdicts, marks
@@ -87,7 +86,7 @@ def _verdict(terms: Terms, term: Term, previous: Term | None, mark: CommittedMar
     """The first start seen is one like any other where an election was unclean, or a HW of before it is known."""
     if least.offset is not None and mark.offset is not None and least.offset < mark.offset:
         missing = [*_missing(term, previous), *_misread(previous), *_behind_gap(mark)]
-        missing += _unreported_epoch(mark)
+        missing += _unreported_epoch(mark, term)
         stored_by = mark.by.removeprefix(STORED_BY)
         reporters = {term.broker_id} | ({previous.broker_id} if previous else set())
         reporters |= {int(stored_by)} if stored_by.isdecimal() else set()
@@ -165,9 +164,11 @@ def wrong_clocks(terms: Terms, brokers: set[int]) -> list[str]:
     ]
 
 
-def _unreported_epoch(mark: CommittedMark) -> list[str]:
-    """The start that is missing of the epoch this HW is of, or of one since: that one may have lost what it covers."""
-    return [] if mark.unreported_epoch is None else [f"the start of leader epoch {mark.unreported_epoch}"]
+def _unreported_epoch(mark: CommittedMark, term: Term) -> list[str]:
+    """The start that is missing of the epoch this HW is of, where the term is no later one. An earlier epoch may have
+    lost what the HW covers itself, so that it is lost in a term not later than this one."""
+    later = mark.unreported_epoch is not None and mark.unreported_epoch >= term.epoch
+    return [f"the start of leader epoch {mark.unreported_epoch}"] if later else []
 
 
 def _leader_knows_successor(terms: Terms, term: Term, previous: Term) -> bool:
@@ -183,32 +184,25 @@ def _evidence(term: Term, mark: CommittedMark) -> dict[str, Any]:
     }
 
 
-def _certain_hw(summary: TermSummary) -> int | None:
+def _certain_hw(term: Term, summary: TermSummary) -> int | None:
     """The largest HW of a term that counts: of a leader that reports its HWs none that it has not reported."""
-    if summary.level < LEAN or summary.reported is None or summary.hmax is None:
+    if summary.level < LEAN or summary.hmax is None:
         return summary.hmax
-    return min(summary.hmax, summary.reported)
+    reported = max((hw for hw in (summary.reported, term.start_hw) if hw is not None), default=None)
+    return None if reported is None else min(summary.hmax, reported)
 
 
-def _told_to_its_end(term: Term, successor: Term | None, as_of: int, lookup: TermLookup) -> bool:
-    """Whether a leader told of its term up to its end, which one that was fenced, and did not go on in the same life,
-    did not: a power failure cuts its log file like its data."""
-    if successor is None or term.whole is not None:
-        return term.whole is not False
-    until = successor.ts + lookup.race_window_us
-    states = lookup.broker_states(term.broker_id, min(as_of, until))
-    return not any(detail in GONE and ts > term.ts for ts, detail, *_ in states)
-
-
-def _mark_after(term: Term, mark: CommittedMark, start: int | None, summary: TermSummary, told: bool) -> CommittedMark:
+def _mark_after(
+    term: Term, mark: CommittedMark, start: int | None, summary: TermSummary, told_to_its_end: bool
+) -> CommittedMark:
     """Hmax at the end of a term: without what it lost, with what it committed; `start` is the least since its leader
-    last took part, `told`: it told of the term up to its end.
+    last took part, `told_to_its_end`: a power failure cuts a leader's log file like its data.
 
     Only the log of the last term can be lost next: its own HW, once at or above its start, covers the older ones.
     """
-    hmax, computed = _certain_hw(summary), summary.hmax
+    hmax, computed = _certain_hw(term, summary), summary.hmax
     witnessed = summary.witnessed if summary.witnessed is not None and summary.witnessed > (computed or -1) else None
-    complete = summary.complete and told and witnessed is None
+    complete = summary.complete and told_to_its_end and witnessed is None
     shown = summary.reported is not None or summary.min_isr_told == 1 or hmax == term.start_hw
     told = term.start_offset is not None
     after = CommittedMark(mark.offset, mark.exact and told, mark.by, mark.epoch, mark.broker_id)
@@ -222,6 +216,8 @@ def _mark_after(term: Term, mark: CommittedMark, start: int | None, summary: Ter
     leos = [leo for leo in ends if leo is not None]
     after.whole = term.level >= LEAN and computed is not None and told and witnessed is None and not term.has_gap
     bounded = complete and covered  # by what was computed, which is no less than what was committed
+    lasting = mark.most if start is None or mark.most is None else min(mark.most, start)
+    after.most = max((hw for hw in (lasting, computed) if hw is not None), default=None)
     after.exact, after.leo = bounded and shown and hmax == computed, max(leos, default=None)
     after.bound = summary.leader_leo if after.exact else computed if bounded else None
     if hmax is not None and (after.offset is None or hmax > after.offset):

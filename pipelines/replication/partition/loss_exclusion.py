@@ -8,13 +8,14 @@ yet: a broker may be killed before its logs are closed.
 
 from __future__ import annotations
 
-from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE
+from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import differing_records, wrong_clocks
 from pipelines.replication.partition.terms import CommittedMark, Term, Terms
 from schemas.event_types import CLEAN_START, UNCLEAN_START
 
+ENDED = frozenset({"fenced", "unregistered", "started", UNCLEAN_START})
 STARTS_US = 1_000_000
 """No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
 
@@ -30,6 +31,8 @@ def missing_to_exclude_loss(
         offset, epoch = differing
         return [f"equal records on all replicas from offset {offset} of leader epoch {epoch} on"]
     bounds = [before.bound, before.offset if before.exact else None]
+    if _may_have_led_before(terms, term, isr, as_of, lookup):
+        bounds = []
     if term.start_offset is not None and any(bound is not None and term.start_offset >= bound for bound in bounds):
         return []
     resumed = term.ordinal > 0
@@ -41,6 +44,17 @@ def missing_to_exclude_loss(
         return []
     start = [] if term.start_offset is not None else ["start offset"]
     return [*start, "an upper bound of the HW before", *missing]
+
+
+def _may_have_led_before(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> bool:
+    """Whether the first start told of an epoch may be a resumption, as its leader started again after the election, or
+    nobody told when that was: what it had begun with, and committed, is not known then."""
+    if term.ordinal > 0:
+        return False
+    since = max(term.own_before, terms.started_before(term), isr.elected_at(term.epoch))
+    states = lookup.broker_states(term.broker_id, min(as_of, term.ts + lookup.race_window_us))
+    started = any(ts > since and detail in ("started", *STARTS) for ts, detail, *_ in states)
+    return started or lookup.started_between(term.broker_id, since, term.ts)
 
 
 def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermLookup) -> list[str]:
@@ -62,18 +76,32 @@ def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     return [] if term.broker_id in last.isr else [f"broker {term.broker_id} in the ISR before the election"]
 
 
-def registration_awaited_until(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> int | None:
-    """Until when the controller may still tell of the life in which a leader started, where only that broker told so
-    far that it began; what the controller tells before it, as of a lost log directory, was before this term. Its clock
-    may be ahead. None where nothing is to be waited for.
+def awaited_until(
+    terms: Terms, term: Term, isr: IsrHistory, excluded: bool, as_of: int, lookup: TermLookup
+) -> int | None:
+    """Until when somebody may still tell whether a loss is `excluded` after all, or is not; None where nothing is to be
+    waited for.
+
+    The leader before may go on, and so have told all that it did. The controller tells of the life in which the leader
+    started, where only that broker told so far that it began: what it tells before that, as of a lost log directory,
+    was before this term. Its clock may be ahead.
     """
     until, since = term.ts + lookup.grace_us, _had_its_log_since(terms, term, isr)
     if as_of >= until:
         return None
+    if not excluded:
+        return until if any(_may_go_on(one, term, as_of, lookup) for one in terms.before(term)[-1:]) else None
     states = lookup.broker_states(term.broker_id, as_of)
     starts = [ts for ts, detail, *_ in states if detail == CLEAN_START and ts >= since]
     registered = max((ts for ts, detail, *_ in states if detail == "started"), default=0)
     return until if starts and registered < starts[-1] - lookup.race_window_us else None
+
+
+def _may_go_on(before: Term, term: Term, as_of: int, lookup: TermLookup) -> bool:
+    """Whether the leader of the term before may go on in its life, and has told nothing since."""
+    states = lookup.broker_states(before.broker_id, as_of)
+    ended = any(detail in ENDED and ts > before.ts for ts, detail, *_ in states)
+    return before.whole is None and before.broker_id != term.broker_id and not ended
 
 
 def _had_its_log_since(terms: Terms, term: Term, isr: IsrHistory) -> int:

@@ -21,7 +21,13 @@ from pipelines.replication.partition.terms import (
     Terms,
 )
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
-from schemas.event_types import CLEAN_START
+from schemas.event_types import CLEAN_START, UNCLEAN_START
+
+GONE = frozenset({"fenced", "unregistered", "controlled_shutdown"})
+LASTING = GONE | {"unfenced"}
+"""A broker that is only registered is not served yet."""
+SESSION_US = 5_000_000
+"""A broker that is fenced has not been heard of for longer than this: 9 s at the default session timeout."""
 
 
 @dataclass(frozen=True)
@@ -54,34 +60,29 @@ def attribute_stored_hw(
     joined = isr.added_under(position.epoch) if position else frozenset()
     led = terms.at(position.last_term) if position is not None and position.led else None
     if led is not None and led.whole is None:
-        led.whole = not _lost_its_end(led, event, lookup)
+        led.has_gap |= lookup.term(event.broker_id, led.ts, event.ts).has_gap
+        led.whole = not led.has_gap and _told_its_end(led, event, lookup)
     key = terms.last_participated(event, joined, lookup)
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
     if term is not None and term is led and event.leo is not None:
-        term.returned_leo = max(event.leo, term.returned_leo or 0)
-        restarted = _may_have_restarted(term, event, lookup)
-        if restarted and sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
+        term.returned_leo = max(event.leo, term.returned_leo or 0) if term.whole else None
+        if sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
             hw, by = max(event.leo, event.hw or 0), "former leader alone in the ISR"
     if hw is not None:
         _store(terms, key, StoredHw(event.broker_id, hw, by, _behind_gap(position, event, lookup)))
     return key
 
 
-def _may_have_restarted(term: Term, event: PartitionEvent, lookup: TermLookup) -> bool:
-    """Whether a leader may have restarted since its term began: one that did not reports its HW itself."""
+def _told_its_end(term: Term, event: PartitionEvent, lookup: TermLookup) -> bool:
+    """Whether a leader told all that it did in its term: it goes on in the same life, or has stopped cleanly. A power
+    failure cuts its log file like its data, and a life that nobody told may have ended so."""
     states = lookup.broker_states(event.broker_id, event.ts)
-    return not states or any(detail == "started" and ts > term.ts for ts, detail, *_ in states)
-
-
-def _lost_its_end(term: Term, event: PartitionEvent, lookup: TermLookup) -> bool:
-    """Whether a leader may have written more in its term than it told of: it is known to have started again, not to
-    have stopped cleanly, and its log does not end where it told. A power failure cuts both."""
-    if event.leo is not None and event.leo == term.summary_as_of(event.ts, lookup).leader_leo:
-        return False
-    states = lookup.broker_states(event.broker_id, event.ts)
-    started = any(detail == "started" and ts > term.ts for ts, detail, *_ in states)
-    started = started or lookup.started_between(event.broker_id, term.ts, event.ts)
-    return started and not any(detail == CLEAN_START and ts > term.ts for ts, detail, *_ in states)
+    details = [detail for ts, detail, *_ in states if ts > term.ts]
+    resumes = event.event_type == "leader" and event.leader_epoch == term.epoch
+    started = resumes or lookup.started_between(event.broker_id, term.ts, event.ts)
+    starts = max(details.count("started"), int(started))
+    known = bool(states) or lookup.started_between(event.broker_id, 0, term.ts)
+    return known and UNCLEAN_START not in details and starts <= details.count(CLEAN_START)
 
 
 def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
@@ -124,18 +125,32 @@ def sole_isr_member(
     """Whether a term ended with its leader alone in an ISR that satisfied min.insync.replicas all the time.
 
     Its HW was then its LEO, but only if it knew: a controller also makes a leader that is dead the last of its ISR. It
-    was not where it waited for a replica that it had asked to let in; and where it told all its HWs they count.
+    was not where it waited for a replica that it had asked to let in, or that may have fetched: nobody tells of that
+    at each level, nor whether it had caught up. Where the leader told all its HWs they count.
     """
-    if not isr.ended_with_leader_only(term.epoch, term.broker_id):
+    since = isr.with_leader_only_since(term.epoch, term.broker_id)
+    if since is None:
         return False
-    after = next((t.ts for t in terms.terms[terms.terms.index(term) + 1 :]), as_of)
-    summary = term.summary_as_of(min(after, as_of), lookup)
-    if summary.complete and term.whole:
+    after = min(as_of, next((t.ts for t in terms.terms[terms.terms.index(term) + 1 :]), as_of))
+    if term.whole and term.summary_as_of(after, lookup).complete:
         return False
     if replicas == (term.broker_id,):
         return True
-    at_most = max(lookup.min_isr(ts, term.min_isr) for ts in (term.ts, min(after, as_of)))
-    return at_most <= 1 and lookup.min_isr_told(term.min_isr)
+    at_most = max(lookup.min_isr(ts, term.min_isr) for ts in (term.ts, after))
+    if at_most > 1 or not lookup.min_isr_told(term.min_isr):
+        return False
+    states = lookup.broker_states(term.broker_id, after)
+    gone = (ts - (detail == "fenced") * SESSION_US for ts, detail, *_ in states if detail in GONE and ts >= since)
+    until = max(min(gone, default=after), since + lookup.race_window_us)
+    others = (set(replicas or ()) | set(terms.positions) | isr.members) - {term.broker_id}
+    return all(_was_gone(broker, since, until, lookup) for broker in others)
+
+
+def _was_gone(broker_id: int, since: int, until: int, lookup: TermLookup) -> bool:
+    """Whether the controller had a broker out of the cluster through all of this time."""
+    states = lookup.broker_states(broker_id, until)
+    last = [detail for ts, detail, *_ in states if detail in LASTING and ts <= since + lookup.race_window_us]
+    return last[-1:] != [] and last[-1] in GONE and not any(d == "unfenced" and ts > since for ts, d, *_ in states)
 
 
 def count_hw_of_follower(event: PartitionEvent, terms: Terms) -> None:

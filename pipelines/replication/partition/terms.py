@@ -40,8 +40,9 @@ class Term(Persisted):
     `gap_at_start`: as the term was judged; `behind_gap`: missing before it, with no earlier event of that broker.
     `summary`: what the kernel knew of it when it was judged to be over, as of `summary_at`; `over`: its leader does
     nothing in it any more. `published`: its row of silver/hw_regressions written last, as JSON text. `loss_excluded`:
-    it is known to begin with all that was committed before it. `whole`: whether its leader went on after it in the same
-    life, or had stopped cleanly, None where it has told nothing since. `log_start`: the largest known before it.
+    it is known to begin with all that was committed before it. `whole`: whether its leader told all that it did in it:
+    it went on after it in the same life, or had stopped cleanly; None where it has told nothing since. `log_start`: the
+    largest known before it. `own_before`: when its leader began to lead or follow before that, 0 where it did not tell.
     """
 
     epoch: int
@@ -74,6 +75,7 @@ class Term(Persisted):
     behind_gap: bool = False
     whole: bool | None = None
     log_start: int = 0
+    own_before: int = 0
 
     @property
     def key(self) -> TermKey:
@@ -115,12 +117,13 @@ class Term(Persisted):
 def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:
     """What a log shows of a term, which is not all of it, and what was sampled in it."""
     hws = [hw for hw in (summary.hmax, sampled.hmax) if hw is not None]
+    reported = [hw for hw in (summary.reported, sampled.hmax) if hw is not None]
     return replace(
         summary,
         hmax=max(hws, default=None),
         fetchers=summary.fetchers | sampled.fetchers,
         level=max(summary.level, sampled.level),
-        reported=None,
+        reported=max(reported, default=None),
     )
 
 
@@ -167,6 +170,7 @@ class CommittedMark(Persisted):
     where known, above which nothing can be lost. `bound`: an offset at or above every HW. `behind_gap`: telemetry is
     missing before the report, which may be of a later term. `unreported_epoch`: it is of this leader epoch, whose start
     no leader reported in time. `whole`: its leader reported all its HWs of that term, as far as its own rows show.
+    `most`: the largest HW that was reported, or computed only.
     """
 
     offset: int | None = None
@@ -179,6 +183,7 @@ class CommittedMark(Persisted):
     behind_gap: bool = False
     unreported_epoch: int | None = None
     whole: bool = False
+    most: int | None = None
 
 
 class Terms(Persisted):
@@ -218,6 +223,8 @@ class Terms(Persisted):
         term.start_ts, term.ts, term.due, term.summary = event.ts, event.ts, due, None
         term.start_offset, term.start_hw, term.level, term.isr = event.leo, event.hw, event.level, event.isr
         term.min_isr, term.log_start = event.min_isr, self.log_start
+        position = self.positions.get(event.broker_id)
+        term.own_before, term.loss_excluded = position.ts if position else 0, False
         if event.leo is not None and event.leo < self.log_start:
             self.log_start = 0
         self.log_start = max(self.log_start, event.log_start or 0)

@@ -33,8 +33,9 @@ class TopicHistory(TopicState):
         if event.ts > self.now:
             self.now = event.ts
         self.race_window_us = lookup.race_window_us
-        if event.event_type in ("leader", "follower") and not event.watched and self.terms.goes_back(event):
-            self._begin_lineage(event, lookup)
+        if event.event_type in ("leader", "follower") and not event.watched:
+            if self.terms.goes_back(event) or self.isr.goes_back(event):
+                self._begin_lineage(event, lookup)
         if event.log_start is not None and event.event_type not in ("leader", "truncate"):
             self.terms.log_start = max(self.terms.log_start, event.log_start)
         if event.event_type == "leader":
@@ -63,7 +64,7 @@ class TopicHistory(TopicState):
             self._accept_provisional(at)
         decisions.decide(self, at, as_of, lookup)
 
-    def zombie_rise(self, term: Term, hw: int, ts: int) -> None:
+    def zombie_rise(self, term: Term, hw: int, ts: int, lookup: TermLookup) -> None:
         """A deposed leader's HW rose after its term was judged: what it committed counts for that term.
 
         It may go on for as long as it does not know of its successor; one verdict is enough for what it does until it
@@ -72,7 +73,9 @@ class TopicHistory(TopicState):
         self.now = max(self.now, ts)
         if term.summary is None:
             return
-        term.summary, term.summary_at = replace(term.summary, hmax=max(hw, term.summary.hmax or 0)), ts
+        reported = lookup.term(term.broker_id, term.start_ts or 0, ts).reported
+        term.summary = replace(term.summary, hmax=max(hw, term.summary.hmax or 0), reported=reported)
+        term.summary_at = ts
         if term is self.terms.folded_term:
             self.terms.base = raised(self.terms.base, hw, "telemetry", term)
         again = self.now + CONFIRMATION_US

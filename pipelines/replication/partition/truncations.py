@@ -139,17 +139,19 @@ def moved_back(
 
 def _committed_since(truncation: Truncation, terms: Terms, marks: list[CommittedMark]) -> int | None:
     """Hmax of the term that the truncated records may come from, and of all later ones that began with them: a later
-    leader may have committed what it inherited. None where more may have been committed than is known."""
+    leader may have committed what it inherited. None where more may have been committed than is known: a leader did not
+    tell of its term up to its end, and not every start since is known to have had all that was committed."""
     kept = list(zip(terms.terms, marks, strict=True))
     place = next((i for i, (t, _) in enumerate(kept) if t.key == truncation.last_term), None)
     folded = truncation.last_term is not None and terms.since.get(truncation.replica_id, 0) is None
     if place is None and not folded:
         return None
-    later = [m for t, m in kept[(place or 0) + (place is not None) :] if _begins_above(t, truncation.to)]
-    of = [terms.base if place is None else marks[place], *later]
-    if not all(mark.whole for mark in of):
+    since = kept[0 if place is None else place + 1 :]
+    of = [terms.base if place is None else marks[place], *(m for t, m in since if _begins_above(t, truncation.to))]
+    safe = all(t.loss_excluded for t, _ in since) or all(m.exact or m.bound is not None for m in of)
+    if not safe or not all(mark.whole for mark in of):
         return None
-    return max((mark.offset for mark in of if mark.offset is not None), default=None)
+    return max((hw for mark in of for hw in (mark.offset, mark.most) if hw is not None), default=None)
 
 
 def _begins_above(term: Term, offset: int) -> bool:
@@ -184,7 +186,8 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
     if position is not None:
         below = not position.truncated and position.hw is not None and event.leo < position.hw
         position.hw_cut_off = position.hw if below else position.hw_cut_off
-        position.truncated, position.leo = True, event.leo
+        position.truncated = True
+        position.leo = event.leo if position.leo is None else min(position.leo, event.leo)  # else it has fetched since
     return Truncation(
         event.ts, due, replica, event.leo, before, event.log_start, last_term, epoch, event.partition_epoch, first,
         behind_gap=behind_gap, hw=hw,

@@ -17,7 +17,7 @@ ALIVE = [(-1000, "unfenced", None)]
 
 
 def summary(hmax: int | None = None, **known: Any) -> TermSummary:
-    return TermSummary(hmax=hmax, **{"level": 3, **known})
+    return TermSummary(hmax=hmax, **{"level": 3, "reported": hmax, **known})
 
 
 @dataclass

@@ -186,6 +186,7 @@ def test_a_follower_that_starts_again_as_before_took_no_part_in_a_term_that_begi
         follower(17_600, 1, 1, 27, hw, of=2),
         leader(21_200, 2, 1, 0, 0, (1, 2)),
         leader(24_600, 1, 2, 6, 6, (1,)),
+        follower(24_700, 2, 2, 6, 6, of=1),
     ]
     assert classes(events, lookup) == ["committed_loss"] * (1 if hw == 26 else 2)
 

@@ -44,7 +44,35 @@ def test_the_first_start_seen_is_where_the_history_begins():
 @pytest.mark.parametrize("offset", [300, 301])
 def test_a_start_at_or_above_an_upper_bound_of_every_hw_is_safe(offset):
     events = [START, leader(5000, 2, 1, offset, offset, (2,), unclean=True)]
-    assert verdicts(events, {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}) == []
+    told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    assert verdicts([*events, follower(6000, 1, 1, 300, 300, 2)], told) == []
+    assert verdicts(events, told) == not_excluded("a clean election")  # it may have died before the end of its term
+
+
+@pytest.mark.parametrize("log_end", [290, 300])
+@pytest.mark.parametrize("resumed", [True, False])
+def test_what_a_leader_wrote_last_may_be_gone_from_its_log_file_and_its_data_alike(log_end, resumed):
+    """A power failure: its next row of that life is no evidence that the life before was told to its end."""
+    killed = {1: [(-1000, "unfenced", 7), (4000, "started", 8), (4100, UNCLEAN_START, None)]}
+    told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    events = [leader(5000, 2, 1, 300, 300, (2,), unclean=True), follower(6000, 1, 1, log_end, 280, 2)]
+    events = [leader(5000, 1, 0, 300, 300, (1, 2))] if resumed else events
+    assert "loss_not_excluded" in [found[0] for found in verdicts([START, *events], told, killed)]
+
+
+def test_a_start_that_may_be_a_resumption_is_bounded_by_nothing_of_before():
+    """Broker 2 was elected at 1.0 s, led, lost its last rows, and starts again at 3.0 s."""
+    told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    elected = election(1000, 2, 1, isr=(2,), partition_epoch=1, committed=True)
+    events = [leader(5000, 2, 1, 300, 300, (2,)), follower(6000, 1, 1, 300, 300, 2)]
+    again = {2: [(-1000, "unfenced", 7), (3000, "started", 8), (3100, UNCLEAN_START, None)]}
+    assert verdicts([START, elected, *events], told, again) == not_excluded(
+        "a clean stop of broker 2 before it started again"
+    )
+    elected = election(4000, 2, 1, isr=(2,), partition_epoch=1, committed=True)
+    assert verdicts([START, elected, *events], told, again) == []
+    in_this_life = follower(3500, 2, 0, 300, 300, 1)
+    assert verdicts([START, in_this_life, *events], told, again) == []
 
 
 def test_a_clean_election_of_a_member_of_the_last_committed_isr_is_safe():
@@ -119,7 +147,8 @@ def test_a_leader_that_resumes_in_its_epoch_is_safe_after_a_clean_stop_only(stat
 
 
 def test_what_becomes_known_to_be_a_loss_replaces_the_row_that_did_not_exclude_it():
-    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(60, level=0)}, {2: KILLED})
+    states = {1: [(4000, "fenced", 7)], 2: KILLED}
+    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(60, level=0)}, states)
     events = [START, leader(5000, 2, 1, 50, 50, (2,)), follower(9000, 1, 1, 80, 70, 2)]
     rows = regressions(events, lookup)
     assert [(r["class"], r["lost_from"], r["lost_to"], r["revision"]) for r in rows if r["class"] != "follower"] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
+from schemas.event_types import CLEAN_START
 from tests.unit.replication.history_cases import (
     FakeLookup,
     brief,
@@ -162,11 +163,14 @@ COMMITTED_LATER = [
 def test_what_a_later_leader_committed_and_lost_is_not_cut_uncommitted():
     """[10, 20) was not committed in epoch 0, inherited and committed in epoch 1, lost at its leader's restart."""
     terms = {(1, 0): summary(10, fetchers=frozenset({2})), (2, 5000): summary(20), (2, 9000): summary(15)}
-    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms))
+    clean = {2: [(8000, "started", 8), (8100, CLEAN_START, None)]}
+    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms, clean))
     assert [r["class"] for r in rows if r["class"] == "uncommitted_truncation"] == []
     terms[2, 5000] = summary(10)
-    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms))
+    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms, clean))
     assert [r["class"] for r in rows if r["class"] == "uncommitted_truncation"] == ["uncommitted_truncation"]
+    rows = regressions([*COMMITTED_LATER, truncate(9600, 1, 10)], FakeLookup(terms))  # 2 may have led on, untold
+    assert [r["class"] for r in rows if r["class"] == "uncommitted_truncation"] == []
 
 
 @pytest.mark.parametrize("level", [0, 3])

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from pipelines.replication import Reconstructor, Rules, replay
+from pipelines.replication.state import state
+from schemas.event_types import CLEAN_START
 from tests.unit.replication.bronze import Source, controller, last_rows, table
 
 
@@ -140,3 +142,41 @@ def test_min_isr_is_not_known_of_a_topic_whose_own_setting_nobody_told(told, rul
     """The broker's default, which is told, may be overridden."""
     a = broker(1).config(-10, min_isr=1).leader(0, 0, 0, 0, [1, 2, 3], **told).progress(500)
     assert present(a, **rules)["min_isr"] == (known if told or known is None else 1)
+
+
+def classes(*sources):
+    rows = last_rows(replay(table(*sources), Rules()).hw_regressions, "regression_id")
+    return [r["class"] for r in rows if "withdrawn" not in r["evidence"]]
+
+
+@pytest.mark.parametrize("hole", [True, False])
+def test_a_hole_reaches_from_the_row_before_it_to_the_row_after(hole):
+    """Leader 1 stops cleanly and tells its next start; what it told last of its term is missing."""
+    a, b, q = broker(1), broker(2), controller()
+    for number in (1, 2):
+        q.broker_state(-5000, number, "unfenced", epoch=number)
+    a.leader(0, 0, 0, 0, [1, 2], min_isr=1).append(10, 5)
+    reported(a.fetch(20, 2, 5), 20, 5, 0)
+    b.follower(1, 0, 0, 0, of=1).leader(5000, 1, 5, 5, [2], unclean=True, partition_epoch=2)
+    if hole:
+        a.lost(8000)
+    a.event(8001, "config", True, detail=CLEAN_START).follower(8100, 1, 5, 5, of=2)
+    assert ("loss_not_excluded" in classes(a, b, q)) == hole
+
+
+def test_facts_do_not_depend_on_how_many_terms_are_over(monkeypatch):
+    """A hole in the log of a follower that never comes back holds the history back, for longer than ended terms are
+    kept where there are many."""
+    a, b, q = broker(1), broker(2), controller()
+    a.leader(0, 0, 0, 0, [1, 2], min_isr=1).append(10, 5)
+    reported(a.fetch(20, 2, 5), 20, 5, 0).isr(5000, [1], 1, "metadata")
+    b.follower(1, 0, 0, 0, of=1).follower_hw(20, 3, of=1).follower_hw(30, 5, of=1)
+    del b.rows[1]
+    reported(a.leader(20_000, 0, 5, 5, [1], min_isr=1, partition_epoch=1).append(21_000, 9), 21_000, 9, 5)
+    reported(a.leader(40_000, 0, 9, 9, [1], min_isr=1, partition_epoch=1).append(41_000, 12), 41_000, 12, 9)
+    a.leader(60_000, 0, 12, 9, [1], min_isr=1, partition_epoch=1)
+    for source in (a, q):
+        source.progress(400_000)
+    found = classes(a, b, q)
+    monkeypatch.setattr(state, "KEPT_TERMS", 0)
+    assert classes(a, b, q) == found

@@ -172,8 +172,8 @@ def deposed_leader_goes_on():
     old.leader(0, 0, 0, 0, [1, 3], replicas=[1, 2, 3]).append(10, 50).fetch(20, 3, 5)
     new.leader(100, 1, 5, 5, [2], replicas=[1, 2, 3]).progress(40_000)
     for k in range(6, 12):
-        old.fetch(500 * (k - 5), 3, k)
-    old.progress(4000).fetch(20_000, 3, 20).progress(40_000)
+        old.fetch(500 * (k - 5), 3, k).hw(500 * (k - 5), k)
+    old.progress(4000).fetch(20_000, 3, 20).hw(20_000, 20).progress(40_000)
     return sorted(old.rows + new.rows, key=lambda row: row["ts"])
 
 

@@ -158,12 +158,15 @@ def test_example_11_after_a_leader_failure_the_others_cut_and_follow():
     third = Source("broker-3/replication.log").follower(1, 0, leo=0, hw=0, of=1)
     old.leader(0, 0, leo=0, hw=0, isr=[1, 2, 3]).append(10, 5)
     new.follower(1, 0, leo=0, hw=0, of=1)
-    old.fetch(20, replica=2, leo=3).fetch(21, replica=3, leo=4)
+    old.fetch(20, replica=2, leo=3).fetch(21, replica=3, leo=4).hw(21, 3)
     new.leader(100, 1, leo=3, hw=0, isr=[2, 3])
     third.follower(110, 1, leo=4, hw=3, of=2).truncate(111, 3)
     new.fetch(120, replica=3, leo=3)
     old.follower(200, 1, leo=5, hw=3, of=2).truncate(201, 3)
-    facts = replay(table(old, new, third))
+    lives = controller()
+    for broker in (1, 2, 3):
+        lives.broker_state(0, broker, "unfenced", epoch=broker)
+    facts = replay(table(old, new, third, lives))
     assert advances(facts) == [(21, 3), (120, 3)]
     found = last_rows(facts.hw_regressions, "regression_id")
     assert {row["severity"] for row in found} == {"info"}
