@@ -40,7 +40,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo unit test test-all test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
 .PHONY: nightly lint format bench bench-full test-properties test-histories
-.PHONY: bench-bounds count lock audit sbom clean
+.PHONY: count lock audit sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -110,13 +110,10 @@ format: $(READY) ## rewrite the code as ruff wants it
 	@$(BIN)/ruff format .
 
 bench: $(READY) ## events a second, beside other engines on the same work
-	@$(BIN)/hwmark bench
+	@$(BIN)/python -m tests.bench
 
-bench-full: $(READY) ## all of it, half an hour; its tables and plot into docs/benchmarks.md
-	@$(BIN)/hwmark bench --full --for 10m --readme
-
-bench-bounds: $(READY) ## the most memory that the job takes: a large backlog, a million partitions, a silent source
-	@$(BIN)/python -m pipelines.bench.measure.bounds
+bench-full: $(READY) ## all of it, half an hour on two idle cores; its tables are for docs/benchmarks.md
+	@$(BIN)/python -m tests.bench dense sparse fine logs live incident cores --events 4000000 --seconds 600
 
 lock: ## what pyproject.toml asks for, pinned with hashes; UPGRADE=--upgrade pins anew what is pinned
 	@$(PYTHON) -m venv --clear build/lock

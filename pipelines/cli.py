@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import typer
 
-from pipelines.commands.bench import bench
 from pipelines.commands.check import check
 from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
@@ -53,7 +52,6 @@ for command in (
     whatif,
     demo,
     maintain,
-    bench,
 ):
     app.command()(command)
 app.command("try")(try_kafka)

@@ -27,13 +27,12 @@ import pyarrow.compute as pc
 from generators.cluster.asking.round import Pace
 from generators.cluster.watch import watch
 from generators.cluster.watcher import WatchOptions
-from pipelines.bench.measure.measured import watching
-from pipelines.bench.measure.processes import cpu_seconds
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import bronze, read_events
 from pipelines.lake.lake import Lake
 from pipelines.setup import jars_dir
 from pipelines.streaming.sinks.gauges import reconstructed_to
+from tests.bench.processes import cpu_seconds, watching
 from tests.cluster import fake_kafka
 from tests.cluster.fake_kafka import FakeCluster
 

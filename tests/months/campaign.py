@@ -27,8 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typer.testing import CliRunner
 
-from pipelines.bench.measure.processes import cpu_seconds, memory_bytes
-from pipelines.bench.workloads.load import rounds
 from pipelines.commands import clock
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events
@@ -37,6 +35,8 @@ from pipelines.replication import Facts, Reconstructor, Rules
 from pipelines.streaming.job import run
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.session import session
+from tests.bench.load import rounds
+from tests.bench.processes import cpu_seconds, memory_bytes
 from tests.streaming.shell import same_rows
 from tests.web.serving import served
 
@@ -51,7 +51,8 @@ HOST = {"TZ": "Asia/Kolkata", "LC_ALL": "C", "PYTHONWARNINGS": "ignore"}
 
 def lived(lake: Path, days: int) -> list[dict[str, float]]:
     """What each day took. Raises AssertionError where what is kept is not what `replay` says."""
-    stream = rounds(PARTITIONS, SECONDS * days, step=SECONDS, stalled=0.2, start_us=int(BEGINS.timestamp() * 1e6))
+    cuts = [f"{SECONDS * day + 20}s cut 1-2 for 8s" for day in range(days)]
+    stream = rounds(PARTITIONS, SECONDS * days, step=SECONDS, faults=cuts, start_us=int(BEGINS.timestamp() * 1e6))
     machine, facts, took = Reconstructor(), [], []
     clock_now = clock.now
     try:

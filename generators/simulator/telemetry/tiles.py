@@ -55,11 +55,18 @@ class Tiles:
     each tile has them in another order. The first tile is what was simulated.
     """
 
-    def __init__(self, count: int, partitions: Mapping[str, int], alike: Sequence[int] = (), seed: int = 0) -> None:
+    def __init__(
+        self,
+        count: int,
+        partitions: Mapping[str, int],
+        alike: Sequence[int] = (),
+        seed: int = 0,
+        offsets: int = OFFSETS,
+    ) -> None:
         random = Random(f"{seed}/tiles")
         self._count, self._partitions = count, partitions
         self._phase = np.array([0, *(random.randrange(0, PHASE, MS) for _ in range(1, count))])
-        self._offset = np.array([0, *(random.randrange(OFFSETS) for _ in range(1, count))])
+        self._offset = np.array([0, *(random.randrange(offsets) for _ in range(1, count))])
         self._alike = np.array(alike, dtype=np.int64)
         self._epochs: dict[int, int] = {}
         """By id: the incarnation of a broker."""

@@ -111,12 +111,12 @@ def plan(section: Simulate) -> Plan:
     )
 
 
-def tiled(plan: Plan) -> Plan:
-    """The plan of the tile that is simulated of a large cluster: all brokers, and a share of partitions and load.
+def tiled(plan: Plan, most: int = TILE) -> Plan:
+    """The plan of the tile that is simulated of a large cluster: all brokers, and of its partitions at most so many.
 
     What happens to a partition happens to that of the same place in every tile.
     """
-    count = -(-plan.partitions // TILE)
+    count = -(-plan.partitions // most)
 
     def smaller(topic: Topic) -> Topic:
         return replace(topic, partitions=-(-topic.partitions // count))

@@ -111,7 +111,7 @@ class BronzeSink:
             self._small.append(copies)
             if sum(map(len, self._small)) >= ROWS:
                 yield pa.concat_tables(self._small)
-                self._small = []
+                self._small, self._committed = [], until
         if self._small and until - self._committed >= SPAN:
             yield pa.concat_tables(self._small)
             self._small, self._committed = [], until

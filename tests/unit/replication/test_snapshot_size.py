@@ -2,13 +2,13 @@
 
 import pytest
 
-from pipelines.bench.workloads.load import rounds
 from pipelines.commands.simulate.plan import plan, tiled
 from pipelines.commands.simulate.run import run
 from pipelines.commands.simulate.sinks import bronze_sink
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Reconstructor, Rules
 from pipelines.settings import Simulate
+from tests.bench.load import rounds
 
 PARTITIONS = 3_000
 

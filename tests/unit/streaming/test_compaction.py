@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.bench.workloads.load import rounds
 from pipelines.lake import compaction
 from pipelines.lake.compaction import Compacted, compact, order_of
 from pipelines.lake.lake import Lake, declared
 from pipelines.replication import Reconstructor, Rules
 from schemas import brokers, cluster_minute, minute_stats, partition_hw, replication_events, tables
+from tests.bench.load import rounds
 
 pytestmark = pytest.mark.long
 

@@ -4,8 +4,6 @@ In the load that is asked about one leader leads throughout, every leader append
 a replica that is let into the ISR has the leader's LEO: without that these statements would not do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SECOND_US = 1_000_000

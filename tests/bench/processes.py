@@ -1,15 +1,14 @@
 """CPU time and memory of a process and all its descendants, from /proc; unknown where there is none."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 PROC = Path("/proc")
 
 
-def cpu_seconds(root: int) -> float | None:
+def cpu_seconds(root):
     """CPU seconds used so far by `root`, its descendants and those of them that have ended."""
     if not PROC.is_dir():
         return None
@@ -17,17 +16,17 @@ def cpu_seconds(root: int) -> float | None:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def memory_bytes(root: int) -> int | None:
+def memory_bytes(root):
     """Resident memory of `root` and its descendants; what they share counts once."""
     if not PROC.is_dir():
         return None
     return sum(_proportional(pid) for pid, _ in _tree(root))
 
 
-def _tree(root: int) -> Iterator[tuple[int, list[str]]]:
+def _tree(root):
     """(pid, fields of `stat` after the name) of `root` and its descendants."""
     stats = dict(filter(None, (_stat(entry) for entry in PROC.iterdir() if entry.name.isdigit())))
-    children: dict[int, list[int]] = {}
+    children = {}
     for pid, fields in stats.items():
         children.setdefault(int(fields[1]), []).append(pid)
     waiting = [root]
@@ -38,7 +37,7 @@ def _tree(root: int) -> Iterator[tuple[int, list[str]]]:
             yield pid, stats[pid]
 
 
-def _stat(process: Path) -> tuple[int, list[str]] | None:
+def _stat(process):
     try:
         # The name, in brackets, may itself hold blanks and brackets.
         return int(process.name), (process / "stat").read_text().rpartition(")")[2].split()
@@ -46,9 +45,27 @@ def _stat(process: Path) -> tuple[int, list[str]] | None:
         return None
 
 
-def _proportional(pid: int) -> int:
+def _proportional(pid):
     try:
         lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except OSError:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+@contextmanager
+def watching(pid, every_s=0.2):
+    """Samples the memory of a process and its descendants; what is yielded returns the peak so far."""
+    done, peak = threading.Event(), [memory_bytes(pid)]
+
+    def watch():
+        while not done.wait(every_s):
+            peak.append(memory_bytes(pid))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield lambda: max((p for p in peak if p is not None), default=None)
+    finally:
+        done.set()
+        thread.join()
