@@ -128,3 +128,10 @@ def test_of_two_rows_with_one_number_the_earlier_is_read_first_whichever_came_fi
     rest = [watcher.rows[0], watcher.rows[2], *other.rows]
     first, second = [*rest, watcher.rows[1]], [watcher.rows[1], *rest]
     assert differences(reconstruct([first]), reconstruct([second])) == {}
+
+
+def test_a_row_that_another_of_its_number_and_time_stands_for_waits_for_nobody():
+    """Behind that one it was left waiting, and was a repeat of it by the time that it was read."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).leader(0, 0, 0, 8, [1, 2, 3])
+    log.rows[1] |= {"seq": 0, "source_seq": 0}
+    assert differences(reconstruct([log.rows]), reconstruct([log.rows[::-1]])) == {}

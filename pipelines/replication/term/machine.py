@@ -152,6 +152,9 @@ def _read_rows(run: Run, job: Record, term: Term) -> int:
     term.cursor.row = -1
     for j in range(np.uint64(start), np.uint64(job.end)):
         row = run.rows[j]
+        if seldom(row.what & DROPPED != 0):  # whatever others tell, it counts for nothing
+            run.marks[j] |= CONSUMED
+            continue
         kind = kind_of(row.what)
         slot = _slot_for(run, term, row, kind, np.int64(j))
         now = min(row.ts, job.ceiling)
@@ -165,8 +168,6 @@ def _read_rows(run: Run, job: Record, term: Term) -> int:
             until = min(until, clock)
             break
         run.marks[j] |= CONSUMED
-        if seldom(row.what & DROPPED != 0):
-            continue
         event = Event(row, j, kind, slot, now, clock, stat_of(row.what), others)
         _pass_time(run, job, term, event)
         if seldom(kind < 0):
