@@ -17,6 +17,7 @@ SAMPLE = {"first ingest": 3, "second ingest": 3, "second run": 2, "maintain": 3}
 AT_ONCE = 2
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.skipif(compiler() is None, reason="no C compiler: faults cannot be injected")
 def test_a_write_that_fails_loses_doubles_and_hides_nothing(tmp_path):

@@ -127,6 +127,7 @@ def _one_batch_without(cluster, number, job):
     job.wait_for(lambda: batch in job.numbers("commits") or None)
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked for in /proc")
 def test_executors_and_driver_killed_on_a_standalone_cluster_and_its_state_resharded(tmp_path):
