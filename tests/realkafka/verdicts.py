@@ -69,11 +69,14 @@ def wrong_losses(story: Story) -> list[str]:
 
 
 def _wrong_range(story: Story, place: Place, gone: Lost, row: Row) -> list[str]:
-    """The range is exact: from the stale log's end to the HW, between the last ack and the dead log end."""
+    """The range is exact: from the stale log's end to the HW, between the last ack and the dead log end.
+
+    It is told as "at least" that much: a kill looks like a power failure, which may cut the leader's own log file, too.
+    """
     stale_end, dead_end = story.log_ends[place]
     begins = row["lost_from"] == stale_end == gone.first
     ends = gone.last + 1 <= row["lost_to"] <= dead_end
-    if begins and ends and row["class"] == "unclean_loss" and row["proof"] == "proven":
+    if begins and ends and row["class"] == "unclean_loss" and row["proof"] in ("proven", "bounded"):
         return []
     said = f"{row['class']} [{row['lost_from']}, {row['lost_to']}) {row['proof']}, evidence {row['evidence']}"
     logs = f"the stale log ended at {stale_end}, that of the dead leader at {dead_end}"
