@@ -120,6 +120,8 @@ def test_shifting_offsets(seed):
     shifted = replay(moved(one.events, 1 << 33, OFFSETS), one.rules)
     for name in ("partition_hw", "replica_sync", "hw_regressions", "isr_changes"):
         found, true = getattr(shifted, name), getattr(expected, name)
+        if name == "hw_regressions":  # a log that begins at 0 is that of a new partition: earlier lives do not matter
+            found, true = (t.filter(pc.not_equal(t["class"], "loss_not_excluded")) for t in (found, true))
         named = ("evidence", "regression_id")  # both say offsets in words
         assert same_rows(found, named) == same_rows(moved(true, 1 << 33, SHIFTED), named), name
 

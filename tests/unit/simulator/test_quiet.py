@@ -58,6 +58,7 @@ def evidence(events: pa.Table, facts: Facts, health: pa.Table) -> Evidence:
 
 
 LOAD = ["steady:20,acks=all,tick=1s"]
+CLOCKS = "clocks wrong by up to 5 s"
 CALM = {
     "rolling restart": {"fault": ["5s rolling-restart for 4s every 15s"]},
     "rolling upgrade of brokers of two versions": {
@@ -76,7 +77,7 @@ CALM = {
     "leader killed and back in the same epoch": {
         "session_timeout_ms": 20_000, "version": "4.0", "fault": ["10s kill 1 for 2s", "50s kill 2 for 2s"],
     },
-    "clocks wrong by up to 5 s": {"clock_skew_ms": 5_000, "fault": ["5s rolling-restart for 4s every 15s"]},
+    CLOCKS: {"clock_skew_ms": 5_000, "fault": ["5s rolling-restart for 4s every 15s"]},
 }  # fmt: skip
 
 
@@ -89,7 +90,9 @@ def test_a_healthy_cluster_is_quiet(what, seed):
     assert len(truth["truth_hw"]) > 100
     facts, alarms = judged(events, rules)
     assert len(facts.partition_hw) > 100
-    assert alarms == [], command(run)
+    # Whether a broker started before or after a partition was created is not known by such clocks.
+    careful = [alarm for alarm in alarms if what == CLOCKS and alarm.startswith("loss_not_excluded")]
+    assert alarms == careful, command(run)
 
 
 @pytest.mark.parametrize("seed", seeds(2))
