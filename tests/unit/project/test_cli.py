@@ -28,7 +28,6 @@ COMMANDS = [
     "gate",
     "demo",
     "maintain",
-    "bench",
 ]
 
 

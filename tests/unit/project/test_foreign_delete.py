@@ -115,7 +115,7 @@ def test_alerts(lakes):
     assert [reading.blind.keys() for reading in readings] == [readings[0].blind.keys()] * 2
     plain, deleted = (reading.evidence for reading in readings)
     for name in ("regressions", "min_isr", "disagreements", "sync", "gaps", "health", "leaderships", "reported"):
-        both = [sorted(map(repr, getattr(one, name).to_pylist())) for one in (plain, deleted)]
+        both = [sorted(map(repr, one[name].to_pylist())) for one in (plain, deleted)]
         assert both[1] == both[0]
 
 

@@ -10,7 +10,6 @@ import pytest
 from generators.simulator.telemetry import tiles
 from generators.simulator.telemetry.tiles import PHASE
 from generators.simulator.truth.compare import differences, rules_of
-from pipelines.commands.simulate import plan as plans
 from pipelines.commands.simulate.plan import plan, tiled
 from pipelines.commands.simulate.run import run
 from pipelines.commands.simulate.sinks import bronze_sink
@@ -26,9 +25,7 @@ SIZES = {"orders": PARTITIONS, "new": 3}
 
 def planned(faults=FAULTS, **more):
     asked = {"brokers": 6, "topics": f"orders:{PARTITIONS}x3", "duration": 60, "load": ["steady:300"]}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "TILE", 8)
-        return tiled(plan(Simulate(**asked | {"fault": faults} | more)))
+    return tiled(plan(Simulate(**asked | {"fault": faults} | more)), most=8)
 
 
 def cluster(folder, made):
