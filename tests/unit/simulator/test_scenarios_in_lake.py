@@ -12,7 +12,7 @@ from generators.simulator.truth.tables import Truth
 from pipelines.replication import Facts, Rules, replay
 
 CAREFUL = {"cutting-at-the-hw-2": ["stale_leader_hw of orders-0 in epoch 1, HW 2 -> 1, is missing"]}
-"""Both brokers stop uncleanly there: a power failure could have taken the leader's last rows, so a loss is not excluded."""
+"""Both brokers stop uncleanly there: a power failure could have taken its last rows. A loss is not excluded."""
 
 
 @pytest.fixture(scope="module")
