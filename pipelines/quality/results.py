@@ -73,14 +73,15 @@ def failed_since(results: pa.Table, after: datetime, run_id: str) -> list[str]:
 
     What could not be judged at all is no longer said once it was.
     """
-    last: dict[tuple[str, str, str], tuple[int, dict[str, Any]]] = {}
+    last: dict[tuple[str, str, str], dict[bool, tuple[int, dict[str, Any]]]] = {}
     for row in results.sort_by("run_ts").to_pylist():
-        key = row["suite"], row["table"], row["expectation"]
+        failed = last.setdefault((row["suite"], row["table"], row["expectation"]), {})
+        judged = row["version_to"] is not None
         if row["run_ts"] > after and row["run_id"] != run_id and not row["success"]:
-            last[key] = last.get(key, (0, {}))[0] + 1, row
-        elif row["success"] and key in last and last[key][1]["version_to"] is None:
-            del last[key]
-    return [_failed_before(row, times) for times, row in last.values()]
+            failed[judged] = failed.get(judged, (0, {}))[0] + 1, row
+        elif row["success"]:
+            failed.pop(False, None)
+    return [_failed_before(row, times) for failed in last.values() for times, row in failed.values()]
 
 
 def _failed_before(row: Mapping[str, Any], times: int) -> str:

@@ -60,8 +60,12 @@ def mark_at_start(term: Term, before: CommittedMark) -> int | None:
     return known if term.start_offset is None or known is None else min(known, term.start_offset)
 
 
-def judge(terms: Terms, as_of: int, lookup: TermLookup) -> tuple[list[Verdict | None], list[CommittedMark]]:
+def judge(
+    terms: Terms, as_of: int, lookup: TermLookup, *, all_over: bool = False
+) -> tuple[list[Verdict | None], list[CommittedMark]]:
     """(verdict, mark at its end) per term: Hmax passes from term to term, and a loss sets it back to the start offset.
+
+    `all_over`: the last term has ended, too, so that its leader may have done more in it than it told.
 
     A term starts at S. S < Hmax is a loss of [S, Hmax). After an unclean election S is the least start since the new
     leader last took part.
@@ -75,7 +79,7 @@ def judge(terms: Terms, as_of: int, lookup: TermLookup) -> tuple[list[Verdict | 
         if replaced:
             least = terms.least_start_since(term, as_of, lookup)
         verdicts.append(_verdict(terms, term, previous, mark, least))
-        told_to_its_end = successor is None or bool(term.whole)
+        told_to_its_end = (successor is None and not all_over) or bool(term.whole)
         mark = _mark_after(term, mark, least.offset, term.summary_as_of(as_of, lookup), told_to_its_end)
         marks.append(mark)
         previous = term

@@ -95,7 +95,7 @@ class TopicHistory(TopicState):
         """Leader epochs go back: all that was told so far came before, whatever its epochs, and is decided now."""
         self._attribute_stored_hw(event, lookup)
         self.decide(NEVER, event.ts, lookup)
-        _, marks = judge(self.terms, event.ts, lookup)
+        _, marks = judge(self.terms, event.ts, lookup, all_over=True)
         self.terms.begin_lineage((marks or [self.terms.base])[-1])
         self.isr = IsrHistory()
         known = self.registration

@@ -50,7 +50,9 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
     The HW and the ISR are those of a race window earlier: the replica's clock is not the leader's.
     """
     earlier = truncation.ts - lookup.race_window_us
-    _, marks = judge(terms, earlier, lookup)
+    epochs = [term.epoch for term in terms.terms[-1:]]
+    replaced = truncation.epoch is not None and any(truncation.epoch > epoch for epoch in epochs)
+    _, marks = judge(terms, earlier, lookup, all_over=replaced)
     place = max((i for i, t in enumerate(terms.terms) if t.ts <= truncation.ts), default=None)
     if place is None:
         return None
@@ -148,7 +150,8 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
         return None
     since = kept[0 if place is None else place + 1 :]
     of = [terms.base if place is None else marks[place], *(m for t, m in since if _begins_above(t, truncation.to))]
-    safe = all(t.loss_excluded for t, _ in since) or all(m.exact or m.bound is not None for m in of)
+    begun = bool(since) and all(t.loss_excluded for t, _ in since)
+    safe = begun or all(m.exact or m.bound is not None for m in of)
     if not safe or not all(mark.whole for mark in of):
         return None
     return max((hw for mark in of for hw in (mark.offset, mark.most) if hw is not None), default=None)

@@ -176,7 +176,9 @@ class State:
                 for key, term in self.ended_terms.items()
                 if term[0] >= asked_from[partition[key[0]]] - kept_us
             }
-        oldest = int(asked_from.min(initial=NEVER)) - GAP_GRACES * grace_us
+        if not len(asked_from):  # no partition has come yet: those that will ask of times before
+            return
+        oldest = int(asked_from.min()) - GAP_GRACES * grace_us
         self.gap_times, self.misread_times = (
             {broker: kept for broker, times in known.items() if (kept := [ts for ts in times if ts > oldest])}
             for known in (self.gap_times, self.misread_times)

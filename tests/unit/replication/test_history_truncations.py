@@ -193,3 +193,11 @@ def test_a_leader_cuts_no_log():
     """The line is of the copy in another directory that it is being moved to (ReplicaAlterLogDirsThread)."""
     lookup = FakeLookup({(1, 0): summary(300)})
     assert regressions([leader(0, 1, 0, 0, 0, (1, 2)), truncate(6000, 1, 250, before=300)], lookup) == []
+
+
+def test_a_cut_is_not_harmless_where_no_start_since_is_known():
+    """Leader 1 told HW 100 and no more; what it did after, and who leads now, nobody told."""
+    events = [leader(0, 1, 1, 0, 0, (1, 2, 3)), follower(10, 3, 1, 0, 0, 1), follower(5010, 3, 2, 150, 100, 2)]
+    lookup = FakeLookup({(1, 0): summary(100, fetchers=frozenset({3}))})
+    rows = regressions([*events, truncate(6000, 3, 120)], lookup)
+    assert "uncommitted_truncation" not in [r["class"] for r in rows]

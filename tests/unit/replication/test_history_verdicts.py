@@ -169,6 +169,16 @@ def test_leader_epochs_that_go_back_in_one_source_break_the_lineage(epochs):
     assert rows[-1]["regression_id"].endswith("term-3.0-1")
 
 
+def test_what_a_leader_did_last_before_epochs_go_back_is_not_known():
+    """The quorum alone was restored: 2 leads an earlier epoch from above the last HW that the leader before told."""
+    events = [
+        *log("b1", leader(0, 1, 5, 0, 0, (1,))),
+        *log("b2", follower(10, 2, 5, 0, 0, 1), leader(90_000, 2, 3, 120, 100, (2,), partition_epoch=4)),
+    ]
+    rows = regressions(events, FakeLookup({(1, 0): summary(100)}))
+    assert [r["class"] for r in rows if r["leader_epoch"] == 3] == ["loss_not_excluded"]
+
+
 def test_a_partition_epoch_that_goes_back_in_one_leader_epoch_breaks_the_lineage():
     """The snapshot that was restored is of the same leader epoch."""
     shrunk = isr(2000, 1, (1, 2), 1, leader_id=1, leader_epoch=0)

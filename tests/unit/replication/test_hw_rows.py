@@ -126,3 +126,10 @@ def test_a_code_for_many_rows_is_that_code_row_by_row(codes, size):
     column.validate(full=True)
     assert column.equals(word_column(np.repeat(codes, each), vocabulary))
     assert column.to_pylist() == [None if code < 0 else vocabulary[code] for code in np.repeat(codes, each)]
+
+
+def test_gaps_that_are_told_before_any_partition_are_kept():
+    state = State(Sources(0))
+    state.gap_times = {(0, 1): [7]}
+    state.forget(np.array([], np.int64), 1000)
+    assert state.gap_times == {(0, 1): [7]}
