@@ -56,7 +56,7 @@ unit test test-all: export PYTHONDONTWRITEBYTECODE :=
 unit: $(READY) ## the pure tests, for each change; a minute on two cores
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not long and not spark" tests/unit
 
-test: $(READY) ## all tests, a sample of the long ones; a quarter of an hour
+test: $(READY) ## the tests, of long ones a sample; twenty minutes
 	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
@@ -65,7 +65,7 @@ test: $(READY) ## all tests, a sample of the long ones; a quarter of an hour
 test-all: $(READY) ## whole, the tests of which `make test` runs a sample or none
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --all -m "sampled or nightly"
 
-test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it); VERSION=3.9, 4.1 or 4.4
+test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it; make test-all adds rights and both roads); VERSION=3.9, 4.1 or 4.4
 	@$(BIN)/pytest -n 3 --dist loadfile tests/realkafka --kafka=$(VERSION)
 
 test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes

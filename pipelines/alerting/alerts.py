@@ -23,7 +23,7 @@ def alert_states(
 ) -> list[AlertState]:
     """The last state of every episode in the evidence, beside those that are `stored`: see `conditions`."""
     told = list(stored)
-    return states(grouped(conditions(evidence, rules, now, told), rules, told), rules.severities)
+    return states(group_conditions(conditions(evidence, rules, now, told), rules, told), rules.severities)
 
 
 def conditions(
@@ -59,13 +59,13 @@ _OTHERS = ("carried", "blind")
 """Evidence that rules look at beside what they need."""
 
 
-def grouped(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[Episode]:
+def group_conditions(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[Episode]:
     """The conditions by the alert that they are of; an episode that is `stored` is never part of another."""
     known = {(state.alert_id, microseconds(state.first_ts)) for state in stored}
     return list(episodes(found, rules.group_s, known))
 
 
-def carried(found: Iterable[Episode]) -> pa.Table:
+def carried_states(found: Iterable[Episode]) -> pa.Table:
     """CARRIED: the lasting states that are open, or would be if their recording went on, and what was so beside them.
 
     Of each partition or replica the last, which is enough to name it.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.alerting.alerts import carried, conditions, grouped
+from pipelines.alerting.alerts import carried_states, conditions, group_conditions
 from pipelines.alerting.episodes import states
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
@@ -77,7 +77,7 @@ def decide(
     seen: Reading, rules: AlertRules, stored: list[AlertState], handled: list[Note], before: Step, now: datetime
 ) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    found = grouped(conditions(seen.evidence, rules, now, stored, seen.blind), rules, stored)
+    found = group_conditions(conditions(seen.evidence, rules, now, stored, seen.blind), rules, stored)
     present = continued(states(found, rules.severities), stored, rules.group_s)
     present += kept(stored, present, lambda state: _not_known(state, seen, before))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
@@ -90,7 +90,7 @@ def decide(
     new = written(news(present, stored, was_over), stored, now)
     blind = [name for name in RULES if set(RULES[name].needs) & seen.blind.keys()]
     unseen = before.carried.filter(pc.is_in(before.carried["rule"], pa.array(blind, pa.string())))
-    after = replace(seen.after, carried=pa.concat_tables([carried(found), unseen]))
+    after = replace(seen.after, carried=pa.concat_tables([carried_states(found), unseen]))
     return Assessment(stored, present, new, after)
 
 

@@ -104,11 +104,11 @@ def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
     """(cluster, source) of the silent sources that a person has dealt with."""
     last = latest(stored).values()
 
-    def named(states: Iterable[AlertState]) -> set[tuple[str, str]]:
+    def sources_in(states: Iterable[AlertState]) -> set[tuple[str, str]]:
         return {(s.labels["cluster"], one) for s in states for one in s.labels.get("sources", "").split(", ") if one}
 
-    fires = named(state for state in last if state.firing)
-    return named(state for state in last if state.labels.get(END) == HANDLED) - fires
+    fires = sources_in(state for state in last if state.firing)
+    return sources_in(state for state in last if state.labels.get(END) == HANDLED) - fires
 
 
 Note = tuple[str, str | None, str, datetime]

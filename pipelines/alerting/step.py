@@ -1,5 +1,5 @@
-"""What the next evaluation goes on from, recorded before a table has what this one found; and what a `check` of some
-name has told: the rows of `ops/alerts` and `ops/quality_results` up to a moment."""
+"""The step that the next evaluation goes on from, recorded before a table has its rows; and the moments up to which a
+`check` of some name has told `ops/alerts` and `ops/quality_results`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Told:
 
 
 def told(lake: Lake, name: str) -> Told:
-    """What was told under a name; nothing where that is not known."""
+    """The moments up to which was told under a name; the beginning of time if that is not known."""
     try:
         with lake.files().open_input_stream(_path(name)) as stream:
             found = json.loads(stream.read())
@@ -123,7 +123,7 @@ def set_told(lake: Lake, name: str, up_to: Told) -> None:
 
 @dataclass(frozen=True)
 class News:
-    """What `ops/alerts` got: the last state of what fired since, of what only ended, and how much was over before."""
+    """New rows of `ops/alerts`: last states of what fired since, of what only ended, and how many were over before."""
 
     fired: tuple[AlertState, ...] = ()
     ended: tuple[AlertState, ...] = ()
@@ -132,11 +132,7 @@ class News:
 
 def untold(stored: Iterable[AlertState], before: Told) -> News:
     """The episodes with rows that were not told; what never fired was over before anybody looked."""
-    last, ever, fired = (
-        dict[tuple[str, datetime], AlertState](),
-        set[tuple[str, datetime]](),
-        set[tuple[str, datetime]](),
-    )
+    last, ever, fired = dict[Episode, AlertState](), set[Episode](), set[Episode]()
     for state in in_order(stored):
         if before.alerts == _NEVER or (state.written_at or _NEVER) > before.alerts:
             last[state.episode] = state

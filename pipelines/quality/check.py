@@ -61,8 +61,8 @@ def check(
         ours, theirs = Library(), Library(project)
         place, say = Lake(lake, storage_options or {}), on_suite or _log.info
         run = _Run(place, now or datetime.now(UTC), say, quarantine_share, stale_after_s)
-        results = [result for suite in (*standard_suites(), SOURCES) for result in run.judged(suite, ours)]
-        results += [result for suite in of_user for result in run.judged(suite, theirs)]
+        results = [result for suite in (*standard_suites(), SOURCES) for result in run.judge(suite, ours)]
+        results += [result for suite in of_user for result in run.judge(suite, theirs)]
         results += run.gone()
         summary = CheckSummary(run.now, results, run.run_id, theirs.data_docs)
         held.check()
@@ -82,14 +82,14 @@ class _Run:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
 
-    def judged(self, suite: Suite, library: Library, *, again: bool = True) -> list[Result]:
+    def judge(self, suite: Suite, library: Library, *, again: bool = True) -> list[Result]:
         """The results of a suite, of the table as it is by then if a file of it goes meanwhile, as gold's do."""
         try:
             return list(self._judge(suite, library))
         except Exception as error:
             if again and is_missing_file(error):
                 self._opened.pop(suite.table.path, None)
-                return self.judged(suite, library, again=False)
+                return self.judge(suite, library, again=False)
             _log.debug("%s could not be judged", suite.name, exc_info=error)
             return [_not_judged(suite, expected, error) for expected in suite.expectations]
 
@@ -120,7 +120,7 @@ class _Run:
         self.say(f"{change.rows:,} new rows of {suite.table.path}, versions {first} to {last}")
         part = replace(suite, part=f" from version {first}", expectations=some) if some != suite.expectations else suite
         new = New(self.lake, suite.table, change, self.events, has_declared(table, suite.table.arrow()))
-        with new.judged(suite.frame, part.judged, suite.sample) as rows:
+        with new.open_frame(suite.frame, part.needed_columns, suite.sample) as rows:
             found = library.judge(part, rows, {"quarantine_share": self.quarantine_share}, self.run_id)
         for expected in some:
             yield _result(suite, expected, change, found[expected.name])

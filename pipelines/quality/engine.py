@@ -102,9 +102,8 @@ class RangeEngine(PandasExecutionEngine):  # type: ignore[misc]
                     both = sums[metric.id] + found
                     sums[metric.id] = both[:SAMPLES] if isinstance(both, list) else both
                 failing = wanted
-        except (
-            Exception
-        ) as error:  # of another kind, or about a metric that it did not ask for, it stops without a word
+        # The library passes over an error of another kind, or about a metric that it did not ask for, without a word.
+        except Exception as error:
             raise MetricResolutionError(str(error), failing) from error
         return sums
 

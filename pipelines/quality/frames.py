@@ -130,7 +130,7 @@ class New:
     has_declared: bool = True
 
     @contextmanager
-    def judged(self, frame: Frame, columns: Sequence[str], sample: Sequence[str]) -> Iterator[Rows]:
+    def open_frame(self, frame: Frame, columns: Sequence[str], sample: Sequence[str]) -> Iterator[Rows]:
         """The rows of a frame, these columns of them."""
         import duckdb
 

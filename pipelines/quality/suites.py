@@ -66,7 +66,7 @@ class Suite:
     part: str = ""
 
     @property
-    def judged(self) -> list[str]:
+    def needed_columns(self) -> list[str]:
         """The columns that its expectations need: all of the table if one is about the table or has a condition."""
         if any(not e.columns or e.kwargs.get("row_condition") for e in self.expectations):
             return [column.name for column in self.table.columns]

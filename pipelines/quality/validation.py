@@ -41,7 +41,7 @@ class Library:
 
         from pipelines.quality.engine import judging
 
-        with judging(rows, suite.judged) as frame:
+        with judging(rows, suite.needed_columns) as frame:
             checkpoint = _checkpoint(suite, context, source, docs=self._project is not None)
             ran = checkpoint.run({"dataframe": frame}, dict(parameters), RunIdentifier(run_name=run))
         (judged,) = ran.run_results.values()

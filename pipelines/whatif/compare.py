@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipelines.lake.queries import VIEWS
 from pipelines.replication import Facts, Rules, replay
 from pipelines.whatif.change import Change
-from pipelines.whatif.tables import Row, measured, rows_of, with_isrs
+from pipelines.whatif.tables import Row, measure, rows_of, with_isrs
 
 LEVEL = 3
 """Only there every fetch, append and LEO is reported."""
@@ -109,7 +109,7 @@ def _isr_rows(was: Facts, other: Facts | None) -> list[Row]:
             SELECT {columns}, {_COMMIT}, added, removed, cause FROM isr_changes WHERE len(isr_after) > 0
             QUALIFY row_number() OVER ({VIEWS["isr"].latest}) = 1 AND change <> 'retracted'
         )
-        ORDER BY cluster, topic, partition, us, step""",
+        ORDER BY cluster, topic, partition, us, step, removed, said""",
         partition_hw=was.partition_hw,
         isr_changes=was.isr_changes,
         replica_sync=(other or was).replica_sync,
@@ -140,7 +140,7 @@ def _courses(events: pa.Table, facts: Facts, isrs: list[Row], window: Window) ->
         if window.begin <= row["us"] < window.end:
             course.shrinks += bool(row["before"] - row["isr"])
             course.expands += bool(row["isr"] - row["before"])
-    for row in measured(events, facts, window.begin, window.end):
+    for row in measure(events, facts, window.begin, window.end):
         setattr(found[place_of(row)], row["measure"], row["us"])
     return found
 

@@ -52,7 +52,13 @@ def with_isrs(events: pa.Table, isrs: Iterable[Row]) -> pa.Table:
         f"""
         SELECT *, false AS added FROM events WHERE event_type NOT IN ('isr', 'isr_proposed', 'isr_rejected')
         UNION ALL BY NAME SELECT {added}, true AS added FROM isrs i
-        ASOF JOIN (SELECT * FROM events WHERE event_type IN ('leader', 'append', 'fetch')) e
+        ASOF JOIN (
+            SELECT * FROM events WHERE event_type IN ('leader', 'append', 'fetch')
+            QUALIFY row_number() OVER (
+                PARTITION BY cluster, topic, partition, broker_id, ts
+                ORDER BY source_epoch DESC, source_seq DESC, source_id
+            ) = 1
+        ) e
         ON {_same_place("i", "e")} AND i.leader_id = e.broker_id AND i.us >= e.ts""",
         events=events,
         isrs=pa.Table.from_pylist([{name: row[name] for name in _ISRS.names} for row in isrs], _ISRS),
@@ -68,10 +74,13 @@ def _numbered(sql: str, **tables: pa.Table) -> pa.Table:
     return query(ordered, tables).select(schema.names).cast(schema)
 
 
-def measured(events: pa.Table, facts: Facts, begin: int, end: int) -> list[Row]:
-    """How long, within a time: (cluster, topic, partition, measure, us)."""
+def measure(events: pa.Table, facts: Facts, begin: int, end: int) -> list[Row]:
+    """Rows (cluster, topic, partition, measure, us): how long each measure held within a time."""
     until = f"coalesce(lead(epoch_us(ts)) OVER (PARTITION BY cluster, topic, partition, {{}}), {end}) AS until"
-    until_next, until_replica = until.format("NULL ORDER BY ts, hw"), until.format("replica_id ORDER BY ts")
+    until_next, until_replica = (
+        until.format("NULL ORDER BY ts, hw, leader_epoch, kind"),
+        until.format("replica_id ORDER BY ts"),
+    )
     return rows_of(
         f"""
         WITH terms AS (SELECT * FROM partition_hw WHERE kind = 'term_start'),

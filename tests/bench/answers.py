@@ -35,13 +35,13 @@ def _hws(partition_hw, resolution_us):
         us = pc.multiply(pc.divide(us, resolution_us), resolution_us)
     rose = rows.select(["topic", "partition", "hw"]).append_column("us", us)
     last = rose.group_by(["topic", "partition", "us"]).aggregate([("hw", "max")]).rename_columns({"hw_max": "hw"})
-    return ordered(last, "HWs")
+    return in_order(last, "HWs")
 
 
 def _changes(isr_changes):
     """Of each change its first revision: those after it have another cause."""
     rows = isr_changes.filter(pc.equal(isr_changes["revision"], pc.min(isr_changes["revision"])))
-    return ordered(rows.append_column("us", rows["ts"].cast(pa.int64())), "ISR changes")
+    return in_order(rows.append_column("us", rows["ts"].cast(pa.int64())), "ISR changes")
 
 
 def _stretches(replica_sync):
@@ -53,10 +53,10 @@ def _stretches(replica_sync):
     if len(until) != len(since):
         raise Disagreement(f"{len(since):,} stretches out of sync begin and {len(until):,} end")
     times = {"since": since["ts"].cast(pa.int64()), "until": until["ts"].cast(pa.int64())}
-    return ordered(pa.table({**{k: since[k] for k in keys[:3]}, **times}), "stretches out of sync")
+    return in_order(pa.table({**{k: since[k] for k in keys[:3]}, **times}), "stretches out of sync")
 
 
-def ordered(rows, question):
+def in_order(rows, question):
     """The rows of an answer in one order for all engines."""
     schema = QUESTIONS[question]
     plain = [f.name for f in schema if not pa.types.is_list(f.type)]

@@ -19,7 +19,7 @@ from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.setup import jars_dir
 from schemas import replication_events
 from tests.bench import windows
-from tests.bench.answers import QUESTIONS, answers_of, ordered
+from tests.bench.answers import QUESTIONS, answers_of, in_order
 from tests.bench.load import RULES
 
 
@@ -123,7 +123,7 @@ class Windows(Engine):
         return str(self.out / f"{question.replace(' ', '_').lower()}.parquet")
 
     def answers(self):
-        return {question: ordered(pq.read_table(self.file(question)), question) for question in QUESTIONS}
+        return {question: in_order(pq.read_table(self.file(question)), question) for question in QUESTIONS}
 
 
 class DuckDBWindow(Windows):

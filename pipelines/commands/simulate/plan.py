@@ -49,7 +49,7 @@ class Plan:
     second_file: bool = False
     """Whether brokers write their stock files too."""
     tiles: int = 1
-    """How often what is simulated stands in the telemetry."""
+    """Copies of the simulated partitions in the telemetry."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """The partitions of the topics that the tiles make up."""
 

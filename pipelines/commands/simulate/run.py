@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 PIECES = 10
 """How many times a run hands over its telemetry."""
 PIECE_S = 6
-"""Of tiles: how often at least, and followers at rest have rows then."""
+"""Seconds after which tiles are handed over at the latest; followers at rest have rows then."""
 
 
 class Outcome(NamedTuple):

@@ -72,7 +72,7 @@ class BronzeSink:
         self._second_file = second_file
         self._tiles = tiles
         self._small: list[pa.Table] = []
-        """Of tiles: what is too little for a commit of its own."""
+        """Tables of tiles, each too small for a commit of its own."""
         self._committed = 0
         self._lake, self._options = lake, storage_options
         self._writer = new_writer(lake, cluster, storage_options)

@@ -24,12 +24,12 @@ BYTES_PER_BATCH = 1 << 30
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
 
 
-def declared(field: pa.Field) -> pa.DataType:
+def column_type(field: pa.Field) -> pa.DataType:
     """A column's type as the reconstruction is given it: few names as a dictionary."""
     return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
 
 
-_NO_EVENTS = pa.schema([(field.name, declared(field)) for field in replication_events.ARROW]).empty_table()
+_NO_EVENTS = pa.schema([(field.name, column_type(field)) for field in replication_events.ARROW]).empty_table()
 
 
 def encode(table: pa.Table) -> bytes:

@@ -27,7 +27,7 @@ def read(
     footer: pq.FileMetaData | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """The events of the part, or those in some row groups, in the types of `declared`: no columns without values.
+    """The events of the part, or those in some row groups, in the types of `column_type`: no columns without values.
 
     `columns`: these alone, as far as they are there.
 

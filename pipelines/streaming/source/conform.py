@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.events.columns import with_readable_text
-from pipelines.streaming.source.blobs import declared
+from pipelines.streaming.source.blobs import column_type
 from pipelines.streaming.source.suitable import NAIVE, UnreadableFileError
 from schemas import replication_events
 from schemas.replication_events import INT
@@ -18,13 +18,13 @@ _LAST = {"s": ((1 << 63) - 1) // 1_000_000, "ms": ((1 << 63) - 1) // 1_000}
 
 
 def conform(events: pa.Table, path: str, legacy_times: bool = False) -> pa.Table:
-    """The same rows in the types of `declared`; columns that are not there stay away.
+    """The same rows in the types of `column_type`; columns that are not there stay away.
 
     `path`: the file they are from, for the error. `legacy_times`: times are Spark's INT96, which are in UTC without a
     time zone. Raises UnreadableFileError where a value would change.
     """
     for at, field in enumerate(events.schema):
-        kind = declared(replication_events.ARROW.field(field.name))
+        kind = column_type(replication_events.ARROW.field(field.name))
         if field.type != kind:
             events = events.set_column(at, field.name, _cast(events[field.name], kind, path, field.name, legacy_times))
     return with_readable_text(events)
@@ -89,7 +89,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def constant(name: str, value_in_log: str | None, rows: int) -> pa.ChunkedArray:
     """A column that the table is partitioned by, which no file holds; `value_in_log` is its value in Delta's log."""
-    kind = declared(replication_events.ARROW.field(name))
+    kind = column_type(replication_events.ARROW.field(name))
     value = pa.scalar(value_in_log or None, pa.string())
     if pa.types.is_dictionary(kind):
         column = pa.repeat(value, rows).dictionary_encode()

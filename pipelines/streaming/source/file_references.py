@@ -13,7 +13,7 @@ from pipelines.lake.bucket_layout import BucketLayout, layout_of
 from pipelines.replication.events.columns import with_dictionaries
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.telemetry import coverage as source_coverage
-from pipelines.streaming.source.blobs import FILES, PACKED, declared
+from pipelines.streaming.source.blobs import FILES, PACKED, column_type
 from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_file import footer_of, read
 from pipelines.streaming.source.bronze_log import BronzeLog
@@ -88,7 +88,7 @@ def _coverage(part: Part, layout: BucketLayout) -> pa.Table:
 def _whole(events: pa.Table) -> pa.Table:
     """All columns of bronze: those that no row group had are null, and share their nulls."""
     columns = [
-        events[field.name] if field.name in events.column_names else _nulls(len(events), declared(field))
+        events[field.name] if field.name in events.column_names else _nulls(len(events), column_type(field))
         for field in replication_events.ARROW
     ]
     return pa.table(columns, names=replication_events.ARROW.names)

@@ -16,7 +16,7 @@ three lines"""
 """What a value is."""
 
 
-def made():
+def build():
     """A docstring."""
     return (
         os

@@ -9,7 +9,7 @@ import pytest
 from deltalake import Schema
 
 from pipelines.lake.bronze import opened
-from pipelines.streaming.source.blobs import declared
+from pipelines.streaming.source.blobs import column_type
 from pipelines.streaming.source.bronze_commits import Part
 from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, VersionVanishedError
@@ -18,7 +18,7 @@ from schemas import replication_events
 from tests.streaming.events import history
 
 EVENTS = history(partitions=2, rounds=3)
-DECLARED = {field.name: declared(field) for field in replication_events.ARROW}
+DECLARED = {field.name: column_type(field) for field in replication_events.ARROW}
 ALIKE = {
     pa.string(): [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.large_string())],
     pa.int32(): [pa.int8(), pa.int16(), pa.int64()],
