@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typer
 
+from pipelines.commands.audit import audit
 from pipelines.commands.check import check
 from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
@@ -49,6 +50,7 @@ for command in (
     dashboard,
     report,
     gate,
+    audit,
     whatif,
     demo,
     maintain,

@@ -20,14 +20,15 @@ from pipelines.lake.umask import umask_restored
 
 DONE, FAILED, WRONG_USAGE, FIRING, UNMET, ROLE_HELD = 0, 1, 2, 3, 4, 75
 GATE_NO, GATE_NOT_KNOWN = 3, 4
+AUDIT_DAMAGE, AUDIT_NOT_KNOWN = 3, 4
 READER_GONE = 128 + signal.SIGPIPE
 """As a shell reports a program that wrote to a closed pipe."""
 STATUSES = {
     DONE: "done",
     FAILED: "failed",
     WRONG_USAGE: "wrong usage or configuration",
-    FIRING: "alerts fire, or fired since the last check (--fail-on-alert); gate: no",
-    UNMET: "done and expectations failed (--fail-on-check); gate: not known",
+    FIRING: "alerts fire or fired (--fail-on-alert); gate: no; audit: damage",
+    UNMET: "done and expectations failed (--fail-on-check); gate, audit: not known",
     ROLE_HELD: "another process holds the role",
     READER_GONE: "who read the output has gone, as with `head`",
 }

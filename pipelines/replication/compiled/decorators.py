@@ -24,7 +24,7 @@ import pipelines
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _ROOT = Path(pipelines.__file__).parents[1]
-_SOURCES = ("pipelines/replication", "generators/brokerlogs")
+_SOURCES = ("pipelines/replication", "generators/brokerlogs", "generators/disks")
 
 
 _COMPILED = re.compile(rb"^@(compiled|kernel|hot|part)\b", re.MULTILINE)

@@ -1,0 +1,93 @@
+"""`hwmark audit`: every partition over all the log directories that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from generators.disks.checkpoints import Place
+from generators.disks.comparison import compare
+from generators.disks.directories import METADATA_LOG, LogDirectory, PartitionDirectory
+from generators.disks.findings import Finding, Severity
+from generators.disks.replica import ReplicaLog, read_replica
+
+
+@dataclass
+class PartitionAudit:
+    """One partition: its replicas, and all that was found."""
+
+    place: Place
+    logs: list[ReplicaLog]
+    findings: list[Finding]
+
+
+@dataclass
+class Totals:
+    """What an audit read, and how many findings there are by severity."""
+
+    partitions: int = 0
+    replicas: int = 0
+    bytes: int = 0
+    batches: int = 0
+    findings: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(Severity, 0))
+
+    def count(self, audit: PartitionAudit) -> None:
+        """Add one partition."""
+        self.partitions, self.replicas = self.partitions + 1, self.replicas + len(audit.logs)
+        self.bytes += sum(log.bytes for log in audit.logs)
+        self.batches += sum(log.batches for log in audit.logs)
+        self.count_findings(audit.findings)
+
+    def count_findings(self, findings: Sequence[Finding]) -> None:
+        """Add findings by severity."""
+        for finding in findings:
+            self.findings[finding.severity] += 1
+
+    def data(self) -> dict[str, int]:
+        """The numbers by name."""
+        return {"partitions": self.partitions, "replicas": self.replicas, "bytes": self.bytes, "batches": self.batches,
+                **{severity.value: count for severity, count in self.findings.items()}}  # fmt: skip
+
+    def words(self, brokers: int, seconds: float) -> str:
+        """All in one line."""
+        read = (
+            f"{self.partitions:,} partitions of {brokers} brokers, {self.replicas:,} replicas, {self.batches:,} batches"
+        )
+        graves = ", ".join(f"{count:,} {severity.value}" for severity, count in self.findings.items())
+        return f"{read}, {self.bytes / 1e6:,.1f} MB in {seconds:.1f} s: {graves}"
+
+
+def directory_findings(directories: Sequence[LogDirectory]) -> list[Finding]:
+    """Files of the directories themselves that cannot be read, and directories that are no partition any more."""
+    found = []
+    for directory in directories:
+        for problem in directory.problems:
+            found.append(Finding("", -1, directory.broker_id, "unreadable", Severity.UNKNOWN, str(problem)))
+        for left in (one for one in directory.partitions if one.kind):
+            detail = f"{left.path.name}: not the broker's replica ({left.kind}), and still a source of records"
+            found.append(Finding(*left.place, directory.broker_id, f"kind_{left.kind}", Severity.INFO, detail))
+    return found
+
+
+def partition_audits(
+    directories: Sequence[LogDirectory],
+    *,
+    live: bool = False,
+    chosen: tuple[str, int | None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Iterator[PartitionAudit]:
+    """Audit partition by partition, all or those of the topic (and partition) `chosen`; one is in memory at a time."""
+    replicas: dict[Place, list[tuple[LogDirectory, PartitionDirectory]]] = {}
+    for directory in directories:
+        for one in directory.partitions:
+            wanted = chosen is None or (one.place[0] == chosen[0] and chosen[1] in (None, one.place[1]))
+            if one.kind is None and one.place != METADATA_LOG and wanted:
+                replicas.setdefault(one.place, []).append((directory, one))
+    done = 0
+    for k, place in enumerate(sorted(replicas), 1):
+        logs = [read_replica(directory, one, live=live) for directory, one in replicas[place]]
+        compare(logs)
+        done += sum(log.bytes for log in logs)
+        if on_progress:
+            on_progress(f"{k:,} of {len(replicas):,} partitions, {done / 1e6:,.0f} MB")
+        yield PartitionAudit(place, logs, [finding for log in logs for finding in log.findings])

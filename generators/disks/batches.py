@@ -1,0 +1,189 @@
+"""Headers of record batches (format v2, KIP-98) out of a segment's bytes, in compiled code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pipelines.replication.compiled.decorators import compiled, kernel
+
+Array = np.ndarray[Any, Any]
+
+BATCH = np.dtype(
+    [
+        ("position", "i8"),
+        ("base", "i8"),
+        ("last", "i8"),
+        ("max_ts", "i8"),
+        ("producer", "i8"),
+        ("size", "i4"),
+        ("epoch", "i4"),
+        ("sequence", "i4"),
+        ("count", "i4"),
+        ("crc", "u4"),
+        ("attributes", "i2"),
+        ("producer_epoch", "i2"),
+        ("control", "i2"),
+        ("magic", "i1"),
+        ("fault", "i1"),
+    ],
+    align=True,
+)
+"""One batch: `size` with its first 12 bytes, `control` the type of a control record (-1: none), `fault` below."""
+
+HEADER = 61
+"""Bytes of a v2 batch before its records."""
+PREFIX = 12
+"""Bytes that `batchLength` does not count: base offset and that length."""
+SMALLEST_OLD = 22
+"""Bytes of an empty message of format v0; its magic stands where that of v2 does."""
+COMPRESSION, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
+ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
+"""ControlRecordType."""
+
+WHOLE, CHECKSUM, OFFSETS, SIZE, MAGIC, TORN, ZEROS = range(7)
+"""What is wrong with a batch (0 to 2: the next one can be read), or why the walk ended (3 to 6)."""
+FAULTS = (
+    "whole",
+    "its checksum does not fit its bytes",
+    "its offsets do not follow those before it",
+    "its length is impossible",
+    "its magic is none of 0, 1, 2",
+    "it ends in the middle of a batch",
+    "zeros follow: preallocated, never written",
+)
+
+
+def _crc_tables() -> Array:
+    """CRC-32C (Castagnoli) of each byte, then with 1 to 7 zero bytes behind it."""
+    tables = np.zeros((8, 256), np.uint32)
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1)
+    tables[0] = table
+    for k in range(1, 8):
+        tables[k] = (tables[k - 1] >> 8) ^ table[tables[k - 1] & 0xFF]
+    return tables
+
+
+CRC_TABLES = _crc_tables()
+
+
+@kernel
+def crc32c(crc: int, buf: Array, start: int, end: int, tables: Array) -> int:
+    """The checksum `crc` (0 at first) continued over `buf[start:end]`, eight bytes at a time."""
+    value, at = np.uint32(crc) ^ np.uint32(0xFFFFFFFF), np.uint64(start)
+    for _ in range((end - start) >> 3):
+        low = value ^ (
+            np.uint32(buf[at])
+            | np.uint32(buf[at + np.uint64(1)]) << np.uint32(8)
+            | np.uint32(buf[at + np.uint64(2)]) << np.uint32(16)
+            | np.uint32(buf[at + np.uint64(3)]) << np.uint32(24)
+        )
+        value = (
+            tables[7, low & np.uint32(0xFF)]
+            ^ tables[6, (low >> np.uint32(8)) & np.uint32(0xFF)]
+            ^ tables[5, (low >> np.uint32(16)) & np.uint32(0xFF)]
+            ^ tables[4, low >> np.uint32(24)]
+            ^ tables[3, buf[at + np.uint64(4)]]
+            ^ tables[2, buf[at + np.uint64(5)]]
+            ^ tables[1, buf[at + np.uint64(6)]]
+            ^ tables[0, buf[at + np.uint64(7)]]
+        )
+        at += np.uint64(8)
+    while at < np.uint64(end):
+        value = (value >> np.uint32(8)) ^ tables[0, (value ^ np.uint32(buf[at])) & np.uint32(0xFF)]
+        at += np.uint64(1)
+    return int(value ^ np.uint32(0xFFFFFFFF))
+
+
+@kernel
+def _big_endian(buf: Array, at: int, size: int) -> int:
+    """The signed number of so many bytes."""
+    value = int(buf[at]) - (256 if buf[at] > 127 else 0)
+    for k in range(1, size):
+        value = (value << 8) | int(buf[at + k])
+    return value
+
+
+@kernel
+def _control_type(buf: Array, at: int, end: int) -> int:
+    """The type in the key of a control batch's record, -1 if it cannot be read: five varints, then version and type."""
+    for field in range(5):
+        if field == 1:
+            at += 1  # the record's attributes
+            continue
+        while at < end and buf[at] > 127:
+            at += 1
+        at += 1
+    return _big_endian(buf, at + 2, 2) if at + 4 <= end else -1
+
+
+@kernel
+def _all_zero(buf: Array, start: int, end: int) -> bool:
+    while start < end and not buf[start]:
+        start += 1
+    return start == end
+
+
+@compiled
+def walk(buf: Array, state: Array, out: Array, tables: Array, last_window: bool) -> int:
+    """Fill `out` with the batches of a window of a segment; returns how many.
+
+    `state`: the window's position in the file, the offset that the next batch may have at least, where in the window
+    to go on, why the walk ended (WHOLE: it goes on with the next window), the size of a batch larger than the window.
+    """
+    file_position, at, count = state[0], state[2], 0
+    state[3], state[4] = WHOLE, 0
+    while count < len(out):
+        rest = len(buf) - at
+        if rest < HEADER:
+            if last_window and rest:
+                state[3] = ZEROS if _all_zero(buf, at, len(buf)) else TORN
+            break
+        size, magic = _big_endian(buf, at + 8, 4) + PREFIX, int(buf[at + 16])
+        if size == PREFIX and _all_zero(buf, at, len(buf)):
+            state[3] = ZEROS
+            break
+        if magic > 2:
+            state[3] = MAGIC
+            break
+        if size < (HEADER if magic == 2 else SMALLEST_OLD) or size > np.int64(0x7FFFFFFF):
+            state[3] = SIZE
+            break
+        if size > rest:
+            state[3] = TORN if last_window else WHOLE
+            state[4] = size
+            break
+        _read_header(buf, at, size, magic, out[count], tables)
+        batch = out[count]
+        batch.position = file_position + at
+        if batch.fault == WHOLE and (batch.base < state[1] or batch.last < batch.base):
+            batch.fault = OFFSETS
+        if batch.fault == WHOLE:
+            state[1] = batch.last + 1
+        at += size
+        count += 1
+    state[2] = at
+    return count
+
+
+@compiled
+def _read_header(buf: Array, at: int, size: int, magic: int, batch: Any, tables: Array) -> None:
+    batch.base, batch.size, batch.magic, batch.fault = _big_endian(buf, at, 8), size, magic, WHOLE
+    batch.control = -1
+    if magic < 2:
+        batch.last, batch.max_ts, batch.producer, batch.epoch, batch.sequence = batch.base, -1, -1, -1, -1
+        batch.count, batch.attributes, batch.producer_epoch = 1, np.int64(buf[at + 17]), -1
+        batch.crc = _big_endian(buf, at + 12, 4) & np.int64(0xFFFFFFFF)
+        return
+    batch.epoch, batch.crc = _big_endian(buf, at + 12, 4), _big_endian(buf, at + 17, 4) & np.int64(0xFFFFFFFF)
+    batch.attributes, batch.last = _big_endian(buf, at + 21, 2), batch.base + _big_endian(buf, at + 23, 4)
+    batch.max_ts, batch.producer = _big_endian(buf, at + 35, 8), _big_endian(buf, at + 43, 8)
+    batch.producer_epoch, batch.sequence = _big_endian(buf, at + 51, 2), _big_endian(buf, at + 53, 4)
+    batch.count = _big_endian(buf, at + 57, 4)
+    if batch.attributes & CONTROL:
+        batch.control = _control_type(buf, at + HEADER, at + size)
+    if crc32c(0, buf, at + 21, at + size, tables) != np.int64(batch.crc):
+        batch.fault = CHECKSUM

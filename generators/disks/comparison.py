@@ -1,0 +1,99 @@
+"""Replicas of one partition side by side: where they part, what each lacks, and what a start would cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from generators.disks.findings import Severity
+from generators.disks.lineage import cut_offset
+from generators.disks.replica import ReplicaLog
+
+
+def compare(logs: Sequence[ReplicaLog]) -> None:
+    """Add what only a comparison shows to the findings of each replica."""
+    for one, other in combinations(logs, 2):
+        _compare_identity(one, other)
+        _compare_checksums(one, other)
+    for follower in logs:
+        _judge_cuts(follower, logs)
+
+
+def parts_at(one: ReplicaLog, other: ReplicaLog) -> int | None:
+    """The offset up to which both have the same lineage; None where one cannot say."""
+    cuts = cut_offset(one.lineage, other.lineage), cut_offset(other.lineage, one.lineage)
+    return None if None in cuts else min(cut for cut in cuts if cut is not None)
+
+
+def _topic_id(log: ReplicaLog) -> str | None:
+    try:
+        return log.source.topic_id
+    except ValueError:
+        return None
+
+
+def _compare_identity(one: ReplicaLog, other: ReplicaLog) -> None:
+    ids = _topic_id(one), _topic_id(other)
+    if None not in ids and ids[0] != ids[1]:
+        detail = f"topic id {ids[0]} on {one.name}, {ids[1]} on {other.name}: one is of a deleted topic"
+        one.add("topic_ids", Severity.CRITICAL, detail, other=other)
+
+
+def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
+    """Equal epochs and offsets have equal checksums above both cleaner offsets and log starts (5.7)."""
+    common = parts_at(one, other)
+    if common is None:
+        pair = f"{one.name} ({one.lineage.text()}) and {other.name} ({other.lineage.text()})"
+        detail = f"{pair} have no epoch in common"
+        one.add("not_compared", Severity.UNKNOWN, detail, other=other)
+        return
+    first = max(one.cleaned_to or 0, other.cleaned_to or 0, one.log_start, other.log_start)
+    limits = [log.compared_to for log in (one, other) if log.compared_to is not None]
+    if limits:
+        one.add(
+            "not_compared", Severity.UNKNOWN, "too many batches to compare from here on", min(limits), common, other
+        )
+        common = min(common, *limits)
+    mine, theirs = (log.keys[(log.keys["base"] >= first) & (log.keys["last"] < common)] for log in (one, other))
+    both, k, n = np.intersect1d(mine["base"], theirs["base"], assume_unique=True, return_indices=True)
+    differ = (mine["crc"][k] != theirs["crc"][n]) | (mine["epoch"][k] != theirs["epoch"][n])
+    if differ.any():
+        offset, last = int(both[differ][0]), int(mine["last"][k[differ][-1]])
+        detail = (
+            f"{np.count_nonzero(differ):,} batches of equal epoch and offset differ between {one.name} and "
+            f"{other.name}: one is corrupt, or two leaders wrote in one epoch"
+        )
+        one.add("checksums_differ", Severity.CRITICAL, detail, offset, last + 1, other)
+    alone = max(len(mine), len(theirs)) - len(both)
+    if alone and not any(finding.kind in ("damaged", "gap") for log in (one, other) for finding in log.findings):
+        detail = f"{alone:,} batches below offset {common} lie on only one of {one.name} and {other.name}"
+        one.add("batches_differ", Severity.CRITICAL, detail, first, common, other)
+
+
+def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
+    """What a replica has that others' lineages lack, and so loses when it follows them (5.9)."""
+    known = [log.hw for log in logs if log.hw is not None]
+    for leader in (log for log in logs if log is not follower):
+        cut = cut_offset(follower.lineage, leader.lineage)
+        if cut is None or cut >= follower.end:
+            continue
+        diverged = (back := cut_offset(leader.lineage, follower.lineage)) is not None and back < leader.end
+        committed = max(min(follower.hw or 0, follower.end) - cut, 0)
+        newest = max(log.lineage.epochs[-1:] for log in logs)
+        unlikely = follower.lineage.epochs[-1:] == newest > leader.lineage.epochs[-1:]
+        words = f"following {leader.name} it cuts {cut}..{follower.end - 1} ({follower.end - cut:,} offsets"
+        words += f", {committed:,} of them below its high watermark {follower.hw})" if committed else ")"
+        if unlikely:
+            words += f", only if {leader.name} were elected uncleanly: its epoch is older"
+        if diverged:
+            words += f"; {leader.name} has other records from {back} on"
+        if not any(parts_at(follower, log) == follower.end for log in logs if log is not follower):
+            words += "; no other replica given has all of them: copy this directory before a start"
+        severity = Severity.CRITICAL if (diverged or committed) and not unlikely else Severity.INFO
+        follower.add("cut", severity, words, cut, follower.end, leader)
+    if known and follower.end < max(known) and not any(f.kind == "hw_above_end" for f in follower.findings):
+        ahead = max(logs, key=lambda log: log.hw or -1)
+        detail = f"its log ends at {follower.end}, below the high watermark {ahead.hw} known on {ahead.name}"
+        follower.add("behind", Severity.INFO, detail, follower.end, ahead.hw, ahead)

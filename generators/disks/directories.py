@@ -1,0 +1,142 @@
+"""Log directories of brokers: which broker each is of, its checkpoints, and the partitions that lie in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from generators.disks.checkpoints import (
+    CLEAN_SHUTDOWN,
+    LEADER_EPOCHS,
+    OFFSET_FILES,
+    TOPIC,
+    Offsets,
+    Place,
+    read_leader_epochs,
+    read_offsets,
+    read_properties,
+)
+from generators.disks.files import Unreadable
+from pipelines.errors import UsageError
+from pipelines.printable import printable
+
+DEEPEST = 4
+"""Folders below the one that is named in which log directories are looked for."""
+METADATA_LOG: Place = ("__cluster_metadata", 0)
+_PARTITION = re.compile(rf"({TOPIC.pattern})-(\d{{1,9}})(?:\.[0-9a-f]{{32}}-(delete|future|stray))?")
+
+
+@dataclass
+class PartitionDirectory:
+    """One partition in one log directory; `kind` is delete, future or stray for those that are no longer or not yet
+    the broker's replica."""
+
+    path: Path
+    place: Place
+    kind: str | None = None
+
+    @cached_property
+    def topic_id(self) -> str | None:
+        """The topic id in partition.metadata, None where there is none. Raises Unreadable."""
+        path = self.path / "partition.metadata"
+        return read_properties(path).get("topic_id") if os.path.lexists(path) else None
+
+    def leader_epochs(self) -> list[tuple[int, int]]:
+        """Entries (epoch, start offset) of its leader-epoch-checkpoint; none without the file. Raises Unreadable."""
+        path = self.path / LEADER_EPOCHS
+        return read_leader_epochs(path) if os.path.lexists(path) else []
+
+
+@dataclass
+class LogDirectory:
+    """One `log.dirs` directory; `problems` are the files of it that cannot be read."""
+
+    path: Path
+    broker_id: int | None = None
+    directory_id: str | None = None
+    clean: bool = False
+    offsets: dict[str, Offsets] = field(default_factory=dict)
+    partitions: list[PartitionDirectory] = field(default_factory=list)
+    problems: list[Unreadable] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The broker it is of, as said to a person."""
+        return f"broker {self.broker_id}" if self.broker_id is not None else printable(str(self.path))
+
+    def offset(self, file: str, place: Place) -> int | None:
+        """What a checkpoint file says of a partition."""
+        checkpoint = self.offsets.get(file)
+        return checkpoint.by_place.get(place) if checkpoint else None
+
+    def replica(self, place: Place) -> PartitionDirectory | None:
+        """The broker's own replica of a partition."""
+        return next((one for one in self.partitions if one.place == place and one.kind is None), None)
+
+
+def find_log_directories(paths: Sequence[Path]) -> list[LogDirectory]:
+    """All log directories at or below `paths`, by broker. Raises UsageError for a path without any."""
+    found: list[LogDirectory] = []
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(f"{path} is no directory: name a log directory of a broker, or a folder of several")
+        below = [read_log_directory(folder) for folder in _log_folders(path, DEEPEST)]
+        if not below:
+            raise UsageError(
+                f"{path} has no log directory of a broker: name one of `log.dirs`, or a folder of copies (it has "
+                "meta.properties, and folders such as orders-0)"
+            )
+        found += below
+    return sorted(found, key=lambda one: (one.broker_id is None, one.broker_id, str(one.path)))
+
+
+def read_log_directory(path: Path) -> LogDirectory:
+    """A log directory with what its own files say; what cannot be read is among its problems."""
+    directory = LogDirectory(path, clean=os.path.lexists(path / CLEAN_SHUTDOWN))
+    try:
+        properties = read_properties(path / "meta.properties")
+        number = properties.get("node.id", properties.get("broker.id", ""))
+        if not number.isdecimal() or len(number) > 9:
+            raise Unreadable(path / "meta.properties", f"node.id is {number[:20]!r}: no broker is known by it")
+        directory.broker_id, directory.directory_id = int(number), properties.get("directory.id")
+    except Unreadable as error:
+        directory.problems.append(error)
+    for name in OFFSET_FILES:
+        if os.path.lexists(path / name):
+            try:
+                directory.offsets[name] = read_offsets(path / name)
+            except Unreadable as error:
+                directory.problems.append(error)
+    for entry in _entries(path):
+        if match := _PARTITION.fullmatch(entry.name):
+            if entry.is_symlink():
+                directory.problems.append(Unreadable(Path(entry.path), "a symbolic link, not followed"))
+            elif entry.is_dir(follow_symlinks=False):
+                place = match[1], int(match[2])
+                directory.partitions.append(PartitionDirectory(Path(entry.path), place, match[3]))
+    directory.partitions.sort(key=lambda one: (one.place, one.path.name))
+    return directory
+
+
+def _log_folders(path: Path, depth: int) -> Iterator[Path]:
+    entries = _entries(path)
+    partitions = [entry.path for entry in entries if _PARTITION.fullmatch(entry.name)]
+    with_epochs = any(os.path.lexists(f"{partition}/{LEADER_EPOCHS}") for partition in partitions)
+    if with_epochs or any(entry.name == "meta.properties" for entry in entries):
+        yield path
+    elif depth:
+        for entry in sorted(entries, key=lambda one: one.name):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _log_folders(Path(entry.path), depth - 1)
+
+
+def _entries(path: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except OSError as error:
+        raise Unreadable(path, error.strerror or str(error)) from None

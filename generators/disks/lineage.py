@@ -1,0 +1,77 @@
+"""Epochs of leaders in a replica's log: where two logs part, and how far one is cut when it follows the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from generators.disks.batches import Array
+
+
+class Lineage(NamedTuple):
+    """The epochs of a log, rising, with the offset at which each begins at most, and the end of the log."""
+
+    epochs: tuple[int, ...]
+    starts: tuple[int, ...]
+    end: int
+
+    def end_of(self, epoch: int) -> tuple[int, int] | None:
+        """The largest epoch up to `epoch` and its end offset (LeaderEpochFileCache.endOffsetFor); None if all are
+        later."""
+        k = bisect_right(self.epochs, epoch)
+        return (self.epochs[k - 1], self.starts[k] if k < len(self.starts) else self.end) if k else None
+
+    def text(self) -> str:
+        """Its epochs as a person reads them: `epoch 0 from 0, epoch 4 from 120, end 150`."""
+        entries = [f"epoch {epoch} from {start}" for epoch, start in zip(self.epochs, self.starts, strict=True)]
+        shown = entries if len(entries) <= 8 else [*entries[:3], f"{len(entries) - 6} more", *entries[-3:]]
+        return ", ".join([*shown, f"end {self.end}"])
+
+
+def lineage(entries: Sequence[tuple[int, int]], end: int) -> Lineage:
+    """The lineage that a leader-epoch-checkpoint tells; entries at or above the log's end are ignored."""
+    below = [entry for entry in entries if entry[1] < end]
+    return Lineage(tuple(epoch for epoch, _ in below), tuple(start for _, start in below), end)
+
+
+def batch_epochs(epoch: Array, base: Array) -> list[tuple[int, int]]:
+    """(epoch, first base offset) where a new epoch begins in the batches themselves."""
+    changes = [0, *(1 + (epoch[1:] != epoch[:-1]).nonzero()[0]).tolist()] if len(epoch) else []
+    return [(int(epoch[k]), int(base[k])) for k in changes]
+
+
+def contradiction(entries: Sequence[tuple[int, int]], batches: Sequence[tuple[int, int]], end: int) -> str | None:
+    """Why a leader-epoch-checkpoint cannot be that of these batches, None if it fits.
+
+    An entry is at or below the first batch of its epoch (5.3), and the next entry above it.
+    """
+    told = dict(entries)
+    later = sorted(entries)
+    for epoch, base in batches:
+        if epoch not in told or told[epoch] > base:
+            says = f"from {told[epoch]}" if epoch in told else "not at all"
+            return f"epoch {epoch} begins at {base} in the log, {says} in the file"
+        following = next((start for other, start in later if other > epoch), end)
+        if following <= base:
+            return f"a batch at {base} is of epoch {epoch}, which ends at {following} in the file"
+    return None
+
+
+def cut_offset(follower: Lineage, leader: Lineage) -> int | None:
+    """Where a follower's log is cut when it next follows that leader (KIP-101, KIP-279); None if not known.
+
+    AbstractFetcherThread.getOffsetTruncationState. It is the log's end where nothing is cut. A leader without
+    the epochs of the follower cannot say: the follower then falls back on its own high watermark.
+    """
+    if not follower.epochs:
+        return min(follower.end, leader.end)
+    epoch = follower.epochs[-1]
+    while (asked := leader.end_of(epoch)) is not None:
+        own = follower.end_of(asked[0])
+        if own is None:
+            return follower.starts[0]
+        if own[0] == asked[0]:
+            return min(own[1], asked[1])
+        epoch = own[0]
+    return None

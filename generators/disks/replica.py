@@ -1,0 +1,252 @@
+"""One replica's log as it lies: its batches, where it ends, and what is wrong with it by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from generators.disks.batches import FAULTS, TORN, WHOLE, ZEROS, Array
+from generators.disks.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from generators.disks.directories import LogDirectory, PartitionDirectory
+from generators.disks.files import Unreadable
+from generators.disks.findings import Finding, Severity
+from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage
+from generators.disks.producers import Producers
+from generators.disks.segments import Segment, WalkEnd, blocks, index_entries, segments
+
+KEPT = ("base", "last", "epoch", "crc")
+MOST_BATCHES = 20_000_000
+"""Batches of one replica whose checksums are kept for the comparison: half a gigabyte."""
+SHOWN = 3
+"""Places named in one finding."""
+
+
+@dataclass
+class ReplicaLog:
+    """A replica's log. `end` is its log end offset by its last whole batch, `start` that of its first segment."""
+
+    directory: LogDirectory
+    source: PartitionDirectory
+    live: bool = False
+    start: int = 0
+    end: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    index_entries: int = 0
+    longest_scan: int = 0
+    """Bytes that a look-up through the index reads at most before the batch that it looks for."""
+    lineage: Lineage = field(default_factory=lambda: Lineage((), (), 0))
+    producers: Producers = field(default_factory=Producers)
+    keys: Array = field(default_factory=lambda: np.zeros(0, [(name, "i8") for name in KEPT]))
+    """Base, last offset, epoch and checksum of each whole batch."""
+    compared_to: int | None = None
+    """Offset up to which `keys` reach where there were too many."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def hw(self) -> int | None:
+        """The high watermark in the checkpoint of its directory."""
+        return self.directory.offset(HIGH_WATERMARKS, self.source.place)
+
+    @property
+    def recovery_point(self) -> int | None:
+        return self.directory.offset(RECOVERY_POINTS, self.source.place)
+
+    @property
+    def cleaned_to(self) -> int | None:
+        """The offset up to which the cleaner has rewritten this log, None where it never did."""
+        return self.directory.offset(CLEANER_OFFSETS, self.source.place)
+
+    @property
+    def log_start(self) -> int:
+        """Where the log starts by its files and its checkpoint; between this and `start` a tiered log is remote."""
+        return max(self.start, self.directory.offset(LOG_STARTS, self.source.place) or 0)
+
+    def add(
+        self, kind: str, severity: Severity, detail: str, from_offset: int | None = None, to_offset: int | None = None,
+        other: ReplicaLog | None = None,
+    ) -> None:  # fmt: skip
+        """Add a finding about this replica."""
+        topic, partition = self.source.place
+        broker, another = self.directory.broker_id, other.directory.broker_id if other else None
+        self.findings.append(Finding(topic, partition, broker, kind, severity, detail, from_offset, to_offset, another))
+
+
+def read_replica(directory: LogDirectory, source: PartitionDirectory, *, live: bool = False) -> ReplicaLog:
+    """Walk over all segments of a replica; what cannot be read is a finding."""
+    log = ReplicaLog(directory, source, live)
+    log.producers.floor = log.cleaned_to or 0
+    kept: list[Array] = []
+    try:
+        files = [segment for segment in segments(source.path) if not segment.deleted]
+        log.start = log.end = files[0].base if files else 0
+        for k, segment in enumerate(files):
+            _read_segment(log, segment, kept, newest=k == len(files) - 1)
+    except (Unreadable, OSError) as error:
+        log.add("unreadable", Severity.UNKNOWN, str(error))
+    log.keys = np.concatenate(kept) if kept else log.keys
+    _judge_lineage(log)
+    _judge_checkpoints(log)
+    _judge_producers(log)
+    return log
+
+
+def _read_segment(log: ReplicaLog, segment: Segment, kept: list[Array], *, newest: bool) -> None:
+    walk_end, faults, gaps = WalkEnd(), Counter[int](), []
+    index, entries = _Index(log, segment), 0
+    log.end = max(log.end, segment.base)
+    for block, _ in blocks(segment, walk_end):
+        faults.update(block["fault"][block["fault"] != WHOLE].tolist())
+        _name_faults(log, segment, block)
+        whole = block[block["fault"] == WHOLE]
+        log.batches, log.records = log.batches + len(block), log.records + int(whole["count"].clip(0).sum())
+        if not len(whole):
+            continue
+        ends = np.append(log.end, whole["last"][:-1] + 1)
+        gaps += [(int(ends[k]), int(whole["base"][k])) for k in np.flatnonzero(ends < whole["base"])]
+        log.end = int(whole["last"][-1]) + 1
+        log.producers.observe(block)
+        index.observe(block)
+        entries += len(block)
+        if log.batches <= MOST_BATCHES:
+            kept.append(_keys(whole))
+        elif log.compared_to is None:
+            log.compared_to = int(whole["base"][0])
+    log.bytes += walk_end.size
+    index.close(walk_end.position)
+    _judge_end(log, segment, walk_end, newest=newest)
+    if not faults:
+        _judge_gaps(log, segment, gaps)
+
+
+def _keys(whole: Array) -> Array:
+    keys = np.empty(len(whole), [(name, "i8") for name in KEPT])
+    for name in KEPT:
+        keys[name] = whole[name]
+    return keys
+
+
+def _name_faults(log: ReplicaLog, segment: Segment, block: Array) -> None:
+    damaged = block[block["fault"] != WHOLE]
+    for batch in damaged[:SHOWN]:
+        more = f", and {len(damaged) - 1:,} more batches near it" if len(damaged) > SHOWN else ""
+        where = f"{segment.path.name} at byte {batch['position']:,}"
+        first, end = int(batch["base"]), int(batch["last"]) + 1
+        log.add("damaged", Severity.CRITICAL, f"{where}: {FAULTS[batch['fault']]}{more}", first, end)
+
+
+def _judge_end(log: ReplicaLog, segment: Segment, end: WalkEnd, *, newest: bool) -> None:
+    """What lies behind the last whole batch: zeros of a preallocated file are none (5.5)."""
+    if end.reason == WHOLE or (end.reason == ZEROS and newest):
+        return
+    left = f"{segment.path.name} from byte {end.position:,} ({end.size - end.position:,} bytes): {FAULTS[end.reason]}"
+    if log.live and newest and end.reason == TORN:
+        log.add("torn", Severity.INFO, f"{left}; the broker may be writing it", log.end)
+    else:
+        log.add("torn", Severity.CRITICAL, f"{left}; a recovery would cut there", log.end)
+
+
+def _judge_gaps(log: ReplicaLog, segment: Segment, gaps: list[tuple[int, int]]) -> None:
+    """Offsets that are missing: below the cleaner's offset compaction explains them (5.7)."""
+    unexplained = [gap for gap in gaps if gap[0] >= (log.cleaned_to or 0)]
+    for first, end in unexplained[:SHOWN]:
+        more = f"; {len(unexplained)} such gaps in {segment.path.name}" if len(unexplained) > SHOWN else ""
+        log.add(
+            "gap",
+            Severity.CRITICAL,
+            f"no batch has offsets {first}..{end - 1}, above what the cleaner did{more}",
+            first,
+            end,
+        )
+
+
+class _Index:
+    """The sparse index of one segment against its batches (5.6), block by block."""
+
+    def __init__(self, log: ReplicaLog, segment: Segment) -> None:
+        self._log, self._segment = log, segment
+        self._entries = np.zeros((0, 2), np.int64)
+        try:
+            self._entries = index_entries(segment)
+        except Unreadable as error:
+            missing = not segment.index.exists()
+            log.add("index", Severity.INFO if missing else Severity.CRITICAL, str(error) + "; a start builds it anew")
+        log.index_entries += len(self._entries)
+        if len(self._entries) > 1 and (np.diff(self._entries, axis=0) <= 0).any():
+            log.add("index", Severity.CRITICAL, f"{segment.index.name}: its entries do not rise")
+            self._entries = self._entries[:0]
+
+    def observe(self, block: Array) -> None:
+        """Compare the entries whose positions lie in this block: each is the start of a batch, its offset the last of
+        that batch or of a later one before the next entry's position."""
+        positions, lasts = block["position"], block["last"]
+        entries = self._entries[(self._entries[:, 1] >= positions[0]) & (self._entries[:, 1] <= positions[-1])]
+        if not len(entries):
+            return
+        at = np.searchsorted(positions, entries[:, 1])
+        fits = (at < len(positions)) & (positions[at.clip(0, len(positions) - 1)] == entries[:, 1])
+        to = np.searchsorted(lasts, entries[:, 0])
+        limit = np.append(at[1:], len(positions))
+        fits &= (to >= at) & (
+            (to >= len(lasts)) | ((lasts[to.clip(0, len(lasts) - 1)] == entries[:, 0]) & (to < limit))
+        )
+        for offset, position in entries[~fits][:SHOWN].tolist():
+            detail = f"{self._segment.index.name}: offset {offset} at byte {position:,} is the end of no batch there"
+            self._log.add("index", Severity.CRITICAL, detail, offset)
+
+    def close(self, size: int) -> None:
+        """The segment ends at byte `size`."""
+        beyond = self._entries[self._entries[:, 1] >= size]
+        if len(beyond):
+            offset, position = beyond[0].tolist()
+            detail = f"{self._segment.index.name}: offset {offset} at byte {position:,}, behind the end of the segment"
+            self._log.add("index", Severity.CRITICAL, detail, offset)
+        steps = np.diff(np.concatenate([[0], self._entries[:, 1], [size]]))
+        self._log.longest_scan = max(self._log.longest_scan, int(steps.max()))
+
+
+def _judge_lineage(log: ReplicaLog) -> None:
+    seen = batch_epochs(log.keys["epoch"], log.keys["base"])
+    try:
+        entries = log.source.leader_epochs() or seen
+        if why := contradiction(entries, seen, log.end):
+            log.add("epochs", Severity.CRITICAL, f"leader-epoch-checkpoint does not fit the log: {why}")
+            entries = seen
+    except Unreadable as error:
+        log.add("epochs", Severity.CRITICAL, str(error))
+        entries = seen
+    log.lineage = lineage(entries, log.end)
+
+
+def _judge_checkpoints(log: ReplicaLog) -> None:
+    """The high watermark above the log's end is damage or a cut (5.4); a start without a clean stop recovers (5.5)."""
+    if log.hw is not None and log.hw > log.end:
+        detail = f"the checkpoint has a high watermark of {log.hw}, the log ends at {log.end}: damaged, or cut"
+        log.add("hw_above_end", Severity.CRITICAL, detail, log.end, log.hw)
+    if not log.directory.clean and not log.live:
+        point = log.recovery_point or 0
+        bases = [segment.base for segment in segments(log.source.path) if not segment.deleted]
+        first = max((base for base in bases if base <= point), default=log.start)
+        detail = (
+            f"not stopped cleanly: a start recovers from segment {first} on (recovery point {point}, end {log.end})"
+        )
+        log.add("recovery", Severity.INFO, detail, point, log.end)
+
+
+def _judge_producers(log: ReplicaLog) -> None:
+    producers = log.producers
+    for kind, places in (("duplicate", producers.duplicates), ("sequence", producers.holes)):
+        for first, last, producer in places[:SHOWN]:
+            says = "has sequences that it wrote before" if kind == "duplicate" else "lacks sequences before this batch"
+            more = f"; {len(places)} such batches" if len(places) > SHOWN else ""
+            log.add(kind, Severity.CRITICAL, f"producer {producer} {says}{more}", first, last + 1)
+    for producer, first in sorted(producers.open.items(), key=lambda item: item[1])[:SHOWN]:
+        more = f"; {len(producers.open)} are open" if len(producers.open) > SHOWN else ""
+        log.add("open_transaction", Severity.INFO, f"producer {producer} has a transaction without an end{more}", first)

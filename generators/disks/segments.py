@@ -1,0 +1,91 @@
+"""A partition's segments: blocks of batch headers, and the sparse index beside each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from generators.disks.batches import BATCH, CRC_TABLES, FAULTS, HEADER, TORN, WHOLE, Array, walk
+from generators.disks.files import Unreadable, opened, read_at, read_whole
+
+WINDOW = 16 << 20
+"""Bytes read at once: what an audit keeps of a segment does not grow with it."""
+LARGEST = 256 << 20
+"""Bytes of a batch that is still read whole; the default limit of a broker is 1 MB."""
+SEGMENT = re.compile(r"(\d{20})\.log(\.deleted)?")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One segment file; `base` is the offset in its name."""
+
+    path: Path
+    base: int
+    deleted: bool = False
+
+    @property
+    def index(self) -> Path:
+        return self.path.with_name(f"{self.base:020d}.index")
+
+
+@dataclass
+class WalkEnd:
+    """End of the walk over a segment: the position of the first byte that is no whole batch, and why."""
+
+    position: int = 0
+    size: int = 0
+    reason: int = WHOLE
+
+    @property
+    def words(self) -> str:
+        """Why, None where it was the end of the file."""
+        return FAULTS[self.reason]
+
+
+def segments(folder: Path) -> list[Segment]:
+    """The segments of a partition's directory by base offset, those that a truncation renamed last."""
+    names = [(entry.name, SEGMENT.fullmatch(entry.name)) for entry in os.scandir(folder)]
+    matches = [Segment(folder / name, int(match[1]), bool(match[2])) for name, match in names if match]
+    return sorted(matches, key=lambda one: (one.deleted, one.base))
+
+
+def blocks(segment: Segment, end: WalkEnd, start: int = 0) -> Iterator[tuple[Array, bytes]]:
+    """Blocks of batch headers (BATCH) with the bytes that they lie in; `end` says where and why the walk ended.
+
+    Raises Unreadable where the disk fails. The bytes of a block begin where its first batch does.
+    """
+    with opened(segment.path) as descriptor:
+        state = np.array([start, segment.base if not start else 0, 0, WHOLE, 0], np.int64)
+        size, window = os.fstat(descriptor).st_size, WINDOW
+        out = np.zeros(min(WINDOW, max(size, 1)) // HEADER + 1, BATCH)
+        while state[0] < size:
+            data = read_at(segment.path, descriptor, int(state[0]), window)
+            state[2], is_last = 0, int(state[0]) + len(data) >= size or len(data) < window
+            count = walk(np.frombuffer(data, np.uint8), state, out, CRC_TABLES, is_last)
+            if count:
+                yield out[:count].copy(), data
+            state[0] += state[2]
+            if state[3] != WHOLE or (is_last and not count):
+                break
+            window = max(WINDOW, int(state[4]))
+            if window > LARGEST:
+                state[3] = TORN
+                break
+        end.position, end.size, end.reason = int(state[0]), size, int(state[3])
+
+
+def index_entries(segment: Segment) -> Array:
+    """The entries (offset, position) of a segment's index, without a tail of zeros. Raises Unreadable."""
+    content, _ = read_whole(segment.index)
+    entries = np.frombuffer(content[: len(content) // 8 * 8], ">i4").reshape(-1, 2).astype(np.int64)
+    written = np.flatnonzero(entries.any(axis=1))
+    entries = entries[: written[-1] + 1 if len(written) else 0]
+    entries[:, 0] += segment.base
+    if content[len(content) // 8 * 8 :].strip(b"\0"):
+        raise Unreadable(segment.index, f"{len(content):,} bytes are no whole number of entries of 8")
+    return entries

@@ -1,0 +1,194 @@
+"""Log directories of three real brokers after an unclean election, and what clients wrote.
+
+`python -m tests.disks.recorder 4.1 FOLDER` makes them.
+
+The leader of `orders` writes 300 records, of which its follower got 120 before it was killed; the leader is killed, the
+follower elected uncleanly, and 30 more are written. `payments` has a committed transaction, an aborted one and one left
+open, `accounts` is compacted, `clicks` is partitioned by key (murmur2), and a topic is deleted and created again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from pipelines.local_kafka.cluster import Cluster
+from pipelines.local_kafka.jars import jars
+from pipelines.local_kafka.journal import Journal
+from pipelines.local_kafka.processes import wait_until
+from pipelines.local_kafka.versions import version
+from tests.realkafka.segments import log_end
+
+SETTINGS = {
+    "replica.lag.time.max.ms": 4000,
+    "broker.session.timeout.ms": 6000,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    "log.index.size.max.bytes": 16384,
+    "log.cleaner.backoff.ms": 500,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+}
+ALONE, STALE, THIRD = 1, 2, 3
+WITHIN_S = 90
+
+
+class Recording:
+    """One run of the scenario."""
+
+    def __init__(self, kafka: str, folder: Path) -> None:
+        self.folder = folder
+        self.cluster = Cluster(folder / "brokers", version(kafka), Journal(folder), SETTINGS)
+        self.written: dict[str, list[tuple[int, str]]] = {}
+
+    def play(self) -> None:
+        """All of it; nothing is left running."""
+        try:
+            self._fill()
+            self._lose()
+        finally:
+            self.cluster.stop_all()
+        self._keep("data")
+        self._restart()
+
+    def _fill(self) -> None:
+        cluster = self.cluster
+        cluster.start()
+        cluster.wait_until_up()
+        sparse = {"index_interval_bytes": "1024"}
+        cluster.create_topic(
+            "orders", [[ALONE, STALE]], unclean_leader_election_enable="true", min_insync_replicas="1", **sparse
+        )
+        cluster.create_topic("payments", [[ALONE, STALE, THIRD]], min_insync_replicas="1", **sparse)
+        cluster.create_topic("clicks", [[ALONE, STALE], [STALE, THIRD], [THIRD, ALONE]], **sparse)
+        cluster.create_topic("accounts", [[ALONE, STALE, THIRD]], cleanup_policy="compact", segment_ms="1000")
+        cluster.create_topic("again", [[ALONE, STALE]])
+        time.sleep(3)
+        self._write("orders", range(120), "all")
+        self._write("again", range(20), "all")
+        self._delete("again")
+        for generation in range(4):
+            self._write("accounts", range(10), "all", key=lambda k: f"account-{k}", text=f"balance {generation}")
+            time.sleep(1.2)
+        self._write("clicks", range(90), "all", key=lambda k: f"user-{k}", partition=-1, partitioner="murmur2")
+        self._transactions()
+        cluster.create_topic("again", [[ALONE, STALE]])
+        time.sleep(6)
+
+    def _lose(self) -> None:
+        cluster = self.cluster
+        cluster.kill(STALE)
+        wait_until(lambda: cluster.leaders_and_isrs("orders") == [(ALONE, [ALONE])], WITHIN_S, "the leader alone")
+        self._write("orders", range(120, 300), "all")
+        time.sleep(6)
+        cluster.kill(ALONE)
+        cluster.start(STALE)
+        wait_until(
+            lambda: [a for a, _ in cluster.leaders_and_isrs("orders")] == [STALE], WITHIN_S, "the stale one leads"
+        )
+        self._write("orders", range(300, 330), "all")
+        time.sleep(6)
+        cluster.stop(STALE)
+        cluster.stop(THIRD, within_s=8)
+
+    def _restart(self) -> None:
+        """Start all again: what the old leader cuts is what an audit has to have said."""
+        cluster = self.cluster
+        try:
+            cluster.start()
+            cluster.wait_until_up()
+            reached = lambda: [sorted(isr) for _, isr in cluster.leaders_and_isrs("orders")] == [[ALONE, STALE]]  # noqa: E731
+            wait_until(reached, WITHIN_S, "all in sync")
+            time.sleep(6)
+        finally:
+            cluster.stop_all()
+        ends = {node: log_end(broker.data, ("orders", 0)) for node, broker in cluster.brokers.items() if node != THIRD}
+        (self.folder / "clients.json").write_text(json.dumps({"written": self.written, "orders_ends_after": ends}))
+
+    def _producer(self, **settings: Any) -> Producer:
+        return Producer({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0, "linger.ms": 0, **settings})
+
+    def _write(
+        self, topic: str, numbers: range, acks: str, *, key: Callable[[int], str] | None = None,
+        text: str = "order", partition: int = 0, partitioner: str = "murmur2",
+    ) -> None:  # fmt: skip
+        producer = self._producer(acks=acks, partitioner=partitioner, **{"enable.idempotence": True})
+        self._send(producer, topic, numbers, key or (lambda k: f"key-{k}"), text, partition)
+
+    def _send(
+        self, producer: Producer, topic: str, numbers: range, key: Callable[[int], str], text: str, partition: int
+    ) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            assert error is None, error
+            place = f"{topic}-{message.partition()}"
+            self.written.setdefault(place, []).append((message.offset(), (message.value() or b"").decode()))
+
+        for k in numbers:
+            chosen = {} if partition < 0 else {"partition": partition}
+            producer.produce(topic, f"{text} {k}".encode(), key(k).encode(), on_delivery=delivered, **chosen)
+            producer.flush(30)
+
+    def _transactions(self) -> None:
+        for name, end in (("committed", "commit_transaction"), ("aborted", "abort_transaction"), ("open", "")):
+            producer = self._producer(**{"transactional.id": name, "transaction.timeout.ms": 600000})
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            self._send(producer, "payments", range(10), lambda k: f"payment-{k}", name, 0)
+            if end:
+                getattr(producer, end)(30)
+            self._open = producer
+
+    def _delete(self, topic: str) -> None:
+        from kafka.admin import KafkaAdminClient
+
+        client = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap)
+        try:
+            client.delete_topics([topic], timeout_ms=30_000)
+        finally:
+            client.close()
+
+    def _keep(self, name: str) -> None:
+        """The directories as they lie, and what Kafka's own tool prints of them."""
+        kept = self.folder / name
+        for node, broker in self.cluster.brokers.items():
+            shutil.copytree(broker.data, kept / f"broker-{node}", copy_function=shutil.copy2)
+        dumps = self.folder / "dumps"
+        dumps.mkdir()
+        for node in self.cluster.brokers:
+            files = sorted((kept / f"broker-{node}" / "__cluster_metadata-0").glob("*.log"))
+            (dumps / f"metadata-{node}.txt").write_text(self.cluster.dump(*files))
+            logs = sorted(file for file in (kept / f"broker-{node}").glob("*-*/*.log") if "__cluster" not in str(file))
+            arguments = [self.cluster.kafka.dump_tool, "--files", ",".join(map(str, logs))]
+            (dumps / f"segments-{node}.txt").write_text(self.cluster.java(jars(self.cluster.kafka.tools), arguments))
+
+
+def pack(folder: Path, out: Path) -> None:
+    """One small archive: without the preallocated index files of the metadata log, which nothing reads."""
+
+    def kept(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        item.uid = item.gid = 0
+        item.uname = item.gname = ""
+        unread = "__cluster_metadata" in item.name and item.name.endswith(("index", ".snapshot"))
+        return None if unread else item
+
+    with tarfile.open(out, "w:xz", preset=9) as archive:
+        for name in ("data", "dumps", "clients.json", "actions.jsonl"):
+            archive.add(folder / name, name, filter=kept)
+
+
+if __name__ == "__main__":
+    at = Path(sys.argv[2])
+    at.mkdir(parents=True)
+    Recording(sys.argv[1], at).play()
+    pack(at, at.with_suffix(".tar.xz"))
+    subprocess.run(["ls", "-l", at.with_suffix(".tar.xz")], check=True)

@@ -1,0 +1,266 @@
+"""`hwmark audit`: a test for each thing that files seem to say and do not, and a real unclean election."""
+
+import hashlib
+import json
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from generators.disks.directories import find_log_directories
+from pipelines.cli import app
+from tests.unit.disks.disk_files import (
+    TS,
+    audited,
+    batch,
+    directory,
+    kinds,
+    logs,
+    marker,
+    offsets,
+    partition,
+    recorded,
+)
+
+
+def hwmark(*words):
+    return CliRunner().invoke(app, ["audit", *map(str, words)])
+
+
+def fingerprint(folder):
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path: (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) for path in files}
+
+
+def run_of(count, epoch=0, first=0):
+    return [batch(first + k, epoch=epoch) for k in range(count)]
+
+
+def test_a_real_unclean_election_is_told_with_what_the_old_leader_then_cut(tmp_path):
+    recorded(tmp_path)
+    findings = [f for f in audited(tmp_path / "data", chosen=("orders", 0)) if f.kind == "cut"]
+    old, new = sorted(findings, key=lambda one: one.broker_id)
+    assert (old.broker_id, old.from_offset, old.to_offset, old.severity) == (1, 120, 300, "critical")
+    assert "following broker 2 it cuts 120..299 (180 offsets, 180 of them below its high watermark 300)" in old.detail
+    assert "copy this directory before a start" in old.detail
+    assert (new.broker_id, new.from_offset, new.to_offset, new.severity) == (2, 120, 150, "info")
+    after = json.loads((tmp_path / "clients.json").read_text())["orders_ends_after"]
+    assert after == {"1": 150, "2": 150}, "what Kafka did as all were started again"
+
+
+def test_nothing_else_is_found_in_what_a_real_kafka_left(tmp_path):
+    recorded(tmp_path)
+    findings = audited(tmp_path / "data")
+    assert [f.topic for f in findings if f.severity != "info"] == ["orders"]
+    assert {f.kind for f in findings} == {"cut", "behind", "recovery", "open_transaction"}
+
+
+def test_what_the_mission_says_of_five_things_a_real_directory_shows(tmp_path):
+    """Segments with a sparse index, recovery point, idempotent producer and ends of transactions."""
+    recorded(tmp_path)
+    by_broker = {log.directory.broker_id: log for log in logs(tmp_path / "data", chosen=("orders", 0))}
+    old, new = by_broker[1], by_broker[2]
+    assert (old.batches, old.index_entries, old.longest_scan < 2048) == (300, 23, True)
+    assert (old.recovery_point, old.directory.clean) == (0, False)
+    assert (new.recovery_point, new.directory.clean) == (150, True)
+    assert (len(old.producers.ids), old.producers.sequenced, old.producers.duplicates) == (2, 300, [])
+    (payments, *_) = logs(tmp_path / "data", chosen=("payments", 0))
+    producers = payments.producers
+    assert (producers.committed, producers.aborted, list(producers.open.values())) == (1, 1, [22])
+
+
+def test_an_audit_writes_nothing_and_says_what_it_found_by_its_status(tmp_path):
+    data = recorded(tmp_path) / "data"
+    before = fingerprint(data)
+    done = hwmark(data)
+    assert done.exit_code == 3
+    assert "8 partitions of 3 brokers, 19 replicas" in done.stdout
+    assert "it cuts 120..299" in done.stdout
+    assert hwmark(data, "--topic", "clicks").exit_code == 0
+    told = json.loads(hwmark(data, "--format", "json").stdout)
+    assert (told["status"], told["totals"]["critical"]) == (3, 1)
+    assert [one["topic"] for one in told["partitions"]] == ["orders"]
+    assert fingerprint(data) == before
+
+
+def test_a_folder_without_logs_is_wrong_usage(tmp_path):
+    assert hwmark(tmp_path).exit_code == 2
+    assert hwmark(tmp_path / "none").exit_code == 2
+    assert "no directory" in hwmark(tmp_path / "none").stderr
+
+
+# proofs.md 5.3: an epoch's entry is only an upper bound.
+def test_an_entry_below_the_first_batch_of_its_epoch_fits_and_one_above_it_does_not(tmp_path):
+    one = directory(tmp_path / "a", 1)
+    partition(one, [batch(k) for k in range(3)] + [batch(k, epoch=7) for k in range(3, 6)], [(0, 0), (5, 3), (7, 3)])
+    assert kinds(audited(tmp_path / "a")) == []
+    other = directory(tmp_path / "b", 1)
+    partition(other, [batch(k) for k in range(3)] + [batch(k, epoch=7) for k in range(3, 6)], [(0, 0), (7, 4)])
+    (finding,) = audited(tmp_path / "b")
+    assert (finding.kind, finding.severity) == ("epochs", "critical")
+    assert "epoch 7 begins at 3 in the log, from 4 in the file" in finding.detail
+
+
+def test_entries_at_or_above_the_end_of_the_log_are_ignored(tmp_path):
+    for broker, epochs in ((1, [(0, 0), (9, 10)]), (2, [(0, 0)])):
+        partition(directory(tmp_path, broker), run_of(10), epochs)
+    assert kinds(audited(tmp_path)) == []
+    assert [log.lineage.text() for log in logs(tmp_path)] == ["epoch 0 from 0, end 10"] * 2
+
+
+# proofs.md 5.4
+def test_a_high_watermark_above_the_end_is_damage_or_a_cut(tmp_path):
+    partition(directory(tmp_path, 1, hw=12), run_of(10), [(0, 0)])
+    (finding,) = audited(tmp_path)
+    assert (finding.kind, finding.from_offset, finding.to_offset) == ("hw_above_end", 10, 12)
+
+
+def test_replicas_of_two_topics_of_one_name_are_told_apart(tmp_path):
+    for broker, topic_id in ((1, "A" * 22), (2, "B" * 22)):
+        partition(directory(tmp_path, broker), run_of(3), [(0, 0)], topic_id=topic_id)
+    assert kinds(audited(tmp_path), "critical") == ["topic_ids"]
+
+
+# proofs.md 5.5
+def test_an_unclean_stop_is_told_with_where_a_recovery_would_begin_and_a_running_broker_is_not(tmp_path):
+    one = directory(tmp_path, 1, clean=False, recovery=4)
+    partition(one, run_of(10), [(0, 0)])
+    (finding,) = audited(tmp_path)
+    assert (finding.kind, finding.severity, finding.from_offset, finding.to_offset) == ("recovery", "info", 4, 10)
+    assert audited(tmp_path, live=True) == []
+
+
+def test_a_last_batch_half_written_is_damage_only_of_a_stopped_broker(tmp_path):
+    partition(directory(tmp_path, 1), [*run_of(3), batch(3)[:-5]], [(0, 0)])
+    assert kinds(audited(tmp_path), "critical") == ["torn"]
+    assert kinds(audited(tmp_path, live=True), "critical") == []
+
+
+def test_zeros_behind_the_newest_segment_are_no_damage(tmp_path):
+    partition(directory(tmp_path, 1), [*run_of(3), bytes(4096)], [(0, 0)])
+    assert audited(tmp_path) == []
+    assert [log.end for log in logs(tmp_path)] == [3]
+
+
+def test_a_log_without_a_batch_ends_at_the_base_of_its_segment(tmp_path):
+    partition(directory(tmp_path, 1), [], [], base=42)
+    assert [(log.start, log.end) for log in logs(tmp_path)] == [(42, 42)]
+
+
+# proofs.md 5.6
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([(4, 3), (8, 7)], None),  # one entry for a whole append of several batches
+        ([(4, 4), (8, 7)], None),  # one for each batch
+        ([(4, 3), (4, 7)], "do not rise"),
+        ([(3, 4)], "is the end of no batch there"),
+        ([(8, 3), (9, 7)], "is the end of no batch there"),
+        ([(4, 3.5)], "is the end of no batch there"),
+        ([(4, 99)], "behind the end"),
+    ],
+)
+def test_an_index_entry_fits_if_an_append_starts_there_and_ends_at_its_offset(tmp_path, entries, words):
+    at = partition(directory(tmp_path, 1), run_of(10), [(0, 0)])
+    size = len(batch(0))
+    raw = b"".join(o.to_bytes(4, "big") + int(p * size).to_bytes(4, "big") for o, p in entries)
+    (at / f"{0:020d}.index").write_bytes(raw + bytes(80))
+    findings = audited(tmp_path)
+    assert [words in finding.detail for finding in findings] == ([True] if words else [])
+
+
+# proofs.md 5.7
+def test_replicas_that_were_cleaned_apart_do_not_diverge(tmp_path):
+    partition(directory(tmp_path, 1, cleaner=6), [batch(2), batch(5), *run_of(4, first=6)], [(0, 0)])
+    partition(directory(tmp_path, 2, cleaner=4), [batch(1), *run_of(6, first=4)], [(0, 0)])
+    assert audited(tmp_path) == []
+
+
+def test_equal_epoch_and_offset_with_other_bytes_above_the_cleaner_is_critical(tmp_path):
+    partition(directory(tmp_path, 1), run_of(5), [(0, 0)])
+    partition(directory(tmp_path, 2), [*run_of(3), batch(3, ts=TS + 1), batch(4)], [(0, 0)])
+    (finding,) = audited(tmp_path)
+    assert (finding.kind, finding.severity) == ("checksums_differ", "critical")
+    assert (finding.from_offset, finding.to_offset) == (3, 4)
+
+
+def test_copies_taken_at_different_times_differ_at_their_ends_without_diverging(tmp_path):
+    partition(directory(tmp_path, 1, hw=5), run_of(7), [(0, 0)])
+    partition(directory(tmp_path, 2, hw=5), run_of(5), [(0, 0)])
+    assert kinds(audited(tmp_path), "critical") == []
+    (finding,) = audited(tmp_path)
+    assert "following broker 2 it cuts 5..6 (2 offsets); no other replica" in finding.detail
+
+
+def test_a_gap_is_damage_only_where_the_cleaner_was_not(tmp_path):
+    gaps = [*run_of(3), batch(5)]
+    partition(directory(tmp_path / "a", 1), gaps, [(0, 0)])
+    (finding,) = audited(tmp_path / "a")
+    assert (finding.kind, finding.from_offset, finding.to_offset) == ("gap", 3, 5)
+    partition(directory(tmp_path / "b", 1, cleaner=5), gaps, [(0, 0)])
+    assert audited(tmp_path / "b") == []
+
+
+def test_two_unclean_elections_in_a_row_are_followed_through_the_epochs(tmp_path):
+    """Broker 1 wrote 0..299 in epoch 0, broker 2 from 120 in epoch 3, broker 1 again from 300 in epoch 6."""
+    partition(directory(tmp_path, 1), [*run_of(300), *run_of(10, 6, 300)], [(0, 0), (6, 300)])
+    partition(directory(tmp_path, 2), [*run_of(120), *run_of(30, 3, 120)], [(0, 0), (3, 120)])
+    by_broker = {f.broker_id: f for f in audited(tmp_path) if f.kind == "cut"}
+    assert (by_broker[2].from_offset, by_broker[2].to_offset, by_broker[2].severity) == (120, 150, "critical")
+    assert (by_broker[1].from_offset, by_broker[1].severity) == (120, "info")
+
+
+# proofs.md 5.8
+def sequence(*numbers, **more):
+    return [batch(k, pid=7, pepoch=0, sequence=number, **more) for k, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        (sequence(5, 6, 7), []),  # any sequence at first use
+        (sequence(0, 1, 1, 2), ["duplicate"]),
+        (sequence(0, 1, 3), ["sequence"]),
+        (sequence((1 << 31) - 1, 0, 1), []),  # the wrap
+        ([*sequence(0, 1), batch(2, pid=7, pepoch=1, sequence=0)], []),  # a bumped epoch (KIP-360)
+        ([*sequence(0), batch(1, pid=7, pepoch=0, sequence=9, ts=TS + 90_000_000)], []),  # the broker had forgotten it
+        ([batch(0, pid=7, pepoch=0, sequence=0), marker(1, 7), batch(2, pid=7, pepoch=0, sequence=1)], []),
+        ([batch(0, 3, pid=7, pepoch=0, sequence=0), batch(3, 2, pid=7, pepoch=0, sequence=3)], []),
+    ],
+)
+def test_sequences_are_judged_within_one_producer_epoch_only(tmp_path, batches, found):
+    partition(directory(tmp_path, 1), batches, [(0, 0)])
+    assert kinds(audited(tmp_path)) == found
+
+
+def test_below_the_cleaner_sequences_say_nothing(tmp_path):
+    partition(directory(tmp_path, 1, cleaner=3), sequence(0, 1, 5), [(0, 0)])
+    assert audited(tmp_path) == []
+
+
+def test_hostile_directories_are_told_in_a_line_each(tmp_path):
+    one = directory(tmp_path / "a", 1, hw=3)
+    partition(one, run_of(3), [(0, 0)])
+    outside = partition(directory(tmp_path / "outside", 9), run_of(3), [(0, 0)])
+    (one / "stolen-0").symlink_to(outside)
+    (one / "u-0").mkdir()
+    (one / "u-0" / f"{0:020d}.log").symlink_to(outside / f"{0:020d}.log")
+    os.mkfifo(one / "recovery-point-offset-checkpoint")
+    offsets(one, "cleaner-offset-checkpoint", t=1)
+    (one / "cleaner-offset-checkpoint").write_bytes(b"\xff" * 100)
+    (only,) = find_log_directories([tmp_path / "a"])
+    told = "\n".join(map(str, only.problems))
+    assert "stolen-0: a symbolic link, not followed" in told
+    assert "recovery-point-offset-checkpoint: not a regular file" in told
+    assert "cleaner-offset-checkpoint: byte 0" in told
+    unknown = [finding for finding in audited(tmp_path / "a") if finding.severity == "unknown"]
+    assert [(finding.topic, finding.kind) for finding in unknown] == [("u", "unreadable")]
+    assert hwmark(tmp_path / "a").exit_code == 4
+
+
+def test_a_directory_without_meta_properties_is_of_a_broker_that_is_not_known(tmp_path):
+    one = directory(tmp_path, 1)
+    partition(one, run_of(3), [(0, 0)])
+    (one / "meta.properties").unlink()
+    (found,) = find_log_directories([tmp_path])
+    assert (found.broker_id, len(found.problems)) == (None, 1)
