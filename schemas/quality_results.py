@@ -17,6 +17,7 @@ TABLE = Table(
         Column("observed", "string", "what was seen"),
         Column("unexpected", "bigint", "rows that failed"),
         Column("sample", "string", "JSON: rows that failed, a few"),
+        Column("judged", "string", "what was judged on what: a digest of the expectation, and the id of the table"),
     ),
 )
 ARROW = TABLE.arrow()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +20,10 @@ from pipelines.alerting.state import AlertState, from_arrow, to_arrow
 from pipelines.alerting.step import Step, last_step, recorded_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import microseconds, moment
+from pipelines.lake.queries import moment
 from pipelines.lake.roles import hold
 from pipelines.verdict import words
-from schemas import alerts, notes
+from schemas import alerts
 
 _log = logging.getLogger("hwmark.alerting")
 
@@ -70,36 +71,41 @@ def assess(
     """The alerts of a lake at `now` of the wall clock (aware), with nothing written."""
     stored = from_arrow(place.read(alerts.TABLE, alerts.ARROW))
     step = before or recorded_step(place)
-    return decide(read(place, rules, step, now, interval_s), rules, stored, _handled(place), step, now)
+    return decide(read(place, rules, step, now, interval_s), rules, stored, step, now)
 
 
-def decide(
-    seen: Reading, rules: AlertRules, stored: list[AlertState], handled: list[Note], before: Step, now: datetime
-) -> Assessment:
+def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
     found = group_conditions(conditions(seen.evidence, rules, now, stored, seen.blind), rules, stored)
     present = continued(states(found, rules.severities), stored, rules.group_s)
-    present += kept(stored, present, lambda state: _not_known(state, seen, before))
+    evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
+    present += kept(stored, present, lambda state: _not_known(state, seen, evaluated))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
-    present = settled(present, stored, lasts_s, handled, now)
+    present = settled(present, stored, lasts_s, _notes(seen.handled), now)
 
     def was_over(state: AlertState) -> bool:
-        evaluated = before.clocks.get(state.labels.get("cluster", ""))
-        return evaluated is None or microseconds(state.last_ts) <= evaluated
+        return state.labels.get("cluster", "") not in evaluated.get(state.rule, {})
 
     new = written(news(present, stored, was_over), stored, now)
     blind = [name for name in RULES if set(RULES[name].needs) & seen.blind.keys()]
     unseen = before.carried.filter(pc.is_in(before.carried["rule"], pa.array(blind, pa.string())))
-    after = replace(seen.after, carried=pa.concat_tables([carried_states(found), unseen]))
-    return Assessment(stored, present, new, after)
+    clocks = {
+        rules.key(name): evaluated[name] if name in blind else seen.clocks
+        for name, one in rules.settings.items()
+        if one.enabled
+    }
+    carried = pa.concat_tables([carried_states(found), unseen])
+    return Assessment(
+        stored, present, new, replace(seen.after, carried=carried, clocks={**seen.after.clocks, **clocks})
+    )
 
 
-def _not_known(state: AlertState, seen: Reading, before: Step) -> str | None:
+def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping[str, int]]) -> str | None:
     """Since when it is not known whether an alert is over, and why; None where it is known."""
     cluster = state.labels.get("cluster", "")
     needs = RULES[state.rule].needs if state.rule in RULES else ()
-    evaluated = before.clocks.get(cluster)
-    since = words.clock(state.last_ts if evaluated is None else moment(evaluated))
+    at = evaluated.get(state.rule, {}).get(cluster)
+    since = words.clock(state.last_ts if at is None else moment(at))
     for name in needs:
         if name in seen.blind:
             return f"{since}: {seen.blind[name]}"
@@ -108,7 +114,6 @@ def _not_known(state: AlertState, seen: Reading, before: Step) -> str | None:
     return None
 
 
-def _handled(place: Lake) -> list[Note]:
-    rows = place.read(notes.TABLE, notes.ARROW).to_pylist()
-    found = sorted((row for row in rows if row["handled"]), key=lambda row: row["written_at"])
-    return [(row["cluster"], row["incident_id"], row["text"], row["written_at"]) for row in found]
+def _notes(rows: pa.Table) -> list[Note]:
+    handled = rows.filter(rows["handled"]).sort_by("written_at").to_pylist()
+    return [(row["cluster"], row["incident_id"], row["text"], row["written_at"]) for row in handled]

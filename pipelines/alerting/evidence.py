@@ -9,6 +9,7 @@ import pyarrow as pa
 from pipelines.verdict.sources import Progress
 from schemas import (
     brokers,
+    cluster_minute,
     deliveries,
     hw_regressions,
     partition_health,
@@ -58,7 +59,9 @@ CARRIED = pa.schema([*(hw_regressions.ARROW.field(name) for name in PLACE), ("ru
 """Lasting states of the alerts that fired at an earlier evaluation, and that began before the rows that are read."""
 ENDED = pa.schema([("cluster", pa.string())])
 """Clusters that a drain closed, and of which nothing came for a day of the wall clock."""
-BROKERS = _columns(brokers.ARROW, ("cluster", "broker_id", "state", "state_ts"))
+BROKERS = _columns(brokers.ARROW, ("cluster", "broker_id", "state", "state_ts", "ts"))
+MINUTES = _columns(cluster_minute.ARROW, ("cluster", "minute"))
+"""Of the time for which there are rows of silver, and no evidence itself."""
 BLIND = pa.schema([("cluster", pa.string()), ("why", pa.string())])
 """Tables that could not be read, by each cluster that is known."""
 DELIVERIES = _columns(deliveries.ARROW, ("channel", "alert_id", "episode", "outcome", "sent_at", "error"))

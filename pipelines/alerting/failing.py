@@ -12,7 +12,8 @@ from pipelines.lake.queries import moment
 from pipelines.verdict import words
 
 FORGOTTEN_S = 3_600
-"""A channel that was not tried for so long is no longer in the settings, or nobody notifies: the watchdog says so."""
+"""A channel that was not tried for so long, or for thrice as long as between its last attempts, is no longer in the
+settings, or nobody notifies: the watchdog says so."""
 
 # Of each alert, and of the channel as a whole, what failed since it last went through. Attempts that a kill cut off
 # say nothing.
@@ -21,11 +22,14 @@ WITH fine AS (
   SELECT channel, alert_id, episode, max(sent_at) AS at FROM deliveries
   WHERE outcome IN ('sent', 'skipped') GROUP BY ALL
 ), failed AS (
-  SELECT d.* FROM deliveries AS d LEFT JOIN fine AS f ON f.channel = d.channel
+  SELECT d.*, d.sent_at - lag(d.sent_at) OVER (
+      PARTITION BY d.channel, d.alert_id, d.episode ORDER BY d.sent_at) AS waited
+  FROM deliveries AS d LEFT JOIN fine AS f ON f.channel = d.channel
     AND f.alert_id IS NOT DISTINCT FROM d.alert_id AND f.episode IS NOT DISTINCT FROM d.episode
   WHERE d.outcome = 'failed' AND d.sent_at > coalesce(f.at, 0)
 )
-SELECT channel, min(sent_at) AS since, max(sent_at) AS last, arg_max(error, sent_at) AS error
+SELECT channel, min(sent_at) AS since, arg_max(error, sent_at) AS error,
+  max(sent_at + greatest($forgotten, 3 * coalesce(waited, 0))) AS forgotten
 FROM failed GROUP BY channel ORDER BY channel
 """
 
@@ -40,9 +44,9 @@ class FailingSettings(RuleSettings):
 def _failing(name: str, settings: FailingSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """The channels that are tried, and of which something fails for longer; of a lake, not of a cluster."""
     now = evaluation.now
-    for row in evaluation.ask(_FAILING):
+    for row in evaluation.ask(_FAILING, forgotten=FORGOTTEN_S * SECOND):
         fires = row["since"] + settings.after_s * SECOND
-        if fires < now and row["last"] + FORGOTTEN_S * SECOND > now:
+        if fires < now < row["forgotten"]:
             yield Condition(
                 name, "", "failing", row["channel"], row["channel"], row["since"], fires, now, now, True, row
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
+from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import END, AlertState
 
@@ -96,8 +97,10 @@ def _from_told(rule: str) -> bool:
 def _goes_on(before: AlertState, now: AlertState, group_s: Mapping[str, int]) -> bool:
     if (before.rule, before.labels.get("cluster")) != (now.rule, now.labels.get("cluster")):
         return False
-    close = abs(now.first_ts - before.first_ts) <= timedelta(seconds=group_s.get(now.rule, 0))
-    return before.alert_id == now.alert_id or (group_s.get(now.rule, 0) > 0 and close)
+    if abs(now.first_ts - before.first_ts) <= timedelta(seconds=group_s.get(now.rule, 0)) > timedelta():
+        return True
+    again = RULES[now.rule].about is About.SOURCES and now.first_ts > before.last_ts
+    return before.alert_id == now.alert_id and not again
 
 
 def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
@@ -124,19 +127,19 @@ def settled(
 ) -> list[AlertState]:
     """The states with the ends that no telemetry tells: a person says so, or (`lasts_s`, by rule) it was told long ago.
 
-    What is about more than was told is told anew.
+    What is about more than was told is told anew, and what was withdrawn since.
     """
     told, found = tellings(stored), []
     for state in present:
         before = told.get(state.episode)
-        if before is not None and state.firing and not state.exceeds(before.size):
+        if before is not None and not before.withdrawn and state.firing and not state.exceeds(before.size):
             words = [text for c, alert, text, at in handled if at >= before.at and _is_about(state, c, alert)]
-            over = not before.last.firing and not before.withdrawn
-            if words:
+            lasts = lasts_s.get(state.rule)
+            if before.last.labels.get(END) == HANDLED:
+                state = _ended(state, HANDLED, before.last.summary)
+            elif words:
                 state = _ended(state, HANDLED, f"{state.summary}; {HANDLED}: {words[-1]}")
-            elif (lasts := lasts_s.get(state.rule)) is not None and (
-                over or now >= before.at + timedelta(seconds=lasts)
-            ):
+            elif lasts is not None and (not before.last.firing or now >= before.at + timedelta(seconds=lasts)):
                 state = replace(state, state="resolved")
         found.append(state)
     return found

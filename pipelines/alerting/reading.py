@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.conditions import SECOND
-from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, ENDED, SCHEMAS, Evidence, of_sources
-from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, ENDED, MINUTES, SCHEMAS, Evidence, of_sources
+from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import beginnings, microseconds, moment, presents
+from pipelines.lake.queries import microseconds, moment
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict.judged import REBUILT
-from pipelines.verdict.sources import progress
+from pipelines.verdict.sources import Progress, progress
 from schemas import (
     brokers,
+    cluster_minute,
     deliveries,
     hw_regressions,
+    notes,
     partition_health,
     partition_hw,
     replica_sync,
@@ -37,99 +39,172 @@ if TYPE_CHECKING:
 
     from schemas.declaration import Table
 
+T = TypeVar("T")
 OVER = timedelta(days=1)
 """A cluster that was closed, and of which nothing came for so long (wall clock), is not recorded any more."""
+FROM_BRONZE = ("reported", "leaderships", "broker_states")
+FROM_GOLD = ("minutes", "health", "brokers")
+MADE_ANEW = ("regressions", "min_isr", "disagreements", "sync", "gaps", "health")
+"""What is incomplete while silver is made anew."""
+RESTARTS = "restarts"
+"""The key in a step's clocks of its broker states, which several rules look at."""
 
 
 @dataclass
 class Reading:
     """What an evaluation has to go by, and `after`, what the next one goes on from.
 
-    `blind` has the evidence that could not be read, by its name, and why; `kept_from` by cluster since when (event
-    time) there are rows of silver at all.
+    `clocks`: by cluster up to when (event time, microseconds) facts are final; `blind` has the evidence that could not
+    be read, by its name, and why; `kept_from` by cluster since when (event time) there are rows of silver at all;
+    `handled` are the rows of `ops/notes` that end something.
     """
 
     evidence: Evidence
     after: Step
+    clocks: Mapping[str, int] = field(default_factory=dict)
     blind: dict[str, str] = field(default_factory=dict)
     kept_from: Mapping[str, datetime] = field(default_factory=dict)
+    handled: pa.Table = field(default_factory=notes.ARROW.empty_table)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The tables of a lake, each read once; `unread` has the evidence that could not be, by its name, and why."""
+
+    lake: Lake
+    made: bool
+    unread: dict[str, str]
+
+    def attempt(self, table: Table, names: Iterable[str], read: Callable[[], T], otherwise: T) -> T:
+        """What `read` returns, or `otherwise` if it fails, for whatever reason: the other rules go on."""
+        try:
+            return read()
+        except Exception as error:
+            why = f"{table.path} cannot be read: {' '.join(str(error).split())[:200]}"
+            self.unread.update(dict.fromkeys(names, why))
+            return otherwise
+
+    def rows(self, name: str, table: Table, keep: Expression | None = None) -> pa.Table:
+        """The rows of a table of the job; one that is missing though the job made it is not one without rows."""
+        schema: pa.Schema = MINUTES if name == "minutes" else SCHEMAS[name]
+        if self.made and not self.lake.has_table(table):
+            self.unread.setdefault(name, f"{table.path} is missing")
+        if name in self.unread:
+            return schema.empty_table()
+        return self.attempt(table, (name,), lambda: self.lake.read(table, schema, keep), schema.empty_table())
 
 
 def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s: float = 0) -> Reading:
     """What the alert rules need of a lake, some time back of where the evaluation `before` had come.
 
-    `interval_s`: how often the job takes what is new, where it has not recorded that itself. What is not there though
-    the job made it, or cannot be read, is said: it is not the same as a table without rows.
+    `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
-    written_by, bronze, blind = reconstruction(lake), bronze_of(lake), dict[str, str]()
-    sources = progress(lake, before.sources, bronze)
+    written_by, history = reconstruction(lake), rules.history
+    tables = _Tables(lake, written_by.made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
+    earlier = Bronze(frozenset(cluster for cluster, *_ in before.sources.reported))
+    bronze, sources = tables.attempt(
+        replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)
+    )
+    minutes = tables.rows("minutes", cluster_minute.TABLE)
+    health, states = tables.rows("health", partition_health.TABLE), tables.rows("brokers", brokers.TABLE)
+    closed = _closed(sources)
+    clocks = {
+        cluster: microseconds(ts) - (0 if cluster in closed else written_by.grace_ms * 1000)
+        for cluster, ts in _ends("max", minutes, health, states).items()
+    }
+    gold = [tables.unread[name] for name in FROM_GOLD if name in tables.unread]
+    if any(why is not REBUILT for why in gold):
+        clocks = _latest(*before.clocks.values(), clocks)  # time stands still
+    anew, kept_from = before.query != written_by.query, _ends("min", minutes)
+
+    def starts(keys: Iterable[str], seconds: int) -> dict[str, datetime]:
+        """From when on rows are read, by cluster; all of one that was not evaluated yet by each of these keys."""
+        each = [before.clocks.get(key, {}) for key in keys]
+        return {
+            cluster: moment(min([at, *(one[cluster] for one in each)]) - seconds * SECOND)
+            for cluster, at in clocks.items()
+            if all(cluster in one for one in each)
+        }
+
+    def asking(name: str) -> list[str]:
+        return [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
+
+    def silver(name: str, table: Table, column: str = "", *values: str) -> pa.Table:
+        keep = _window({} if anew else starts(asking(name), history.silver_s))
+        return tables.rows(name, table, keep & _one_of(column, *values) if column else keep)
+
+    def events(name: str, begins: Mapping[str, datetime], *types: str) -> pa.Table:
+        return tables.rows(name, replication_events.TABLE, _window(begins) & _one_of("event_type", *types))
+
+    recent = {c: moment(at - history.bronze_s * SECOND) for c, at in clocks.items()}
+    recent |= starts(asking("leaderships"), history.bronze_s)
+    restarts = pa.concat_tables(
+        [before.restarts, events("broker_states", starts([RESTARTS], history.bronze_s), "broker_state")]
+    )
+    restarts = restarts.filter(_window(starts(before.clocks, history.silver_s)))
+    restarts = restarts.group_by(restarts.column_names, use_threads=False).aggregate([])
+    found = Evidence.of(
+        regressions=tables.rows("regressions", hw_regressions.TABLE),
+        min_isr=silver("min_isr", partition_hw.TABLE, "kind", "freeze", "thaw", "term_start"),
+        disagreements=silver("disagreements", partition_hw.TABLE, "agreement", "disagree"),
+        sync=silver("sync", replica_sync.TABLE),
+        gaps=silver("gaps", telemetry_gaps.TABLE),
+        health=health,
+        leaderships=events("leaderships", recent, "leader", "follower", "election"),
+        broker_states=restarts,
+        clock=pa.Table.from_pylist([{"cluster": c, "clock": moment(ts)} for c, ts in clocks.items()], CLOCK),
+        backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
+        deliveries=_ops(tables, "deliveries", deliveries.TABLE, SCHEMAS["deliveries"]),
+        carried=_carried(before.carried, kept_from) if anew else before.carried,
+        brokers=states,
+    )
+    handled = _ops(tables, "notes", notes.TABLE, notes.ARROW)
+    known = clocks.keys() | bronze.clusters
+    over = [c for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
+    said = sorted({why for why in tables.unread.values() if why is not REBUILT})
+    found |= of_sources(sources, known)
+    found["ended_recordings"] = pa.Table.from_pylist([{"cluster": c} for c in over], ENDED)
+    found["blind"] = pa.Table.from_pylist([{"cluster": c, "why": why} for c in sorted(known) for why in said], BLIND)
+    restarted = before.clocks.get(RESTARTS, {}) if "broker_states" in tables.unread else clocks
+    query = before.query if tables.unread else written_by.query
+    after = replace(before, sources=sources, restarts=restarts, query=query, clocks={RESTARTS: restarted})
+    return Reading(found, after, clocks, tables.unread, kept_from, handled)
+
+
+def _sources(lake: Lake, before: Progress, now: datetime) -> tuple[Bronze, Progress]:
+    bronze = bronze_of(lake)
+    return bronze, progress(lake, before, bronze, now)
+
+
+def _closed(sources: Progress) -> set[str]:
+    """The clusters of which nothing was reported after a drain closed them."""
     last: dict[str, int] = {}
     for (cluster, *_), (ts, _) in sources.reported.items():
         last[cluster] = max(ts, last.get(cluster, ts))
-    closed = {cluster for cluster, ts in sources.closed.items() if last.get(cluster, ts) <= ts}
-    decided = {
-        cluster: ts if cluster in closed else ts - timedelta(milliseconds=written_by.grace_ms)
-        for cluster, ts in presents(lake).items()
-    }
-    clocks = {cluster: microseconds(ts) for cluster, ts in decided.items()}
-    begins = {c: min(clocks[c], at) for c, at in before.clocks.items() if c in clocks}
-    silver = {c: moment(at - rules.history.silver_s * SECOND) for c, at in begins.items()}
-    recent = {c: moment(begins.get(c, at) - rules.history.bronze_s * SECOND) for c, at in clocks.items()}
-    kept_from = beginnings(lake)
-
-    def facts(name: str, table: Table, keep: Expression | None = None, starts: Any = silver) -> pa.Table:
-        where = None if starts is None else _window(starts)
-        both = where if keep is None or where is None else where & keep
-        return _read(lake, name, table, both if where is not None else keep, written_by.made, blind)
-
-    def events(name: str, keep: Expression) -> pa.Table:
-        return facts(name, replication_events.TABLE, keep, recent)
-
-    if written_by.rebuilding:
-        blind |= dict.fromkeys(("regressions", "min_isr", "disagreements", "sync", "gaps", "health"), REBUILT)
-    clusters = sorted(clocks.keys() | bronze.clusters)
-    over = [c for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
-    found = Evidence.of(
-        regressions=facts("regressions", hw_regressions.TABLE, starts=None),
-        min_isr=facts("min_isr", partition_hw.TABLE, _one_of("kind", "freeze", "thaw", "term_start")),
-        disagreements=facts("disagreements", partition_hw.TABLE, _one_of("agreement", "disagree")),
-        sync=facts("sync", replica_sync.TABLE),
-        gaps=facts("gaps", telemetry_gaps.TABLE),
-        health=facts("health", partition_health.TABLE, starts=None),
-        leaderships=events("leaderships", _one_of("event_type", "leader", "follower", "election")),
-        broker_states=events("broker_states", _one_of("event_type", "broker_state")),
-        **of_sources(sources, clusters),
-        clock=pa.Table.from_pylist([{"cluster": c, "clock": ts} for c, ts in decided.items()], CLOCK),
-        backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
-        deliveries=lake.read(deliveries.TABLE, SCHEMAS["deliveries"]),
-        carried=_carried(before.carried, {c: max(ts, silver.get(c, ts)) for c, ts in kept_from.items()}),
-        ended_recordings=pa.Table.from_pylist([{"cluster": c} for c in over], ENDED),
-        brokers=facts("brokers", brokers.TABLE, starts=None),
-    )
-    said = sorted({why for why in blind.values() if why is not REBUILT})
-    missing = [{"cluster": cluster, "why": why} for cluster in clusters for why in said]
-    clocks = {**before.clocks, **clocks} if blind else clocks
-    found["blind"] = pa.Table.from_pylist(missing, BLIND)
-    return Reading(found, replace(before, sources=sources, clocks=clocks), blind, kept_from)
+    return {cluster for cluster, ts in sources.closed.items() if last.get(cluster, ts) <= ts}
 
 
-def _read(lake: Lake, name: str, table: Table, keep: Expression | None, made: bool, blind: dict[str, str]) -> pa.Table:
-    """The rows of a table; none where it is missing or cannot be read, which `blind` then has."""
-    schema: pa.Schema = SCHEMAS[name]
-    if name in blind:
-        return schema.empty_table()
-    try:
-        if made and not lake.has_table(table):
-            blind[name] = f"{table.path} is missing"
-            return schema.empty_table()
-        return lake.read(table, schema, keep)
-    except Exception as error:  # of pyarrow, of deltalake, of an object store: whatever it is, the other rules go on
-        blind[name] = f"{table.path} cannot be read: {' '.join(str(error).split())[:200]}"
-        return schema.empty_table()
+def _ops(tables: _Tables, name: str, table: Table, schema: pa.Schema) -> pa.Table:
+    """The rows of a table that other commands make."""
+    return tables.attempt(table, (name,), lambda: tables.lake.read(table, schema), schema.empty_table())
+
+
+def _ends(which: str, *times: pa.Table) -> dict[str, datetime]:
+    """The first or last (min, max) time of each cluster, from tables whose first column is that, the last a time."""
+    each = [table.select([0, table.num_columns - 1]).rename_columns(CLOCK.names).cast(CLOCK) for table in times]
+    found = pa.concat_tables(each).drop_null().group_by("cluster").aggregate([("clock", which)])
+    return dict(zip(found["cluster"].to_pylist(), found[f"clock_{which}"].to_pylist(), strict=True))
+
+
+def _latest(*clocks: Mapping[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in clocks:
+        found |= {cluster: max(at, found.get(cluster, at)) for cluster, at in one.items()}
+    return found
 
 
 def _carried(carried: pa.Table, begins: Mapping[str, datetime]) -> pa.Table:
-    """The open states that began before the rows that are read, by cluster; of elections, which are in bronze, all."""
+    """The open states that silver, which was made anew, cannot tell: they began before it. Elections are in bronze."""
     rows = [
         row
         for row in carried.to_pylist()

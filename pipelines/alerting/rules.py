@@ -58,6 +58,10 @@ class AlertRules:
         """How many seconds apart what a rule finds in one cluster may begin and be one incident; 0: it never is."""
         return {name: getattr(one, "group_s", 0) for name, one in self.settings.items()}
 
+    def key(self, rule: str) -> str:
+        """What a step knows a rule by: one with other settings was never evaluated."""
+        return f"{rule} {self.settings[rule]}"
+
     def of(self, rule: AlertRule[S]) -> S:
         """The settings of one rule."""
         return cast(S, self.settings[rule.name])

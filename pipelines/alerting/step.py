@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from pipelines.alerting.evidence import CARRIED, in_microseconds
+from pipelines.alerting.evidence import BROKER_STATES, CARRIED, in_microseconds
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.state import AlertState
 from pipelines.lake.data_file import Written, write_file
@@ -34,23 +34,31 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 class Step:
     """One evaluation. Times are microseconds since 1970.
 
-    `clocks`: by cluster up to when, in event time, it was evaluated; a cluster without one never was. `carried` are
-    the lasting states of alerts that fired then, so that they need not be read again, and `sources` is what bronze had
-    of them. `files` are what the tables get of this step, in commits that say its `number`.
+    `clocks`: by rule (`AlertRules.key`) and cluster up to when, in event time, it was evaluated; a cluster without one
+    never was. `carried` are the lasting states of alerts that fired then, and `restarts` the broker states of late, so
+    that they need not be read again; `sources` is what bronze had of them, `query` who made silver. `files` are what
+    the tables get of this step, in commits that say its `number`.
     """
 
     number: int = 0
-    clocks: Mapping[str, int] = field(default_factory=dict)
+    clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     carried: pa.Table = field(default_factory=CARRIED.empty_table)
+    restarts: pa.Table = field(default_factory=BROKER_STATES.empty_table)
+    query: str | None = None
     sources: Progress = field(default_factory=Progress)
     files: tuple[Written, ...] = ()
 
 
 def last_step(lake: Lake) -> Step:
-    """The last step of a lake, each table of it as it should be. Where its record is gone, everything is read anew."""
+    """The last step of a lake, each table of it as it should be.
+
+    Where its record is gone, or a file that it was to commit, everything is read anew.
+    """
     step = recorded_step(lake)
     for file in step.files:
-        _commit(lake, file, step.number)
+        if not _commit(lake, file, step.number):
+            _log.warning("%s/%s is gone, and was in no commit: the tables are read anew", file.kind, file.path)
+            return Step(step.number)
     return step
 
 
@@ -59,9 +67,12 @@ def recorded_step(lake: Lake) -> Step:
     found = record(lake)
     try:
         if found is not None:
-            carried = pa.Table.from_pylist(found["carried"], CARRIED)
             files = tuple(Written(**file) for file in found["files"])
-            return Step(found["number"], found["clocks"], carried, recorded(found), files)
+            return Step(
+                found["number"], found.get("evaluated", {}), pa.Table.from_pylist(found["carried"], CARRIED),
+                pa.Table.from_pylist(found.get("restarts", []), BROKER_STATES), found.get("query"), recorded(found),
+                files,
+            )  # fmt: skip
     except (ValueError, TypeError, KeyError) as damaged:
         _log.warning("%s/%s is damaged (%s): the tables are read anew", lake.root, RECORD, damaged)
     table = lake.find(alerts.TABLE)
@@ -76,25 +87,32 @@ def take_step(lake: Lake, step: Step, rows: Mapping[Table, pa.Table]) -> None:
         files.append(write_file(lake.files(table), table.path, table.arrow(), [new.cast(table.arrow())]))
     taken = replace(step, number=step.number + bool(files), files=tuple(files))
     content = {
-        "number": taken.number, "clocks": taken.clocks, "files": [asdict(file) for file in files],
-        "arrived": taken.sources.arrived, "bronze": taken.sources.bronze,
-        "carried": in_microseconds(taken.carried).to_pylist(), **taken.sources.rows(),
+        "number": taken.number, "evaluated": taken.clocks, "files": [asdict(file) for file in files],
+        "arrived": taken.sources.arrived, "bronze": taken.sources.bronze, "query": taken.query,
+        "carried": in_microseconds(taken.carried).to_pylist(),
+        "restarts": in_microseconds(taken.restarts).to_pylist(), **taken.sources.rows(),
     }  # fmt: skip
     lake.write_durably(RECORD, json.dumps(content).encode())
     for file in files:
         _commit(lake, file, taken.number)
 
 
-def _commit(lake: Lake, file: Written, number: int) -> None:
-    """Adds a file to its table, unless that has it, or is there no more."""
+def _commit(lake: Lake, file: Written, number: int) -> bool:
+    """Adds a file to its table, unless that has it, or is there no more; False if the file is gone."""
     table = next(one for one in tables().values() if one.path == file.kind)
 
     def commit() -> None:
         opened = lake.find(table)
         if opened is not None and (opened.transaction_version(APP) or 0) < number:
+            if not lake.has_whole(table, file.path, file.size):
+                raise FileNotFoundError(file.path)
             add_files(opened, [file], table.arrow(), {APP: number})
 
-    committing(commit)
+    try:
+        committing(commit)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

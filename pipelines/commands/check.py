@@ -10,15 +10,14 @@ import typer
 
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, FailOnAlert, Lake, settings_of_existing_lake
-from pipelines.commands.exits import FIRING, UNMET
+from pipelines.commands.exits import FIRING, UNMET, error_line
 from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
-    from pipelines.alerting.step import Told
+    from pipelines.alerting.step import News
     from pipelines.lake.lake import Lake as Place
-    from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
 
 T = TypeVar("T")
@@ -63,9 +62,11 @@ def check(
       hwmark check --lake lake --now              only what fires now
       hwmark check --lake lake --gx quality       suites of your own ([check.suites]), as Data Docs
     """
-    from pipelines.alerting.step import Told, set_told, told
+    from pipelines.alerting.step import News, Told, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
+    from pipelines.quality.results import failed_since
+    from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
     if gx is not None and not settings.check.suites:
@@ -74,59 +75,51 @@ def check(
     before = told(place, name) if since_last else Told(now, now)
     for line in _going_on(lambda: jobs.verdicts(settings, now), wrong) or ():
         echo(str(line))
-    if off := jobs.clock_off(settings, now):
+    if off := _going_on(lambda: jobs.clock_off(settings, now), wrong):
         echo(off)
     with working("check", each=False) as say:
         summary = _going_on(lambda: jobs.check(settings, now, say), wrong)
     echo("\n".join(summary.lines() if summary else ()))
-    states = jobs.alerts(settings, now)
-    unmet = _not_met(place, before, summary)
-    severities = _tell(place, states, before if since_last else None)
+    states = _going_on(lambda: jobs.alerts(settings, now), wrong)
+    # Read once: what another process writes from here on is not told yet.
+    rows, judged = stored(place), _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
+    earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
+    for failed in earlier:
+        echo(failed)
+    unmet = bool(earlier or (summary and summary.failed))
+    severities = set[str]() if states is None else _tell(states, untold(rows, before) if since_last else News())
     if unmet and not fail_on_check:
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
-    if since_last and not wrong:
-        written = [state.written_at for state in stored(place) if state.written_at]
-        set_told(place, name, Told(max([before.alerts, *written]), max(before.results, now)))
-    if fail_on_alert and reaches(severities, fail_on_alert):
+    if since_last and not wrong and judged is not None:
+        written, ran = [state.written_at for state in rows if state.written_at], judged["run_ts"].to_pylist()
+        set_told(place, name, Told(max([before.alerts, *written]), max([before.results, *ran])))
+    fires = fail_on_alert and reaches(severities, fail_on_alert)
+    for error in wrong if fires else wrong[1:]:
+        echo(error_line(error), err=True)
+    if fires:
         raise typer.Exit(FIRING)
-    if fail_on_check and unmet:
-        raise typer.Exit(UNMET)
     if wrong:
         raise wrong[0]
+    if fail_on_check and unmet:
+        raise typer.Exit(UNMET)
 
 
 def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
     """What `act` returns; where it fails what comes after is done all the same, and the command fails at its end."""
-    from pipelines.lake.roles import RoleHeld
-
     try:
         return act()
-    except (UsageError, RoleHeld):
+    except UsageError:
         raise
     except Exception as error:
         wrong.append(error)
         return None
 
 
-def _not_met(place: Place, before: Told, summary: CheckSummary | None) -> bool:
-    """Prints the expectations that failed since the last check of this name, in others than this; whether any did."""
-    from pipelines.quality.results import failed_since
-    from schemas import quality_results
-
-    rows = place.read(quality_results.TABLE, quality_results.ARROW)
-    earlier = failed_since(rows, before.results, summary.run_id if summary else "")
-    for line in earlier:
-        echo(line)
-    return bool(earlier or (summary and summary.failed))
-
-
-def _tell(place: Place, states: Sequence[AlertState], before: Told | None) -> set[str]:
-    """Prints what fires and, unless `before` is None, what was not told; the severities of what fires, or fired."""
-    from pipelines.alerting.step import News, untold
+def _tell(states: Sequence[AlertState], news: News) -> set[str]:
+    """Prints what fires, and what is new; the severities of what fires, or fired."""
     from pipelines.commands.progress import alert_line
     from pipelines.verdict.words import count, span
 
-    news = News() if before is None else untold(stored(place), before)
     fired = {state.episode for state in news.fired}
     known = {state.episode for state in states}
     over = [s for s in (*news.fired, *news.ended) if not s.firing and s.episode not in known]
@@ -159,8 +152,7 @@ def reaches(severities: set[str], least: str) -> bool:
 
 def firing_at_least(settings: Settings, now: datetime, least: str) -> bool:
     """Evaluates and prints the alerts at `now` of the wall clock; whether one is firing of at least that severity."""
+    from pipelines.alerting.step import News
     from pipelines.commands import jobs
-    from pipelines.lake.lake import Lake as Place
 
-    place = Place(settings.lake.path, settings.lake.storage_options)
-    return reaches(_tell(place, jobs.alerts(settings, now), None), least)
+    return reaches(_tell(jobs.alerts(settings, now), News()), least)

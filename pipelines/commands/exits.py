@@ -55,7 +55,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if isinstance(error, BrokenPipeError) and _nobody_reads():
                 raise typer.Exit(READER_GONE) from None
-            echo(traceback.format_exc() if ctx.meta.get(DEBUG) else f"hwmark: {_one_line(error)}", err=True)
+            echo(traceback.format_exc() if ctx.meta.get(DEBUG) else error_line(error), err=True)
             raise typer.Exit(_status(error)) from error
 
 
@@ -75,6 +75,11 @@ def _status(error: Exception) -> int:
     if isinstance(error, UsageError):
         return WRONG_USAGE
     return ROLE_HELD if isinstance(error, RoleHeld) else FAILED
+
+
+def error_line(error: Exception) -> str:
+    """What a command prints that fails with this error."""
+    return f"hwmark: {_one_line(error)}"
 
 
 def _one_line(error: Exception) -> str:

@@ -55,7 +55,7 @@ def rows_of(lake: Lake, table: Table, change: Change, *, has_declared: bool) -> 
 
     if change.files is None:
         return _snapshot(lake, table, change)
-    if not has_declared:
+    if not has_declared or not change.files:
         return of_files(lake, table, change, wanted=True)
     # Spark writes the times of its files so, unless configured otherwise.
     parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))

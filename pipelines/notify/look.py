@@ -49,10 +49,19 @@ def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: da
     else:
         found = assess(lake, load(rules_file or None), now, interval_s)
         states = found.stored + found.new
-    records = survey(lake, Filter(), limits.since, limits, now).records
+    told = tuple(episodes(states, now))
+    try:
+        records = survey(lake, Filter(), limits.since, limits, now).records
+    except Exception as error:
+        return Round(now, told, wrong=(unreadable(error),))
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
-    return Round(now, tuple(episodes(states, now)), judged, tuple(not_fresh(verdicts, handled_sources(states))))
+    return Round(now, told, judged, tuple(not_fresh(verdicts, handled_sources(states))))
+
+
+def unreadable(error: Exception) -> str:
+    """Why nothing is known to be judged and fresh."""
+    return f"the lake cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def not_fresh(verdicts: Iterable[Verdict], handled: Collection[tuple[str, str]] = ()) -> Iterator[str]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pipelines.errors import UsageError
 from pipelines.lake.lease import LeaseLost
 from pipelines.notify.channel import Channel, Say
-from pipelines.notify.look import Round, unseen
+from pipelines.notify.look import Round, unreadable, unseen
 
 _log = logging.getLogger("hwmark.notify")
 
@@ -119,5 +119,5 @@ def _seen(look: Callable[[datetime], Round], before: Round | None, now: datetime
         if before is None and isinstance(error, UsageError):
             raise
         _log.debug("the lake could not be read", exc_info=True)
-        why = f"the lake cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        why = unreadable(error)
         return (unseen(before, why, now) if before else None), why

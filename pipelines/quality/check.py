@@ -8,7 +8,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +18,21 @@ from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
 from pipelines.lake.roles import hold
-from pipelines.lake.table import has_declared, is_missing_file
+from pipelines.lake.table import has_declared, is_missing_file, open_table
 from pipelines.quality.frames import New
 from pipelines.quality.results import CheckSummary, Judged, Result, judged
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
+from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.streaming.reconstruction import reconstruction
+from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
 from pipelines.verdict.sources import reports
 from schemas import alerts, quality_results, replication_events
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
     from schemas.declaration import Table
@@ -61,10 +64,11 @@ def check(
         ours, theirs = Library(), Library(project)
         place, say = Lake(lake, storage_options or {}), on_suite or _log.info
         run = _Run(place, now or datetime.now(UTC), say, quarantine_share, stale_after_s)
+        run_ts = max([run.now, *(ts + timedelta(microseconds=1) for ts in run.results["run_ts"].to_pylist())])
         results = [result for suite in (*standard_suites(), SOURCES) for result in run.judge(suite, ours)]
         results += [result for suite in of_user for result in run.judge(suite, theirs)]
         results += run.gone()
-        summary = CheckSummary(run.now, results, run.run_id, theirs.data_docs)
+        summary = CheckSummary(run_ts, results, run.run_id, theirs.data_docs)
         held.check()
         run.lake.append(quality_results.TABLE, summary.to_arrow())
     return summary
@@ -81,11 +85,18 @@ class _Run:
     stale_after_s: float
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
+    _ids: dict[str, str] = field(default_factory=dict)
 
     def judge(self, suite: Suite, library: Library, *, again: bool = True) -> list[Result]:
         """The results of a suite, of the table as it is by then if a file of it goes meanwhile, as gold's do."""
         try:
-            return list(self._judge(suite, library))
+            what = {expected.name: expected for expected in suite.expectations}
+            return [
+                result
+                if result.version_to is None
+                else replace(result, judged=self._what(suite, what[result.expectation]))
+                for result in self._judge(suite, library)
+            ]
         except Exception as error:
             if again and is_missing_file(error):
                 self._opened.pop(suite.table.path, None)
@@ -102,16 +113,31 @@ class _Run:
         if suite is SOURCES:
             yield self._sources_fresh(table.version())
             return
-        # An expectation that was added since is judged on what was there before, too.
+        # An expectation that was added or changed since is judged on what was there before, too.
         by_version = defaultdict[int | None, list[Expectation]](list)
         for expected in suite.expectations:
-            by_version[self.before.get((suite.name, suite.table.path, expected.name))].append(expected)
+            by_version[self._judged_to(suite, expected)].append(expected)
         for after, some in by_version.items():
-            if change := since(table, after, self.lake.storage_options):
+            version = max(table.version(), after or 0)
+            change = since(table, after, self.lake.storage_options) if after != version else None
+            if change is None:
+                change = Change(version, version, 0, ())
+                words = f"nothing new, still version {version}"
+                yield from (_row(suite, one, True, words, version) for one in some if not one.counts_rows)
+                some = [one for one in some if one.counts_rows]
+            if some:
                 yield from self._judge_rows(suite, tuple(some), table, change, library)
-            else:
-                words = f"nothing new, still version {table.version()}"
-                yield from (_row(suite, expected, True, words, table.version()) for expected in some)
+
+    def _judged_to(self, suite: Suite, expected: Expectation) -> int | None:
+        """The version up to which it was judged on this table, whatever its name and place in the suite were."""
+        place = suite.name, suite.table.path
+        by_name = self.before.get((*place, expected.name))
+        return self.before.get((*place, self._what(suite, expected)), by_name)
+
+    def _what(self, suite: Suite, expected: Expectation) -> str:
+        if suite.table.path not in self._ids:
+            self._ids[suite.table.path] = self.lake.table_id(suite.table)
+        return f"{expected.digest}:{self._ids[suite.table.path]}"
 
     def _judge_rows(
         self, suite: Suite, some: tuple[Expectation, ...], table: DeltaTable, change: Change, library: Library
@@ -145,26 +171,32 @@ class _Run:
                 yield Result("lake", "table_is_there", path.path, None, None, False, why)
 
     @cached_property
+    def results(self) -> pa.Table:
+        return self.lake.read(quality_results.TABLE, quality_results.ARROW)
+
+    @cached_property
     def before(self) -> Judged:
-        return judged(self.lake.read(quality_results.TABLE, quality_results.ARROW))
+        return judged(self.results)
 
     @cached_property
     def events(self) -> int:
-        """Events that quarantined rows are measured by: the new ones, or all if none came since."""
-        table = self._open(replication_events.TABLE)
-        if table is None:
+        """Events that quarantined rows are measured by: those that the job has read since the last check, or else what
+        it may be reading, or all."""
+        ours = next(suite for suite in standard_suites() if suite.table is replication_events.TABLE)
+        read, newest = self._open(ours.table), self.lake.find(ours.table)
+        if read is None or newest is None:
             return 0
-        before = self.before.get(("bronze", replication_events.TABLE.path, "isr_within_ar"))
-        options = self.lake.storage_options
-        change = since(table, before, options) or since(table, None, options)
-        return change.rows if change else 0
+        before = self._judged_to(ours, ours.expectations[0])
+        tried = [(table, before) for table in (read, newest) if before is None or before < table.version()]
+        changes = (since(table, after, self.lake.storage_options) for table, after in [*tried, (newest, None)])
+        return next((change.rows for change in changes if change), 0)
 
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
         """Every source: reported_to, and silent_s, None where its cluster was closed after that, or it was handled."""
         handled = handled_sources(from_arrow(self.lake.read(alerts.TABLE, alerts.ARROW)))
         bronze, rows = bronze_of(self.lake), list[dict[str, Any]]()
-        for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze).items()):
+        for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze, self.now).items()):
             for source in seen.sources:
                 closed = seen.closed is not None and seen.closed >= source.reported_to
                 over = closed or (cluster, source.source_id) in handled
@@ -175,8 +207,19 @@ class _Run:
 
     def _open(self, table: Table) -> DeltaTable | None:
         if table.path not in self._opened:
-            self._opened[table.path] = self.lake.find(table)
+            self._opened[table.path] = self._as_read() if table is replication_events.TABLE else self.lake.find(table)
         return self._opened[table.path]
+
+    def _as_read(self) -> DeltaTable | None:
+        """Bronze as far as the job has read it; as it is now if that is not known, or its log does not reach back."""
+        newest, offset = self.lake.find(replication_events.TABLE), committed_offset(self.lake)
+        version = None if offset is None else last_version_read(offset)
+        if newest is None or version is None or not 0 <= version < newest.version():
+            return newest
+        try:
+            return open_table(self.lake.uri(replication_events.TABLE), self.lake.storage_options, version)
+        except Exception:
+            return newest
 
 
 def _row(suite: Suite, expected: Expectation, success: bool, words: str, version: int | None = None) -> Result:
@@ -198,7 +241,8 @@ def _result(suite: Suite, expected: Expectation, change: Change, judged: Any) ->
     if missing := details.get("partial_missing_list"):
         words = f"missing {missing} in"
     return Result(
-        suite.name, expected.name, suite.table.path, change.version_from, change.version_to, bool(judged.success),
+        suite.name, expected.name, suite.table.path, change.version_from if change.rows else None, change.version_to,
+        bool(judged.success),
         _observed(change.rows, "new row", unexpected, words), unexpected,
         json.dumps(sample, default=str) if sample else None,
     )  # fmt: skip

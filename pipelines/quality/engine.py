@@ -174,7 +174,7 @@ class RangeEngine(PandasExecutionEngine):  # type: ignore[misc]
         return [row[0] if "column" in domain else dict(zip(columns, row, strict=False)) for row in found]
 
     def _quantile(self, column: str, rows: str, share: float, how: str) -> Any:
-        """As pandas interpolates it, from the two values that the quantile lies between."""
+        """As pandas interpolates it, from the values that the quantile lies between."""
         import pandas as pd
 
         there = f"FROM {rows} WHERE {column} IS NOT NULL"
@@ -182,8 +182,10 @@ class RangeEngine(PandasExecutionEngine):  # type: ignore[misc]
         if not count:
             return None
         place = share * (count - 1)
-        near = self.rows.ask(f"SELECT {column} {there} ORDER BY {column} LIMIT 2 OFFSET {math.floor(place)}")
-        return pd.Series([value for (value,) in near]).quantile([place - math.floor(place)], how).tolist()[0]
+        first = math.floor(place) // 2 * 2  # the nearest of two that are as near is the even one
+        near = self.rows.ask(f"SELECT {column} {there} ORDER BY {column} LIMIT 3 OFFSET {first}")
+        values = pd.Series([value for (value,) in near])
+        return values.quantile([(place - first) / max(len(values) - 1, 1)], how).tolist()[0]
 
 
 class ExpectColumnQuantileValuesToBeBetween(core.ExpectColumnQuantileValuesToBeBetween):  # type: ignore[misc]

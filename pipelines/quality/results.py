@@ -14,7 +14,7 @@ from pipelines.printable import printable
 from schemas import quality_results
 
 Judged = dict[tuple[str, str, str], int]
-"""The last version judged, by suite, table and expectation."""
+"""The last version judged, by suite, table, and what was judged; of rows that do not say that, by the expectation."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Result:
     observed: str
     unexpected: int = 0
     sample: str | None = None
+    judged: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ def _failed_before(row: Mapping[str, Any], times: int) -> str:
 
 def judged(results: pa.Table) -> Judged:
     """The version up to which each expectation was judged last, from the rows of `ops/quality_results`."""
-    rows = results.filter(results["version_to"].is_valid()).sort_by("run_ts")
-    names = zip(*(rows[name].to_pylist() for name in ("suite", "table", "expectation")), strict=True)
-    return dict(zip(names, rows["version_to"].to_pylist(), strict=True))
+    rows = results.filter(results["version_to"].is_valid()).sort_by("run_ts").to_pylist()
+    said = {(row["suite"], row["table"]) for row in rows if row["judged"]}
+    return {
+        (row["suite"], row["table"], row["judged"] or row["expectation"]): row["version_to"]
+        for row in rows
+        if row["judged"] or (row["suite"], row["table"]) not in said
+    }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ class Expectation:
     type: str
     kwargs: Mapping[str, Any]
     meta: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """The same for what expects the same, whatever its name and place in a suite."""
+        content = json.dumps([self.type, self.kwargs], sort_keys=True, default=str)
+        return sha256(content.encode()).hexdigest()[:16]
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it says something of a table to which nothing was added."""
+        return self.type.startswith("expect_table_row_count_")
 
     @property
     def columns(self) -> list[str]:

@@ -18,11 +18,12 @@ MARK = f"{FOLDER}/rebuild.json"
 @dataclass(frozen=True)
 class Reconstruction:
     """`made`: a job has made the tables; `grace_ms`: for so long before its present facts may still come; `rebuilding`:
-    silver is being made anew and has not come to where it was."""
+    silver is being made anew and has not come to where it was; `query`: the query of Spark that makes it."""
 
     made: bool = False
     grace_ms: int = 0
     rebuilding: bool = False
+    query: str | None = None
 
 
 def reconstruction(lake: Lake) -> Reconstruction:
@@ -35,7 +36,8 @@ def reconstruction(lake: Lake) -> Reconstruction:
     begun = "damaged" in mark or mark.get("query_id") == record["query_id"]
     rebuilding = begun and ("to" not in mark or offset is None or last_version_read(offset) < int(str(mark["to"])))
     rules: dict[str, int] = dict(record["rules"])  # type: ignore[call-overload]
-    return Reconstruction(True, rules.get("reorder_grace_ms", Rules().reorder_grace_ms), rebuilding)
+    grace_ms = rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
+    return Reconstruction(True, grace_ms, rebuilding, str(record["query_id"]))
 
 
 def mark_rebuild(lake: Lake, query_id: str) -> None:

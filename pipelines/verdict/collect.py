@@ -84,7 +84,7 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     known, bronze = presents(lake), bronze_of(lake)
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
-    reported, begun = reports(lake, known, bronze), beginnings(lake)
+    reported, begun = reports(lake, known, bronze, now), beginnings(lake)
     written_by, table = reconstruction(lake), hw_regressions.TABLE
     blind = f"{table.path} is missing" if written_by.made and not lake.has_table(table) else ""
     records = [

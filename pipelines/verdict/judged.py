@@ -71,7 +71,8 @@ REBUILT = "silver is being made anew from bronze"
 
 def unreadable(why: str) -> str:
     """That a cluster is not judged because of a table that is missing, or cannot be read."""
-    return f"{State.NOT_JUDGED.value}: {why}: restore it, or start anew with `hwmark run --rebuild`"
+    anew = ", or start anew with `hwmark run --rebuild`" if why.startswith(("silver/", "gold/")) else ""
+    return f"{State.NOT_JUDGED.value}: {why}: restore it{anew}"
 
 
 def silence(sources: Sequence[Source]) -> str:

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pipelines.lake.changes import Change, rows_of, since
@@ -23,6 +23,8 @@ from schemas.replication_events import DRAIN, FIRST, LAST
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+AHEAD = timedelta(minutes=1)
+"""Clocks of hosts may be so far ahead."""
 DOWN = ("controlled_shutdown", "fenced", "unregistered")
 RECORD = "_alerts/step.json"
 """What the last evaluation of the alerts has found, so that its sources need not be read again."""
@@ -52,10 +54,11 @@ class Progress:
         return {"reported": reported, "closed": [{"cluster": c, "closed": ts} for c, ts in self.closed.items()]}
 
 
-def progress(lake: Lake, before: Progress, bronze: Bronze) -> Progress:
-    """What every source has reported by now: a row of bronze for each second of its time.
+def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:
+    """What every source has reported by `now` (wall clock): a row of bronze for each second of its time.
 
-    Only what came since is read, unless bronze is another table now, or its log does not go back as far.
+    Only what came since is read, unless bronze is another table now, or its log does not go back as far. A time that
+    is yet to come is on a wrong clock: it counts as the moment at which it was read.
     """
     table = lake.find(replication_events.TABLE)
     if table is None:
@@ -68,7 +71,8 @@ def progress(lake: Lake, before: Progress, bronze: Bronze) -> Progress:
     found = [] if change is None else query(table, _LAST) if change.files is None else _last(lake, table, change)
     news = {row["cluster"] for row in found}
     for row in (*closings(lake), *found):
-        cluster, source, ts = row["cluster"], row["source_id"], microseconds(row["ts"])
+        cluster, source = row["cluster"], row["source_id"]
+        ts = microseconds(row["ts"] if row["ts"] <= now + AHEAD else now)
         if source != DRAIN:
             key = cluster, source, row["broker_id"]
             reported[key] = max((ts, row["level"]), reported.get(key, (ts, None)), key=lambda one: one[0])
@@ -137,10 +141,10 @@ _seen: dict[str, Progress] = {}
 """Of each lake that this process has looked at."""
 
 
-def progress_now(lake: Lake, bronze: Bronze) -> Progress:
+def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:
     """What every source has reported by now, on top of what this process or the last evaluation has read."""
     before = _seen.get(lake.root)
-    _seen[lake.root] = progress(lake, recorded(record(lake)) if before is None else before, bronze)
+    _seen[lake.root] = progress(lake, recorded(record(lake)) if before is None else before, bronze, now)
     return _seen[lake.root]
 
 
@@ -153,10 +157,13 @@ class Reports:
     down: dict[int, datetime] = field(default_factory=dict)
 
 
-def reports(lake: Lake, clusters: Collection[str], bronze: Bronze) -> dict[str, Reports]:
-    """What was reported of these clusters. Who was unregistered after its last report is no source any more."""
+def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
+    """What was reported of these clusters by `now` (wall clock).
+
+    Who was unregistered after its last report is no source any more.
+    """
     found: dict[str, Reports] = defaultdict(Reports)
-    seen, table = progress_now(lake, bronze), lake.find(brokers.TABLE)
+    seen, table = progress_now(lake, bronze, now), lake.find(brokers.TABLE)
     gone: dict[tuple[str, int], int] = {}
     for row in [] if table is None else query(table, _STATES):
         found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]

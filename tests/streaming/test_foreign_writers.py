@@ -89,10 +89,10 @@ def test_spark_partitioned_by_cluster(spark, tmp_path):
 
     # What else reads bronze: verdicts, alerts, and the quality suites.
     (cluster,) = set(EVENTS["cluster"].to_pylist())
-    report = reports(Lake(str(lake)), {cluster}, bronze_of(Lake(str(lake))))[cluster]
+    report = reports(Lake(str(lake)), {cluster}, bronze_of(Lake(str(lake))), closing["ts"][0].as_py())[cluster]
     assert report.closed == closing["ts"][0].as_py()
     assert [source.source_id for source in report.sources] == ["broker-1/replication.log"]
-    known = progress(Lake(str(lake)), Step().sources, bronze_of(Lake(str(lake))))
+    known = progress(Lake(str(lake)), Step().sources, bronze_of(Lake(str(lake))), closing["ts"][0].as_py())
     assert known.closed == {cluster: microseconds(closing["ts"][0].as_py())}
     assert check(str(lake)).failed == []
     assert play(lake).events == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -47,8 +48,9 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
 
         ledger = Ledger(from_arrow(lake.read(deliveries.TABLE, deliveries.ARROW)), write)
         channels = _Channels(settings, ledger, say).all(Transports(settings.notify))
-        if off := jobs.clock_off(settings, clock.now()):
-            say(off)
+        with suppress(Exception):  # what cannot be read keeps the watchdog from being sent, and ends no message
+            if off := jobs.clock_off(settings, clock.now()):
+                say(off)
         stop, how = threading.Event(), Schedule(settings.notify.every, once, clock.now)
         with stoppable(stop):
             return rounds(lambda now: _look(settings, now), channels, how, stop, say)

@@ -16,7 +16,7 @@ import pytest
 from pipelines.alerting.conditions import SECOND
 from pipelines.alerting.evaluate import decide
 from pipelines.alerting.outbox import latest
-from pipelines.alerting.reading import Reading, _carried
+from pipelines.alerting.reading import MADE_ANEW, Reading
 from pipelines.alerting.rules import AlertRules
 from pipelines.alerting.step import Step
 from pipelines.lake.queries import microseconds
@@ -103,11 +103,11 @@ class Lake:
         kept = self.history.retained_from if retention else None
         floor = None if kept is None else max(0, now - kept)
         clock = now - 10  # what is later may still be preceded by what comes
-        before = self.step.clocks.get("c")
+        before = self.step.clocks.get(RULES.key("loss"), {}).get("c")
         start = None if before is None else (before - microseconds(NOON)) // SECOND - RULES.history.silver_s
         blind = {}
         if rebuilding:
-            blind = dict.fromkeys(("regressions", "min_isr", "disagreements", "sync", "gaps", "health"), "made anew")
+            blind = dict.fromkeys(MADE_ANEW, "made anew")
         tables = {"min_isr": [], "sync": [], "regressions": [], "gaps": []}
         for written, name, row in self.history.rows:
             gone = name != "regressions" and any(edge is not None and row["ts"] < edge for edge in (floor, start))
@@ -115,12 +115,10 @@ class Lake:
                 tables[name].append(row)
         partitions = [{"partition": n, "ar": [1, 2]} for n in range(6)]
         found = evidence(clock, health=partitions, **tables)
-        edges = [edge for edge in (floor, start) if edge is not None]
-        begins = {"c": at(max(edges))} if edges else {"c": at(-DAY)}
-        found["carried"] = _carried(self.step.carried, begins)
-        clocks = {"c": microseconds(at(clock))} if not rebuilding else dict(self.step.clocks)
-        seen = Reading(found, replace(self.step, clocks=clocks), blind, {} if floor is None else {"c": at(floor)})
-        done = decide(seen, RULES, self.told, [], self.step, at(now))
+        found["carried"] = self.step.carried
+        kept_from = {} if floor is None else {"c": at(floor)}
+        seen = Reading(found, replace(self.step, clocks={}), {"c": microseconds(at(clock))}, blind, kept_from)
+        done = decide(seen, RULES, self.told, self.step, at(now))
         if not killed:
             self.told, self.step = self.told + done.new, done.step
         return done

@@ -16,7 +16,7 @@ from generators.simulator.cluster.settings import START
 from pipelines.alerting.evaluate import decide
 from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.outbox import latest
-from pipelines.alerting.reading import Reading, _carried
+from pipelines.alerting.reading import Reading
 from pipelines.alerting.rules import parse
 from pipelines.alerting.step import Step
 from pipelines.lake.queries import microseconds
@@ -150,10 +150,9 @@ class Lake:
     def look(self, now, *, killed=False):
         there = [batch for batch in self.recording.batches if batch[0] <= now]
         clock = now - self.recording.grace if len(there) < len(self.recording.batches) else self.recording.seconds
-        seen = Reading(
-            self._evidence(there, clock), replace(self.step, clocks={"simulated": microseconds(moment(clock))})
-        )
-        done = decide(seen, RULES, self.told, [], self.step, moment(now))
+        clocks = {"simulated": microseconds(moment(clock))}
+        seen = Reading(self._evidence(there, clock), replace(self.step, clocks={}), clocks)
+        done = decide(seen, RULES, self.told, self.step, moment(now))
         if not killed:
             self.told, self.step = self.told + done.new, done.step
         return done
@@ -176,9 +175,7 @@ class Lake:
             "health": there[-1][3],
             "leaderships": events.filter(pc.is_in(events["event_type"], pa.array(["leader", "follower", "election"]))),
             "clock": pa.Table.from_pylist([cluster | {"clock": moment(clock)}], SCHEMAS["clock"]),
-            "carried": _carried(self.step.carried, {}).filter(
-                pc.equal(_carried(self.step.carried, {})["rule"], "offline")
-            ),
+            "carried": self.step.carried,
         }
         return Evidence.of(
             **{name: table.select(SCHEMAS[name].names).cast(SCHEMAS[name]) for name, table in tables.items()}

@@ -26,7 +26,7 @@ from tests.unit.alerting.test_evaluate import LOSS, PLACE, freeze, health, no_co
 pytestmark = pytest.mark.long
 
 DAY = 86_400
-JOB = (replication_events, partition_hw, replica_sync, hw_regressions, telemetry_gaps, brokers)
+JOB = (replication_events, partition_hw, replica_sync, hw_regressions, telemetry_gaps, brokers, cluster_minute)
 
 
 @pytest.fixture

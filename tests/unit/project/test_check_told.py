@@ -191,8 +191,7 @@ def test_a_clock_that_is_an_hour_off_is_said(lake, hours, monkeypatch):
 def test_only_a_check_that_was_printed_has_told(lake, told, monkeypatch):
     write(lake, "hw_regressions", loss(ts=at(30)))
     with hold(lake, "check"):
-        assert told(60, ALERT)[0] == 75
-    evaluate(lake, now=at(60))
+        assert told(60, ALERT)[0] == 3
     assert told(70 + 86_400, ALERT)[0] == 3, "it fired since, and is over by now"
 
 
@@ -256,3 +255,53 @@ def quarantine_suite():
     from schemas import quarantine
 
     return [suite for suite in standard_suites() if suite.table is quarantine.TABLE]
+
+
+def test_an_error_of_the_suites_is_said_though_an_alert_fires(lake, told, monkeypatch):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    monkeypatch.setattr("pipelines.commands.jobs.check", lambda settings, now, say: 1 / 0)
+    status, text = told(60, ALERT, CHECK)
+    assert (status, text.splitlines()[-1].startswith("hwmark: ZeroDivisionError")) == (3, True)
+    assert told(70, ALERT, CHECK)[0] == 3
+
+
+def test_an_error_is_no_failed_expectation(lake, told, monkeypatch):
+    fails(lake)
+    monkeypatch.setattr("pipelines.commands.jobs.verdicts", lambda settings, now: 1 / 0)
+    assert told(60, CHECK)[0] == 1
+
+
+def test_alerts_are_told_though_another_process_checks(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    with hold(lake, "check"):
+        status, text = told(60, ALERT)
+        assert (status, "FIRING critical loss" in text, "check" in text.splitlines()[-1]) == (3, True, True)
+        assert told(60, CHECK)[0] == 75
+
+
+def test_a_row_that_came_while_a_check_told_is_told_by_the_next(lake, told, monkeypatch):
+    from pipelines.commands import check
+
+    present(lake, 60)
+    reaches = check.reaches
+
+    def meanwhile(*given):
+        write(lake, "hw_regressions", loss(ts=at(30)))
+        evaluate(lake, now=at(61))
+        return reaches(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(check, "reaches", meanwhile)
+        assert told(60, ALERT)[0] == 0
+    assert told(70 + 86_400, ALERT)[0] == 3, "it fired since, and is over by now"
+
+
+def test_gold_that_cannot_be_read_ends_no_alert(lake, told):
+    from pathlib import Path
+
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    for file in Path(f"{lake}/gold/partition_health").glob("*.parquet"):
+        file.unlink()
+    status, text = told(60, ALERT)
+    assert (status, "FIRING critical loss" in text) == (3, True)
+    assert "gold/partition_health cannot be read" in text

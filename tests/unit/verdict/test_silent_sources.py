@@ -77,4 +77,4 @@ def test_a_broker_that_is_down_is_quiet_whatever_its_source_says(lake):
     put(lake, brokers, no_counts("c", 2, state="fenced", state_ts=at(10)), no_counts("c", 3, state="unfenced"))
     from pipelines.streaming.source.unread import bronze_of
 
-    assert sources.reports(Lake(lake), {"c"}, bronze_of(Lake(lake)))["c"].down == {2: at(10)}
+    assert sources.reports(Lake(lake), {"c"}, bronze_of(Lake(lake)), at(11))["c"].down == {2: at(10)}
