@@ -5,7 +5,7 @@ from __future__ import annotations
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
 from generators.brokerlogs.messages.isr_changes import ISR_CHANGES
-from generators.brokerlogs.messages.leadership import LEADERSHIP
+from generators.brokerlogs.messages.leadership import BARE_START, LEADERSHIP
 from generators.brokerlogs.messages.truncations import TRUNCATIONS
 
 _PATTERNS = LEADERSHIP | ISR_CHANGES | TRUNCATIONS
@@ -13,10 +13,7 @@ _PATTERNS = LEADERSHIP | ISR_CHANGES | TRUNCATIONS
 
 def read(broker: BrokerLogState, line: Line, events: EventBuilder) -> bool:
     """Append the rows of one line; returns whether a pattern matched."""
-    first_word = line.message.partition(" ")[0]
-    if first_word not in _PATTERNS:
-        return False
-    pattern, handle = _PATTERNS[first_word]
+    pattern, handle = _PATTERNS.get(line.message.partition(" ")[0], BARE_START)
     match = pattern.match(line.message)
     if match:
         handle(broker, line, match, events)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.events.event_rows import UNKNOWN
 from generators.brokerlogs.events.source_state import PartitionStates
 
 _NUMBER = re.compile(r"\d+")
@@ -36,6 +37,8 @@ class BrokerLogState:
     """Topic id to topic."""
     proposed: dict[int, list[int]] = field(default_factory=dict)
     """ISR that was proposed and not answered yet, by place."""
+    prints_followers: bool = False
+    """Whether the source prints the starts of followers (Kafka 2.6 and later)."""
 
     def wanted(self, place: int) -> bool:
         """Whether events of this partition are wanted (internal topics may not be)."""
@@ -57,13 +60,13 @@ class BrokerLogState:
         return events.topic_ids[k] if k >= 0 else None
 
     def record_epochs(
-        self, place: int, events: EventBuilder, topic_id: str | None, leader: int | None, partition: int
+        self, place: int, events: EventBuilder, topic_id: str | None, leader: int | None, partition: int | None
     ) -> None:
-        """Set leader epoch (where not None), partition epoch and topic id (where not None) of a partition."""
+        """Set leader epoch and topic id (where not None) and partition epoch (None: unknown) of a partition."""
         state = self.partitions.state[place]
         if leader is not None:
             state["leader_epoch"] = leader
-        state["partition_epoch"] = partition
+        state["partition_epoch"] = UNKNOWN if partition is None else partition
         if topic_id:
             self.record_topic_id(place, topic_id, events)
 

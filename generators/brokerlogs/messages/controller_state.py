@@ -60,6 +60,8 @@ class ControllerLogState:
     """Partition of the last `partition change` line, whose record repeats it."""
     active: bool | None = None
     """Whether the node is the active controller; None where its lines do not say."""
+    assigned: dict[str, list[int]] = field(default_factory=dict)
+    """Replicas of new partitions, by name, until their first leader is elected (ZooKeeper)."""
     epoch: int | None = None
     """Epoch of the active controller as the node knows it."""
 

@@ -21,10 +21,11 @@ _EVIDENCE: dict[str, re.Pattern[str]] = {
     "BrokerHeartbeatManager": _ANYTHING,
     "QuorumController": re.compile(r"active controller|[Ll]eadership|\b[Ll]eader\b"),
     "ReplicaFetcherThread": re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark"),
-    "UnifiedLog": re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark"),
+    **dict.fromkeys(("UnifiedLog", "MergedLog", "Log"), re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark")),
+    "KafkaController": re.compile(r"ISR for partition|LeaderAndIsr\("),
     "BrokerLifecycleManager": re.compile(r"regist|fenc|controlled shutdown|SHUTTING_DOWN"),
 }
-"""By class of the logger, which of its lines are evidence; the last four print much else."""
+"""By class of the logger, which of its lines are evidence; the last ones print much else."""
 _PLACEHOLDERS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?<![\w-])(?=[\w-]*[\d_-])[\w-]{22}(?![\w-])"), "*"),
     (re.compile(r"'[^']*'"), "*"),

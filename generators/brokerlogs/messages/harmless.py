@@ -1,7 +1,7 @@
 """Messages of the loggers with evidence that are known to add nothing to other lines.
 
 In the wording of Kafka's sources (3.9.1, 4.1.1 and 4.4.0), with `{}` for arguments. A message that is neither here nor
-matches a pattern may be evidence in a new wording. Controllers that keep their state in ZooKeeper are not read.
+matches a pattern may be evidence in a new wording.
 """
 
 from __future__ import annotations
@@ -12,6 +12,15 @@ _PARTITION = """
 No checkpointed highwatermark is found for partition {}
 Log loaded for partition {} with initial high watermark {}
 Future UnifiedLog already exists.
+Log already exists.
+Future Log already exists.
+Enqueued ISR change to state {}
+ISR update in-flight, {}
+Controller failed to update ISR to {}
+Failed to update ISR to {} since {}
+Failed to update ISR to {} due to invalid version. {}
+Ignoring ISR from AlterIsr with {}
+Failed to enqueue ISR change state {}
 Current log directory {} is same as requested log dir {}
 The future log dir {} of {} is different from the requested log dir {}
 Ignoring failed ISR update to {} since we have already updated state to {}
@@ -43,6 +52,8 @@ Unable to bring up new local leader {} because it resides in an offline log dire
 Unable to start fetching {}
 Skipped the become-leader state change for {} with topic id {} due to a storage error {}
 Skipped the become-leader state change with correlation id {}
+Skipped the become-leader state change after marking its partition as leader {}
+Skipped the become-follower state change after marking its partition as follower {}
 Skipped the become-follower state change with correlation id {}
 Skipped the adding-fetcher step of the become-follower state change {}
 Skipped the update topic ID step of the become-follower state change {}
@@ -61,9 +72,8 @@ Finished LeaderAndIsr request in {}
 Completed LeaderAndIsr request correlationId {}
 Error while processing LeaderAndIsr request {}
 Add {} partitions and deleted {} partitions from metadata cache
-Changed partition {}
+Changed partition {} state from {}
 Changed state of replica {} for partition {}
-Partition {} state changed to {} after removing replica {} from the ISR as part of transition to {}
 Controller {} epoch {} failed to change state for partition {}
 Controller {} epoch {} initiated state change of replica {}
 Sending {} LeaderAndIsr request {}
@@ -167,6 +177,10 @@ Leader or replica is on protocol version where leader epoch is not considered in
 _LOG_LAYER = """
 Setting high watermark {}
 """
+_ZOOKEEPER_CONTROLLER = """
+Failed to update ISR {}
+Rejecting AlterPartition {}
+"""
 _LIFECYCLE = """
 Beginning controlled shutdown.
 Skipping controlled shutdown because we are in state {}
@@ -197,5 +211,8 @@ HARMLESS: dict[str, re.Pattern[str]] = {
     "ReplicaFetcherThread": _pattern(_FETCHER),
     "UnifiedLog": _pattern(_LOG_LAYER),
     "BrokerLifecycleManager": _pattern(_LIFECYCLE),
+    "KafkaController": _pattern(_ZOOKEEPER_CONTROLLER),
+    "MergedLog": _pattern(_LOG_LAYER),
+    "Log": _pattern(_LOG_LAYER),
 }
 """By the class of the logger."""

@@ -18,7 +18,7 @@ from generators.brokerlogs.messages.leadership import ID
 
 _MEMBER = re.compile(r"brokerId=(\d+)")
 _NUMBER = re.compile(r"\d+")
-SHRUNK = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+), lastCaughtUpTimeMs: -?\d+\)")
+SHRUNK = re.compile(r"\(brokerId: (\d+), endOffset: (-?\d+)(?:, lastCaughtUpTimeMs: -?\d+)?\)")
 
 
 def _isr(broker: BrokerLogState, line: Line, place: int, events: EventBuilder, detail: str, **fields: Any) -> None:
@@ -88,7 +88,7 @@ def _expanding(broker: BrokerLogState, line: Line, match: re.Match[str], events:
 
 
 def _shrinking(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    if broker.wanted(line.place):
+    if broker.wanted(line.place) and match[3]:
         _shrink_offsets(broker, line, match, events)
     _propose(broker, line, events, "shrink", broker_ids(match[2]))
 
@@ -133,7 +133,10 @@ ISR_CHANGES: dict[str, MessagePattern] = {
         _skipped_change,
     ),
     "ISR": (
-        re.compile(r"ISR updated to ([\d, ]+?) *(?:\(under-min-isr\))? *and version updated to (\d+)"),
+        re.compile(
+            r"ISR updated (?:from AlterIsr )?to \[?([\d, ]+?)\]? *(?:\(under-min-isr\))? *"
+            r"and (?:zkV|v)ersion updated to \[?(\d+)"
+        ),
         _isr_updated,
     ),
     "Controller": (
@@ -150,10 +153,14 @@ ISR_CHANGES: dict[str, MessagePattern] = {
     "Expanding": (re.compile(r"Expanding ISR from ([\d,]*) to ([\d,]+)"), _expanding),
     "Shrinking": (
         re.compile(
-            r"Shrinking ISR from ([\d,]*) to ([\d,]+)\. Leader: \(highWatermark: (-?\d+), endOffset: (-?\d+)\)\. "
-            r"Out of sync replicas: (.*)"
+            r"Shrinking ISR from ([\d,]*) to ([\d,]+)(?:$|\. Leader: \(highWatermark: (-?\d+), endOffset: (-?\d+)\)\. "
+            r"Out of sync replicas: (.*))"
         ),
         _shrinking,
+    ),
+    "Cached": (
+        re.compile(r"(Cached zkVersion) \[?\d+\]? not equal to that in zookeeper(), skip updating ISR"),
+        _rejected,
     ),
     "Failed": (
         re.compile(

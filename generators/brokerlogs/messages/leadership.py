@@ -24,7 +24,7 @@ def _leader(broker: BrokerLogState, line: Line, match: re.Match[str], events: Ev
     place = broker.partitions.place_of(match[1])
     if not broker.wanted(place):
         return
-    epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), int(match[5]), int(match[6])
+    epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), _optional_int(match[5]), int(match[6])
     broker.record_epochs(place, events, match[2], epoch, partition_epoch)
     state = broker.partitions.state[place]
     broker.partitions.start_term(place)
@@ -54,7 +54,8 @@ def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
     place = broker.partitions.place_of(match[1])
     if not broker.wanted(place):
         return
-    epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), int(match[5]), int(match[6])
+    epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), _optional_int(match[5]), int(match[6])
+    broker.prints_followers = True
     broker.record_epochs(place, events, match[2], epoch, partition_epoch)
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
@@ -65,7 +66,7 @@ def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
         line.level,
         place=place,
         topic_id=broker.topic_id(place, events),
-        leader_id=int(match[7]),
+        leader_id=_optional_int(match[7]),
         replica_id=line.broker,
         leader_epoch=epoch,
         partition_epoch=partition_epoch,
@@ -74,13 +75,50 @@ def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
     )
 
 
+def _bare_start(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """A leader's start up to Kafka 2.5, which names no ISR, and no HW before 2.5."""
+    place = broker.partitions.place_of(match[1])
+    if not broker.wanted(place):
+        return
+    epoch, leo = int(match[2]), int(match[3])
+    broker.record_epochs(place, events, None, epoch, None)
+    broker.partitions.start_term(place)
+    broker.proposed.pop(place, None)
+    about = {"leader_id": line.broker, "replica_id": line.broker, "leader_epoch": epoch}
+    events.append(
+        "election",
+        line.ts,
+        line.broker,
+        line.level,
+        place=place,
+        leo=leo,
+        hw=_optional_int(match[4]),
+        committed=1,
+        **about,
+    )
+
+
+def _optional_int(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
 _TERM = (
-    r"(\S+)(?: with topic id " + ID + r")? starts at leader epoch (\d+) from offset (\d+) with partition epoch (\d+)"
+    r"(\S+)(?: with topic id (?:None|" + ID + r"))? starts at leader epoch (\d+) from offset (\d+) with "
+    r"(?:partition epoch (\d+))?"
+)
+BARE_START: MessagePattern = (
+    re.compile(
+        r"(\S+-\d+) starts at [Ll]eader [Ee]poch (\d+) from offset (\d+)(?: with high watermark (\d+))?\. Previous"
+    ),
+    _bare_start,
 )
 LEADERSHIP: dict[str, MessagePattern] = {
     "Creating": (re.compile(r"Creating new partition (\S+) with topic id " + ID), _creating),
     "The": (re.compile(r"The topic partition (\S+) was marked as RECOVERING\."), _recovering),
-    "Leader": (re.compile("Leader " + _TERM + r", high watermark (\d+), ISR \[([\d, ]*)\]"), _leader),
-    "Follower": (re.compile("Follower " + _TERM + r" and high watermark (\d+)\. Current leader is (-?\d+)"), _follower),
+    "Leader": (re.compile("Leader " + _TERM + r"(?:, )?high watermark (\d+),? ISR \[([\d, ]*)\]"), _leader),
+    "Follower": (
+        re.compile("Follower " + _TERM + r"(?: and )?high watermark (\d+)\.(?: Current leader is (-?\d+))?"),
+        _follower,
+    ),
 }
 """Patterns by first word of the message."""

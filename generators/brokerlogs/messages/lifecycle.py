@@ -18,7 +18,7 @@ LINE_NUMBERS = "%sn"
 VERSION = "version"
 LONGEST_START_MS = 60_000
 """A log that begins with a start shows a sign of it within this time; lines longer before belong to an earlier run."""
-_SIGNS_BESIDE_STOPS = ("broker", "controller", "lifecycle", VERSION)
+_SIGNS_BESIDE_STOPS = ("kafka", "broker", "controller", "lifecycle", VERSION)
 _NO_MATCH = re.compile(r"(?!)")
 
 
@@ -129,6 +129,7 @@ def _of_log_manager(line: Line, match: re.Match[str], events: EventBuilder) -> N
 _STARTS = {
     "Log4jControllerRegistration": ("jvm", r"Registered `kafka:type=kafka\.Log4jController` MBean"),
     "ControllerServer": ("controller", r"Starting controller"),
+    "KafkaServer": ("kafka", r"starting$"),
     "BrokerServer": ("broker", r"Transition from SHUTDOWN to STARTING"),
     "BrokerLifecycleManager": ("lifecycle", r"Incarnation \S+ of broker \d+ in cluster \S+ is now STARTING"),
     "QuorumController": ("quorum", r"Creating new QuorumController"),
@@ -138,6 +139,7 @@ _STOPS = {
     "BrokerLifecycleManager": r"Beginning controlled shutdown|Transitioning from \w+ to SHUTTING_DOWN",
     "BrokerServer": r"shutting down|shut down completed|Transition from \w+ to (?:SHUTTING_DOWN|SHUTDOWN)",
     "ControllerServer": r"shutting down",
+    "KafkaServer": r"shutting down|shut down completed|Starting controlled shutdown",
     "state.change.logger": r"Stopped fetchers as part of controlled shutdown",
     "AppInfoParser": r"App info kafka\.server for \S+ unregistered",
 }

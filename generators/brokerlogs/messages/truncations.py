@@ -18,6 +18,14 @@ def _truncating(broker: BrokerLogState, line: Line, match: re.Match[str], events
         _truncate(broker, line, broker.partitions.place_of(match[1]), int(match[2]), events)
     elif match[3]:
         _truncate(broker, line, line.place, int(match[3]), events)
+    elif match[4] and not broker.prints_followers:
+        _below_hw(broker, line, broker.partitions.place_of(match[4]), int(match[5]), events)
+
+
+def _below_hw(broker: BrokerLogState, line: Line, place: int, hw: int, events: EventBuilder) -> None:
+    """A follower with this HW, and a log that reaches as far at least: nothing else tells of it before Kafka 2.6."""
+    if broker.wanted(place):
+        events.append("follower", line.ts, line.broker, line.level, place=place, replica_id=line.broker, leo=hw, hw=hw)
 
 
 def _truncated(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -34,7 +42,8 @@ TRUNCATIONS: dict[str, MessagePattern] = {
     "Truncating": (
         re.compile(
             r"Truncating (?:partition (\S+) with TruncationState\(offset=(\d+)|to offset (\d+)|"
-            r"to \d+ has no effect|\S+ to)"
+            r"to \d+ has no effect|partition \S+ to local high watermark|"
+            r"(\S+) to offset \d+ below high watermark (\d+)|\S+ to)"
         ),
         _truncating,
     ),

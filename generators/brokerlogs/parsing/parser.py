@@ -253,8 +253,11 @@ class SourceParser:
         self._cap_level(self._rare.read(logger, line, events))
 
     def _learn_broker(self, match: re.Match[str]) -> None:
-        if match.lastgroup and match.lastgroup != "log" and (broker := as_int(match[match.lastgroup])) is not None:
+        ids = (value for name, value in match.groupdict().items() if name.startswith("b") and value)
+        if (broker := as_int(next(ids, ""))) is not None:
             self._source["broker"][0] = broker
+        if match["epoch"]:
+            self._rare.controller.epoch = int(match["epoch"])
 
     def _cap_level(self, understood: bool) -> None:
         """From a line of evidence in an unknown wording on, the source counts as level 0."""

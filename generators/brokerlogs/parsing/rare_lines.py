@@ -7,7 +7,7 @@ from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.source_state import PartitionStates
-from generators.brokerlogs.messages import broker, lifecycle
+from generators.brokerlogs.messages import broker, lifecycle, zookeeper
 from generators.brokerlogs.messages import controller as controller_shapes
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
 from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration
@@ -21,9 +21,11 @@ from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 PREFIX = re.compile(
     r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
-    r"|BrokerLifecycleManager id=(?P<b5>\d+)|(?:Broker|Controller)Server id=(?P<b6>\d+)"
+    r"|BrokerLifecycleManager id=(?P<b5>\d+)|(?:Broker|Controller|Kafka)Server id=(?P<b6>\d+)"
+    r"|Controller id=(?P<b8>\d+)(?: epoch=(?P<epoch>\d+))?"
     r"|ReplicaManager broker=(?P<b7>\d+)"
-    r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*|UnifiedLog partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
+    r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*"
+    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
 )
 _CONTROLLER_LOGGERS = frozenset(
     [
@@ -35,7 +37,10 @@ _CONTROLLER_LOGGERS = frozenset(
         "BrokerLifecycleManager",
     ]
 )
-_BROKER_LOGGERS = frozenset(["Partition", "state.change.logger", "ReplicaFetcherThread", "UnifiedLog"])
+_BROKER_LOGGERS = frozenset(
+    ["Partition", "state.change.logger", "ReplicaFetcherThread", "UnifiedLog", "MergedLog", "Log"]
+)
+_ZOOKEEPER_LOGGERS = frozenset(["KafkaController", "KafkaZkClient"])
 _TWO_LINES = re.compile(
     r"\d{13}\|[^|]*\|(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\||\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]{4,5} "
 )
@@ -114,7 +119,10 @@ class RareLines:
 
     def _shape(self, kind: str, line: Line, events: EventBuilder) -> bool:
         if kind in _BROKER_LOGGERS or kind.endswith("AlterPartitionManager"):
-            return broker.read(self.broker, line, events)
+            of_controller = kind == "state.change.logger" and zookeeper.read(self.controller, line, events)
+            return of_controller or broker.read(self.broker, line, events)
+        if kind in _ZOOKEEPER_LOGGERS:
+            return zookeeper.read(self.controller, line, events)
         if kind in _CONTROLLER_LOGGERS:
             return controller_shapes.read(self.controller, line, events)
         if kind == "QuorumController":
@@ -158,6 +166,8 @@ class RareLines:
             "brokers": list(controller.brokers.items()),
             "changed": controller.changed,
             "role": [controller.active, controller.epoch],
+            "assigned": controller.assigned,
+            "prints_followers": self.broker.prints_followers,
             "lifecycle": vars(self.lifecycle),
             "reported_at": self.reported_at,
             "early": self.early,
@@ -171,6 +181,8 @@ class RareLines:
         controller.brokers = dict(stored["brokers"])
         controller.changed = tuple(stored["changed"]) if stored["changed"] else None
         controller.active, controller.epoch = stored["role"]
+        controller.assigned = stored.get("assigned", {})
+        self.broker.prints_followers = stored.get("prints_followers", False)
         self.lifecycle = Lifecycle(**stored["lifecycle"])
         self.reported_at = stored["reported_at"]
         self.early = [(ts, message) for ts, message in stored["early"]]

@@ -18,6 +18,8 @@ _CLASSES = {
     "AlterPartitionManager": ALTER,
     ".ReplicaFetcherThread": FETCHER,
     ".UnifiedLog": LOG_LAYER,
+    ".MergedLog": LOG_LAYER,
+    "kafka.log.Log": LOG_LAYER,
     "kafka.request.logger": REQUEST,
     ".QuorumController": QUORUM,
     ".ReplicaManager": DIRECTORIES,
@@ -37,6 +39,9 @@ _CLASSES = {
         ".AppInfoParser",
         ".BrokerServer",
         ".ControllerServer",
+        ".KafkaServer",
+        ".KafkaController",
+        ".KafkaZkClient",
     ],
     RARE,
 )
@@ -45,9 +50,9 @@ _ENDS = literal("\n".join([*_CLASSES, ""]))
 _KINDS = np.array(list(_CLASSES.values()), np.int64)
 
 _PACKAGES = """
-kafka.admin kafka.authorizer kafka.common kafka.coordinator kafka.log.remote kafka.metrics kafka.migration
-kafka.network kafka.raft kafka.security kafka.server.logger kafka.server.metadata kafka.server.share kafka.utils
-kafka.zk kafka.zookeeper org.apache.kafka.clients org.apache.kafka.common org.apache.kafka.coordinator
+kafka.admin kafka.authorizer kafka.common kafka.controller kafka.coordinator kafka.log.remote kafka.metrics
+kafka.migration kafka.network kafka.raft kafka.security kafka.server.logger kafka.server.metadata kafka.server.share
+kafka.utils kafka.zk kafka.zookeeper org.apache.kafka.clients org.apache.kafka.common org.apache.kafka.coordinator
 org.apache.kafka.deferred org.apache.kafka.image org.apache.kafka.metadata org.apache.kafka.network
 org.apache.kafka.queue org.apache.kafka.raft org.apache.kafka.security org.apache.kafka.server.config
 org.apache.kafka.server.controller org.apache.kafka.server.fault org.apache.kafka.server.log.remote
@@ -101,7 +106,9 @@ def is_irrelevant(name: str) -> bool:
     package, _, of = outer.rpartition(".")
     if name.startswith(_SILENT_PACKAGES):
         return True
-    return package in _MIXED_PACKAGES and (of in _SILENT_CLASSES or (bool(inner) and f".{of}" in _CLASSES))
+    return package in _MIXED_PACKAGES and (
+        of in _SILENT_CLASSES or (bool(inner) and (f".{of}" in _CLASSES or outer in _CLASSES))
+    )
 
 
 @compiled

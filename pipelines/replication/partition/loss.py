@@ -119,7 +119,7 @@ def _loss(
     if least.epoch != term.epoch:
         evidence["since"] = {"epoch": least.epoch, "offset": least.offset}
     knows = previous is not None and _leader_knows_successor(terms, term, previous)
-    exact = mark.exact and least.complete and differing_records(terms, term) is None
+    exact = mark.exact and least.complete and term.topic_id is not None and differing_records(terms, term) is None
     proof = "proven" if exact and knows else "bounded"
     if missing:
         proof, evidence["missing"] = "unproven", missing
@@ -140,9 +140,12 @@ def differing_records(terms: Terms, term: Term) -> tuple[int | None, int] | None
 
 def _missing(term: Term, previous: Term | None) -> list[str]:
     """What keeps a loss from being proven or bounded."""
+    before = term.topic_id if previous is None else previous.topic_id
+    # Kafka prints no ids before 3.3 with ZooKeeper: there a topic that is made anew begins at leader epoch 0
+    goes_on = term.topic_id is None and previous is not None and previous.epoch < term.epoch
     wanted = {
         "start offset": term.start_offset is not None,
-        "topic id": term.topic_id is not None and (previous is None or term.topic_id == previous.topic_id),
+        "topic id": term.topic_id == before and (term.topic_id is not None or goes_on),
         f"telemetry of broker {term.broker_id} without a gap": not term.gap_at_start,
     }
     return [name for name, known in wanted.items() if not known]

@@ -42,6 +42,8 @@ class TopicHistory(TopicState):
             self._leader(event, lookup)
         elif event.event_type == "follower":
             self._follower(event, lookup)
+        elif event.event_type == "election" and event.leo is not None and event.leader_id == event.broker_id:
+            self._start_without_isr(event, lookup)
         elif event.event_type == "midflight":
             self._midflight(event)
         elif event.event_type == "truncate":
@@ -266,6 +268,17 @@ class TopicHistory(TopicState):
         """Applies what an event reports of an election and of the partition's registration."""
         if event.event_type == "election":
             self._election(event)
+        self.registration.apply(event)
+
+    def _start_without_isr(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """A leader's start up to Kafka 2.5, whose line names no ISR: an election that the leader itself tells."""
+        self._attribute_stored_hw(event, lookup)
+        if not self.terms.is_folded(event.leader_epoch or 0):
+            term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
+            position = BrokerPosition(term.epoch, event.leo, event.hw, True, term.key, False, event.ts)
+            position.source_id = event.source_id
+            self.terms.positions[event.broker_id] = position
+            decisions.count_pending_hws(self, event.ts, lookup)
         self.registration.apply(event)
 
     def _is_confirmed(self, event: PartitionEvent) -> bool:

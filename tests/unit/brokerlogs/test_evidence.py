@@ -212,8 +212,7 @@ def test_a_new_line_without_information_on_replication_changes_nothing(message, 
 @pytest.mark.parametrize(
     "message",
     [
-        "[Controller id=1 epoch=2] Changed partition orders-1 from OfflinePartition to OnlinePartition with state "
-        "LeaderAndIsr(leader=1, leaderEpoch=3, isr=List(1), partitionEpoch=4)",
+        "[Controller id=1 epoch=2] Changed partition orders-1 state from OnlinePartition to OfflinePartition",
         "[Controller id=1 epoch=2] Sending LeaderAndIsr request to broker 2 with 1 become-leader and 2 become-follower",
         "[Broker id=1] Handling LeaderAndIsr request correlationId 3 from controller 1 for 2 partitions",
         "[Broker id=1] Add 1 partitions and deleted 0 partitions from metadata cache in response to UpdateMetadata",

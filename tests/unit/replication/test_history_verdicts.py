@@ -528,9 +528,16 @@ def test_a_stored_hw_behind_a_gap_of_its_broker_proves_nothing():
 
 def test_unproven_when_no_topic_id_distinguishes_the_topic_from_another():
     lookup = FakeLookup({(1, 0): summary(300)})
-    events = [leader(0, 1, 0, 0, 0, (1, 2), topic_id=None), leader(5000, 2, 1, 250, 250, (1, 2), topic_id=None)]
+    events = [leader(0, 1, 0, 0, 0, (1, 2), topic_id=None), leader(5000, 1, 0, 250, 250, (1, 2), topic_id=None)]
     (row,) = regressions(events, lookup)
     assert (row["proof"], json.loads(row["evidence"])["missing"]) == ("unproven", ["topic id"])
+
+
+def test_a_loss_of_a_cluster_without_topic_ids_is_bounded_where_leader_epochs_go_on():
+    lookup = FakeLookup({(1, 0): summary(300)})
+    events = [leader(0, 1, 0, 0, 0, (1, 2), topic_id=None), leader(5000, 2, 1, 250, 250, (1, 2), topic_id=None)]
+    (row,) = regressions(events, lookup)
+    assert (row["severity"], row["proof"], row["lost_from"], row["lost_to"]) == ("critical", "bounded", 250, 300)
 
 
 def test_what_a_deposed_leader_still_committed_counts_for_its_term():

@@ -1,0 +1,180 @@
+"""Messages of a controller that keeps the cluster's state in ZooKeeper (Kafka 1.1 to 3.9).
+
+It logs a change once ZooKeeper has it, so its rows are committed. No line says that an election was unclean: only a
+leader recovery state of RECOVERING does (IBP 3.2 and later), RECOVERED is printed before that, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.messages.broker_state import Line, broker_ids
+from generators.brokerlogs.messages.controller_state import ControllerLogState
+
+_Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
+_STATE = re.compile(r"\b(leader|leaderEpoch|zkVersion|partitionEpoch|leaderRecoveryState)=(-?\w+)")
+_ISR = re.compile(r"\bisr=List\(([\d, ]*)\)")
+_MEMBER = re.compile(r"BrokerState\(brokerId=(\d+)")
+_EPOCH = re.compile(r"(\d+) -> (\d+)")
+
+
+def read(controller: ControllerLogState, line: Line, events: EventBuilder) -> bool:
+    """Append the rows of one line; returns whether a pattern matched."""
+    for pattern, handle in _PATTERNS.get(line.message.partition(" ")[0], ()):
+        match = pattern.match(line.message)
+        if match:
+            handle(controller, line, match, events)
+            return True
+    return False
+
+
+def _place(controller: ControllerLogState, name: str) -> int:
+    place = controller.broker_log.partitions.place_of(name)
+    return place if controller.broker_log.wanted(place) else -1
+
+
+def _leader_and_isr(text: str) -> dict[str, Any]:
+    """The fields of a printed LeaderAndIsr as columns."""
+    fields: dict[str, str] = dict(_STATE.findall(text))
+    members = _ISR.search(text)
+    return {
+        "leader_id": int(fields["leader"]),
+        "leader_epoch": int(fields["leaderEpoch"]),
+        "partition_epoch": int(fields.get("partitionEpoch") or fields.get("zkVersion") or -1),
+        "isr": broker_ids(members[1]) if members else [int(broker) for broker in _MEMBER.findall(text)],
+        "unclean": 1 if fields.get("leaderRecoveryState") == "RECOVERING" else None,
+    }
+
+
+def _append(
+    controller: ControllerLogState, line: Line, type: str, events: EventBuilder, place: int, **fields: Any
+) -> None:
+    events.append(
+        type, line.ts, line.broker, 0, committed=1, controller_epoch=controller.epoch, place=place, **fields
+    )  # fmt: skip
+
+
+def _assigned(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """A new partition: its assignment comes with the election of its first leader."""
+    controller.assigned[match[1]] = broker_ids(match[2])
+
+
+def _elected(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    fields, replicas = _leader_and_isr(match[2]), controller.assigned.pop(match[1], None)
+    _append_change(controller, line, match[1], fields | {"replicas": replicas}, events)
+
+
+def _removed(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """A replica left the ISR as its broker stopped or failed, which begins a new leader epoch, with or without a
+    leader."""
+    controller.epoch = int(match[6])
+    fields = {
+        "leader_id": int(match[2]),
+        "isr": broker_ids(match[3]),
+        "leader_epoch": int(match[4]),
+        "partition_epoch": int(match[5]),
+    }
+    _append_change(controller, line, match[1], fields, events)
+
+
+def _append_change(
+    controller: ControllerLogState, line: Line, name: str, fields: dict[str, Any], events: EventBuilder
+) -> None:
+    place = _place(controller, name)
+    if place >= 0:
+        _append(controller, line, "election", events, place, **fields)
+        _append(controller, line, "isr", events, place, detail="controller", **(fields | {"unclean": None}))
+
+
+def _isr_updated(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    place = _place(controller, match[1])
+    if place < 0:
+        return
+    if match[2] is not None:
+        fields = {"isr": broker_ids(match[2]), "partition_epoch": int(match[3])}
+    else:
+        fields = _leader_and_isr(match[4]) | {"unclean": None}
+    _append(controller, line, "isr", events, place, detail="controller", **fields)
+
+
+def _brokers(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """Brokers whose registrations came or went. A session that expired looks like a restart here, and counts as one."""
+    for broker in broker_ids(match[2]) + broker_ids(match[3] or ""):
+        _state(controller, line, broker, "fenced", events)
+    for broker in broker_ids(match[1]) + broker_ids(match[3] or ""):
+        if not controller.brokers:  # before Kafka 2.2 registrations have no epochs
+            _state(controller, line, broker, "started", events)
+        _state(controller, line, broker, "unfenced", events)
+
+
+def _state(controller: ControllerLogState, line: Line, broker: int, state: str, events: EventBuilder) -> None:
+    events.append(
+        "broker_state",
+        line.ts,
+        line.broker,
+        0,
+        replica_id=broker,
+        broker_epoch=controller.brokers.get(broker) if state == "started" else None,
+        detail=state,
+        committed=1,
+        controller_epoch=controller.epoch,
+    )
+
+
+def _known_epochs(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.brokers |= {int(broker): int(epoch) for broker, epoch in _EPOCH.findall(match[1])}
+
+
+def _new_epochs(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    for broker, epoch in ((int(broker), int(epoch)) for broker, epoch in _EPOCH.findall(match[1])):
+        if controller.brokers.get(broker) != epoch:
+            controller.brokers[broker] = epoch
+            _state(controller, line, broker, "started", events)
+
+
+def _registered(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.broker_state(line, int(match[1]), "started", int(match[2]), events, own_report=True)
+
+
+def _stopping(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    _state(controller, line, int(match[1]), "controlled_shutdown", events)
+
+
+_PATTERNS: dict[str, tuple[tuple[re.Pattern[str], _Handler], ...]] = {
+    "Changed": (
+        (re.compile(r"Changed partition (\S+) from \w+ to OnlinePartition with state LeaderAndIsr(\(.*)"), _elected),
+        (re.compile(r"Changed partition (\S+) state from \w+ to NewPartition with assigned replicas (.*)"), _assigned),
+    ),
+    "Partition": (
+        (
+            re.compile(
+                r"Partition (\S+) state changed to \(Leader:(-?\d+),ISR:([\d,]*)(?:,LeaderRecoveryState:\w+)?,"
+                r"LeaderEpoch:(\d+),ZkVersion:(\d+),ControllerEpoch:(\d+)\)"
+            ),
+            _removed,
+        ),
+    ),
+    "ISR": (
+        (
+            re.compile(
+                r"ISR for partition (\S+) updated to (?:\[([\d,]*)\] and zkVersion updated to \[(\d+)\]"
+                r"|LeaderAndIsr(\(.*))"
+            ),
+            _isr_updated,
+        ),
+    ),
+    "Newly": (
+        (
+            re.compile(r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*)(?:, bounced brokers: ([\d,]*))?"),
+            _brokers,
+        ),
+    ),
+    "Initialized": ((re.compile(r"Initialized broker epochs cache: (.*)"), _known_epochs),),
+    "Updated": ((re.compile(r"Updated broker epochs cache: (.*)"), _new_epochs),),
+    "Registered": ((re.compile(r"Registered broker (\d+) at path /\S+ .*czxid \(broker epoch\): (\d+)"), _registered),),
+    "Shutting": ((re.compile(r"Shutting down broker (\d+)$"), _stopping),),
+}
+"""Patterns by first word of the message."""

@@ -1,0 +1,74 @@
+"""Clusters that keep their state in ZooKeeper: what they lost, and when nobody led, from their own logs."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.field.cases import facts_of, health_of, lost, rows, unpack, write
+
+KAFKA_2_3 = {
+    "broker-1/server.log": """\
+[2026-11-21 03:00:00,000] INFO Kafka version : 2.3.1 (org.apache.kafka.common.utils.AppInfoParser)
+[2026-11-21 03:00:00,100] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)
+[2026-11-21 03:01:00,000] INFO [Partition pay-0 broker=1] pay-0 starts at Leader Epoch 0 from offset 0. Previous \
+Leader Epoch was: -1 (kafka.cluster.Partition)
+[2026-11-21 03:05:00,000] INFO [Partition pay-0 broker=1] Shrinking ISR from 1,2 to 1. Leader: (highWatermark: 100, \
+endOffset: 101). Out of sync replicas: (brokerId: 2, endOffset: 100). (kafka.cluster.Partition)
+[2026-11-21 03:20:00,000] INFO Kafka version : 2.3.1 (org.apache.kafka.common.utils.AppInfoParser)
+[2026-11-21 03:20:01,000] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)
+[2026-11-21 03:20:04,900] WARN [ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Truncating pay-0 to offset 100 \
+below high watermark 170 (kafka.server.ReplicaFetcherThread)
+[2026-11-21 03:20:05,000] INFO [Log partition=pay-0, dir=/d] Truncating to offset 100 (kafka.log.Log)
+""",
+    "broker-2/server.log": """\
+[2026-11-21 03:00:00,000] INFO Kafka version : 2.3.1 (org.apache.kafka.common.utils.AppInfoParser)
+[2026-11-21 03:00:00,100] INFO [KafkaServer id=2] started (kafka.server.KafkaServer)
+[2026-11-21 03:15:00,000] INFO Kafka version : 2.3.1 (org.apache.kafka.common.utils.AppInfoParser)
+[2026-11-21 03:15:01,000] INFO [KafkaServer id=2] started (kafka.server.KafkaServer)
+[2026-11-21 03:15:02,000] INFO [Partition pay-0 broker=2] pay-0 starts at Leader Epoch 3 from offset 100. Previous \
+Leader Epoch was: 2 (kafka.cluster.Partition)
+""",
+    "broker-3/controller.log": """\
+[2026-11-21 03:15:01,800] INFO [Controller id=3] Newly added brokers: 2, deleted brokers: , bounced brokers: , all \
+live brokers: 2,3 (kafka.controller.KafkaController)
+""",
+    "broker-3/state-change.log": """\
+[2026-11-21 03:10:00,000] INFO [Controller id=3 epoch=1] Partition pay-0 state changed to \
+(Leader:-1,ISR:1,LeaderEpoch:2,ZkVersion:2,ControllerEpoch:1) after removing replica 1 from the ISR as part of \
+transition to OfflineReplica (state.change.logger)
+[2026-11-21 03:15:01,900] INFO [Controller id=3 epoch=1] Changed partition pay-0 from OfflinePartition to \
+OnlinePartition with state LeaderAndIsr(leader=2, leaderEpoch=3, isr=List(2), zkVersion=3) (state.change.logger)
+""",
+}
+
+
+@pytest.mark.parametrize("case", ["30-zk282", "31-zk362"])
+def test_what_a_cluster_with_zookeeper_lost_is_told(case: str, tmp_path: Path) -> None:
+    assert lost(facts_of(unpack(case, tmp_path))) == {"payouts-0": (100, 170)}
+
+
+def test_a_loss_is_told_in_the_words_of_kafka_2_3(tmp_path: Path) -> None:
+    assert lost(facts_of(write(tmp_path, KAFKA_2_3))) == {"pay-0": (100, 170)}
+
+
+@pytest.mark.parametrize("case", ["30-zk282", "31-zk362"])
+def test_no_isr_change_of_a_cluster_with_zookeeper_lacks_its_cause(case: str, tmp_path: Path) -> None:
+    causes = {row["cause"] for row in facts_of(unpack(case, tmp_path)).isr_changes.to_pylist()}
+    assert causes == {"controller_fenced", "controlled_shutdown", "caught_up", "election"}
+
+
+def test_a_partition_without_a_leader_is_offline_since_the_controller_says_so(tmp_path: Path) -> None:
+    folder = unpack("31-zk362", tmp_path)
+    for file in folder.glob("*/*.log"):
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if line < "[2026-11-25 13:03:44"))
+    health = health_of(folder)
+    assert health["payouts-0"]["offline"]
+    assert not health["audit.trail-0"]["offline"]
+
+
+def test_a_missing_broker_of_a_cluster_with_zookeeper_never_makes_a_loss_calm(tmp_path: Path) -> None:
+    folder = unpack("31-zk362", tmp_path)
+    shutil.rmtree(folder / "broker-2")
+    assert any(row["topic"] == "payouts" and row["class"] != "follower_hw_lowered" for row in rows(facts_of(folder)))
