@@ -20,7 +20,7 @@ TABLE = Table(
         Column("as_of", "timestamp", "up to when the leader's telemetry had been read: the time of these values"),
         Column("leader_id", "int", "the leader"),
         Column("leader_epoch", "int", "its epoch"),
-        Column("state", "string", "in_sync, lagging or out_of_sync"),
+        Column("state", "string", "in_sync, lagging or out_of_sync; null: its broker does not answer the watcher"),
         Column("in_isr", "boolean", "member of the committed ISR"),
         Column("leo", "bigint", "its log end offset as the leader knew it; null: not known"),
         Column("leader_leo", "bigint", "log end offset of the leader"),

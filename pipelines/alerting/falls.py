@@ -80,18 +80,19 @@ def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:
 
 def _change(condition: Condition) -> tuple[Any, ...]:
     facts = condition.facts
-    leaders = (-2 if facts[name] is None else facts[name] for name in ("leader_id", "leader_id_before"))
-    return (facts["class"], *leaders, _not_shown(condition))
+    return facts["class"], -2 if facts["leader_id"] is None else facts["leader_id"], _not_shown(condition)
 
 
 def _group(conditions: Sequence[Condition]) -> FallGroup:
     facts, times = conditions[0].facts, [c.first for c in conditions]
     lost = [c.facts["lost_records"] for c in conditions if c.facts["lost_records"] is not None]
     proof = "proven" if all(c.facts["proof"] == "proven" for c in conditions) else "bounded"
+    before = {c.facts["leader_id_before"] for c in conditions}
     examples = sorted({_fall(c) for c in conditions}, key=lambda fall: (len(fall), fall))
     return FallGroup(
-        facts["class"], facts["severity"], proof, facts["leader_id"], facts["leader_id_before"], len(items(conditions)),
-        moment(min(times)), moment(max(times)), sum(lost) if lost else None, tuple(examples), _not_shown(conditions[0]),
+        facts["class"], facts["severity"], proof, facts["leader_id"], before.pop() if len(before) == 1 else None,
+        len(items(conditions)), moment(min(times)), moment(max(times)), sum(lost) if lost else None, tuple(examples),
+        _not_shown(conditions[0]),
     )  # fmt: skip
 
 

@@ -61,6 +61,8 @@ _SAME = (
 
 # A leader epoch is one change of leader, whoever reported it and however often; epochs give the order. Who is
 # missing is the ISR that stayed behind, else who led last. The present state counts where there is nothing else.
+_OUT = "CASE WHEN len({0}.isr) > 0 OR len({0}.ar) <> 1 THEN {0}.isr ELSE {0}.ar END"
+"""Who must come back for a partition that nobody leads: with eligible leader replicas its ISR may be empty."""
 _NO_LEADER = f"""
 WITH epochs AS (
   SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id
@@ -70,14 +72,15 @@ WITH epochs AS (
   FROM epochs WINDOW epochs AS (PARTITION BY cluster, topic, topic_id, partition ORDER BY leader_epoch)
 ), marks AS (
   SELECT {_WHO} AS who, p.at AS ts, p.leader_epoch AS rank, p.leader_id < 0 AS wrong,
-    CASE WHEN h.offline AND len(h.isr) > 0 OR p.last_leader IS NULL THEN h.isr ELSE [p.last_leader] END AS missing,
+    CASE WHEN h.offline AND len(h.isr) > 0 OR p.last_leader IS NULL
+      THEN {_OUT.format("h")} ELSE [p.last_leader] END AS missing,
     '' AS reason
   FROM led AS p LEFT JOIN health AS h ON {_SAME}
   WHERE NOT EXISTS (
     SELECT 1 FROM carried AS c WHERE c.rule = 'offline' AND c.rank > p.leader_epoch AND c.cluster = p.cluster
       AND c.topic = p.topic AND c.partition = p.partition AND c.topic_id = coalesce(p.topic_id, ''))
   UNION ALL
-  SELECT {_WHO}, p.last_event_ts, -1, p.offline, p.isr, '' FROM health AS p
+  SELECT {_WHO}, p.last_event_ts, -1, p.offline, {_OUT.format("p")}, '' FROM health AS p
   WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL
 )"""
 

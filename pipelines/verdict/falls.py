@@ -27,15 +27,20 @@ SELECT labels['cluster'] AS cluster, first_ts, last_ts, state FROM (
   QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
 """
 _STRINGS = r'"missing": ?(\[(?:"(?:[^"\\]|\\.)*"(?:, ?)?)*\])'
+_CHANGE = "cluster, class, severity, leader_id, missing"
 _GROUPS = f"""
-SELECT cluster, class, severity, proof, leader_id, leader_id_before, missing, min(ts) AS first, max(ts) AS last,
+SELECT {_CHANGE}, min(proof) AS proof, min(ts) AS first, max(ts) AS last,
+  CASE WHEN min(coalesce(leader_id_before, -2)) = max(coalesce(leader_id_before, -2)) THEN max(leader_id_before) END
+    AS leader_id_before,
   count(DISTINCT place) AS partitions, sum(lost_records) AS lost_records,
-  array_slice(array_agg(fell ORDER BY character_length(fell), fell), 1, {NAMED}) AS examples
-FROM (SELECT *, {_PLACE} AS place, {_FELL} AS fell,
-  CASE WHEN class = '{NOT_EXCLUDED}' THEN regexp_match(evidence, '{_STRINGS}')[1] END AS missing FROM ({{falls}}))
+  array_slice(array_agg(fell ORDER BY character_length(fell), fell) FILTER (WHERE nth = 1), 1, {NAMED}) AS examples
+FROM (SELECT *, row_number() OVER (PARTITION BY {_CHANGE}, fell) AS nth FROM (
+  SELECT *, {_PLACE} AS place, {_FELL} AS fell,
+    CASE WHEN class = '{NOT_EXCLUDED}' THEN regexp_match(evidence, '{_STRINGS}')[1] END AS missing FROM ({{falls}})))
 WHERE {_LOSS}
-GROUP BY cluster, class, severity, proof, leader_id, leader_id_before, missing
+GROUP BY {_CHANGE}
 """
+"""Falls by what they came of: who led before differs by partition, and is named where it is the same of all."""
 _PARTITIONS = f"""
 SELECT cluster, severity, count(DISTINCT {_PLACE}) AS partitions FROM ({{falls}}) WHERE severity <> 'info'
 GROUP BY cluster, severity

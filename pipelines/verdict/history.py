@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from pipelines.verdict import losses, words
 from pipelines.verdict.judged import Judged, missing, unreadable
-from pipelines.verdict.records import ClusterRecord, Limits, State
+from pipelines.verdict.records import ClusterRecord, FallGroup, Limits, State
 from pipelines.verdict.since import Since
 
 
@@ -18,7 +18,10 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
     when = _when(record, limits.since, record.judged_to)
     if record.blind:
         return [(State.NOT_JUDGED, f"{unreadable(record.blind)}; whether anything was lost is not known")]
-    found = [(state, f"{text} ({when})") for state, text in _found(record)]
+    found = [
+        (state, f"{text} ({_when(record, limits.since, record.judged_to, groups)})")
+        for state, groups, text in _found(record)
+    ]
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
@@ -31,16 +34,16 @@ def start(since: Since, judged_to: datetime) -> datetime | None:
     return judged_to - since if isinstance(since, timedelta) else since
 
 
-def _found(record: ClusterRecord) -> Iterator[tuple[State, str]]:
+def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], str]]:
     gone = [group for group in record.falls if group.severity == "critical"]
     suspect = [group for group in record.falls if group.severity == "warning"]
     open_ = [group for group in record.falls if group.name == losses.NOT_EXCLUDED]
     if gone:
-        yield State.LOST, losses.lost(gone, record.lost_in)
+        yield State.LOST, gone, losses.lost(gone, record.lost_in)
     if suspect:
-        yield State.LOSS_NOT_EXCLUDED, losses.may_be_lost(suspect, record.suspect)
+        yield State.LOSS_NOT_EXCLUDED, suspect, losses.may_be_lost(suspect, record.suspect)
     if open_:
-        yield State.LOSS_NOT_EXCLUDED, losses.not_excluded(open_)
+        yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
 
 
 def _none(record: ClusterRecord, when: str) -> str:
@@ -50,9 +53,11 @@ def _none(record: ClusterRecord, when: str) -> str:
     return said
 
 
-def _when(record: ClusterRecord, since: Since, judged_to: datetime) -> str:
-    """The time that is spoken of: nothing is said of a time before the telemetry began."""
+def _when(record: ClusterRecord, since: Since, judged_to: datetime, falls: Sequence[FallGroup] = ()) -> str:
+    """The time that is spoken of: nothing is said of a time before the telemetry began, and every fall lies inside."""
     first, begun = record.lost_since or start(since, judged_to), record.judged_from
     if begun is not None:
         first = begun if first is None else max(first, begun)
-    return f"from {words.clock(first) if first else 'its beginning'} to {words.clock(judged_to)}"
+    first = first and min([first, *(fall.first for fall in falls)])
+    last = max([judged_to, *(fall.last for fall in falls)])
+    return f"from {words.clock(first) if first else 'its beginning'} to {words.clock(last)}"

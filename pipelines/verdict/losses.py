@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import reduce
-from itertools import groupby
 
 from pipelines.verdict import words
 from pipelines.verdict.records import FallGroup, State
@@ -74,32 +71,8 @@ def _amount(groups: Sequence[FallGroup]) -> str:
 
 def _some(groups: Sequence[FallGroup], sentence: Callable[[FallGroup], str]) -> str:
     """The changes of leader that concern most partitions."""
-    ordered = sorted(_merged(groups), key=lambda group: (-group.partitions, group.first, sentence(group)))
+    ordered = sorted(groups, key=lambda group: (-group.partitions, group.first, sentence(group)))
     said = [sentence(group) for group in ordered[:SHOWN]]
     if rest := ordered[SHOWN:]:
         said.append(f"and {words.count(len(rest), 'more change')} of leader")
     return "; ".join(said)
-
-
-def _merged(groups: Sequence[FallGroup]) -> list[FallGroup]:
-    """One group for each broker that began to lead in one way: who led before differs by partition."""
-    alike = sorted(groups, key=_new_leader)
-    return [reduce(_both, same) for _, same in groupby(alike, key=_new_leader)]
-
-
-def _new_leader(group: FallGroup) -> tuple[str, int, tuple[str, ...]]:
-    return group.name, -1 if group.leader_id is None else group.leader_id, group.missing
-
-
-def _both(one: FallGroup, other: FallGroup) -> FallGroup:
-    examples = {*one.examples, *other.examples}
-    lost = [group.lost_records for group in (one, other) if group.lost_records is not None]
-    return replace(
-        one,
-        leader_id_before=one.leader_id_before if one.leader_id_before == other.leader_id_before else None,
-        partitions=one.partitions + other.partitions,
-        first=min(one.first, other.first),
-        last=max(one.last, other.last),
-        lost_records=sum(lost) if lost else None,
-        examples=tuple(sorted(examples, key=lambda example: (len(example), example))),
-    )

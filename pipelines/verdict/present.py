@@ -38,7 +38,10 @@ def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
 
 def gone(condition: Condition, brokers: Iterable[int], partitions: str) -> str:
     """Who is missing, then what that does: `brokers 2, 3 gone: 12 of 40 partitions under min ISR`."""
-    return f"{words.brokers(brokers)} gone: {partitions} {condition.value}"
+    missing = tuple(brokers)
+    if not missing:
+        return f"{partitions} {condition.value}; which brokers must come back is not known"
+    return f"{words.brokers(missing)} gone: {partitions} {condition.value}"
 
 
 def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, str]]:

@@ -18,7 +18,7 @@ _IS = {
     Condition.OUT_OF_SYNC: "cardinality(out_of_sync) > 0",
 }
 _WHO = {
-    Condition.OFFLINE: "isr",
+    Condition.OFFLINE: "CASE WHEN cardinality(isr) > 0 OR cardinality(ar) <> 1 THEN isr ELSE ar END",
     Condition.UNDER_MIN_ISR: "array_except(ar, isr)",
     Condition.HELD_BACK: "holding_replicas",
     Condition.UNDER_REPLICATED: "array_except(ar, isr)",

@@ -16,6 +16,7 @@ from pipelines.replication.facts.partition_health import led_lanes
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import REPLICAS, STATES
 from schemas import replica_lag
+from schemas.levels import POLLED
 
 TELLS_FETCHES = (1, 3)
 """Levels at which a follower without a LEO has not fetched in this term; at others nothing shows that."""
@@ -59,6 +60,7 @@ def followers(state: State, low_watermarks: I64) -> Followers:
     home = lanes["home"][lane]
     now = np.where(home < 0, NULL, low_watermarks[home]) if len(low_watermarks) else np.full(len(home), NULL)
     known = (leo >= 0) & (leader_leo != NULL)
+    caught_up = np.where(known | (lanes["level"][lane] != POLLED), caught_up, NULL)
     lag = np.where(known, np.maximum(leader_leo - leo, 0), NULL)
     behind_for = np.where((caught_up == NULL) | (now == NULL), NULL, np.maximum(now - caught_up, 0))
     return Followers(
@@ -92,6 +94,7 @@ def worst(state: State, found: Followers, present: I64) -> pa.Table:
 def _table(state: State, found: Followers, present: I64) -> pa.Table:
     lanes, lane = state.lanes, found.lane
     keys = state.partition_keys.keys[lanes["partition"][lane]]
+    sampled = lanes["level"][lane] == POLLED
     made = {
         **NameColumns(state).columns(lanes["topic"][lane], lanes["topic_id"][lane]),
         "partition": pa.array((keys & 0xFFFFFFFF).astype(np.int32)),
@@ -100,7 +103,7 @@ def _table(state: State, found: Followers, present: I64) -> pa.Table:
         "as_of": times(found.as_of),
         "leader_id": ints(lanes["broker"][lane]),
         "leader_epoch": ints(lanes["leader_epoch"][lane]),
-        "state": word_column(found.sync, STATES),
+        "state": word_column(np.where(sampled & (found.leo == NULL), -1, found.sync), STATES),
         "in_isr": pa.array(found.in_isr, mask=lanes["isr_known"][lane] != 1),
         "leo": bigints(found.leo),
         "leader_leo": bigints(found.leader_leo),

@@ -3,7 +3,7 @@
 from pipelines.replication import Reconstructor
 from pipelines.replication.samples.partition import KEPT_ISRS
 from tests.unit.replication.bronze import events_of, values_of
-from tests.unit.replication.test_rules_samples_hw import facts_of, present
+from tests.unit.replication.test_rules_samples_hw import caught_up, facts_of, present
 from tests.unit.replication.watching import Watched, cluster, in_time, rounds
 
 LAG = 3000
@@ -255,3 +255,16 @@ def test_a_replica_that_is_assigned_again_is_measured_anew():
     rounds(180_000, *watched, since=121_000)
     again = [row[:4] for row in sync(*watched) if row[0] > 60_500]
     assert again == [(122_501, 3, "out_of_sync", "in_sync")]
+
+
+def test_a_replica_whose_broker_does_not_answer_is_in_no_known_state():
+    """One that was dead for minutes stood as `in_sync`, and as caught up for so many milliseconds less."""
+    one, two, three = caught_up()
+    one.leads(4000, 0, 300, 300, isr=[1, 2])
+    two.follows(4000, 250)
+    rounds(30_000, one, two, since=7000)
+    machine = Reconstructor()
+    machine.update(events_of(in_time(one, two, three)))
+    rows = machine.present().replica_lag.to_pylist()
+    found = [(row["replica_id"], row["state"], row["leo"], row["lag_ms"] is None) for row in rows]
+    assert found == [(3, None, None, True), (2, "in_sync", 250, False)]

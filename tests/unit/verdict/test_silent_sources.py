@@ -78,3 +78,10 @@ def test_a_broker_that_is_down_is_quiet_whatever_its_source_says(lake):
     from pipelines.streaming.source.unread import bronze_of
 
     assert sources.reports(Lake(lake), {"c"}, bronze_of(Lake(lake)), at(11))["c"].down == {2: at(10)}
+
+
+def test_a_source_is_one_whatever_the_details_of_its_progress(lake):
+    """The first row of a watcher's broker has a detail: it stood as a second source that was silent for ever."""
+    reported(lake, progress(0, "watch/main/broker-3", "first round", 0) | {"broker_id": 3})
+    reported(lake, progress(MONTH, "watch/main/broker-3", None, 1) | {"broker_id": 3})
+    assert silent(lake) == [SECOND]

@@ -169,7 +169,8 @@ GONE = group(Condition.OFFLINE, [2], 3)
 PRESENT = {
     "offline": ([GONE], ["OFFLINE: broker 2 gone: 3 of 10 partitions offline"]),
     "offline, and nobody knows who could lead": (
-        [group(Condition.OFFLINE)], ["OFFLINE: unknown brokers gone: 1 of 10 partitions offline"],
+        [group(Condition.OFFLINE)],
+        ["OFFLINE: 1 of 10 partitions offline; which brokers must come back is not known"],
     ),
     "under min ISR": (
         [group(Condition.UNDER_MIN_ISR, [3, 2], 4)],
@@ -282,6 +283,14 @@ HISTORY = {
 def test_history(falls, sentences):
     number = sum(fall.partitions for fall in falls)
     assert part("history", replace(SOUND, falls=tuple(falls), lost_in=number, suspect=number)) == sentences
+
+
+@pytest.mark.parametrize(("first", "last"), [(-9000, 40), (-60, 40), (-9000, -60)])
+def test_a_loss_lies_inside_the_span_that_its_sentence_names(first, last):
+    """A loss in silver may be later than the present of gold, or earlier than the first minute that is kept."""
+    (sentence,) = part("history", replace(SOUND, falls=(replace(LOSS, first=at(first), last=at(last)),), lost_in=2))
+    begins, ends = min(at(first), at(-7200)), max(at(last), at(0))
+    assert sentence.endswith(f"(from {words.clock(begins)} to {words.clock(ends)})")
 
 
 def test_lost_and_not_excluded_are_two_sentences():

@@ -1,0 +1,50 @@
+"""Falls of a HW as a lake has them, grouped by what they came of: each thing once."""
+
+import json
+
+import pytest
+
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.verdict.falls import falls
+from pipelines.verdict.losses import not_excluded
+from schemas import hw_regressions
+from tests.unit.alerting.evidence_rows import at
+from tests.unit.alerting.test_evaluate import put
+
+OPEN = {
+    "cluster": "c", "topic": "clicks", "class": "loss_not_excluded", "severity": "info", "proof": "unproven",
+    "leader_id": 2, "revision": 1, "evidence": json.dumps({"missing": ["a HW"]}),
+}  # fmt: skip
+MEASURED = {"proof": "bounded", "class": "unclean_loss", "severity": "critical", "lost_from": 1, "lost_to": 3}
+
+
+@pytest.fixture
+def found(tmp_path):
+    def grouped(*rows):
+        lake = str(tmp_path / "lake")
+        rows = [OPEN | row | {"ts": at(k), "regression_id": f"r{k}"} for k, row in enumerate(rows)]
+        put(lake, hw_regressions, *rows)
+        return falls(Lake(lake), Filter())["c"]
+
+    return grouped
+
+
+def test_a_list_names_one_thing_once(found):
+    """It said "clicks-0, clicks-0, clicks-1" and "in 2 partitions" of elections after different leaders."""
+    rows = [{"partition": p, "leader_id_before": before} for p in (0, 0, 1, 1) for before in (1, 3)]
+    (group,) = found(*rows).groups
+    assert (group.partitions, group.examples, group.leader_id_before) == (2, ("clicks-0", "clicks-1"), None)
+    assert "in 2 partitions (clicks-0, clicks-1)" in not_excluded([group])
+
+
+@pytest.mark.parametrize(("before", "named"), [((1, 1), 1), ((1, None), None), ((None, None), None)])
+def test_who_led_before_is_named_where_it_is_the_same_of_all(found, before, named):
+    (group,) = found(*({"partition": 0, "leader_id_before": one} for one in before)).groups
+    assert group.leader_id_before == named
+
+
+def test_one_change_of_leader_is_proven_only_where_every_loss_is(found):
+    whole = MEASURED | {"partition": 0, "proof": "proven", "lost_records": 2}
+    (group,) = found(whole, MEASURED | {"partition": 1, "lost_records": 2}).groups
+    assert (group.proof, group.partitions, group.lost_records) == ("bounded", 2, 4)
