@@ -13,7 +13,8 @@ TABLE = Table(
         Column(
             "state",
             "string",
-            "last reported: started, controlled_shutdown, fenced, unfenced or unregistered; null: never reported",
+            "answers, no_answer, not_reached (from here), not_in_metadata (though it answers), fenced, stopping, down, "
+            "unregistered or unknown; null: written before states were told",
         ),
         Column("state_ts", "timestamp", "since when it is in that state"),
         Column("broker_epoch", "bigint", "its incarnation, as the controller numbers them"),
@@ -44,6 +45,9 @@ TABLE = Table(
         Column("at_min_isr", "bigint", "partitions that its failure leaves under min ISR, those apart", null=False),
         Column("lag_records", "bigint", "largest lag of its replicas; null: none is known"),
         Column("lag_ms", "bigint", "largest time since one of them was caught up; null: none is known"),
+        Column("since", "timestamp", "since when it is in that state; null: not known"),
+        Column("reason", "string", "how its state is known"),
+        Column("witness", "string", "who told it: watcher, log, or watcher and log; null: nobody"),
         Column("last_reported_ts", "timestamp", "last event that its own telemetry reported; null: it reports nothing"),
     ),
 )

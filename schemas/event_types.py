@@ -34,9 +34,34 @@ FIRST_ROUND = "first round"
 TOPIC_GONE = "the topic is no longer in the cluster's metadata"
 """How the detail of a watcher's `lost` row begins of a partition that it sees no more."""
 
+ANSWERS, NO_ANSWER, NOT_LISTED = "answers", "no_answer", "not listed"
+"""How the detail of a watcher's `broker_state` begins: `answers`, or `no_answer: refused`; and how it ends where most
+of the brokers that answered did not list this one: `no_answer: refused, not listed`."""
+
 DETAILS = {
-    "broker_state": ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered", "log_dir_offline"),
+    "broker_state": (
+        "started",
+        "controlled_shutdown",
+        "fenced",
+        "unfenced",
+        "unregistered",
+        "log_dir_offline",
+        ANSWERS,
+        NO_ANSWER,
+    ),  # fmt: skip
     "isr": ("alter_partition", "metadata", "controller"),
     "isr_proposed": ("shrink", "expand"),
 }
-"""The values of `detail`, for the event types where it carries meaning."""
+"""The values of `detail`, for the event types where it carries meaning; of a watcher's how they begin."""
+
+
+def known_detail(event_type: str, detail: str | None) -> bool:
+    """Whether events of this type may have this detail."""
+    if detail is None:
+        return event_type != "broker_state"
+    return detail in DETAILS[event_type] or (event_type == "broker_state" and by_watcher(detail))
+
+
+def by_watcher(detail: str | None) -> bool:
+    """Whether the detail of a `broker_state` says how a broker answered a watcher."""
+    return detail is not None and detail.split(":")[0].split(",")[0] in (ANSWERS, NO_ANSWER)

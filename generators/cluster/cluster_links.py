@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -20,13 +20,15 @@ from generators.cluster.observing.answers import Instant
 
 @dataclass
 class ClusterLinks:
-    """A link per broker that is up; `wake` is set whenever some work has ended."""
+    """A link per broker; `wake` is set whenever some work has ended. `fit`: brokers that answer, and that most of those
+    list: one of these is asked for the metadata, as long as there is one."""
 
     security: Security
     topics: TopicFilter
     timeout_s: float
     wake: threading.Event = field(default_factory=threading.Event)
     by_broker: dict[int, BrokerLink] = field(default_factory=dict)
+    fit: frozenset[int] = frozenset()
     _describer: int | None = None
     _describing: Future | None = None
     _errors: list[tuple[int, BaseException]] = field(default_factory=list)
@@ -47,9 +49,10 @@ class ClusterLinks:
                 link.close()
         raise NotAnswering("no cluster can be asked: " + "; ".join(reasons))
 
-    def connect(self, brokers: Sequence[BrokerAddress]) -> None:
-        """Have a link to each of these brokers, and to no other."""
-        wanted = {broker.broker_id: broker for broker in brokers}
+    def connect(self, brokers: Sequence[BrokerAddress], hosting: Iterable[int] = ()) -> None:
+        """Have a link to each of these brokers, and to those `hosting` replicas where they were last; to no other."""
+        wanted = {b: self.by_broker[b].address for b in hosting if b in self.by_broker}
+        wanted |= {broker.broker_id: broker for broker in brokers}
         for broker, link in list(self.by_broker.items()):
             if broker not in wanted or link.address[:3] != wanted[broker][:3]:
                 self.by_broker.pop(broker).close()
@@ -88,6 +91,7 @@ class ClusterLinks:
     def pass_on(self) -> None:
         """Ask another broker for metadata from now on."""
         idle = sorted(b for b, link in self.by_broker.items() if not link.busy)
+        idle = [b for b in idle if b in self.fit] or idle
         later = [b for b in idle if self._describer is not None and b > self._describer]
         self._describer, self._describing = next(iter(later or idle), None), None
 
@@ -108,7 +112,7 @@ class ClusterLinks:
 
     def _ask_next(self) -> bool:
         link = self.by_broker.get(-1 if self._describer is None else self._describer)
-        if link is None or link.busy:
+        if link is None or link.busy or (self.fit and self._describer not in self.fit):
             self.pass_on()
             link = None if self._describer is None else self.by_broker[self._describer]
         if link is None:

@@ -97,19 +97,27 @@ def _rounds(
     for skipped in schedule.ticks():
         began, began_us = monotonic(), time_ns() // 1000
         watcher.notes.skipped(skipped, schedule.interval_s)
-        complete = watcher.round(schedule.next_at, stop)
+        counts = list[int]()
+
+        def put() -> None:
+            tables = [table for rows in watcher.rows.values() for table in rows]
+            counts.append(sum(len(table) for table in tables))
+            if not writer.put(tables):
+                watcher.notes.once(
+                    "there is no more room for rows in memory: rounds are dropped until the lake is back"
+                )
+                watcher.observer.dropped(began_us, LAKE_AWAY)
+                watcher.settings.forget()
+
+        complete = watcher.round(schedule.next_at, stop, put)
         require_answers(watcher)
         _say_what_is_watched(watcher)
-        tables = [table for rows in watcher.rows.values() for table in rows]
-        if not writer.put(tables):
-            watcher.notes.once("there is no more room for rows in memory: rounds are dropped until the lake is back")
-            watcher.observer.dropped(began_us, LAKE_AWAY)
-            watcher.settings.forget()
+        put()
         if writer.failure is not None:
             return
         summary.rounds, summary.skipped = summary.rounds + 1, summary.skipped + skipped
         summary.incomplete += not complete
-        rows = sum(len(table) for table in tables)
+        rows = sum(counts)
         status(f"{summary.line()}; the last took {monotonic() - began:.2f} s and gave {rows:,} rows")
 
 

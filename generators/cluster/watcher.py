@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, time_ns
 
@@ -14,7 +14,7 @@ from kafka.future import Future
 from generators.cluster.asking.decoded import Described, TopicFilter
 from generators.cluster.asking.link import BrokerLink
 from generators.cluster.asking.plan import Plan, plan
-from generators.cluster.asking.problems import NotAnswering, why
+from generators.cluster.asking.problems import NotAnswering, kind, why
 from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
@@ -22,10 +22,15 @@ from generators.cluster.notes import Notes
 from generators.cluster.observing.answers import Instant
 from generators.cluster.observing.observer import Observer
 from generators.cluster.observing.settings import SettingsSeen
+from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED
 
 SETTINGS_EVERY_S = 300.0
 METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
+ROUNDS_ALONE = 3
+"""A broker that has just come is listed by others a round later."""
+TOGETHER_S = 0.3
+"""What others are given to answer with those that have."""
 ENDS_WITHIN_S = 3.0
 """What a round in flight is given when the watcher is to stop."""
 
@@ -75,39 +80,54 @@ class Watcher:
     said: bool = False
     """Whether it was said what is watched."""
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
-    """Rows of the round, by broker."""
+    """Rows of the round that nobody has taken, by broker."""
+    _listed: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By broker that answered when it was last asked the brokers that it knew to be up."""
+    _alone: dict[int, int] = field(default_factory=dict)
+    """By broker in how many rounds on end it answered and most others did not list it."""
 
-    def round(self, until: float, stop: threading.Event) -> bool:
+    def round(self, until: float, stop: threading.Event, part: Callable[[], None] = lambda: None) -> bool:
         """Ask every broker that is idle, and take what has come by `until` (monotonic seconds) as rows.
 
-        Whether every broker answered in full.
+        `part` is called where some have answered and others take longer: what has come waits for nobody. Whether every
+        broker answered in full.
         """
-        self.rows = {}
-        self._describe(min(until, monotonic() + METADATA_WAITED_S))
+        self.rows, complete = {}, True
+        out = self._describe(min(until, monotonic() + METADATA_WAITED_S))
         if self.observer.partitions is not None:
-            self._begin()
-        self.links.wait([asked.work for asked in self._asked.values()], until, stop)
-        if stop.is_set():
-            self.links.wait([asked.work for asked in self._asked.values()], monotonic() + ENDS_WITHIN_S)
-        return self._collect()
+            self._begin(out)
+        while works := [asked.work for asked in self._asked.values()]:
+            self.links.wait(works, min(until, monotonic() + TOGETHER_S), stop)
+            if stop.is_set():
+                self.links.wait(works, monotonic() + ENDS_WITHIN_S)
+            complete &= self._collect()
+            if stop.is_set() or monotonic() >= until:
+                break
+            if self._asked and self.rows:
+                part()
+                self.rows = {}
+        return complete and out is None and not self._asked
 
-    def _describe(self, until: float) -> None:
+    def _describe(self, until: float) -> int | None:
+        """Learn from the metadata; the broker that was to tell it and does not answer."""
         if not self.links.by_broker:
             self._bootstrap_again()
-        found = self.links.describe(until)
+        began_us, found, out = time_ns() // 1000, self.links.describe(until), None
         for broker, error in self.links.take_errors():
-            self.notes.silent(broker, why(error, self.options.security))
+            self._missed(broker, began_us, error)
+            out = broker
         if found is None:
-            return
+            return out
         broker, described, at = found
         known = self.observer.partitions
         if known is not None and described.partitions.older_than(known) and self._rejected < len(self.links.by_broker):
             self._rejected += 1
             self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
             self.links.pass_on()
-            return
+            return out
         self._rejected, self._describer = 0, broker
         self._learn(broker, described, at)
+        return out
 
     def _bootstrap_again(self) -> None:
         """No broker is known to be up: ask those named at the start."""
@@ -120,7 +140,7 @@ class Watcher:
         self.notes.topics(described.refused)
         for one, tables in self.observer.learn(described.partitions, at, broker).items():
             self.rows.setdefault(one, []).extend(tables)
-        self.links.connect(described.partitions.brokers)
+        self.links.connect(described.partitions.brokers, np.unique(self.observer.replicas.broker).tolist())
         for address in described.partitions.brokers:
             if len(self._hosted(address.broker_id)):
                 rows = self.settings.rack(self.observer.source(address.broker_id), address, at.ts_us)
@@ -130,14 +150,14 @@ class Watcher:
         at = self.observer.replicas.of_broker(broker)
         return range(at.start, at.stop)
 
-    def _begin(self) -> None:
+    def _begin(self, out: int | None) -> None:
         seen, now_us = self.observer.partitions, time_ns() // 1000
         assert seen is not None
         for broker in np.unique(self.observer.replicas.broker).tolist():
             link = self.links.by_broker.get(broker)
             if link is None:
-                self._missed(broker, now_us, "it is not among the brokers that are up")
-            elif broker not in self._asked and not link.busy:
+                self._missed(broker, now_us, NotAnswering("it is not among the brokers that are up"))
+            elif broker not in (out, *self._asked) and not link.busy:
                 self.plans[broker] = plan(broker, seen, self.observer.replicas, self.plans.get(broker))
                 work = link.begin(
                     ask_round,
@@ -176,20 +196,48 @@ class Watcher:
             source, ts_us = self.observer.source(broker), outcome.settings.at.ts_us
             rows.extend(self.settings.broker(source, outcome.settings.broker, ts_us))
             rows.extend(self.settings.topics(source, outcome.settings.topics, ts_us))
+        if outcome.listed is not None:
+            self._listed[broker] = outcome.listed
+            self._hear()
+        self._alone[broker] = 0 if self._is_listed(broker) else self._alone.get(broker, 0) + 1
+        listed = self._alone[broker] < ROUNDS_ALONE
         if outcome.answer is not None:
             self.notes.offsets(outcome.answer)
-            rows.extend(self.observer.take(outcome.answer))
+            rows.extend(self.observer.take(outcome.answer, listed=listed))
+        if outcome.listed is not None:
+            detail = ANSWERS if listed else f"{ANSWERS}, {NOT_LISTED}"
+            rows.extend(self.observer.state(broker, detail, outcome.answer.at if outcome.answer else _now()))
         if outcome.error is not None:
             self._settings_at.pop(broker, None)
-            self._missed(broker, asked.since_us, why(outcome.error, self.options.security))
+            self._missed(broker, asked.since_us, outcome.error, answers=outcome.listed is not None)
             return False
         self.notes.answers(broker)
         self.answered = True
         return True
 
-    def _missed(self, broker: int, since_us: int, reason: str) -> None:
+    def _missed(self, broker: int, since_us: int, error: BaseException, *, answers: bool = False) -> None:
+        """A round that a broker did not answer in full; `answers`: though it is there."""
+        reason = why(error, self.options.security)
+        if not answers:
+            self._listed.pop(broker, None)
+            self._alone.pop(broker, None)
+            self._hear()
+            detail = f"{NO_ANSWER}: {kind(error)}" + ("" if self._is_listed(broker) else f", {NOT_LISTED}")
+            self.rows.setdefault(broker, []).extend(self.observer.state(broker, detail, _now()))
         self.observer.missed(broker, since_us, reason)
         self.notes.silent(broker, reason)
+
+    def _is_listed(self, broker: int) -> bool:
+        """Whether a broker is up as most of the others say that answered; with nobody else, it is."""
+        others = [listed for other, listed in self._listed.items() if other != broker]
+        return 2 * sum(broker in listed for listed in others) >= len(others)
+
+    def _hear(self) -> None:
+        self.links.fit = frozenset(filter(self._is_listed, self._listed))
+
+
+def _now() -> Instant:
+    return Instant(time_ns() // 1000, 0.0)
 
 
 def _outcome(asked: _Asked, *, gone: bool) -> Outcome | None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 AHEAD = timedelta(minutes=1)
 """Clocks of hosts may be so far ahead."""
-DOWN = ("controlled_shutdown", "fenced", "unregistered")
+DOWN = ("stopping", "fenced", "unregistered", "controlled_shutdown")
+"""States, as logs tell them, in which a broker leads nothing for long; the last one is of lakes of before."""
 RECORD = "_alerts/step.json"
 """What the last evaluation of the alerts has found, so that its sources need not be read again."""
 

@@ -102,6 +102,8 @@ class FakeBroker:
     delay_s: float = 0.0
     hung: bool = False
     up: bool = True
+    listed: bool = True
+    """Whether the other brokers know it to be up."""
     garbage: bytes = b""
     """What it sends instead of an answer."""
     requests: list[str] = field(default_factory=list)
@@ -260,7 +262,7 @@ class _Connection(AdminAnswers):
         brokers = [
             place(version=version, node_id=b.broker_id, host=self.cluster.advertised_host, port=b.port, rack=b.rack)
             for b in self.cluster.brokers.values()
-            if b.up
+            if b.up and (b.listed or b is self.broker)
         ]
         return MetadataResponse(
             version=version, throttle_time_ms=0, brokers=brokers, cluster_id="fake", controller_id=1, topics=topics

@@ -185,5 +185,5 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0] == "fake: 2 partitions of 1 topics, 4 replicas on 2 brokers"
     assert lines[1].startswith("a round: 4 ListOffsets requests and 1 of metadata, ")
-    assert lines[3].startswith("rows: 15 at the start, then 24,000 an hour at the rate of the last 0.3 s, 72,000 where")
+    assert lines[3].startswith("rows: 17 at the start, then 24,000 an hour at the rate of the last 0.3 s, 72,000 where")
     assert not (tmp_path / "lake").exists()

@@ -79,7 +79,52 @@ def test_a_leader_that_dies_and_the_one_that_follows(cluster, tmp_path):
     isrs = watcher.rows("leader_id", "leader_epoch", "isr", event_type="isr", partition=0)
     assert (2, 1, [2, 3]) in isrs
     (lost,) = watcher.rows("detail", event_type="lost", broker_id=1)
-    assert "it is not among the brokers that are up" in lost
+    assert "it refuses connections" in lost
+    states = watcher.rows("detail", event_type="broker_state", broker_id=1)
+    assert states[0] == states[-1] == "answers"
+    assert set(states[1:-1]) <= {"no_answer: refused", "no_answer: closed", "no_answer: refused, not listed"}
+    assert states[-2] == "no_answer: refused, not listed", "another broker's metadata, answered later, lists it no more"
+    assert watcher.rows("detail", event_type="broker_state", broker_id=2) == ["answers"]
+
+
+def test_a_refusal_is_a_row_of_its_round_and_one_slow_answer_is_none(cluster, tmp_path):
+    with watching(cluster, tmp_path, interval_s=0.5) as watcher:
+        watcher.rounds(2)
+        cluster.brokers[2].delay_s = 0.7
+        watcher.rounds(2, 1)
+        cluster.brokers[2].delay_s = 0.0
+        watcher.rounds(2, 1)
+        assert watcher.rows("detail", event_type="broker_state", broker_id=2) == ["answers"]
+        cluster.stop(2)
+        watcher.until(lambda: len(watcher.rows("detail", event_type="broker_state", broker_id=2)) >= 4, "refusals")
+    rounds = watcher.rows("ts", event_type="progress", broker_id=1)
+    refused = [ts for ts, detail in watcher.rows("ts", "detail", event_type="broker_state", broker_id=2)
+               if detail != "answers"]  # fmt: skip
+    for ts in refused:
+        assert min(abs((ts - one).total_seconds()) for one in rounds) < 0.3
+
+
+def test_an_answer_as_leader_of_a_broker_that_most_others_do_not_list_confirms_nothing(cluster, tmp_path):
+    """A broker that is cut off from the controllers goes on answering as leader."""
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1, 2)
+        cluster.brokers[1].listed = False
+        watcher.until(lambda: "answers, not listed" in watcher.rows("detail", event_type="broker_state", broker_id=1))
+        cluster.topics["orders"].partitions[0].write(300, 300)
+        watcher.until(lambda: 300 in watcher.rows("leo", event_type="sample", broker_id=1, partition=0), "its log end")
+    assert watcher.rows("leader_epoch", "hw", event_type="sample", broker_id=1, partition=0)[-1] == (None, None)
+
+
+def test_the_end_is_asked_of_the_last_epoch_of_which_a_hw_is_known(cluster, tmp_path):
+    """HW 300 in epoch 0, epoch 1 from 120 up to 310, epoch 2 from 310: asked for epoch 1 it says 310, for 0 120."""
+    partition = cluster.topics["orders"].partitions[0]
+    with watching(cluster, tmp_path) as watcher:
+        partition.write(300)
+        watcher.until(lambda: 300 in watcher.rows("hw", event_type="sample", broker_id=1, partition=0), "its HW")
+        partition.starts[1], partition.epoch = 120, 1
+        partition.elect(2, start=310, isr=[2, 3])
+        watcher.until(lambda: watcher.rows("leo", event_type="leader", broker_id=2, partition=0), "the new term")
+    assert watcher.rows("leo", "leader_epoch", event_type="leader", broker_id=2, partition=0) == [(120, 2)]
 
 
 def test_a_leader_that_moves_between_metadata_and_offsets(cluster, tmp_path):

@@ -17,6 +17,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from generators.cluster.asking.problems import CLOSED, TIMED_OUT, kind
 from generators.cluster.asking.security import Security
 from generators.cluster.metadata.partitions import BrokerAddress
 
@@ -24,6 +25,8 @@ CLIENT_ID = "hwmark"
 LARGEST_ANSWER = 256 << 20
 """Bytes: metadata of a million partitions and more."""
 BACKOFF_MS, LONGEST_BACKOFF_MS = 200, 5_000
+PROBE_S = 3.0
+"""How long a broker may take for an answer that says no more than that it is there."""
 REFUSED_FOR_S = 30.0
 """How long a broker that refused our name is left alone: each attempt is a line in its log."""
 _PAUSE_S = 0.02
@@ -42,7 +45,7 @@ class BrokerLink:
 
     def __init__(self, address: BrokerAddress, security: Security, timeout_s: float) -> None:
         self.address, self._security = address, security
-        self._timeout_ms = round(timeout_s * 1000)
+        self._timeout_ms = self._limit_ms = round(timeout_s * 1000)
         self._net = NetworkSelector(client_id=CLIENT_ID, slow_task_threshold_secs=0)
         self._manager = self._new_manager()
         self._refused: tuple[float, Exception] | None = None
@@ -66,15 +69,34 @@ class BrokerLink:
     async def ask(self, request: Any) -> Any:
         """The broker's answer. Raises kafka-python's errors."""
         connection = await self._connected()
-        until = monotonic() + self._timeout_ms / 1000
+        until = monotonic() + self._limit_ms / 1000
         while connection.paused and connection.connected and monotonic() < until:  # it throttles us
             await self._net.sleep(_PAUSE_S)
-        return await connection.send_request(request, request_timeout_ms=self._timeout_ms)
+        return await connection.send_request(request, request_timeout_ms=self._limit_ms)
 
     async def version(self, request: Any, most: int) -> int:
         """The version of a kind of request that the broker knows, too. Raises kafka-python's errors."""
         connection = await self._connected()
         return int(connection.broker_version_data.api_version(request, max_version=most))
+
+    async def probe(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """What `work` gives within PROBE_S, after a timeout or a closed connection tried once more on a new one.
+
+        A round has connections of its own: none waits because one before it failed. Raises kafka-python's errors.
+        """
+        self._limit_ms = min(self._timeout_ms, round(PROBE_S * 1000))
+        try:
+            if self._last_error is not None:
+                self._renew()
+            try:
+                return await work()
+            except Exception as error:
+                if kind(error) not in (TIMED_OUT, CLOSED):
+                    raise
+                self._renew()
+                return await work()
+        finally:
+            self._limit_ms = self._timeout_ms
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the link's thread."""
@@ -90,8 +112,8 @@ class BrokerLink:
             since, error = self._refused
             if monotonic() - since < REFUSED_FOR_S:
                 raise error
-            self._manager.close()
-            self._manager, self._refused = self._new_manager(), None
+            self._renew()
+            self._refused = None
         try:
             return await self._connection()
         except errors.NodeNotReadyError:
@@ -105,14 +127,19 @@ class BrokerLink:
 
     async def _connection(self) -> KafkaConnection:
         node = self._manager.cluster.bootstrap_brokers()[0].node_id
-        connection = self._manager.get_connection(node, timeout_ms=self._timeout_ms, refresh_metadata_on_err=False)
+        connection = self._manager.get_connection(node, timeout_ms=self._limit_ms, refresh_metadata_on_err=False)
         if not connection.connected:
             try:
-                await self._manager.wait_for(connection.init_future, self._timeout_ms)
+                await self._manager.wait_for(connection.init_future, self._limit_ms)
             except errors.KafkaTimeoutError as error:
                 connection.close(error)
                 raise
         return connection
+
+    def _renew(self) -> None:
+        """The next question goes over a new connection, at once."""
+        self._manager.close()
+        self._manager, self._last_error = self._new_manager(), None
 
     def _new_manager(self) -> KafkaConnectionManager:
         host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host

@@ -17,6 +17,25 @@ _NO_KAFKA = re.compile(r"Invalid frame length: (-?\d+)|Unable to decode|Correlat
 _TLS_ALERT = 0x15
 
 
+REFUSED, TIMED_OUT, CLOSED = "refused", "timed out", "closed"
+
+
+def kind(error: BaseException) -> str:
+    """What went wrong in a word or two: the detail of a `no_answer` row."""
+    text = " ".join(str(error).split())
+    if isinstance(error, kafka.SaslAuthenticationFailedError | kafka.AuthorizationError):
+        return "not authenticated"
+    if "DNS" in text:
+        return "no such name"
+    if "ECONNREFUSED" in text:
+        return REFUSED
+    if isinstance(error, kafka.KafkaTimeoutError | kafka.RequestTimedOutError) or "timed out" in text.lower():
+        return TIMED_OUT
+    if "socket disconnected" in text or isinstance(error, kafka.KafkaConnectionError):
+        return CLOSED
+    return "wrong answer"
+
+
 def why(error: BaseException, security: Security) -> str:
     """What went wrong, and what to do about it."""
     if isinstance(error, NotAnswering):

@@ -128,8 +128,8 @@ def offsets(partitions: Partitions, rows: I64, replica_id: int) -> Encoded:
     return Encoded(request, LIST_OFFSETS)
 
 
-def ends_of_epochs(partitions: Partitions, rows: I64) -> Encoded:
-    """OffsetForLeaderEpoch of these rows: where the epoch before the leader's own ended."""
+def ends_of_epochs(partitions: Partitions, rows: I64, asked: I64) -> Encoded:
+    """OffsetForLeaderEpoch of these rows: where the leader's log leaves the epochs `asked`."""
     topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     partition_type = topic_type.OffsetForLeaderPartition
     epochs = partitions.leader_epoch[rows]
@@ -139,8 +139,8 @@ def ends_of_epochs(partitions: Partitions, rows: I64) -> Encoded:
             topic_type(
                 topic=name,
                 partitions=[
-                    partition_type(partition=number, current_leader_epoch=epoch, leader_epoch=epoch - 1)
-                    for number, epoch in zip(numbers, epochs[at].tolist(), strict=True)
+                    partition_type(partition=number, current_leader_epoch=epoch, leader_epoch=end)
+                    for number, epoch, end in zip(numbers, epochs[at].tolist(), asked[at].tolist(), strict=True)
                 ],
             )
             for name, numbers, at in by_topic(partitions, rows)

@@ -15,7 +15,7 @@ from generators.cluster.asking.decoded import Described, TopicFilter
 from generators.cluster.asking.link import BrokerLink
 from generators.cluster.asking.plan import Chunk, Plan
 from generators.cluster.metadata.lists import I64
-from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Answer, Instant
+from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Answer, Instant, Terms
 from generators.cluster.observing.settings import LAG, MIN_ISR, BrokerSettings
 
 TOPICS_OF_A_REQUEST = 1_000
@@ -28,6 +28,8 @@ class Outcome:
     answer: Answer | None = None
     error: Exception | None = None
     settings: Settings | None = None
+    listed: tuple[int, ...] | None = None
+    """The brokers that this one knows to be up; None: it did not answer."""
 
 
 @dataclass
@@ -65,6 +67,7 @@ class Watch:
 
 async def ask_metadata(link: BrokerLink, topics: TopicFilter) -> tuple[Described, Instant]:
     """The cluster as this broker knows it, the same object where it says the same. Raises kafka-python's errors."""
+    await ask_listed(link)
     version = await link.version(MetadataRequest, requests.METADATA)
     watch = Watch()
     answer = await link.ask(requests.metadata(topics.names, version))
@@ -73,18 +76,30 @@ async def ask_metadata(link: BrokerLink, topics: TopicFilter) -> tuple[Described
     return link.described[1], watch.instant()
 
 
-async def ask_round(
-    link: BrokerLink, plan: Plan, terms: I64, pace: Pace, about: Sequence[str] | None, metadata: Any = None
-) -> Outcome:
-    """Everything once: where terms of these rows begin, HW and LEO of every replica, and settings.
+async def ask_listed(link: BrokerLink) -> tuple[int, ...]:
+    """The brokers that this one knows to be up: the question by which it shows that it answers. Raises kafka-python's
+    errors."""
+
+    async def listed() -> tuple[int, ...]:
+        version = await link.version(MetadataRequest, requests.METADATA)
+        answer = await link.ask(requests.metadata([], version))
+        return tuple(broker.node_id for broker in answer.decoded().brokers)
+
+    found: tuple[int, ...] = await link.probe(listed)
+    return found
+
+
+async def ask_round(link: BrokerLink, plan: Plan, terms: Terms, pace: Pace, about: Sequence[str] | None) -> Outcome:
+    """Everything once: who is up, where terms begin, HW and LEO of every replica, and settings.
 
     `about`: the topics whose settings are asked for, beside the broker's own; None: no settings.
     """
     outcome, columns = Outcome(), _Columns(plan)
     try:
+        outcome.listed = await ask_listed(link)
         if about is not None:
             outcome.settings = await ask_settings(link, plan.broker, list(about))
-        if len(terms):
+        if len(terms.rows):
             await _ask_terms(link, plan, terms, columns)
         began, asked = monotonic(), 0
         for chunk in plan.chunks:
@@ -149,15 +164,17 @@ def _put(columns: _Columns, rows: I64, *filled: tuple[np.ndarray, np.ndarray]) -
         column[at[at >= 0]] = values[at >= 0]
 
 
-async def _ask_terms(link: BrokerLink, plan: Plan, terms: I64, columns: _Columns) -> None:
-    """Where the epoch before ended, the new one begins; epoch 0 begins with the log."""
-    epochs = plan.partitions.leader_epoch[terms]
-    _put(columns, terms[epochs == 0], (columns.term_start, np.zeros(int((epochs == 0).sum()), np.int64)))
-    later = terms[epochs > 0]
-    for first in range(0, len(later), 2_000):
-        response = await link.ask(requests.ends_of_epochs(plan.partitions, later[first : first + 2_000]))
-        rows, ends = decoded.ends(response, plan.partitions)
-        _put(columns, rows, (columns.term_start, ends))
+async def _ask_terms(link: BrokerLink, plan: Plan, terms: Terms, columns: _Columns) -> None:
+    """Where the leader's log leaves the epochs asked for, the new one begins; epoch 0 begins with the log."""
+    rows, epochs = terms
+    first_epoch = plan.partitions.leader_epoch[rows] == 0
+    _put(columns, rows[first_epoch], (columns.term_start, np.zeros(int(first_epoch.sum()), np.int64)))
+    rows, epochs = rows[~first_epoch], epochs[~first_epoch]
+    for first in range(0, len(rows), 2_000):
+        some = slice(first, first + 2_000)
+        response = await link.ask(requests.ends_of_epochs(plan.partitions, rows[some], epochs[some]))
+        found, ends = decoded.ends(response, plan.partitions)
+        _put(columns, found, (columns.term_start, ends))
 
 
 async def ask_settings(link: BrokerLink, broker: int, topics: list[str]) -> Settings:

@@ -27,6 +27,14 @@ class Instant(NamedTuple):
     error_ms: float
 
 
+class Terms(NamedTuple):
+    """Rows of partitions whose leader is asked where its term begins, and the epoch whose end it is asked for: the last
+    one of which a HW is known, so that a loss in terms that nobody saw shows, too; else the one before its own."""
+
+    rows: I64
+    epochs: I64
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The replicas of one broker as it answered for them; the columns go by `slots`, in ascending order.

@@ -15,7 +15,7 @@ from generators.cluster.metadata.lists import I64, Mask
 from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.metadata.replicas import Replicas
 from generators.cluster.observing import rows
-from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Answer, Instant
+from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Answer, Instant, Terms
 from generators.cluster.observing.errors import NOT_LEADER, error_name
 from generators.cluster.observing.rows import Source
 from generators.cluster.observing.slots import Slots
@@ -44,6 +44,8 @@ class Observer:
     """By partition: when the metadata first had that term."""
     _uncertain: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """By partition: how much earlier it may have begun, in milliseconds; NaN where that is not known."""
+    _hw_epoch: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    """By partition: the last leader epoch of which a HW was told, UNKNOWN where there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
     _learnt_us: int | None = None
     """When the metadata was last seen; None: what it says is to be written whole."""
@@ -52,11 +54,13 @@ class Observer:
         """The source of a broker's rows."""
         return self._broker(broker).source
 
-    def terms_of(self, broker: int) -> I64:
-        """The rows of partitions that a broker leads in a term whose start is still to be asked for."""
+    def terms_of(self, broker: int) -> Terms:
+        """The partitions that a broker leads in a term whose start is still to be asked for."""
         if self.partitions is None:
-            return np.empty(0, np.int64)
-        return np.flatnonzero(self._pending & (self.partitions.leader == broker))
+            return Terms(np.empty(0, np.int64), np.empty(0, np.int64))
+        at = np.flatnonzero(self._pending & (self.partitions.leader == broker))
+        before, known = self.partitions.leader_epoch[at].astype(np.int64) - 1, self._hw_epoch[at]
+        return Terms(at, np.where(known == UNKNOWN, before, np.minimum(known, before)))
 
     def learn(self, partitions: Partitions, at: Instant, broker: int) -> Rows:
         """The rows for what this broker's metadata says: `isr` of what changed, `lost` of replicas that are gone."""
@@ -81,20 +85,36 @@ class Observer:
         out.setdefault(broker, []).append(self._isr_rows(self.source(broker), at_rows, at.ts_us, since_ms))
         return out
 
-    def take(self, answer: Answer) -> list[pa.Table]:
-        """The rows for a broker's answer: terms, samples, replicas it did not answer for, and `progress`."""
+    def take(self, answer: Answer, *, listed: bool = True) -> list[pa.Table]:
+        """The rows for a broker's answer: terms, samples, replicas it did not answer for, and `progress`.
+
+        What a broker says as leader confirms nothing where most others do not list it: it may be cut off from the
+        controllers, and another one lead.
+        """
         first_us = int(answer.ts_us.min()) if len(answer.ts_us) else answer.at.ts_us
         out = self._after_gap(answer.broker, first_us).get(answer.broker, [])
         answer, slots = self._where(answer)
         hw = np.where((answer.hw_error == 0) & (answer.hw <= answer.leo), answer.hw, UNKNOWN)
-        leads = answer.leads & ~np.isin(answer.hw_error, NOT_LEADER)
+        leads = answer.leads & ~np.isin(answer.hw_error, NOT_LEADER) & listed
         answered = (answer.error == 0) & (answer.leo >= 0)
         out += self._term_rows(answer, slots, leads & answered)
         out += self._sample_rows(answer, slots, answered, leads, hw)
+        told = leads & answered & (hw != UNKNOWN)
+        of, asked = self.replicas.partition[slots[told]], answer.replicas.partition[answer.slots[told]]
+        self._hw_epoch[of] = np.maximum(self._hw_epoch[of], answer.partitions.leader_epoch[asked])
         out += self._lost_rows(answer, slots, ~answered)
         if answer.complete:
             out.append(self._progress_row(answer))
         return out
+
+    def state(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
+        """The row for whether a broker answers: at each change, and at each round in which it does not."""
+        known = self._broker(broker)
+        if detail == known.told and detail.startswith(event_types.ANSWERS):
+            return []
+        known.told = detail
+        row = {"replica_id": broker, "detail": detail, "ts_error_ms": at.error_ms}
+        return [known.source.broker_wide("broker_state", at.ts_us, **row)]
 
     def missed(self, broker: int, since_us: int, why: str) -> None:
         """A round that this broker did not answer: it has no row until the broker answers again."""
@@ -104,8 +124,9 @@ class Observer:
 
     def dropped(self, since_us: int, why: str) -> None:
         """A round whose rows could not be kept: the next ones say so, and everything anew."""
-        for broker in self._brokers:
+        for broker, known in self._brokers.items():
             self.missed(broker, since_us, why)
+            known.told = ""
         self._learnt_us = None
 
     def _broker(self, broker: int) -> SourceState:
@@ -130,16 +151,17 @@ class Observer:
         was, count = self._slots, len(partitions)
         self._slots = Slots.unknown(len(self.replicas))
         pending, seen, uncertain = np.zeros(count, np.bool_), np.zeros(count, np.int64), np.full(count, np.nan)
+        hw_epoch = np.full(count, UNKNOWN, np.int64)
         gone: dict[int, pa.Table] = {}
         if before is not None:
             now, then = before.rows_in(partitions), partitions.rows_in(before)
             kept = np.flatnonzero(then >= 0)
             pending[kept], seen[kept] = self._pending[then[kept]], self._seen[then[kept]]
-            uncertain[kept] = self._uncertain[then[kept]]
+            uncertain[kept], hw_epoch[kept] = self._uncertain[then[kept]], self._hw_epoch[then[kept]]
             self._slots.copy(was, self.replicas.slots_in(old, then))
             left = (old.slots_in(self.replicas, now) < 0) & ~was.lost & (was.leo != UNKNOWN)
             gone = self._gone(before, old, left, now, ts_us)
-        self._pending, self._seen, self._uncertain = pending, seen, uncertain
+        self._pending, self._seen, self._uncertain, self._hw_epoch = pending, seen, uncertain, hw_epoch
         return gone
 
     def _gone(self, before: Partitions, old: Replicas, left: Mask, now: I64, ts_us: int) -> dict[int, pa.Table]:

@@ -14,6 +14,8 @@ class SourceState:
 
     source: Source
     began: bool = False
+    told: str = ""
+    """What its last row says of whether it answers."""
     unanswered: int = 0
     since_us: int = 0
     why: str = ""

@@ -22,7 +22,7 @@ from pipelines.replication.compiled.types import I32, MOST_REPLICAS, NEVER
 from pipelines.replication.events.columns import NOT_UTF8, holds_other_letters
 from pipelines.replication.events.row_slices import CheckedSlice, Mask, RowSlice, packed_bits, row_slices
 from schemas import replication_events
-from schemas.event_types import DETAILS, REQUIRED
+from schemas.event_types import DETAILS, REQUIRED, known_detail
 from schemas.replication_events import FIRST, LAST
 
 _LEGAL_LETTERS, _LONGEST_TOPIC = string.ascii_letters + string.digits + "._-", 249
@@ -112,13 +112,11 @@ def _missing_config(checked: CheckedSlice) -> Mask | None:
 
 
 def _unknown_detail(event_type: str) -> Check:
-    known = (*DETAILS[event_type], *([None] if event_type != "broker_state" else []))
-
     def broken(checked: CheckedSlice) -> Mask | None:
         if event_type not in checked.types:
             return None
         at, types, details, values = checked.details
-        unknown = np.array([value not in known for value in values], dtype=np.bool_)
+        unknown = np.array([not known_detail(event_type, value) for value in values], dtype=np.bool_)
         if not unknown.any():
             return None
         return checked.mask_of_rows(at[(types == checked.code(event_type)) & unknown[details]])

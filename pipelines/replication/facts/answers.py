@@ -9,9 +9,20 @@ import numpy.typing as npt
 
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NULL
+from pipelines.replication.metadata.broker_states import SILENT_STATES, BrokerNow
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import REPLICAS
 from schemas.levels import LEAN
+
+
+def states_of_brokers(state: State) -> dict[int, dict[int, BrokerNow]]:
+    """By cluster number the state of each broker of which anything is known, as of the cluster's present."""
+    quiet, found = state.watched.silent(state.sources.grace_us), {}
+    for number, (name,) in enumerate(state.clusters.all):
+        rounds = {b: known[-1][0] for b, known in state.watched.rounds.get(str(name), {}).items() if known}
+        silent = {broker for cluster, broker in quiet if cluster == name}
+        found[number] = state.timeline.states_now(number, rounds, state.sources.latest(str(name)), silent)
+    return found
 
 
 def answered_leos(state: State) -> Records:
@@ -58,8 +69,12 @@ def _without_leos(state: State, lanes: I64, which: npt.NDArray[np.bool_]) -> npt
 def _silent(state: State) -> Any:
     """By slot of all lanes whether samples fill it and its broker has stopped to answer."""
     count, width = state.lanes.count, state.replicas.width
-    silent = state.watched.silent(state.sources.grace_us)
-    keys = [(state.clusters.find(cluster) << 32) | broker for cluster, broker in silent]
+    keys = [
+        (cluster << 32) | broker
+        for cluster, brokers in states_of_brokers(state).items()
+        for broker, now in brokers.items()
+        if now.state in SILENT_STATES and now.witness is not None
+    ]
     if not keys or not count:
         return np.zeros(0, np.bool_)
     sampled = np.repeat(state.sampled_lanes(), width)

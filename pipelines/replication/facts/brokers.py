@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.compiled.types import I64, NEVER
+from pipelines.replication.facts.answers import states_of_brokers
 from pipelines.replication.facts.broker_counts import Broker, Row, count_partitions
 from pipelines.replication.facts.follower_lag import followers, lags_of_brokers, worst
 from pipelines.replication.facts.partition_health import health, led_lanes
-from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS, BrokerState
+from pipelines.replication.metadata.broker_states import UNTOLD
+from pipelines.replication.metadata.brokers_and_configs import LASTING, BrokerState
 from pipelines.replication.state.state import State
 from schemas import broker_lag, brokers
 
@@ -61,13 +63,16 @@ def _rows(
 ) -> list[Row]:
     levels, reported = _levels(state, low_watermarks), _last_reported(state)
     stated = {(str(state.clusters.all[c][0]), b) for c, b in (*state.timeline.brokers, *state.timeline.racks)}
+    states = states_of_brokers(state)
     rows = []
     for key in sorted(counted.keys() | lags.keys() | stated):
         cluster, broker = key
         number = state.clusters.number(cluster)
         row: Row = {"cluster": cluster, "broker_id": broker}
         row |= _counts(counted.get(key, {}), lags.get(key))
-        row |= broker_state_columns(state.timeline.broker_states(number, broker, FOREVER))
+        row |= restarts(state.timeline.broker_states(number, broker, FOREVER))
+        now = states[number].get(broker, UNTOLD)
+        row |= {**now._asdict(), "state_ts": now.since}
         row["rack"] = state.timeline.racks.get((number, broker), (0, None))[1]
         row["ts"] = int(times[number]) if times[number] >= 0 else None
         rows.append(row | {"level": levels.get(key), "last_reported_ts": reported.get(key)})
@@ -92,26 +97,24 @@ def _lag_rows(state: State, lags: dict[Broker, Row], times: I64) -> list[Row]:
     return rows
 
 
-def broker_state_columns(changes: Sequence[BrokerState]) -> Row:
-    """Return state, state_ts, broker_epoch and restarting_since; all None if no state was reported.
+def restarts(changes: Sequence[BrokerState]) -> Row:
+    """Return broker_epoch and restarting_since; both None if no state was logged.
 
     Args:
         changes: the broker's state changes in time order, timestamps in microseconds.
 
     `restarting_since` runs from `controlled_shutdown` to the next `started`, `unfenced` or `unregistered`.
-    `log_dir_offline` is skipped: the broker still serves from its other directories.
     """
-    known = [state for state in changes if state[1] not in (LOG_DIR_OFFLINE, *STARTS)]
-    if not known:
-        return {"state": None, "state_ts": None, "broker_epoch": None, "restarting_since": None}
-    since = None
-    for ts, detail, *_ in known:
+    epoch, since = None, None
+    for ts, detail, epoch_then, *_ in changes:
+        if detail not in LASTING:
+            continue
+        epoch = epoch_then
         if detail in ("started", "unfenced", "unregistered"):
             since = None
         elif detail == "controlled_shutdown" and since is None:
             since = ts
-    ts, detail, epoch, *_ = known[-1]
-    return {"state": detail, "state_ts": ts, "broker_epoch": epoch, "restarting_since": since}
+    return {"broker_epoch": epoch, "restarting_since": since}
 
 
 def _levels(state: State, low_watermarks: I64) -> dict[Broker, int]:

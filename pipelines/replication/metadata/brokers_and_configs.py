@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy as np
 from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
+from pipelines.replication.metadata.broker_states import Answer, BrokerNow, add_answer, broker_states
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
-from schemas.event_types import CLEAN_START, UNCLEAN_START
+from schemas.event_types import CLEAN_START, UNCLEAN_START, by_watcher
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
@@ -26,6 +27,7 @@ CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
+LASTING = ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered")
 REPLAY_US = 10_000_000
 """A restarted controller reports old states again, within this time of the registration that it replays first."""
 
@@ -39,6 +41,8 @@ class Timeline:
     versions: dict[tuple[int, int], list[Version]] = field(default_factory=dict)
     racks: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict)
     """The rack that a broker reported last, and when."""
+    answers: dict[tuple[int, int], list[Answer]] = field(default_factory=dict)
+    """What a watcher has found of whether brokers answer."""
     _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
     arrays: KernelTimeline = field(init=False, repr=False, compare=False)
     """The entries sorted by (key, ts), for as-of look-ups in the kernel."""
@@ -52,6 +56,9 @@ class Timeline:
         self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None, reported_by: tuple[str, int, int]
     ) -> None:
         """Adds a state of a broker; `reported_by` is the row: source id, source epoch, source seq."""
+        if by_watcher(detail):
+            add_answer(self.answers.setdefault((cluster, broker), []), (ts, detail))
+            return
         states = self.brokers.setdefault((cluster, broker), [])
         row = (ts, detail, epoch, *reported_by)
         if row not in states:
@@ -83,6 +90,19 @@ class Timeline:
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[BrokerState]:
         """The states of a broker up to a time."""
         return [s for s in self._all_states((cluster, broker)) if s[0] <= as_of]
+
+    def states_now(
+        self, cluster: int, rounds: Mapping[int, int], now: int, silent: Container[int]
+    ) -> dict[int, BrokerNow]:
+        """The states of the brokers of a cluster, as `broker_states` has them."""
+        lasting = {
+            broker: [(ts, detail) for ts, detail, *_ in self._all_states((c, broker)) if detail in LASTING]
+            for c, broker in self.brokers
+            if c == cluster
+        }
+        logged = {broker: states[-1] for broker, states in lasting.items() if states}
+        answers = {broker: known for (c, broker), known in self.answers.items() if c == cluster}
+        return broker_states(answers, logged, rounds, now, silent)
 
     def _all_states(self, key: tuple[int, int]) -> list[BrokerState]:
         if key not in self._states:

@@ -209,6 +209,9 @@ def _add_timeline(old: State, new: State, of: _Numbers) -> None:
         for ts, detail, epoch, source, source_epoch, number in states:
             by = source, source_epoch, number
             new.timeline.record_broker_state(int(of.clusters[cluster]), broker, ts, detail, epoch, by)
+    for (cluster, broker), answers in old.timeline.answers.items():
+        for ts, detail in answers:
+            new.timeline.record_broker_state(int(of.clusters[cluster]), broker, ts, detail, None, ("", 0, 0))
     for (cluster, topic), configs in old.timeline.configs.items():
         number = CLUSTER_WIDE if topic == CLUSTER_WIDE else new.topics.number(*old.topics.all[topic])
         for ts, min_isr, lag_ms, topic_id in configs:

@@ -124,6 +124,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     versions: list[tuple[int, int, list[Version]]] = []
     wrong_clocks: list[tuple[int, int, int]] = []
     racks: list[tuple[int, int, tuple[int, str]]] = []
+    answers: list[tuple[int, int, list[tuple[int, str]]]] = []
 
 
 _encoder, _decoder, _watched, _closings = Encoder(), Decoder(Rest), Decoder(Watched), Decoder(Closings)
@@ -148,6 +149,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         versions=[(*k, v) for k, v in state.timeline.versions.items()],
         wrong_clocks=[(*k, v) for k, v in state.wrong_clocks.items()],
         racks=[(*k, v) for k, v in state.timeline.racks.items()],
+        answers=[(*k, v) for k, v in state.timeline.answers.items()],
     )  # fmt: skip
 
 
@@ -200,6 +202,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, t): entries for c, t, entries in rest.configs},
         {(c, b): entries for c, b, entries in rest.versions},
         {(c, b): rack for c, b, rack in rest.racks},
+        {(c, b): answers for c, b, answers in rest.answers},
     )
     state.waiting, state.pending_starts = (
         with_all_columns(tables["waiting"]),

@@ -70,7 +70,7 @@ def test_an_isr_change_begins_no_term():
     one = observer()
     one.take(answer(one, 1, 1, [100, 70], term_start=[0, -1]))
     one.learn(changed(isr=[1]), at(5), 1)
-    assert one.terms_of(1).tolist() == []
+    assert one.terms_of(1).rows.tolist() == []
 
 
 def test_a_new_term_has_its_start_from_the_new_leader_and_an_unknown_hw():
@@ -78,10 +78,10 @@ def test_a_new_term_has_its_start_from_the_new_leader_and_an_unknown_hw():
     for broker in (1, 2):
         one.take(answer(one, broker, 0, [100, 70], term_start=[0, 0]))
     one.learn(changed(leader=2, epoch=1, isr=[2]), at(5), 1)
-    assert one.terms_of(2).tolist() == [0]
+    assert one.terms_of(2).rows.tolist() == [0]
     found = rows(one.take(answer(one, 2, 6, [130, 70], hw=[130, 70], term_start=[95, -1])), *WHAT, "ts_error_ms")
     assert found[0] == ("leader", 0, 95, -1, 1000 + 5001.0 + 2.0)
-    assert one.terms_of(2).tolist() == []
+    assert one.terms_of(2).rows.tolist() == []
 
 
 def test_a_term_waits_for_its_start_and_for_a_leader_that_says_so():

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.facts.broker_counts import count_partitions
-from pipelines.replication.facts.brokers import broker_state_columns
+from pipelines.replication.facts.brokers import restarts
 from schemas import broker_lag, brokers, partition_health, replica_lag
 from tests.unit.replication.bronze import BASE_MS, Source, controller, table
 
@@ -114,7 +114,7 @@ def test_racks_states_and_epochs_of_brokers():
     source.broker_state(3, 1, "started", 7).broker_state(4, 1, "unfenced", 7)
     source.broker_state(5, 2, "controlled_shutdown", 6)
     columns = "broker_id", "rack", "state", "state_ts", "broker_epoch", "restarting_since", "replicas"
-    expected = [(1, "b", "unfenced", at(4), 7, None, 0), (2, None, "controlled_shutdown", at(5), 6, at(5), 0)]
+    expected = [(1, "b", "answers", at(4), 7, None, 0), (2, None, "stopping", at(5), 6, at(5), 0)]
     assert of(present(source).brokers, *columns) == expected
 
 
@@ -139,9 +139,8 @@ def test_a_rack_outlives_a_restart_of_the_job():
     ],
 )
 def test_a_controlled_restart_is_under_way_until_the_broker_has_started(states, since):
-    found = broker_state_columns([(ts, detail, 7, "s", 0, ts) for ts, detail in enumerate(states)])
-    assert found["restarting_since"] == since
-    assert found["state"] == [state for state in states if state != "log_dir_offline"][-1]
+    found = restarts([(ts, detail, 7, "s", 0, ts) for ts, detail in enumerate(states)])
+    assert found == {"broker_epoch": 7, "restarting_since": since}
 
 
 def health(partition, **values):

@@ -1,0 +1,136 @@
+"""The state of a broker: from what it answers a watcher, what others list, and what controllers and brokers log.
+
+Pure: a function of rows and of the time as of which the state is asked for. Times are microseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple
+
+from schemas.event_types import ANSWERS, NOT_LISTED
+
+SESSION_US = 9_000_000
+"""`broker.session.timeout.ms`: a broker that is listed for longer without an answer is up, and not reached from here."""
+ENOUGH_MISSES = 2
+"""Rounds on end without an answer that count; a refused connection counts at once."""
+SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
+"""The states, as watchers tell them, in which nothing is known of what a broker leads."""
+_REFUSED = "refused"
+_LOGGED = {
+    "started": "answers",
+    "unfenced": "answers",
+    "fenced": "fenced",
+    "controlled_shutdown": "stopping",
+    "unregistered": "unregistered",
+}
+
+Answer = tuple[int, str]
+"""(when a watcher had asked a broker, the detail of that row)"""
+Logged = tuple[int, str]
+"""(when, the detail) of the last state of a broker in logs."""
+
+
+class BrokerNow(NamedTuple):
+    """A state of `gold/brokers`, since when, how that is known, and who told it."""
+
+    state: str
+    since: int | None
+    reason: str
+    witness: str | None
+
+
+NO_ROUND = "no whole answer since"
+_ANSWERS = BrokerNow("answers", None, "answers a watcher", "watcher")
+UNTOLD = BrokerNow("unknown", None, "nobody told its state", None)
+
+
+def add_answer(known: list[Answer], answer: Answer) -> None:
+    """Adds what a watcher has found; of a stretch of equal details the first two and the last are kept."""
+    at = bisect_right(known, answer)
+    if at and known[at - 1] == answer:
+        return
+    known.insert(at, answer)
+    for k in range(min(at + 2, len(known) - 2), max(at - 1, 2) - 1, -1):
+        if len({detail for _, detail in known[k - 2 : k + 2]}) == 1:
+            del known[k]
+
+
+def broker_states(
+    answers: Mapping[int, Sequence[Answer]],
+    logged: Mapping[int, Logged],
+    rounds: Mapping[int, int],
+    now: int,
+    silent: Container[int] = (),
+) -> dict[int, BrokerNow]:
+    """The states of the brokers of one cluster at a time.
+
+    `answers` and `logged` by broker as far as they go until then; `rounds`: when a watcher had the last whole answer;
+    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round. Where no broker answers, the watcher may be cut off, or all be down: from one place that looks the same.
+    """
+    found = {}
+    asked = {broker: _asked(list(known), rounds.get(broker)) for broker, known in answers.items() if known}
+    for broker in rounds.keys() - asked.keys():
+        quiet = BrokerNow("no_answer", rounds[broker], NO_ROUND, "watcher")
+        asked[broker] = quiet if broker in silent else _ANSWERS
+    alone = all(one.state == "no_answer" for one in asked.values())
+    for broker in answers.keys() | logged.keys() | asked.keys():
+        seen, log = asked.get(broker), logged.get(broker)
+        if seen is None or log is None:
+            found[broker] = _of_log(log) if seen is None else _unreached(seen, now, alone)
+        else:
+            found[broker] = _both(_unreached(seen, now, alone), _of_log(log))
+    return found
+
+
+def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
+    """What a watcher's rows say of a broker."""
+    if whole is not None and whole > known[-1][0]:
+        if not known[-1][1].startswith(ANSWERS):  # a lake of before, or one whose rows are still to come
+            return _ANSWERS._replace(since=whole)
+    elif not known[-1][1].startswith(ANSWERS):
+        first = next((k for k in range(len(known), 0, -1) if known[k - 1][1].startswith(ANSWERS)), 0)
+        missed = known[first:]
+        reason = missed[-1][1].partition(": ")[2]
+        if len(missed) >= ENOUGH_MISSES or reason.startswith(_REFUSED):
+            return BrokerNow("no_answer", missed[0][0], reason, "watcher")
+        if not first:
+            return BrokerNow("unknown", missed[0][0], f"one round without an answer: {reason}", "watcher")
+        known = known[:first]
+    first = next((k for k in range(len(known) - 1, 0, -1) if known[k - 1][1] != known[-1][1]), 0)
+    if known[-1][1].endswith(NOT_LISTED):
+        return BrokerNow("not_in_metadata", known[first][0], "answers, and most others do not list it", "watcher")
+    return _ANSWERS._replace(since=known[first][0])
+
+
+def _unreached(seen: BrokerNow, now: int, alone: bool) -> BrokerNow:
+    """A broker that does not answer: down, not reached from here, or nobody can tell."""
+    if seen.state != "no_answer" or seen.since is None:
+        return seen
+    if alone:
+        return seen._replace(state="unknown", reason="no broker answers: the watcher is cut off, or all are down")
+    if seen.reason.endswith(NOT_LISTED):
+        return seen._replace(state="down", reason=f"does not answer ({seen.reason} by the others)")
+    if now - seen.since > SESSION_US and seen.reason != NO_ROUND:
+        listed = f"does not answer ({seen.reason}), and the others list it: look at route, listener and certificate"
+        return seen._replace(state="not_reached", reason=listed)
+    return seen._replace(reason=f"does not answer ({seen.reason})")
+
+
+def _of_log(log: Logged | None) -> BrokerNow:
+    if log is None or log[1] not in _LOGGED:
+        return UNTOLD
+    return BrokerNow(_LOGGED[log[1]], log[0], log[1], "log")
+
+
+def _both(seen: BrokerNow, log: BrokerNow) -> BrokerNow:
+    """A broker that its controller has fenced may go on answering; whom neither hears is down."""
+    if log.state not in ("fenced", "stopping", "unregistered"):
+        return seen
+    if seen.state in ("answers", "not_in_metadata"):
+        later = log.state == "stopping" and seen.since is not None and log.since is not None and seen.since > log.since
+        return seen if later else log
+    if seen.state in ("no_answer", "not_reached") and log.state == "fenced":
+        return seen._replace(state="down", reason=f"{seen.reason}; fenced", witness="watcher and log")
+    return log if log.state == "unregistered" else seen

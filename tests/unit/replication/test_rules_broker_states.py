@@ -1,0 +1,120 @@
+"""States of brokers (docs/kafka-rules.md): who does not answer a watcher is not yet down."""
+
+from itertools import permutations
+
+import pytest
+
+from pipelines.replication import Reconstructor
+from pipelines.replication.metadata.broker_states import add_answer, broker_states
+from tests.unit.replication.bronze import events_of
+from tests.unit.replication.test_rules_samples_hw import caught_up
+from tests.unit.replication.watching import in_time, rounds
+
+S = 1_000_000
+TIMED_OUT, REFUSED, GONE = "no_answer: timed out", "no_answer: refused", "no_answer: refused, not listed"
+
+
+def states(now, logged=(), whole=(), silent=(), **answers):
+    """By broker (state, since in seconds); `b3=((5, detail), ...)` is what a watcher found of broker 3."""
+    known = {int(name[1:]): [(ts * S, detail) for ts, detail in rows] for name, rows in answers.items()}
+    logs = {broker: (ts * S, detail) for broker, ts, detail in logged}
+    found = broker_states(known, logs, {broker: ts * S for broker, ts in whole}, now * S, silent)
+    return {b: (one.state, None if one.since is None else one.since // S) for b, one in sorted(found.items())}
+
+
+UP = ((0, "answers"),)
+
+
+def third(now, *rows, **more):
+    return states(now, b1=UP, b2=UP, b3=((0, "answers"), *rows), **more)[3]
+
+
+def test_a_broker_that_answers_does_since_it_said_so():
+    assert third(60) == ("answers", 0)
+
+
+def test_one_slow_answer_changes_nothing_and_the_second_missed_one_does():
+    assert third(5, (5, TIMED_OUT)) == ("answers", 0)
+    assert third(10, (5, TIMED_OUT), (10, TIMED_OUT)) == ("no_answer", 5)
+
+
+def test_a_refused_connection_counts_at_once():
+    assert third(5, (5, REFUSED)) == ("no_answer", 5)
+
+
+def test_who_does_not_answer_and_is_listed_no_more_is_down():
+    assert third(15, (5, REFUSED), (10, REFUSED), (15, GONE)) == ("down", 5)
+
+
+def test_who_does_not_answer_and_is_listed_for_longer_than_a_session_is_not_reached_from_here():
+    missed = [(ts, TIMED_OUT) for ts in (5, 10, 15)]
+    assert third(14, *missed) == ("no_answer", 5)
+    assert third(15, *missed) == ("not_reached", 5)
+
+
+def test_who_answers_and_is_not_listed_may_be_cut_off_from_the_controllers():
+    assert third(20, (10, "answers, not listed")) == ("not_in_metadata", 10)
+    assert third(20, (10, "answers, not listed"), (15, "answers")) == ("answers", 15)
+
+
+def test_no_broker_is_blamed_where_none_answers():
+    missed = ((0, "answers"), (5, REFUSED), (10, REFUSED))
+    assert {state for state, _ in states(10, b1=missed, b2=missed, b3=missed).values()} == {"unknown"}
+
+
+def test_whom_the_watcher_never_heard_is_unknown_until_the_second_round():
+    assert states(5, b1=UP, b3=((5, TIMED_OUT),))[3] == ("unknown", 5)
+    assert states(10, b1=UP, b3=((5, TIMED_OUT), (10, TIMED_OUT)))[3] == ("no_answer", 5)
+
+
+@pytest.mark.parametrize(
+    ("detail", "state"),
+    [("started", "answers"), ("unfenced", "answers"), ("fenced", "fenced"), ("controlled_shutdown", "stopping"),
+     ("unregistered", "unregistered")],
+)  # fmt: skip
+def test_logs_alone_tell_a_state(detail, state):
+    assert states(60, [(3, 7, detail)]) == {3: (state, 7)}
+
+
+def test_a_fenced_broker_may_go_on_answering_and_one_that_nobody_hears_is_down():
+    assert third(60, logged=[(3, 7, "fenced")]) == ("fenced", 7)
+    assert third(60, (5, REFUSED), (10, REFUSED), logged=[(3, 7, "fenced")]) == ("down", 5)
+
+
+def test_who_answers_after_it_was_to_stop_has_come_back():
+    assert third(60, logged=[(3, 7, "controlled_shutdown")]) == ("stopping", 7)
+    assert third(60, (10, REFUSED), (20, "answers"), logged=[(3, 7, "controlled_shutdown")]) == ("answers", 20)
+
+
+def test_a_lake_whose_watcher_wrote_no_row_for_a_missed_round():
+    assert states(60, whole=[(1, 60), (2, 60), (3, 10)], silent={3}) == {
+        1: ("answers", None), 2: ("answers", None), 3: ("no_answer", 10),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("order", list(permutations(range(5))))
+def test_what_is_kept_of_answers_does_not_depend_on_their_order(order):
+    rows = [(0, "answers"), (1, TIMED_OUT), (2, TIMED_OUT), (3, TIMED_OUT), (4, TIMED_OUT)]
+    known = []
+    for k in order:
+        add_answer(known, rows[k])
+        add_answer(known, rows[k])
+    assert known == [rows[0], rows[1], rows[2], rows[4]]
+
+
+def test_nobody_waits_for_a_broker_whose_silence_is_a_row():
+    """What is known of partitions was ten seconds old while a broker was gone: each waited for its grace."""
+    one, two, three = (one.round(-20_000) for one in caught_up())
+    for second in range(7, 10):
+        three.event(second * 1000, "broker_state", True, replica_id=3, detail="no_answer: refused")
+    one.leads(8000, 0, 200, 200)
+    two.follows(8000, 200)
+    rounds(9000, one, two, since=7000)
+    machine = Reconstructor()
+    machine.update(events_of(in_time(one, two, three)))
+    (row,) = machine.health().to_pylist()
+    assert (row["hw"], row["out_of_sync"]) == (200, None)
+    found = {row["broker_id"]: (row["state"], row["witness"]) for row in machine.present().brokers.to_pylist()}
+    assert found == {1: ("answers", "watcher"), 2: ("answers", "watcher"), 3: ("no_answer", "watcher")}
+    again = Reconstructor.restore(machine.snapshot())
+    assert again.present().brokers.equals(machine.present().brokers)
