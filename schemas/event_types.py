@@ -48,7 +48,7 @@ DETAILS = {
         "log_dir_offline",
         ANSWERS,
         NO_ANSWER,
-    ),  # fmt: skip
+    ),
     "isr": ("alter_partition", "metadata", "controller"),
     "isr_proposed": ("shrink", "expand"),
 }

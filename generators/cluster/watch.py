@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic, time_ns
 
 import numpy as np
@@ -98,17 +99,7 @@ def _rounds(
         began, began_us = monotonic(), time_ns() // 1000
         watcher.notes.skipped(skipped, schedule.interval_s)
         counts = list[int]()
-
-        def put() -> None:
-            tables = [table for rows in watcher.rows.values() for table in rows]
-            counts.append(sum(len(table) for table in tables))
-            if not writer.put(tables):
-                watcher.notes.once(
-                    "there is no more room for rows in memory: rounds are dropped until the lake is back"
-                )
-                watcher.observer.dropped(began_us, LAKE_AWAY)
-                watcher.settings.forget()
-
+        put = partial(_put, watcher, writer, began_us, counts)
         complete = watcher.round(schedule.next_at, stop, put)
         require_answers(watcher)
         _say_what_is_watched(watcher)
@@ -119,6 +110,16 @@ def _rounds(
         summary.incomplete += not complete
         rows = sum(counts)
         status(f"{summary.line()}; the last took {monotonic() - began:.2f} s and gave {rows:,} rows")
+
+
+def _put(watcher: Watcher, writer: BronzeWriter, began_us: int, counts: list[int]) -> None:
+    """Hand over the rows that have come, and add how many to `counts`."""
+    tables = [table for rows in watcher.rows.values() for table in rows]
+    counts.append(sum(len(table) for table in tables))
+    if not writer.put(tables):
+        watcher.notes.once("there is no more room for rows in memory: rounds are dropped until the lake is back")
+        watcher.observer.dropped(began_us, LAKE_AWAY)
+        watcher.settings.forget()
 
 
 def _say_what_is_watched(watcher: Watcher) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic, time_ns
-from typing import Any
 
 import numpy as np
 from kafka.protocol.metadata.metadata import MetadataRequest

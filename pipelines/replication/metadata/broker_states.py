@@ -12,7 +12,7 @@ from typing import NamedTuple
 from schemas.event_types import ANSWERS, NOT_LISTED
 
 SESSION_US = 9_000_000
-"""`broker.session.timeout.ms`: a broker that is listed for longer without an answer is up, and not reached from here."""
+"""`broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here."""
 ENOUGH_MISSES = 2
 """Rounds on end without an answer that count; a refused connection counts at once."""
 SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
@@ -67,7 +67,8 @@ def broker_states(
     """The states of the brokers of one cluster at a time.
 
     `answers` and `logged` by broker as far as they go until then; `rounds`: when a watcher had the last whole answer;
-    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round. Where no broker answers, the watcher may be cut off, or all be down: from one place that looks the same.
+    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round. Where no broker answers,
+    the watcher may be cut off, or all be down: from one place that looks the same.
     """
     found = {}
     asked = {broker: _asked(list(known), rounds.get(broker)) for broker, known in answers.items() if known}
