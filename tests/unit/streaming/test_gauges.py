@@ -65,8 +65,10 @@ def test_of_several_buckets_the_worst_replicas_are_kept(monkeypatch):
 def test_a_count_that_no_bucket_knows_is_unknown_and_one_that_some_know_is_theirs():
     def share(**values):
         row = dict.fromkeys(brokers.ARROW.names, 0) | {"cluster": "c", "broker_id": 1, "holds_back_of": []}
-        times = dict.fromkeys(("ts", "state_ts", "restarting_since", "last_reported_ts"))
-        return pa.Table.from_pylist([row | times | {"rack": None, "state": None} | values], brokers.ARROW)
+        nothing = dict.fromkeys(
+            ("ts", "state_ts", "since", "restarting_since", "last_reported_ts", "rack", "state", "reason", "witness")
+        )
+        return pa.Table.from_pylist([row | nothing | values], brokers.ARROW)
 
     none = gauges.merge("brokers", [share(out_of_sync=None), share(out_of_sync=None)]).to_pylist()
     some = gauges.merge("brokers", [share(out_of_sync=None), share(out_of_sync=2, level=3)]).to_pylist()
