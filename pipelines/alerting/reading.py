@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.conditions import SECOND
@@ -44,6 +45,8 @@ OVER = timedelta(days=1)
 """A cluster that was closed, and of which nothing came for so long (wall clock), is not recorded any more."""
 FROM_BRONZE = ("reported", "leaderships", "broker_states")
 FROM_GOLD = ("minutes", "health", "brokers")
+OUT_OF_ORDER_MS = 600_000
+"""A file that was written so long before another may be committed after it."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "sync", "gaps", "health")
 """What is incomplete while silver is made anew."""
 RESTARTS = "restarts"
@@ -69,11 +72,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class _Tables:
-    """The tables of a lake, each read once; `unread` has the evidence that could not be, by its name, and why."""
+    """The tables of a lake, each read once; `unread` has the evidence that could not be, by its name, and why, `newest`
+    by the path of a table when (milliseconds) its last file was written."""
 
     lake: Lake
     made: bool
     unread: dict[str, str]
+    newest: dict[str, int] = field(default_factory=dict)
 
     def attempt(self, table: Table, names: Iterable[str], read: Callable[[], T], otherwise: T) -> T:
         """What `read` returns, or `otherwise` if it fails, for whatever reason: the other rules go on."""
@@ -92,6 +97,22 @@ class _Tables:
         if name in self.unread:
             return schema.empty_table()
         return self.attempt(table, (name,), lambda: self.lake.read(table, schema, keep), schema.empty_table())
+
+    def oldest_new(self, name: str, table: Table, before: Mapping[str, int]) -> datetime | None:
+        """The oldest time in the files that were written after the `newest` of an evaluation before, where it had any;
+        telemetry that comes late is older than what was read then."""
+
+        def look() -> datetime | None:
+            opened = self.lake.find(table)
+            files = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
+            if not files or "min.ts" not in files.column_names:
+                return None
+            self.newest[table.path] = pc.max(files["modification_time"]).as_py()
+            after = before.get(table.path, 0) - OUT_OF_ORDER_MS
+            oldest: datetime | None = pc.min(files.filter(pc.field("modification_time") > after)["min.ts"]).as_py()
+            return oldest
+
+        return self.attempt(table, (name,), look, None)
 
 
 def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s: float = 0) -> Reading:
@@ -130,7 +151,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         return [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
 
     def silver(name: str, table: Table, column: str = "", *values: str) -> pa.Table:
-        keep = _window({} if anew else starts(asking(name), history.silver_s))
+        begins, late = starts(asking(name), history.silver_s), tables.oldest_new(name, table, before.newest)
+        begins = {cluster: start if late is None else min(start, late) for cluster, start in begins.items()}
+        keep = _window({} if anew else begins)
         return tables.rows(name, table, keep & _one_of(column, *values) if column else keep)
 
     def events(name: str, begins: Mapping[str, datetime], *types: str) -> pa.Table:
@@ -167,7 +190,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     found["blind"] = pa.Table.from_pylist([{"cluster": c, "why": why} for c in sorted(known) for why in said], BLIND)
     restarted = before.clocks.get(RESTARTS, {}) if "broker_states" in tables.unread else clocks
     query = before.query if tables.unread else written_by.query
-    after = replace(before, sources=sources, restarts=restarts, query=query, clocks={RESTARTS: restarted})
+    newest = {**tables.newest, **({} if not tables.unread else before.newest)}
+    after = replace(
+        before, sources=sources, restarts=restarts, query=query, newest=newest, clocks={RESTARTS: restarted}
+    )
     return Reading(found, after, clocks, tables.unread, kept_from, handled)
 
 

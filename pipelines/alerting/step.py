@@ -36,8 +36,9 @@ class Step:
 
     `clocks`: by rule (`AlertRules.key`) and cluster up to when, in event time, it was evaluated; a cluster without one
     never was. `carried` are the lasting states of alerts that fired then, and `restarts` the broker states of late, so
-    that they need not be read again; `sources` is what bronze had of them, `query` who made silver. `files` are what
-    the tables get of this step, in commits that say its `number`.
+    that they need not be read again; `sources` is what bronze had of them, `query` who made silver, `newest` by the
+    path of a table when (milliseconds) its last file was written. `files` are what the tables get of this step, in
+    commits that say its `number`.
     """
 
     number: int = 0
@@ -45,6 +46,7 @@ class Step:
     carried: pa.Table = field(default_factory=CARRIED.empty_table)
     restarts: pa.Table = field(default_factory=BROKER_STATES.empty_table)
     query: str | None = None
+    newest: Mapping[str, int] = field(default_factory=dict)
     sources: Progress = field(default_factory=Progress)
     files: tuple[Written, ...] = ()
 
@@ -70,8 +72,8 @@ def recorded_step(lake: Lake) -> Step:
             files = tuple(Written(**file) for file in found["files"])
             return Step(
                 found["number"], found.get("evaluated", {}), pa.Table.from_pylist(found["carried"], CARRIED),
-                pa.Table.from_pylist(found.get("restarts", []), BROKER_STATES), found.get("query"), recorded(found),
-                files,
+                pa.Table.from_pylist(found.get("restarts", []), BROKER_STATES), found.get("query"),
+                found.get("newest", {}), recorded(found), files,
             )  # fmt: skip
     except (ValueError, TypeError, KeyError) as damaged:
         _log.warning("%s/%s is damaged (%s): the tables are read anew", lake.root, RECORD, damaged)
@@ -88,7 +90,7 @@ def take_step(lake: Lake, step: Step, rows: Mapping[Table, pa.Table]) -> None:
     taken = replace(step, number=step.number + bool(files), files=tuple(files))
     content = {
         "number": taken.number, "evaluated": taken.clocks, "files": [asdict(file) for file in files],
-        "arrived": taken.sources.arrived, "bronze": taken.sources.bronze, "query": taken.query,
+        "arrived": taken.sources.arrived, "bronze": taken.sources.bronze, "query": taken.query, "newest": taken.newest,
         "carried": in_microseconds(taken.carried).to_pylist(),
         "restarts": in_microseconds(taken.restarts).to_pylist(), **taken.sources.rows(),
     }  # fmt: skip

@@ -261,3 +261,12 @@ def test_a_notifier_sends_what_fires_though_gold_cannot_be_read(lake):
     seen = look(Lake(lake), Limits(), "", 0, at(20))
     assert [(e.last.rule, e.firing) for e in seen.episodes] == [("loss", True)]
     assert seen.wrong[0].startswith("the lake cannot be read: ")
+
+
+def test_what_began_long_before_the_last_evaluation_and_lasts_is_told_when_its_telemetry_comes(lake):
+    put(lake, partition_hw, freeze(30 * DAY, "thaw"))
+    health(lake, 30 * DAY)
+    assert evaluate(lake, now=at(30 * DAY)) == []
+    put(lake, partition_hw, freeze(0) | {"partition": 1})
+    (alert,) = evaluate(lake, now=at(30 * DAY))
+    assert (alert.rule, alert.first_ts, alert.labels["partitions"]) == ("under_min_isr", at(0), "orders-1")
