@@ -114,7 +114,9 @@ def test_results_are_rows_that_remember_the_versions(judged_once):
     rows = Lake(lake).read(quality_results.TABLE, quality_results.ARROW)
     assert len(rows) == len(summary.results)
     assert rows["run_id"].unique().to_pylist() == [summary.run_id]
-    assert judged(rows)["silver", partition_hw.TABLE.path, "no_disagreement"] == 0
+    (what,) = {r.judged for r in summary.results if r.expectation == "no_disagreement"}
+    assert what.endswith(f":{Lake(lake).table_id(partition_hw.TABLE)}")
+    assert judged(rows)["silver", partition_hw.TABLE.path, what] == 0
 
 
 BAD = [
