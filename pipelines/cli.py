@@ -15,6 +15,7 @@ from pipelines.commands.demo.options import demo
 from pipelines.commands.exits import Commands, table
 from pipelines.commands.gate.options import gate
 from pipelines.commands.ingest import ingest_logs
+from pipelines.commands.ingest_disk import ingest_disk
 from pipelines.commands.maintain.options import maintain
 from pipelines.commands.note import note
 from pipelines.commands.notify.options import notify
@@ -58,6 +59,7 @@ for command in (
     app.command()(command)
 app.command("try")(try_kafka)
 ingest_app.command("logs")(ingest_logs)
+ingest_app.command("disk")(ingest_disk)
 
 
 @app.callback()

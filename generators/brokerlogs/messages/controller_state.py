@@ -64,6 +64,8 @@ class ControllerLogState:
     """Replicas of new partitions, by name, until their first leader is elected (ZooKeeper)."""
     epoch: int | None = None
     """Epoch of the active controller as the node knows it."""
+    uncommitted: bool = False
+    """Of the metadata log: whether it is not known that the quorum committed the record being read."""
 
     def forget_role(self) -> None:
         """Lines are missing: the role is unknown until a line shows it again."""
@@ -147,7 +149,7 @@ class ControllerLogState:
         """Columns `committed` and `controller_epoch`: what the active controller prints is not committed yet, the
         printed log is."""
         if line.broker == METADATA_LOG:
-            return {"committed": 1}
+            return {"committed": int(not self.uncommitted)}
         return {"committed": None if self.active is None else int(not self.active), "controller_epoch": self.epoch}
 
     def broker_state(

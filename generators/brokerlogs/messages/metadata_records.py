@@ -23,10 +23,20 @@ def read_record(controller: ControllerLogState, line: Line, events: EventBuilder
     try:
         record: dict[str, Any] = json.loads(payload) if payload else {"type": "NO_OP_RECORD", "data": {}}
         kind = str(record["type"])
-        if kind in _RECORDS:
-            _RECORDS[kind](controller, line, record["data"], events)
+        return append_rows(controller, line, kind, record["data"], events)
     except (ValueError, KeyError, TypeError):
         return kind
+
+
+def append_rows(
+    controller: ControllerLogState, line: Line, kind: str, data: dict[str, Any], events: EventBuilder
+) -> str | None:
+    """Append the rows of one record of that kind; returns the kind if it is unknown, else None.
+
+    Raises ValueError, KeyError or TypeError where `data` is not that of such a record.
+    """
+    if kind in _RECORDS:
+        _RECORDS[kind](controller, line, data, events)
     return None if kind in _RECORDS or kind in _SILENT else kind
 
 

@@ -27,7 +27,7 @@ def by_controller(event: PartitionEvent) -> bool:
 def witness_of(event: PartitionEvent, leader_id: int | None) -> str:
     """What kind of witness the row is of the change it reports; `leader_id` leads the partition then."""
     if by_controller(event):
-        if event.broker_id < 0:
+        if event.broker_id < 0 and event.committed is not False:
             return METADATA_LOG
         return CONTROLLER if event.committed else CONTROLLER_ONLY
     if event.watched:
@@ -37,8 +37,9 @@ def witness_of(event: PartitionEvent, leader_id: int | None) -> str:
 
 
 def provisional(event: PartitionEvent) -> bool:
-    """Whether the row is one of a controller that does not show the change as committed."""
-    return by_controller(event) and event.broker_id >= 0 and not event.committed
+    """Whether the row is one of a controller, or of the end of a metadata log, that does not show it as committed."""
+    uncommitted = event.committed is False if event.broker_id < 0 else not event.committed
+    return by_controller(event) and uncommitted
 
 
 def stronger(one: str | None, other: str) -> str:

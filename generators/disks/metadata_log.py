@@ -1,0 +1,238 @@
+"""The KRaft metadata log of one cluster, out of the copies that several nodes have, and how much of it is committed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from generators.disks.batches import (
+    CONTROL,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    WHOLE,
+    Array,
+)
+from generators.disks.directories import METADATA_LOG, LogDirectory
+from generators.disks.files import Unreadable, read_whole
+from generators.disks.lineage import Lineage, batch_epochs, cut_offset, lineage
+from generators.disks.records import Damaged, Reader, Record, records
+from generators.disks.segments import Segment, WalkEnd, blocks, segments
+
+_SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+class Snapshot(NamedTuple):
+    """A complete snapshot of the state up to `end`, of whose last record `epoch` is."""
+
+    path: Path
+    end: int
+    epoch: int
+
+
+@dataclass
+class NodeLog:
+    """One node's copy: its segments, epochs, snapshots, and what its quorum-state says."""
+
+    directory: LogDirectory
+    files: list[Segment] = field(default_factory=list)
+    lineage: Lineage = field(default_factory=lambda: Lineage((), (), 0))
+    snapshots: list[Snapshot] = field(default_factory=list)
+    quorum_epoch: int = -1
+    voters: frozenset[int] = frozenset()
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def start(self) -> int:
+        return self.files[0].base if self.files else 0
+
+
+class BatchContent(NamedTuple):
+    """One batch with its bytes."""
+
+    batch: np.void
+    content: bytes
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.batch["attributes"] & CONTROL)
+
+    def records(self) -> list[Record]:
+        """Its records. Raises Damaged."""
+        return list(records(self.batch, self.content))
+
+
+def node_logs(directories: Sequence[LogDirectory]) -> list[NodeLog]:
+    """The copies of the metadata log in these directories; what cannot be read of one is among its problems."""
+    return [_read_node(one) for one in directories if one.replica(METADATA_LOG) is not None]
+
+
+def _read_node(directory: LogDirectory) -> NodeLog:
+    node, replica = NodeLog(directory), directory.replica(METADATA_LOG)
+    assert replica is not None
+    epochs: list[Array] = []
+    end = 0
+    try:
+        node.files = [segment for segment in segments(replica.path) if not segment.deleted]
+        end = node.start
+        for block, data in _node_blocks(node):
+            whole = block[block["fault"] == WHOLE]
+            end = int(whole["last"][-1]) + 1 if len(whole) else end
+            epochs.append(whole[["epoch", "base"]][np.append(True, whole["epoch"][1:] != whole["epoch"][:-1])])
+            for one in batches(
+                whole[(whole["control"] == LEADER_CHANGE) | (whole["control"] == KRAFT_VOTERS)], data, block
+            ):
+                node.voters = _voters(one) or node.voters
+        node.snapshots = sorted(_snapshots(replica.path), key=lambda one: one.end)
+        state = json.loads(read_whole(replica.path / "quorum-state")[0])
+        node.quorum_epoch = int(state["leaderEpoch"])
+    except (Unreadable, OSError, Damaged, ValueError, KeyError, TypeError) as error:
+        node.problems.append(f"{directory.name}: {error}")
+    begins = np.concatenate(epochs) if epochs else np.zeros(0, [("epoch", "i4"), ("base", "i8")])
+    node.lineage = lineage(batch_epochs(begins["epoch"], begins["base"]), end)
+    return node
+
+
+def _node_blocks(node: NodeLog) -> Iterator[tuple[Array, bytes]]:
+    for segment in node.files:
+        walk_end = WalkEnd()
+        yield from blocks(segment, walk_end)
+        if walk_end.reason != WHOLE and segment is not node.files[-1]:
+            raise Unreadable(segment.path, f"from byte {walk_end.position:,} on {walk_end.words}")
+
+
+def batches(chosen: Array, data: bytes, block: Array) -> Iterator[BatchContent]:
+    """Batches out of the bytes of the block that they are of."""
+    first = int(block["position"][0])
+    for batch in chosen:
+        at = int(batch["position"]) - first
+        yield BatchContent(batch, data[at : at + int(batch["size"])])
+
+
+def _voters(control: BatchContent) -> frozenset[int]:
+    """The voters that a LeaderChangeMessage (by configuration) or a VotersRecord (KIP-853) names."""
+    found: set[int] = set()
+    for record in control.records():
+        reader = Reader(record.value or b"")
+        version = reader.number(2)
+        if int(control.batch["control"]) == LEADER_CHANGE:
+            reader.number(4)
+            for _ in range(reader.unsigned() - 1):
+                found.add(reader.number(4))
+                reader.take(16 if version else 0)
+                reader.take(reader.unsigned())  # no tagged fields: their count is 0
+        else:
+            found |= _voters_record(reader)
+    return frozenset(found)
+
+
+def _voters_record(reader: Reader) -> set[int]:
+    found = set()
+    for _ in range(reader.unsigned() - 1):
+        found.add(reader.number(4))
+        reader.take(16)
+        for _ in range(reader.unsigned() - 1):
+            reader.take(reader.unsigned() - 1)
+            reader.take(reader.unsigned() - 1)
+            reader.take(2 + reader.unsigned())
+        reader.take(4)
+        reader.take(reader.unsigned() + reader.unsigned())
+    return found
+
+
+def _snapshots(folder: Path) -> Iterator[Snapshot]:
+    """Snapshots that end in their footer: one that is still written is named `.part`, and a torn one has none."""
+    for path in folder.iterdir():
+        if match := _SNAPSHOT.fullmatch(path.name):
+            walk_end, last = WalkEnd(), None
+            for block, _ in blocks(Segment(path, 0), walk_end):
+                last = block[-1] if (block["fault"] == WHOLE).all() else None
+            if last is not None and walk_end.reason == WHOLE and last["control"] == SNAPSHOT_FOOTER:
+                yield Snapshot(path, int(match[1]), int(match[2]))
+
+
+def longest(nodes: Sequence[NodeLog]) -> NodeLog:
+    """The copy with the newest epoch, and of those the longest: what the others will follow."""
+    return max(nodes, key=lambda node: (node.lineage.epochs[-1:], node.lineage.end))
+
+
+def agreed_end(node: NodeLog, chosen: NodeLog) -> int:
+    """The offset up to which a copy is the same as `chosen`."""
+    cuts = [cut for cut in (cut_offset(node.lineage, chosen.lineage), cut_offset(chosen.lineage, node.lineage)) if cut]
+    return min([*cuts, node.lineage.end, chosen.lineage.end]) if len(cuts) == 2 else 0
+
+
+def committed_end(nodes: Sequence[NodeLog]) -> int:
+    """The offset below which the quorum is known to have committed `longest(nodes)` (proofs 5.1); 0 if nothing is.
+
+    By a complete snapshot of the same lineage, or by a majority of the voters that have a record of an epoch and are in
+    that epoch, or if the logs of all voters are given and none has a later epoch. What a later leader copied to a
+    majority is not committed by their number.
+    """
+    chosen = longest(nodes)
+    bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
+    voters = chosen.voters
+    present = {node.directory.broker_id: node for node in nodes if node.directory.broker_id in voters}
+    for epoch, start in zip(chosen.lineage.epochs, chosen.lineage.starts, strict=True):
+        newest = max(node.lineage.epochs[-1:] for node in nodes) == (epoch,) and len(present) == len(voters)
+        ends = [agreed_end(node, chosen) for node in present.values() if node.quorum_epoch == epoch or newest]
+        if len(ends) > len(voters) // 2:
+            end = min(sorted(ends)[-(len(voters) // 2 + 1)], (chosen.lineage.end_of(epoch) or (epoch, 0))[1])
+            bound = max(bound, end if end > start else 0)
+    return bound
+
+
+def _has(chosen: Lineage, snapshot: Snapshot) -> bool:
+    found = chosen.end_of(snapshot.epoch)
+    return found is not None and found[0] == snapshot.epoch and found[1] >= snapshot.end
+
+
+class Piece(NamedTuple):
+    """Offsets [start, end) of the log, read from one node's copy; `lost` is how many before them no copy has."""
+
+    node: NodeLog
+    start: int
+    end: int
+    lost: int = 0
+
+
+def pieces(nodes: Sequence[NodeLog]) -> list[Piece]:
+    """The parts of the log, from the oldest offset that any node has, each from a copy that has it (5.2)."""
+    chosen = longest(nodes)
+    ends = [(node, agreed_end(node, chosen) if node is not chosen else chosen.lineage.end) for node in nodes]
+    parts: list[Piece] = []
+    at = min((node.start for node, end in ends if end > node.start), default=0)
+    while at < chosen.lineage.end:
+        here = [(end, node) for node, end in ends if node.start <= at < end]
+        if here:
+            end, node = max(here, key=lambda one: one[0])
+            parts.append(Piece(node, at, end))
+            at = end
+        else:
+            following = min(node.start for node, end in ends if node.start > at and end > node.start)
+            node = next(node for node, _ in ends if node.start == following)
+            parts.append(Piece(node, following, following, following - at))
+            at = following
+    return parts
+
+
+def read_piece(piece: Piece) -> Iterator[BatchContent]:
+    """The batches of a piece. Raises Unreadable."""
+    for segment in piece.node.files:
+        if segment.base >= piece.end:
+            break
+        for block, data in blocks(segment, WalkEnd()):
+            inside = (block["base"] >= piece.start) & (block["last"] < piece.end) & (block["fault"] == WHOLE)
+            yield from batches(block[inside], data, block)
+
+
+def read_snapshot(snapshot: Snapshot) -> Iterator[BatchContent]:
+    """The batches of a snapshot. Raises Unreadable."""
+    for block, data in blocks(Segment(snapshot.path, 0), WalkEnd()):
+        yield from batches(block, data, block)

@@ -1,0 +1,46 @@
+"""`hwmark ingest disk`: what brokers' disks know, to events of a lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.commands.common_options import Config, Debug, Lake, settings_of
+from pipelines.commands.progress import echo
+from pipelines.commands.stopping import until_stopped
+
+
+def ingest_disk(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Log directories, or folders of several.")],
+    cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
+    lake: Lake = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the metadata log grows.")] = False,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Turn the metadata log on brokers' and controllers' disks into events of a lake; nothing below DIR is written.
+
+    Name the directories of a majority of the controllers: one copy does not show what the quorum has committed.
+
+    \b
+    Examples:
+      hwmark ingest disk /mnt/controller-1 /mnt/controller-2 --cluster prod --lake lake
+      hwmark ingest disk /var/lib/kafka --cluster prod --lake lake --follow
+    """
+    from generators.disks.ingest import ingest_disk as ingest
+    from pipelines.commands.progress import progress, working
+
+    settings = settings_of(config, lake={"path": lake})
+    with (progress if follow else working)("ingest") as say:
+        summary = ingest(
+            paths,
+            cluster=cluster,
+            lake=settings.lake.path,
+            follow=follow,
+            on_progress=say if follow else None,
+            stop=until_stopped(),
+            storage_options=settings.lake.storage_options,
+        )
+    echo("\n".join(summary.lines()))

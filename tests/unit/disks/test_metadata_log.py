@@ -1,0 +1,241 @@
+"""The metadata log: decoded as Kafka's own tool prints it, and never more of it taken for committed than is known."""
+
+import json
+import re
+import shutil
+import struct
+
+import pyarrow.compute as pc
+import pytest
+from typer.testing import CliRunner
+
+from generators.brokerlogs.ingest import read_logs
+from generators.disks.batches import CONTROL, LEADER_CHANGE, SNAPSHOT_FOOTER
+from generators.disks.directories import find_log_directories
+from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
+from generators.disks.metadata_messages import UnknownRecord, decode
+from generators.disks.metadata_rows import read_rows
+from generators.disks.records import Damaged
+from pipelines.cli import app
+from pipelines.lake.bronze import read_events
+from tests.unit.disks.disk_files import batch, directory, record, recorded
+
+DUMPED = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*? payload: (\{.*\})$")
+COMPARED = ["ts", "event_type", "topic", "topic_id", "partition", "leader_id", "leader_epoch", "partition_epoch", "isr",
+            "replicas", "unclean", "replica_id", "broker_epoch", "min_isr", "detail"]  # fmt: skip
+
+
+def nodes(*paths):
+    return node_logs(find_log_directories(list(paths)))
+
+
+def test_records_are_those_that_kafkas_own_tool_prints(tmp_path):
+    recorded(tmp_path)
+    for node in nodes(tmp_path / "data"):
+        printed = (tmp_path / "dumps" / f"metadata-{node.directory.broker_id}.txt").read_text().splitlines()
+        expected = {int(m[1]): (int(m[2]), json.loads(m[3])) for m in map(DUMPED.match, printed) if m}
+        (piece,) = pieces([node])
+        read = [record for one in read_piece(piece) if not one.is_control for record in one.records()]
+        assert {one.offset: one.ts for one in read} == {offset: ts for offset, (ts, _) in expected.items()}
+        decoded = {one.offset: decode(one.value) for one in read}
+        known = {offset: found for offset, found in decoded.items() if found}
+        assert len(known) > 50
+        for offset, (name, data) in known.items():
+            assert (name, data) == (expected[offset][1]["type"], expected[offset][1]["data"])
+
+
+def test_rows_are_those_of_the_printed_log(tmp_path):
+    recorded(tmp_path)
+    found = read_rows(nodes(tmp_path / "data"), "c").rows
+    (tmp_path / "printed").mkdir()
+    shutil.copy(tmp_path / "dumps" / "metadata-3.txt", tmp_path / "printed" / "metadata.dump")
+    printed = read_logs([tmp_path / "printed"], "c")
+    printed = printed.filter(pc.not_equal(printed["event_type"], "progress"))
+    assert found.select(COMPARED).to_pylist() == printed.select(COMPARED).to_pylist()
+    elections = [row for row in found.to_pylist() if row["event_type"] == "election" and row["topic"] == "orders"]
+    assert [(row["leader_id"], row["leader_epoch"], row["unclean"]) for row in elections] == [
+        (1, 0, False), (2, 1, True), (-1, 2, None)
+    ]  # fmt: skip
+
+
+def test_the_end_of_the_log_is_not_committed(tmp_path):
+    """proofs.md 5.1. Broker 3 wrote offsets 215..226 when it was alone: no majority has them."""
+    data = recorded(tmp_path) / "data"
+    three = nodes(data)
+    assert (committed_end(three), longest(three).lineage.end) == (215, 227)
+    assert committed_end(nodes(data / "broker-1")) == 0
+    assert committed_end(nodes(data / "broker-2", data / "broker-3")) == 0, "broker 3 is in a later epoch by now"
+    rows = read_rows(three, "c")
+    assert [bool(flag) for flag in rows.rows["committed"].to_pylist()] == (rows.offsets < 215).tolist()
+
+
+def metadata_node(folder, broker, batches, quorum_epoch=1, base=0, voters=(1, 2, 3)):
+    at = directory(folder, broker) / "__cluster_metadata-0"
+    at.mkdir()
+    told = struct.pack(">hi", 0, 1) + bytes([len(voters) + 1])
+    told += b"".join(struct.pack(">i", voter) + b"\0" for voter in voters) + b"\1\0"
+    payload = record(0, struct.pack(">hh", 0, LEADER_CHANGE), told)
+    first = batch(base, epoch=batches[0][0], attributes=CONTROL, payload=payload)
+    rest = [
+        batch(base + 1 + k, epoch=epoch, payload=record(0, None, value)) for k, (epoch, value) in enumerate(batches)
+    ]
+    (at / f"{base:020d}.log").write_bytes(first + b"".join(rest))
+    (at / "quorum-state").write_text(json.dumps({"leaderId": 1, "leaderEpoch": quorum_epoch, "data_version": 0}))
+    return at
+
+
+def text(words):
+    return bytes([len(words) + 1]) + words.encode()
+
+
+TOPIC = b"\x01\x02\x00" + text("t") + bytes(16) + b"\0"
+NO_OP = b"\x01\x14\x00\x00"
+BEGIN, COMPLETE, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00"
+
+
+def ids(*numbers):
+    return bytes([len(numbers) + 1]) + b"".join(struct.pack(">i", n) for n in numbers)
+
+
+def partition(leader=1, isr=(1, 2)):
+    return b"\x01\x03\x00" + struct.pack(">i", 0) + bytes(16) + ids(1, 2) + ids(*isr) + ids() + ids() + struct.pack(
+        ">iii", leader, 0, 0
+    ) + b"\0"  # fmt: skip
+
+
+def change(*tagged):
+    body = b"".join(bytes([tag, len(value)]) + value for tag, value in tagged)
+    return b"\x01\x05\x00" + struct.pack(">i", 0) + bytes(16) + bytes([len(tagged)]) + body
+
+
+def told(folder):
+    names = ("event_type", "leader_id", "leader_epoch", "partition_epoch", "isr", "committed")
+    return [tuple(row[name] for name in names) for row in read_rows(nodes(folder), "c").rows.to_pylist()]
+
+
+def test_epochs_come_from_replay(tmp_path):
+    """proofs.md 5.2. A change has neither epoch: one more partition epoch each, one more leader epoch with a leader."""
+    changes = [change((0, ids(1))), change((0, ids(2)), (1, struct.pack(">i", 2)), (5, b"\1"))]
+    for broker in (1, 2):
+        metadata_node(tmp_path, broker, [(1, TOPIC), (1, partition()), *((1, one) for one in changes)])
+    assert told(tmp_path) == [
+        ("election", 1, 0, 0, [1, 2], True),
+        ("isr", 1, 0, 1, [1], True),
+        ("election", 2, 1, 2, [2], True),
+        ("isr", 2, 1, 2, [2], True),
+    ]
+
+
+def test_a_change_of_a_partition_that_was_never_registered_says_nothing(tmp_path):
+    metadata_node(tmp_path, 1, [(1, TOPIC), (1, change((0, ids(1))))])
+    assert told(tmp_path) == []
+
+
+@pytest.mark.parametrize(("last", "rows"), [(COMPLETE, 1), (ABORT, 0), (NO_OP, 0)])
+def test_an_aborted_or_open_metadata_transaction_has_no_rows(tmp_path, last, rows):
+    metadata_node(tmp_path, 1, [(1, one) for one in (BEGIN, TOPIC, partition(), last)])
+    assert len(told(tmp_path)) == rows
+
+
+def test_what_a_later_leader_copied_to_a_majority_is_not_committed_by_their_number(tmp_path):
+    """Figure 8 of Raft: the record of epoch 2 lies on two of three nodes, which are in epoch 4 by now."""
+    for broker in (1, 2):
+        metadata_node(tmp_path, broker, [(2, TOPIC)], quorum_epoch=4)
+    assert committed_end(nodes(tmp_path)) == 0
+    metadata_node(tmp_path, 3, [(2, TOPIC)], quorum_epoch=4)
+    assert committed_end(nodes(tmp_path)) == 2, "no voter has a record of a later epoch: there was no later leader"
+
+
+def test_a_majority_in_the_epoch_of_the_record_commits_it(tmp_path):
+    metadata_node(tmp_path, 1, [(2, TOPIC), (2, NO_OP)], quorum_epoch=2)
+    assert committed_end(nodes(tmp_path)) == 0
+    metadata_node(tmp_path, 2, [(2, TOPIC)], quorum_epoch=2)
+    assert committed_end(nodes(tmp_path)) == 2
+
+
+def footer():
+    return batch(0, attributes=CONTROL, payload=record(0, struct.pack(">hh", 0, SNAPSHOT_FOOTER), b"\0\0\0"))
+
+
+def test_a_complete_snapshot_of_the_lineage_commits_what_it_holds_and_a_torn_one_nothing(tmp_path):
+    at = metadata_node(tmp_path, 1, [(2, TOPIC), (2, partition()), (2, NO_OP)], quorum_epoch=2)
+    snapshot = at / f"{3:020d}-{2:010d}.checkpoint"
+    snapshot.write_bytes(footer())
+    assert committed_end(nodes(tmp_path)) == 3
+    snapshot.rename(at / f"{3:020d}-{1:010d}.checkpoint")
+    assert committed_end(nodes(tmp_path)) == 0, "of an epoch that this log does not have"
+    (at / f"{3:020d}-{2:010d}.checkpoint").write_bytes(footer()[:-3])
+    (at / f"{3:020d}-{2:010d}.checkpoint.part").write_bytes(footer())
+    assert committed_end(nodes(tmp_path)) == 0
+
+
+def test_what_a_node_skipped_by_a_snapshot_is_lost_and_its_state_is_told_as_state(tmp_path):
+    """proofs.md 5.2. Node 1 has offsets 0..2, node 2 a snapshot at 10 and what follows; 3..9 are nowhere."""
+    metadata_node(tmp_path, 1, [(1, TOPIC), (1, partition())])
+    at = metadata_node(tmp_path, 2, [(1, change((0, ids(2)), (1, struct.pack(">i", 2))))], base=10)
+    state = batch(0, 2, payload=record(0, None, TOPIC) + record(1, None, partition(isr=(1,))))
+    (at / f"{10:020d}-{1:010d}.checkpoint").write_bytes(state + batch(2, attributes=CONTROL, payload=record(
+        0, struct.pack(">hh", 0, SNAPSHOT_FOOTER), b"\0\0\0")))  # fmt: skip
+    rows = read_rows(nodes(tmp_path), "c")
+    assert rows.lost == 7
+    kinds = [(row["event_type"], row["isr"], row["detail"]) for row in rows.rows.to_pylist()]
+    assert kinds[1][2] == "7 records of the metadata log: offsets 3..9 are in no copy given"
+    assert [kind[0] for kind in kinds] == ["election", "lost", "election", "election", "isr"]
+
+
+def test_copies_of_several_nodes_complete_each_other(tmp_path):
+    metadata_node(tmp_path, 1, [(1, TOPIC), (1, partition()), (1, change((0, ids(1))))])
+    metadata_node(tmp_path, 2, [(1, NO_OP), (1, NO_OP), (1, change((0, ids(1, 2))))], base=2)
+    assert [piece.node.directory.broker_id for piece in pieces(nodes(tmp_path))] == [1, 2]
+
+
+def test_a_kind_or_version_that_is_not_known_is_counted_and_the_rest_is_read(tmp_path):
+    future = [b"\x01\x7f\x00", b"\x01\x03\x09" + bytes(40), b"\x05\x03\x00", TOPIC[:6]]
+    metadata_node(tmp_path, 1, [(1, one) for one in (TOPIC, *future, partition())])
+    rows = read_rows(nodes(tmp_path), "c")
+    assert rows.rows.num_rows == 1
+    assert sum(rows.unknown.values()) == 4
+    assert "PARTITION_RECORD in version 9" in rows.unknown
+
+
+@pytest.mark.parametrize("size", range(len(partition())))
+def test_a_record_cut_anywhere_is_told(size):
+    with pytest.raises((Damaged, UnknownRecord)):
+        decode(partition()[:size])
+
+
+@pytest.mark.parametrize("byte", range(len(partition())))
+def test_a_flipped_bit_in_a_record_never_takes_more_memory_or_time(byte):
+    for bit in range(8):
+        content = bytearray(partition())
+        content[byte] ^= 1 << bit
+        try:
+            decode(bytes(content))
+        except (Damaged, UnknownRecord) as error:
+            assert "\n" not in str(error)  # noqa: PT017
+
+
+def ingested(folder, lake):
+    done = CliRunner().invoke(app, ["ingest", "disk", str(folder), "--cluster", "c", "--lake", str(lake)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_what_was_told_is_not_told_again_until_it_is_committed(tmp_path):
+    data, lake = recorded(tmp_path) / "data", tmp_path / "lake"
+    assert "are not known to be committed" in ingested(data / "broker-1", lake)
+    first = read_events(str(lake))
+    assert set(first["committed"].to_pylist()) == {False, None}
+    assert "c: 0 events" in ingested(data / "broker-1", lake)
+    ingested(data, lake)
+    both = read_events(str(lake)).sort_by("source_seq")
+    assert both["source_seq"].to_pylist() == list(range(len(both)))
+    told_twice = [row for row in both.slice(len(first)).to_pylist() if row["event_type"] == "election"]
+    assert {row["committed"] for row in told_twice} == {True, False}
+    assert "c: 0 events" in ingested(data, lake)
+
+
+def test_a_folder_without_a_metadata_log_is_wrong_usage(tmp_path):
+    (directory(tmp_path, 1) / "t-0").mkdir()
+    words = ["ingest", "disk", str(tmp_path / "broker-1"), "--cluster", "c", "--lake", str(tmp_path / "lake")]
+    assert CliRunner().invoke(app, words).exit_code == 2
