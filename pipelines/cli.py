@@ -20,6 +20,7 @@ from pipelines.commands.maintain.options import maintain
 from pipelines.commands.note import note
 from pipelines.commands.notify.options import notify
 from pipelines.commands.report import report
+from pipelines.commands.rescue import rescue_app
 from pipelines.commands.run import run
 from pipelines.commands.schema import schema
 from pipelines.commands.show.options import show
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 ingest_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bring telemetry into a lake.")
 app.add_typer(ingest_app, name="ingest")
+app.add_typer(rescue_app, name="rescue")
 for command in (
     schema,
     watch,

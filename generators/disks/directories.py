@@ -11,6 +11,7 @@ from pathlib import Path
 
 from generators.disks.checkpoints import (
     CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
     LEADER_EPOCHS,
     OFFSET_FILES,
     TOPIC,
@@ -45,6 +46,12 @@ class PartitionDirectory:
         path = self.path / "partition.metadata"
         return read_properties(path).get("topic_id") if os.path.lexists(path) else None
 
+    @property
+    def made(self) -> float:
+        """When partition.metadata was written (epoch seconds), which is never rewritten; 0 without it."""
+        path = self.path / "partition.metadata"
+        return os.lstat(path).st_mtime if os.path.lexists(path) else 0.0
+
     def leader_epochs(self) -> list[tuple[int, int]]:
         """Entries (epoch, start offset) of its leader-epoch-checkpoint; none without the file. Raises Unreadable."""
         path = self.path / LEADER_EPOCHS
@@ -72,6 +79,16 @@ class LogDirectory:
         """What a checkpoint file says of a partition."""
         checkpoint = self.offsets.get(file)
         return checkpoint.by_place.get(place) if checkpoint else None
+
+    def high_watermark(self, partition: PartitionDirectory) -> int | None:
+        """What the checkpoint says of this replica (5.4); None where it was written before the partition was made.
+
+        Entries are keyed by name: after a topic was deleted and made again, the old one stays until the first write.
+        """
+        checkpoint = self.offsets.get(HIGH_WATERMARKS)
+        if checkpoint is None or partition.kind is not None or partition.made > checkpoint.written:
+            return None
+        return checkpoint.by_place.get(partition.place)
 
     def replica(self, place: Place) -> PartitionDirectory | None:
         """The broker's own replica of a partition."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from generators.disks.batches import FAULTS, TORN, WHOLE, ZEROS, Array
-from generators.disks.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from generators.disks.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.findings import Finding, Severity
@@ -53,7 +53,7 @@ class ReplicaLog:
     @property
     def hw(self) -> int | None:
         """The high watermark in the checkpoint of its directory."""
-        return self.directory.offset(HIGH_WATERMARKS, self.source.place)
+        return self.directory.high_watermark(self.source)
 
     @property
     def recovery_point(self) -> int | None:

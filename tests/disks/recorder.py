@@ -73,6 +73,7 @@ class Recording:
         cluster.create_topic("clicks", [[ALONE, STALE], [STALE, THIRD], [THIRD, ALONE]], **sparse)
         cluster.create_topic("accounts", [[ALONE, STALE, THIRD]], cleanup_policy="compact", segment_ms="1000")
         cluster.create_topic("again", [[ALONE, STALE]])
+        cluster.create_topic("packed", [[ALONE, STALE]])
         time.sleep(3)
         self._write("orders", range(120), "all")
         self._write("again", range(20), "all")
@@ -81,6 +82,8 @@ class Recording:
             self._write("accounts", range(10), "all", key=lambda k: f"account-{k}", text=f"balance {generation}")
             time.sleep(1.2)
         self._write("clicks", range(90), "all", key=lambda k: f"user-{k}", partition=-1, partitioner="murmur2")
+        for codec in ("gzip", "snappy", "lz4", "zstd"):
+            self._write("packed", range(5), "all", text=f"{codec} " * 40, **{"compression.type": codec})
         self._transactions()
         cluster.create_topic("again", [[ALONE, STALE]])
         time.sleep(6)
@@ -120,9 +123,9 @@ class Recording:
 
     def _write(
         self, topic: str, numbers: range, acks: str, *, key: Callable[[int], str] | None = None,
-        text: str = "order", partition: int = 0, partitioner: str = "murmur2",
+        text: str = "order", partition: int = 0, partitioner: str = "murmur2", **settings: Any,
     ) -> None:  # fmt: skip
-        producer = self._producer(acks=acks, partitioner=partitioner, **{"enable.idempotence": True})
+        producer = self._producer(acks=acks, partitioner=partitioner, **{"enable.idempotence": True}, **settings)
         self._send(producer, topic, numbers, key or (lambda k: f"key-{k}"), text, partition)
 
     def _send(

@@ -115,6 +115,17 @@ def test_a_high_watermark_above_the_end_is_damage_or_a_cut(tmp_path):
     assert (finding.kind, finding.from_offset, finding.to_offset) == ("hw_above_end", 10, 12)
 
 
+def test_a_checkpoint_older_than_the_partition_says_nothing_of_it(tmp_path):
+    """Entries are keyed by name: after delete and recreate the old one stays until the first write."""
+    one = directory(tmp_path, 1, hw=12)
+    at = partition(one, run_of(10), [(0, 0)], topic_id="A" * 22)
+    os.utime(at / "partition.metadata", (2_000_000_000, 2_000_000_000))
+    assert audited(tmp_path) == []
+    assert [log.hw for log in logs(tmp_path)] == [None]
+    os.utime(one / "replication-offset-checkpoint", (2_000_000_001, 2_000_000_001))
+    assert kinds(audited(tmp_path)) == ["hw_above_end"]
+
+
 def test_replicas_of_two_topics_of_one_name_are_told_apart(tmp_path):
     for broker, topic_id in ((1, "A" * 22), (2, "B" * 22)):
         partition(directory(tmp_path, broker), run_of(3), [(0, 0)], topic_id=topic_id)

@@ -1,0 +1,165 @@
+"""`hwmark rescue`: every record that a start would cut, byte for byte, with what is known of it."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from generators.disks.batches import BATCH
+from generators.disks.records import Damaged, records
+from generators.disks.rescue import read
+from generators.disks.write_back import headers, reason_left_out
+from pipelines.cli import app
+from tests.unit.disks.disk_files import batch, directory, marker, partition, record, recorded
+from tests.unit.disks.test_audit import fingerprint
+
+
+def hwmark(*words):
+    return CliRunner().invoke(app, ["rescue", *map(str, words)])
+
+
+@pytest.fixture
+def data(tmp_path):
+    return recorded(tmp_path) / "data"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_what_is_rescued_is_what_was_written_byte_for_byte(data, tmp_path, kind):
+    before, out = fingerprint(data), tmp_path / f"out.{kind}"
+    done = hwmark("--from", data / "broker-1", "--beside", data / "broker-2", "--topic", "orders", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "180 records of offsets 120..299" in done.stdout
+    assert "180 below the high watermark known, in no surviving log" in done.stdout
+    rows = list(read(out))
+    told = json.loads((data.parent / "clients.json").read_text())["written"]["orders-0"]
+    acknowledged = {offset: value.encode() for offset, value in told[:300]}
+    assert {row["offset"]: row["value"] for row in rows} == {k: acknowledged[k] for k in range(120, 300)}
+    assert {row["key"] for row in rows} == {b"key-%d" % k for k in range(120, 300)}
+    assert {(row["broker_id"], row["below_hw"], row["in_survivor"], row["transaction"]) for row in rows} == {
+        (1, True, False, None)
+    }
+    assert fingerprint(data) == before
+
+
+def test_without_a_file_it_only_counts(data):
+    done = hwmark(
+        "--from", data / "broker-1", "--beside", data / "broker-2", "--topic", "orders", "--offsets", "100..299"
+    )
+    assert "20 below the high watermark known, already in the surviving log" in done.stdout
+    assert "nothing was written: name a file with --out" in done.stdout
+
+
+def test_each_record_says_how_its_transaction_ended(data, tmp_path):
+    out = tmp_path / "payments.parquet"
+    assert hwmark("--from", data / "broker-1", "--topic", "payments", "--out", out).exit_code == 0
+    ends = {row["value"].split()[0]: row["transaction"] for row in read(out)}
+    assert ends == {b"committed": "committed", b"aborted": "aborted", b"open": "open"}
+    assert pq.read_table(out).num_rows == 30
+
+
+def test_a_deleted_topic_is_rescued_from_its_directory_and_its_old_high_watermark_is_not_that_of_the_new_one(data):
+    done = hwmark("--from", data / "broker-1", "--topic", "again")
+    assert "20 records" in done.stdout
+    assert "20 where the high watermark is not known" in done.stdout
+
+
+def test_segments_that_a_truncation_renamed_are_read_and_both_lineages_are_kept(tmp_path):
+    one = directory(tmp_path / "a", 1)
+    at = partition(one, [batch(0), batch(1, epoch=3)], [(0, 0), (3, 1)])
+    (at / f"{1:020d}.log.deleted").write_bytes(batch(1) + batch(2))
+    out = tmp_path / "out.jsonl"
+    assert hwmark("--from", tmp_path / "a", "--topic", "t", "--out", out).exit_code == 0
+    assert sorted((row["offset"], row["leader_epoch"]) for row in read(out)) == [(0, 0), (1, 0), (1, 3), (2, 0)]
+
+
+def test_what_a_producer_sent_again_to_the_survivor_is_already_there(tmp_path):
+    """proofs.md 5.8: the same producer id, epoch and sequence in both lineages is legal after an unclean election."""
+    old = [batch(k, pid=7, pepoch=0, sequence=k) for k in range(4)]
+    partition(directory(tmp_path / "a", 1), old, [(0, 0)])
+    again = batch(2, 2, epoch=1, pid=7, pepoch=0, sequence=2)
+    partition(directory(tmp_path / "b", 2), [*old[:2], again, batch(4, epoch=1)], [(0, 0), (1, 2)])
+    done = hwmark("--from", tmp_path / "a", "--beside", tmp_path / "b", "--topic", "t", "--offsets", "0..9")
+    assert "4 where the high watermark is not known, already in the surviving log" in done.stdout
+
+
+def test_a_record_without_a_sequence_may_be_there_already(tmp_path):
+    partition(directory(tmp_path / "a", 1), [batch(0), batch(1)], [(0, 0)])
+    partition(directory(tmp_path / "b", 2), [batch(0), batch(1, epoch=1, ts=5)], [(0, 0), (1, 1)])
+    out = tmp_path / "out.jsonl"
+    assert hwmark("--from", tmp_path / "a", "--beside", tmp_path / "b", "--topic", "t", "--out", out).exit_code == 0
+    assert [(row["offset"], row["in_survivor"]) for row in read(out)] == [(1, None)]
+
+
+def test_headers_nulls_and_damaged_batches(tmp_path):
+    payload = record(0, None, None, [(b"h", b"1"), (b"h", b"")]) + record(1, b"\xff\0", b"")
+    broken = bytearray(batch(2))
+    broken[-1] ^= 1
+    partition(directory(tmp_path / "a", 1), [batch(0, 2, payload=payload), bytes(broken), batch(3)], [(0, 0)])
+    out = tmp_path / "out.jsonl"
+    done = hwmark("--from", tmp_path / "a", "--topic", "t", "--out", out)
+    assert "left out: 00000000000000000000.log at byte" in done.stdout
+    first, second, last = read(out)
+    assert (first["key"], first["value"], second["key"], second["value"]) == (None, None, b"\xff\0", b"")
+    assert first["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": b""}]
+    assert last["offset"] == 3
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 11, record(0)[:-1], record(0) + b"\0", record(7), b"\x02\0"])
+def test_records_that_are_not_what_the_header_says_are_damage(payload):
+    (head,) = np.zeros(1, BATCH)
+    head["count"], head["last"] = 1, 0
+    with pytest.raises(Damaged):
+        list(records(head, bytes(61) + payload))
+
+
+def test_where_a_file_may_be_written(data, tmp_path):
+    words = ("--from", data / "broker-1", "--topic", "orders", "--out")
+    (tmp_path / "there.jsonl").touch()
+    for out, why in ((tmp_path / "there.jsonl", "exists"), (tmp_path / "out.csv", "ends in .parquet or .jsonl"),
+                     (data / "broker-1" / "x.jsonl", "below a log directory")):  # fmt: skip
+        done = hwmark(*words, out)
+        assert (done.exit_code, why in done.stderr) == (2, True)
+    one = ("--from", data / "broker-1", "--topic")
+    for words in (("--topic", "t"), (*one, "none"), ("--from", data, "--topic", "orders"),
+                  (*one, "orders", "--offsets", "9..2")):  # fmt: skip
+        assert hwmark(*words).exit_code == 2
+
+
+def rescued(**more):
+    return {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": 1, "broker_id": 2, "transaction": None,
+            "in_survivor": False, "headers": [{"key": "h", "value": b"1"}], **more}  # fmt: skip
+
+
+def test_neither_what_is_there_nor_what_was_not_committed_is_written_back():
+    assert reason_left_out(rescued(), ()) is None
+    assert reason_left_out(rescued(in_survivor=None, transaction="committed"), ()) is None
+    assert reason_left_out(rescued(in_survivor=True), ("aborted", "open")) == "already in the surviving log"
+    assert reason_left_out(rescued(transaction="open"), ()) == "open"
+    assert reason_left_out(rescued(transaction="open"), ("open",)) is None
+    assert ("hwmark.rescued.offset", b"5") in headers(rescued())
+    assert headers(rescued())[0] == ("h", b"1")
+
+
+def test_produce_says_first_what_it_would_do_and_takes_no_original_or_internal_topic(data, tmp_path):
+    out = tmp_path / "o.parquet"
+    hwmark("--from", data / "broker-1", "--beside", data / "broker-2", "--topic", "orders", "--offsets", "100..299",
+           "--out", out)  # fmt: skip
+    done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", "orders-rescued")
+    assert (done.exit_code, "180 to write" in done.stdout, "--write does it" in done.stdout) == (0, True, True)
+    for topic, why in (("orders", "the records are of orders itself"), ("__consumer_offsets", "internal")):
+        done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", topic)
+        assert (done.exit_code, why in done.stderr) == (2, True)
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
+    assert hwmark("produce", tmp_path / "other.jsonl", "--bootstrap", "localhost:1", "--topic", "x").exit_code == 2
+
+
+def test_markers_of_control_batches_end_transactions(tmp_path):
+    transactional = 0x10
+    batches = [batch(0, pid=7, pepoch=0, sequence=0, attributes=transactional), marker(1, 7, commit=False),
+               batch(2, pid=7, pepoch=0, sequence=1, attributes=transactional), marker(3, 7)]  # fmt: skip
+    partition(directory(tmp_path / "a", 1), batches, [(0, 0)])
+    out = tmp_path / "out.jsonl"
+    hwmark("--from", tmp_path / "a", "--topic", "t", "--out", out)
+    assert [row["transaction"] for row in read(out)] == ["aborted", "committed"]
