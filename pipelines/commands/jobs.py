@@ -125,7 +125,7 @@ def limits(settings: Settings, since: Since = DAY) -> Limits:
     rules = load(settings.alerts.rules_file or None)
     every = max(settings.run.interval, interval(Lake(settings.lake.path, settings.lake.storage_options)) or 0)
     silent_s, behind_s = rules.of(STALE_SOURCE).stale_after_s, rules.of(JOB_BEHIND).limit_s(every)
-    return Limits(silent_s, behind_s, since)
+    return Limits(silent_s, behind_s, since, max(60.0, 2 * settings.watch.interval))
 
 
 def verdicts(settings: Settings, now: datetime) -> list[Line]:

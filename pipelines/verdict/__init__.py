@@ -10,6 +10,7 @@ from pipelines.verdict.records import (
     PartitionGroup,
     Source,
     State,
+    Unheard,
 )
 from pipelines.verdict.verdict import Line, Verdict, lines, verdict
 
@@ -24,6 +25,7 @@ __all__ = [
     "PartitionGroup",
     "Source",
     "State",
+    "Unheard",
     "Verdict",
     "lines",
     "verdict",

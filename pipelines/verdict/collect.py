@@ -118,6 +118,7 @@ def _seen(
         backlog=Backlog(unread.events, unread.oldest) if unread else None,
         closed=reports.closed,
         sources=tuple(reports.sources),
+        unheard=reports.unheard,
     )
 
 
@@ -126,9 +127,12 @@ def _quiet(record: ClusterRecord, reports: Reports, limits: Limits, now: datetim
     if judged.ended(record):
         return
     silent = judged.silent(record, limits, now)
-    if len(silent) == len(record.sources):
+    if len(silent) == len(record.sources) or record.cut_off:
         yield Quiet(record.cluster, None)
         return
+    unanswered = judged.unanswered(record, limits, now)
+    for broker in sorted(record.unheard.keys() | unanswered):
+        yield Quiet(record.cluster, broker, unheard=broker in record.unheard)
     last: dict[int, datetime] = {}
     for source in record.sources:
         last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from pipelines.verdict import words
 from pipelines.verdict.records import ClusterRecord, Limits, NotUnderstood, Source, State
+from schemas.replication_events import WATCHER
 
 ANEW = "anew"
 """The kind of gap where a source's numbers start anew inside an epoch: nothing of what it reports since counts."""
@@ -22,15 +23,19 @@ class Judged:
     ended: bool
     silent: tuple[Source, ...]
     text: str
+    answered: timedelta | None = None
+    """How old the oldest of the last answers to a watcher is."""
 
 
 def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
     """Whether a cluster is judged at the moment `now` of the wall clock, and its sentence."""
-    state = State.NOT_JUDGED if _behind(record, limits, now) else State.OK
+    behind = _behind(record, limits, now)
+    out = behind or (record.cut_off is not None and not ended(record))
+    state = State.NOT_JUDGED if out else State.OK
     quiet = silent(record, limits, now)
-    said = _not_judged(record, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
+    said = _not_judged(record, behind, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
     text = "; ".join(said)
-    return Judged(state, record.judged_to, ended(record), quiet, text)
+    return Judged(state, record.judged_to, ended(record), quiet, text, answers_age(record, now))
 
 
 def ended(record: ClusterRecord) -> bool:
@@ -46,6 +51,31 @@ def silent(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[Source
         return ()
     oldest = now - timedelta(seconds=limits.stale_after_s)
     return tuple(source for source in record.sources if source.reported_to < oldest)
+
+
+def unanswered(record: ClusterRecord, limits: Limits, now: datetime) -> set[int]:
+    """The brokers that only watchers tell of, none of which had an answer lately; none of a cluster that has ended."""
+    last = {b: max((s for s in record.sources if s.broker_id == b), key=_told) for b in _brokers(record)}
+    oldest = now - timedelta(seconds=limits.answer_s)
+    return {b for b, one in last.items() if _watched(one) and one.reported_to < oldest and not ended(record)}
+
+
+def answers_age(record: ClusterRecord, now: datetime) -> timedelta | None:
+    """How old the oldest of the last answers is of brokers that answer a watcher; None where nobody watches."""
+    ages = [now - s.reported_to for s in record.sources if _watched(s) and s.broker_id not in record.unheard]
+    return max(ages, default=None)
+
+
+def _watched(source: Source) -> bool:
+    return source.source_id.startswith(WATCHER)
+
+
+def _told(source: Source) -> datetime:
+    return source.reported_to
+
+
+def _brokers(record: ClusterRecord) -> set[int]:
+    return {source.broker_id for source in record.sources}
 
 
 def not_judged_from(reconstructed: bool, oldest: datetime, behind_after_s: float) -> datetime:
@@ -64,6 +94,14 @@ def not_judged(reconstructed: bool, oldest: datetime) -> str:
         else "nothing of it was ever reconstructed, so neither its state nor its losses are known"
     )
     return f"{State.NOT_JUDGED.value}: {why}"
+
+
+def cut_off(since: datetime) -> str:
+    """That no broker answers the watcher; nothing in it changes while only time passes."""
+    return (
+        f"{State.NOT_JUDGED.value}: no broker has answered the watcher since {words.clock(since)}: its host or network "
+        "is cut off, or all brokers are down; a second watcher elsewhere, or a broker's log, would tell"
+    )
 
 
 REBUILT = "silver is being made anew from bronze"
@@ -90,9 +128,11 @@ def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:
     return not_judged_from(record.reconstructed, record.backlog.oldest, limits.behind_after_s) < now
 
 
-def _not_judged(record: ClusterRecord, now: datetime) -> Iterator[str]:
+def _not_judged(record: ClusterRecord, behind: bool, now: datetime) -> Iterator[str]:
     if record.rebuilding:
         yield f"{State.NOT_JUDGED.value}: {REBUILT}"
+    elif not behind and record.cut_off:
+        yield cut_off(record.cut_off)
     elif backlog := record.backlog:
         yield not_judged(record.reconstructed, backlog.oldest)
         yield f"{words.count(backlog.events, 'event')} to read, the oldest for {words.span(now - backlog.oldest)}"

@@ -14,6 +14,7 @@ STATES = {
     Condition.OFFLINE: State.OFFLINE,
     Condition.UNDER_MIN_ISR: State.UNDER_MIN_ISR,
     Condition.HELD_BACK: State.HELD_BACK,
+    Condition.UNDER_REPLICATED: State.AT_RISK,
 }
 """The conditions that are states of a cluster; the others are remarks on one that works."""
 SHOWN = 3
@@ -31,7 +32,7 @@ def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
         return [(State.OK, f"when last judged, {_summed(record.groups, record)}")]
     said = list(_troubles(record, judged))
     if not said:
-        return [(State.OK, f"OK: {_sound(record)}")]
+        return [(State.OK, f"OK: {_sound(record, judged)}")]
     remarks = _remarks([group for group in record.groups if not group.unknown], record)
     return [*said, (State.OK, "; ".join(remarks))] if remarks else said
 
@@ -56,8 +57,7 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
 def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:
     """What is worth a word, and no state of a cluster."""
     by_condition = (
-        [group for group in groups if group.condition is condition]
-        for condition in (Condition.UNDER_REPLICATED, Condition.OUT_OF_SYNC)
+        [group for group in groups if group.condition is condition] for condition in (Condition.OUT_OF_SYNC,)
     )
     return [_together(found, record) for found in by_condition if found]
 
@@ -81,7 +81,31 @@ def _group(group: PartitionGroup, record: ClusterRecord) -> str:
         return f"{words.brokers(group.brokers)} {back} back {partitions}{longest}"
     if group.condition is Condition.OUT_OF_SYNC:
         return f"{words.brokers(group.brokers)} out of sync in {partitions}"
+    if group.condition is Condition.UNDER_REPLICATED:
+        have = "has" if group.partitions == 1 else "have"
+        return f"{_risk(group.brokers, record)}: {partitions} {have} a replica less to count on"
     return gone(group.condition, group.brokers, partitions)
+
+
+def _risk(brokers: Sequence[int], record: ClusterRecord) -> str:
+    """Whom the assignment names and nobody can count on: who does not answer, and who is out of the ISR."""
+    quiet = [broker for broker in brokers if broker in record.unheard]
+    out = [broker for broker in brokers if broker not in record.unheard]
+    said = [unanswering(quiet, record)] if quiet else []
+    if out:
+        said.append(f"{words.brokers(out)} out of the ISR (or being added)")
+    return ", ".join(said)
+
+
+def unanswering(brokers: Sequence[int], record: ClusterRecord) -> str:
+    """`broker 3 does not answer since …`, with the word for it where that is the same of all."""
+    states = {record.unheard[broker].state for broker in brokers}
+    since = min((one.since for b in brokers if (one := record.unheard[b]).since), default=None)
+    verb = {"down": "is down", "not_reached": "is not reached from here"}.get(
+        next(iter(states)) if len(states) == 1 else "", "does not answer"
+    )
+    verb = verb if len(brokers) == 1 else verb.replace("is ", "are ").replace("does ", "do ")
+    return f"{words.brokers(brokers)} {verb} since {words.clock(since)}"
 
 
 def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Judged) -> str:
@@ -90,15 +114,24 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
         last = max((source.reported_to for source in record.sources), default=None)
         who = f"no source reports any more, the last did at {words.clock(last)}" if last else "no source reports"
         return f"{who}; then {_summed(groups, record)}; {CLOSING}"
-    silent = [group for group in groups if group.brokers]
-    said = []
+    unheard = [group for group in groups if record.unheard.keys() & set(group.brokers)]
+    silent, said = [group for group in groups if group.brokers and group not in unheard], []
+    if unheard:
+        said.append(_before(unanswering(_leaders(unheard), record), unheard, record))
     if silent:
-        leaders = words.brokers(broker for group in silent for broker in group.brokers)
-        stand = f"how {_of(_sum(silent), record)} {'stands' if _sum(silent) == 1 else 'stand'} is not known"
-        said.append(f"{leaders} stopped reporting: {stand}; before, {_summed(silent, None)}")
+        said.append(_before(f"{words.brokers(_leaders(silent))} stopped reporting", silent, record))
     if unsaid := _sum(group for group in groups if not group.brokers):
         said.append(f"who leads {_of(unsaid, record)}, or is in sync, was never reported")
     return "; ".join(said)
+
+
+def _leaders(groups: Iterable[PartitionGroup]) -> list[int]:
+    return sorted({broker for group in groups for broker in group.brokers})
+
+
+def _before(who: str, groups: Sequence[PartitionGroup], record: ClusterRecord) -> str:
+    stand = "stands" if _sum(groups) == 1 else "stand"
+    return f"{who}: how {_of(_sum(groups), record)} {stand} is not known; before, {_summed(groups, None)}"
 
 
 def _ended(record: ClusterRecord) -> str:
@@ -116,7 +149,7 @@ def _summed(groups: Sequence[PartitionGroup], record: ClusterRecord | None) -> s
     return ", ".join(f"{number:,} {'was' if number == 1 else 'were'} {condition}" for number, condition in there)
 
 
-def _sound(record: ClusterRecord) -> str:
+def _sound(record: ClusterRecord, judged: Judged) -> str:
     """What is said of a cluster whose partitions all work."""
     partitions = words.count(record.partitions, "partition")
     if remarks := _remarks(record.groups, record):
@@ -124,7 +157,8 @@ def _sound(record: ClusterRecord) -> str:
     if any(not level for level in record.levels):
         return f"{partitions}, every replica in the ISR; at level 0 nothing shows who holds a HW back"
     if POLLED in record.levels:
-        return f"{partitions}, every replica in the ISR, and none known to be out of sync, as last answered"
+        ago = f", {words.span(judged.answered)} ago at most" if judged.answered is not None else ""
+        return f"{partitions}, every replica in the ISR, and none known to be out of sync, as last answered{ago}"
     return f"{partitions}, all in sync"
 
 

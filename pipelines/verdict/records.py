@@ -20,6 +20,7 @@ class State(Enum):
     UNDER_MIN_ISR = "UNDER MIN ISR"
     UNKNOWN = "UNKNOWN"
     HELD_BACK = "HELD BACK"
+    AT_RISK = "AT RISK"
     OK = "OK"
 
     @property
@@ -54,6 +55,15 @@ class Source:
     broker_id: int
     reported_to: datetime
     level: int | None = None
+
+
+@dataclass(frozen=True)
+class Unheard:
+    """A broker that does not answer a watcher: its state in `gold/brokers`, since when, and how that is known."""
+
+    state: str
+    since: datetime | None
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -105,7 +115,7 @@ class ClusterRecord:
     led them last, `closed` is when a drain ended its telemetry. `rebuilding`: silver is being made anew; `blind` says
     why its losses are not known; `lost_since` is from when on they are looked for, None: as asked. Groups and falls are
     of the `scope` asked for, such as a topic; `lost_in` and `suspect` count the partitions with a loss, and with one
-    that is not proven.
+    that is not proven. `unheard` are the brokers that do not answer a watcher; where none does, it is `cut_off`.
     """
 
     cluster: str
@@ -118,6 +128,7 @@ class ClusterRecord:
     blind: str = ""
     lost_since: datetime | None = None
     sources: tuple[Source, ...] = ()
+    unheard: Mapping[int, Unheard] = field(default_factory=dict)
     levels: Mapping[int | None, int] = field(default_factory=dict)
     gaps: Mapping[str, int] = field(default_factory=dict)
     not_understood: tuple[NotUnderstood, ...] = ()
@@ -126,6 +137,12 @@ class ClusterRecord:
     lost_in: int = 0
     suspect: int = 0
     scope: str = ""
+
+    @property
+    def cut_off(self) -> datetime | None:
+        """Since when no broker has answered any watcher; None: one does, or nobody watches."""
+        since = [one.since for one in self.unheard.values() if one.state == "unknown" and one.since is not None]
+        return max(since) if since and len(since) == len(self.unheard) else None
 
     @property
     def partitions(self) -> int:
@@ -139,3 +156,5 @@ class Limits:
     stale_after_s: float = 300
     behind_after_s: float = 300
     since: Since = timedelta(days=1)
+    answer_s: float = 60
+    """How old a watcher's last answer of a leader may be for a claim of the present."""

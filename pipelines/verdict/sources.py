@@ -14,9 +14,10 @@ from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, instant, microseconds, moment, query, text
 from pipelines.lake.table import has_declared
+from pipelines.replication.metadata.broker_states import SILENT_STATES
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
-from pipelines.verdict.records import Source
+from pipelines.verdict.records import Source, Unheard
 from schemas import brokers, replication_events
 from schemas.replication_events import DRAIN, FIRST, LAST
 
@@ -151,11 +152,13 @@ def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:
 
 @dataclass
 class Reports:
-    """Of one cluster: its sources, when a drain closed it, and since when which brokers are down."""
+    """Of one cluster: its sources, when a drain closed it, since when which brokers are down, and which do not answer a
+    watcher."""
 
     sources: list[Source] = field(default_factory=list)
     closed: datetime | None = None
     down: dict[int, datetime] = field(default_factory=dict)
+    unheard: dict[int, Unheard] = field(default_factory=dict)
 
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
@@ -170,6 +173,10 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
         found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]
         if row["state"] == "unregistered":
             gone[row["cluster"], row["broker_id"]] = microseconds(row["state_ts"])
+    if table is not None and any(one.name == "witness" for one in table.schema().fields):
+        for row in query(table, _UNHEARD):
+            unheard = Unheard(row["state"], row["since"], row["reason"])
+            found[row["cluster"]].unheard[row["broker_id"]] = unheard
     for (cluster, source, broker), (ts, level) in sorted(seen.reported.items()):
         if gone.get((cluster, broker), -1) < ts:
             found[cluster].sources.append(Source(source, broker, moment(ts), level))
@@ -181,4 +188,8 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
 _STATES = (
     "SELECT cluster, broker_id, state, state_ts FROM t "
     f"WHERE state IN ({', '.join(map(text, DOWN))}) AND state_ts IS NOT NULL"
+)
+_UNHEARD = (
+    "SELECT cluster, broker_id, state, since, reason FROM t "
+    f"WHERE state IN ({', '.join(map(text, SILENT_STATES))}) AND starts_with(witness, 'watcher')"
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,14 +14,14 @@ _IS = {
     Condition.OFFLINE: "offline",
     Condition.UNDER_MIN_ISR: "under_min_isr",
     Condition.HELD_BACK: f"stalled_ms > {STALLED_MS}",
-    Condition.UNDER_REPLICATED: "under_replicated",
+    Condition.UNDER_REPLICATED: "under_replicated OR (cardinality(ar) > 1 AND array_has_any(ar, unheard))",
     Condition.OUT_OF_SYNC: "cardinality(out_of_sync) > 0",
 }
 _WHO = {
     Condition.OFFLINE: "CASE WHEN cardinality(isr) > 0 OR cardinality(ar) <> 1 THEN isr ELSE ar END",
     Condition.UNDER_MIN_ISR: "array_except(ar, isr)",
     Condition.HELD_BACK: "holding_replicas",
-    Condition.UNDER_REPLICATED: "array_except(ar, isr)",
+    Condition.UNDER_REPLICATED: "array_distinct(array_concat(array_except(ar, isr), array_intersect(ar, unheard)))",
     Condition.OUT_OF_SYNC: "out_of_sync",
 }
 _UNSAID = "leader_id IS NULL OR (NOT coalesce(offline, false) AND under_replicated IS NULL)"
@@ -35,6 +35,8 @@ class Quiet:
     cluster: str
     broker_id: int | None
     since: datetime | None = None
+    unheard: bool = False
+    """It does not answer a watcher: what has a replica there is at risk."""
 
 
 def standing(where: str, quiet: Iterable[Quiet]) -> str:
@@ -43,10 +45,19 @@ def standing(where: str, quiet: Iterable[Quiet]) -> str:
     `who` is of what is not known the leader that reports nothing. What a quiet broker led is known where somebody
     else spoke of it since.
     """
+    quiet = list(quiet)
+    dead: dict[str, list[int]] = {}
+    for one in quiet:
+        if one.unheard and one.broker_id is not None:
+            dead.setdefault(one.cluster, []).append(one.broker_id)
+    unheard = " ".join(f"WHEN cluster = {text(name)} THEN {_ids(brokers)}" for name, brokers in dead.items())
+    rows = (
+        f"SELECT *, {f'CASE {unheard} ELSE {_ids([-1])} END' if dead else _ids([-1])} AS unheard FROM t WHERE {where}"
+    )
     conditions = " ".join(f"WHEN {sql} THEN '{one.name}'" for one, sql in _IS.items())
     ranks = " ".join(f"WHEN '{one.name}' THEN {rank}" for rank, one in enumerate(_IS))
     who = " ".join(f"WHEN '{one.name}' THEN array_to_string(array_sort({sql}), ',')" for one, sql in _WHO.items())
-    stands = f"SELECT *, CASE {conditions} ELSE '{Condition.IN_SYNC.name}' END AS condition FROM t WHERE {where}"
+    stands = f"SELECT *, CASE {conditions} ELSE '{Condition.IN_SYNC.name}' END AS condition FROM ({rows})"
     silent = " OR ".join(map(_silent, quiet)) or "false"
     said = (
         f"SELECT *, CASE WHEN {silent} THEN cast(leader_id AS string) WHEN {_UNSAID} THEN '' END AS silent_leader "
@@ -56,6 +67,10 @@ def standing(where: str, quiet: Iterable[Quiet]) -> str:
         f"SELECT *, CASE condition {ranks} ELSE {len(_IS)} END AS rank, silent_leader IS NOT NULL AS unknown, "
         f"coalesce(silent_leader, CASE condition {who} END, '') AS who FROM ({said})"
     )
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return f"arrow_cast([{', '.join(map(str, brokers))}], 'List(Int32)')"
 
 
 def _silent(quiet: Quiet) -> str:

@@ -23,7 +23,7 @@ def test_every_partition_counts_once_as_the_worst_that_holds(lake):
     found = samples(exporter(lake))
     assert standing(found) == {"offline": 1, "under_min_isr": 1, "held_back": 1, "under_replicated": 1, "in_sync": 1}
     states = {state for (state,), value in only(found, "cluster_state", "state").items() if value}
-    assert states == {"offline", "under_min_isr", "held_back"}
+    assert states == {"offline", "under_min_isr", "held_back", "at_risk"}
 
 
 def test_brokers_because_of_whom_partitions_stand_so(lake):

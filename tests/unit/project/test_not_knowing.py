@@ -175,7 +175,8 @@ CASES = {
         ("all in sync", "under-replicated", "OK: "), ("stale_source",),
     ),
     "a silent leader of whom others speak": Case(
-        others_speak, ["prod: OK: 4 partitions; broker 3 gone: 3 of 4 partitions under-replicated"],
+        others_speak,
+        ["prod: AT RISK: broker 3 out of the ISR (or being added): 3 of 4 partitions have a replica less to count on"],
         ("UNKNOWN", "all in sync"), ("stale_source",),
     ),
     "every source silent": Case(

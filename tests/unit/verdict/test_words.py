@@ -16,11 +16,12 @@ from pipelines.verdict import (
     PartitionGroup,
     Source,
     State,
+    Unheard,
     lines,
     verdict,
     words,
 )
-from pipelines.verdict.judged import not_judged_from
+from pipelines.verdict.judged import not_judged_from, unanswered
 from pipelines.verdict.losses import how
 
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -188,13 +189,13 @@ PRESENT = {
     ),
     "under-replicated": (
         [group(Condition.UNDER_REPLICATED, [3], 2), group(Condition.OUT_OF_SYNC, [1])],
-        ["OK: 10 partitions; broker 3 gone: 2 of 10 partitions under-replicated; "
+        ["AT RISK: broker 3 out of the ISR (or being added): 2 of 10 partitions have a replica less to count on",
          "broker 1 out of sync in 1 of 10 partitions"],
     ),
     "several at once": (
         [GONE, group(Condition.UNDER_REPLICATED, [3], 2), group(Condition.HELD_BACK, [5])],
         ["OFFLINE: broker 2 gone: 3 of 10 partitions offline", "HELD BACK: broker 5 holds back 1 of 10 partitions",
-         "broker 3 gone: 2 of 10 partitions under-replicated"],
+         "AT RISK: broker 3 out of the ISR (or being added): 2 of 10 partitions have a replica less to count on"],
     ),
     "a silent leader": (
         [group(Condition.IN_SYNC, [1], 2, unknown=True), group(Condition.HELD_BACK, [1], 1, unknown=True)],
@@ -227,6 +228,54 @@ def test_a_cluster_that_has_ended_has_no_present_trouble():
     record = replace(SOUND, closed=at(0), groups=(group(Condition.OFFLINE, [1], 4),))
     assert part("present", record, now=9000) == ["ended at 2026-09-01 12:00:00 UTC; then 4 partitions were offline"]
     assert verdict(record, Limits(), at(9000)).state is State.OK
+
+
+WATCHED = replace(
+    SOUND,
+    levels={1: 4},
+    sources=tuple(Source(f"watch/main/broker-{broker}", broker, at(20 - broker)) for broker in (1, 2, 3)),
+)
+DEAD = {3: Unheard("no_answer", at(5), "does not answer (refused)")}
+
+
+def test_ok_at_level_1_carries_the_age_of_the_oldest_answer():
+    (sentence,) = part("present", WATCHED)
+    assert sentence.startswith("OK: 4 partitions, ")
+    assert sentence.endswith(", as last answered, 8 s ago at most")
+    dead = replace(WATCHED, sources=(*WATCHED.sources[:2], replace(WATCHED.sources[2], reported_to=at(-900))))
+    assert "7 s ago at most" in part("present", replace(dead, unheard=DEAD))[0]
+
+
+@pytest.mark.parametrize(("state", "words"), [
+    ("no_answer", "does not answer"), ("down", "is down"), ("not_reached", "is not reached from here"),
+])  # fmt: skip
+def test_what_a_broker_leads_that_does_not_answer_is_unknown_and_what_it_follows_at_risk(state, words):
+    groups = (
+        group(Condition.IN_SYNC, [3], 2, unknown=True), group(Condition.UNDER_REPLICATED, [3], 2),
+    )  # fmt: skip
+    record = replace(WATCHED, groups=groups, unheard={3: replace(DEAD[3], state=state)})
+    assert part("present", record) == [
+        f"UNKNOWN: broker 3 {words} since 2026-09-01 12:00:05 UTC: how 2 of 4 partitions stand is not known; before, "
+        "2 partitions were in sync",
+        f"AT RISK: broker 3 {words} since 2026-09-01 12:00:05 UTC: 2 of 4 partitions have a replica less to count on",
+    ]
+
+
+def test_where_no_broker_answers_the_watcher_is_blamed_and_the_cluster_not_judged():
+    out = {broker: Unheard("unknown", at(broker), "no broker answers") for broker in (1, 2, 3)}
+    for backlog in (None, Backlog(7, at(20))):
+        (sentence,) = part("judged", replace(WATCHED, unheard=out, backlog=backlog))
+        assert sentence.startswith("NOT JUDGED: no broker has answered the watcher since 2026-09-01 12:00:03 UTC: ")
+    one_is_new = {**DEAD, 2: Unheard("unknown", at(5), "one round without an answer: timed out")}
+    assert verdict(replace(WATCHED, unheard=one_is_new), Limits(), at(25)).judged.state is State.OK
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(77, set()), (78, {3}), (81, {1, 2, 3})])
+def test_a_claim_of_the_present_is_no_older_than_a_minute_of_answers(seconds, found):
+    assert unanswered(WATCHED, Limits(), at(seconds)) == found
+    assert unanswered(replace(WATCHED, closed=at(20)), Limits(), at(seconds)) == set()
+    read_too = (*WATCHED.sources, Source("broker-3/server.log", 3, at(30)))
+    assert unanswered(replace(WATCHED, sources=read_too), Limits(), at(seconds)) == found - {3}
 
 
 def test_at_level_1_who_does_not_answer_may_be_out_of_sync():
@@ -318,7 +367,7 @@ def test_how_a_hw_fell(asked, sentence):
 
 def test_the_order_of_states_is_the_contracts():
     assert [state.value for state in State if state is not State.UNKNOWN] == [
-        "NOT JUDGED", "LOST", "LOSS NOT EXCLUDED", "OFFLINE", "UNDER MIN ISR", "HELD BACK", "OK",
+        "NOT JUDGED", "LOST", "LOSS NOT EXCLUDED", "OFFLINE", "UNDER MIN ISR", "HELD BACK", "AT RISK", "OK",
     ]  # fmt: skip
 
 

@@ -1,0 +1,57 @@
+"""Brokers that do not answer a watcher, as a lake has them: what they lead is unknown, what they follow at risk."""
+
+from datetime import timedelta
+
+import pytest
+
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.verdict import Limits, sources, verdict
+from pipelines.verdict.collect import survey
+from schemas import brokers, partition_health, replication_events
+from tests.unit.alerting.evidence_rows import at
+from tests.unit.alerting.test_evaluate import PLACE, no_counts, progress, put
+
+PLACED = {"ar": [1, 2, 3], "isr": [1, 2, 3], "osr": [], "out_of_sync": [], "offline": False, "under_replicated": False}
+SOUND = PLACE | PLACED | {"under_min_isr": False, "stalled_ms": 0, "level": 1, "last_event_ts": at(100)}
+
+
+def said(tmp_path, states, now=110):
+    sources._seen.clear()
+    lake = str(tmp_path / "lake")
+    for broker in (1, 2, 3):
+        row = progress(100 if states.get(broker) else 105, f"watch/main/broker-{broker}") | {"level": 1, "topic": None}
+        put(lake, replication_events, row | {"broker_id": broker})
+        reason = {"state": states.get(broker, "answers"), "witness": "watcher", "since": at(101), "reason": "refused"}
+        put(lake, brokers, no_counts("c", broker, ts=at(105), **reason))
+    for number, leader in enumerate((1, 3)):
+        put(lake, partition_health, SOUND | {"partition": number, "leader_id": leader})
+    put(lake, partition_health, SOUND | {"partition": 2, "leader_id": 3, "ar": [3], "isr": [3]})
+    limits = Limits(since=timedelta(days=1))
+    (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(now)).records
+    return [line.text for line in verdict(record, limits, at(now)).lines if line.part != "history"]
+
+
+def test_all_brokers_answer(tmp_path):
+    assert said(tmp_path, {})[1].startswith("OK: 3 partitions, every replica in the ISR")
+
+
+@pytest.mark.parametrize(("state", "words"), [("no_answer", "does not answer"), ("down", "is down")])
+def test_one_does_not(tmp_path, state, words):
+    unknown, risk, *_ = said(tmp_path, {3: state})
+    assert unknown.startswith(f"UNKNOWN: broker 3 {words} since 2026-11-21 12:01:41 UTC: how 2 of 3 partitions stand")
+    assert (
+        risk
+        == f"AT RISK: broker 3 {words} since 2026-11-21 12:01:41 UTC: 1 of 3 partitions has a replica less to count on"
+    )
+
+
+def test_none_does_and_the_watcher_is_blamed(tmp_path):
+    first, *_ = said(tmp_path, dict.fromkeys((1, 2, 3), "unknown"))
+    assert first.startswith("NOT JUDGED: no broker has answered the watcher since 2026-11-21 12:01:41 UTC")
+
+
+def test_a_watcher_that_has_ended_claims_nothing_for_longer_than_a_minute(tmp_path):
+    assert said(tmp_path, {}, now=165)[1].startswith("OK: ")
+    unknown, *_ = said(tmp_path / "later", {}, now=166)
+    assert unknown.startswith("UNKNOWN: brokers 1, 3 stopped reporting: how 3 of 3 partitions stand is not known")
