@@ -18,7 +18,7 @@ from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
 from pipelines.lake.umask import umask_restored
 
-DONE, FAILED, WRONG_USAGE, FIRING, UNMET, ROLE_HELD = 0, 1, 2, 3, 4, 75
+DONE, FAILED, WRONG_USAGE, FIRING, UNMET, NOT_UNDERSTOOD, ROLE_HELD = 0, 1, 2, 3, 4, 65, 75
 GATE_NO, GATE_NOT_KNOWN = 3, 4
 AUDIT_DAMAGE, AUDIT_NOT_KNOWN = 3, 4
 READER_GONE = 128 + signal.SIGPIPE
@@ -29,6 +29,7 @@ STATUSES = {
     WRONG_USAGE: "wrong usage or configuration",
     FIRING: "alerts fire or fired (--fail-on-alert); gate: no; audit: damage",
     UNMET: "done and expectations failed (--fail-on-check); gate, audit: not known",
+    NOT_UNDERSTOOD: "ingest: nothing was understood of at least one thing given; the rest is in the lake",
     ROLE_HELD: "another process holds the role",
     READER_GONE: "who read the output has gone, as with `head`",
 }

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of
+from pipelines.commands.exits import NOT_UNDERSTOOD
 from pipelines.commands.progress import echo
 from pipelines.commands.stopping import until_stopped
 
@@ -18,12 +19,15 @@ def ingest_logs(
     lake: Lake = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the files grow and rotate.")] = False,
     timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of times without one (stock pattern).")] = None,
+    pattern: Annotated[
+        str | None, typer.Option(metavar="LAYOUT", help="log4j PatternLayout, if a layout is not found by itself.")
+    ] = None,
     internal_topics: Annotated[bool | None, typer.Option(help="Include __consumer_offsets and the like.")] = None,
     coalesce: Annotated[bool | None, typer.Option(help="Unchanged fetches of a replica become one row.")] = None,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Turn Kafka broker logs (plain, .gz, rotated) into events of a lake.
+    """Turn Kafka broker logs (any layout or envelope, plain or .gz, rotated) into events of a lake.
 
     \b
     Examples:
@@ -35,7 +39,7 @@ def ingest_logs(
     from generators.brokerlogs.ingest import ingest_logs as ingest
     from pipelines.commands.progress import progress, working
 
-    given = {"timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
+    given = {"pattern": pattern, "timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
     settings = settings_of(config, lake={"path": lake}, ingest=given)
     with (progress if follow else working)("ingest") as say:
         summary = ingest(
@@ -44,6 +48,7 @@ def ingest_logs(
             lake=settings.lake.path,
             follow=follow,
             options=ReadOptions(
+                pattern=settings.ingest.pattern,
                 timezone=settings.ingest.timezone,
                 internal_topics=settings.ingest.internal_topics,
                 clock_offsets=settings.ingest.clock_offsets,
@@ -56,3 +61,5 @@ def ingest_logs(
             storage_options=settings.lake.storage_options,
         )
     echo("\n".join(summary.lines()))
+    if summary.unread():
+        raise typer.Exit(NOT_UNDERSTOOD)

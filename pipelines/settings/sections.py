@@ -66,6 +66,7 @@ Clocks = dict[
 class Ingest(_Section):
     """How broker logs are read."""
 
+    pattern: str | None = None
     timezone: str = "UTC"
     internal_topics: bool = True
     coalesce: bool = True

@@ -53,7 +53,7 @@ CASES = {
     "a truncated gzip": (_cut_gzip, "replication.log.1.gz: truncated gzip, what could be read", True),
     "no gzip behind the name": (_broken_gzip, "replication.log.1.gz: broken gzip", True),
     "an unreadable file": (_unreadable, "controller.log: cannot be read (Permission denied), left out", False),
-    "another program's log": (_foreign, "application.log: no line of it was understood", False),
+    "another program's log": (_foreign, "application.log: nothing of it was understood, its first line is", False),
 }
 
 

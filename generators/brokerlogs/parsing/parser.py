@@ -14,10 +14,11 @@ from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.snapshots import dump, load, pack, unpack
 from generators.brokerlogs.events.source_state import PartitionStates
+from generators.brokerlogs.forms.translation import Translation
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
-from generators.brokerlogs.parsing.parse_report import ParseReport
+from generators.brokerlogs.parsing.parse_report import ParseReport, masked_line
 from generators.brokerlogs.parsing.rare_lines import PREFIX, RareLines
 from generators.brokerlogs.scanning.fetch_grouping import STATE, decide
 from generators.brokerlogs.scanning.frequent_events import SOURCE, GroupedLines, Memory, append_frequent
@@ -61,6 +62,7 @@ class SourceParser:
         internal_topics: bool = True,
         level: int | None = None,
         clock_offsets: ClockOffsets | None = None,
+        layout: str | None = None,
     ) -> None:
         self.cluster, self.source_id = cluster, source_id
         self.low_watermark = 0
@@ -70,7 +72,9 @@ class SourceParser:
             "timezone": timezone,
             "internal_topics": internal_topics,
             "level": level,
+            **({"layout": layout} if layout else {}),
         }
+        self._translation = Translation(timezone, layout)
         self.clock_offsets = clock_offsets or ClockOffsets()
         self._level = -1 if level is None else level
         self._partitions = PartitionStates(internal_topics)
@@ -95,6 +99,11 @@ class SourceParser:
         self._rare.report = report
 
     @property
+    def form(self) -> tuple[str, ...]:
+        """The envelopes and layouts in which lines came, beside the two patterns that are read as they are."""
+        return tuple(self._translation.found)
+
+    @property
     def patterns(self) -> list[tuple[int, int]]:
         """(time in us, grade) of the first line of each pattern (see tailing.chosen_files)."""
         ahead_ms = self.clock_offsets.largest(int(self._source["broker"][0]))
@@ -109,7 +118,9 @@ class SourceParser:
         before = self._whole_lines.overlong
         pieces = self._whole_lines.pieces(data)
         self.report.overlong += self._whole_lines.overlong - before
-        events = [self._read(self._waiting + piece, last=False) for piece in pieces]
+        for piece in pieces[:1] if not self.report.first_line else ():
+            self.report.first_line = masked_line(piece)
+        events = [self._read(self._waiting + self._translation.lines(piece), last=False) for piece in pieces]
         if last:
             events.append(self.flush())
             self.report.torn = bool(self._whole_lines.rest) or self._whole_lines.dropped
@@ -155,6 +166,7 @@ class SourceParser:
                 "patterns": self._scanner.patterns,
                 "decided": pack(self._decided),
                 "source": pack(self._source),
+                **self._translation.dump(),
             }
         )
 
@@ -173,6 +185,7 @@ class SourceParser:
         parser._taken = stored["taken"]
         parser._scanner.patterns = [(ms, grade) for ms, grade in stored["patterns"]]
         parser._decided, parser._source = unpack(stored["decided"], STATE), unpack(stored["source"], SOURCE)
+        parser._translation.load(stored)
         return parser
 
     def _read(self, data: bytes, last: bool) -> pa.Table:

@@ -36,6 +36,8 @@ States = Mapping[str, Mapping[str, Any]]
 class ReadOptions:
     """How broker logs are read."""
 
+    pattern: str | None = None
+    """log4j's PatternLayout of lines whose layout is not found from themselves."""
     timezone: str = "UTC"
     """Of times in the stock pattern, which prints none."""
     internal_topics: bool = True
@@ -82,6 +84,7 @@ class TailerFactory:
             source.source_id,
             broker_id=source.broker_id,
             timezone=self.options.timezone,
+            layout=self.options.pattern,
             internal_topics=self.options.internal_topics,
             clock_offsets=None
             if source.broker_id == METADATA_LOG

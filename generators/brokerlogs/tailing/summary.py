@@ -22,7 +22,10 @@ LEVELS = ("stock INFO", "polled offsets", "lean TRACE", "full TRACE")
 MOST_SHAPES = 8
 _LEVEL_0 = "their information is lost, and their logs count as level 0 from there to the next start of the broker"
 _NAMELESS = "{:,} lines before any that names the broker, left out: put its server.properties beside the logs"
-_FOREIGN = "no line of it was understood: is it a broker's log, in a pattern that conf/ shows?"
+_UNREAD = (
+    "nothing of it was understood, its first line is {!r}: leave it out if it is no broker's log, else name its layout "
+    "with --pattern, as log4j's PatternLayout has it"
+)
 
 
 @dataclass
@@ -46,13 +49,17 @@ class SourceSummary:
     unknown: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    first_line: str = ""
+    form: tuple[str, ...] = ()
+    """What its lines came in, where that is none of the two patterns."""
 
     def line(self) -> str:
         """The source in one line."""
         if not self.first_ts or not self.last_ts:
-            return f"{self.source_id}: {self.lines:,} lines, nothing new"
+            return f"{self.source_id}: {self.lines:,} lines, {'no events in them' if self.lines else 'nothing new'}"
         text = f"{_timestamp(self.first_ts)} to {_timestamp(self.last_ts)}"
-        return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {text}, {LEVELS[self.level]}"
+        of = f", as {' in '.join(self.form)}" if self.form else ""
+        return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {text}, {LEVELS[self.level]}{of}"
 
 
 @dataclass
@@ -84,6 +91,11 @@ class IngestSummary:
     def lines_per_second(self) -> float:
         return self.line_count / self.seconds if self.seconds else 0.0
 
+    def unread(self) -> list[str]:
+        """A line for each source of which nothing was understood."""
+        nothing = [one for one in self.sources if one.lines and not (one.understood or one.aside)]
+        return [f"{one.source_id}: {_UNREAD.format(one.first_line)}" for one in nothing]
+
     def lines(self) -> list[str]:
         """The summary, line by line."""
         rate = f"{self.lines_per_second:,.0f} lines/s"
@@ -98,11 +110,9 @@ class IngestSummary:
                 f"  no line numbers (%sn) in {_first_few(blind)}: losses before the reader cannot be seen there"
             )
         text.extend(f"  {one.source_id}: lines are missing in {one.lost:,} places" for one in self.sources if one.lost)
-        text.extend(
-            f"  {one.source_id}: {_FOREIGN}" for one in self.sources if one.lines and not (one.understood or one.aside)
-        )
         text.extend(_broken(self.broken))
         text.extend(f"  {problem}" for problem in self.problems)
+        text.extend(self.unread())
         return [printable(line) for line in text]
 
     def __str__(self) -> str:
@@ -127,7 +137,8 @@ def count_lines(summary: SourceSummary, tailer: Tailer) -> None:
     summary.aside, summary.nameless = report.aside - before.aside, report.nameless - before.nameless
     summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
     summary.broken, summary.overlong = report.broken - before.broken, report.overlong - before.overlong
-    summary.examples = report.examples
+    summary.examples, summary.first_line = report.examples, report.first_line
+    summary.form = tailer.parser.form
 
 
 def _unreadable(source: SourceSummary) -> str:

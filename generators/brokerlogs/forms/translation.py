@@ -1,0 +1,139 @@
+"""Lines of any layout and envelope, written in a pattern that the scanner reads.
+
+A stream that is in one of these patterns passes as it is. Else the first line that is in none of them names the rule,
+the envelope or layout that fits it. The rule rewrites every line that it fits, and the next line that is left is asked.
+So a form is found from the lines themselves, and anew where it changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from generators.brokerlogs.forms.envelopes import ENVELOPES, unfinished
+from generators.brokerlogs.forms.json_lines import json_rule
+from generators.brokerlogs.forms.layouts import LAYOUTS, layout_rule
+from generators.brokerlogs.forms.rule import Rule
+
+_ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
+_HEADER = re.compile(rb"[^\n]{0,160}?(?:\d\d:\d\d:\d\d|(?<!\d)\d{13}(?!\d))|\s*[\[,]?\{\"|[A-Z_]+=")
+"""How a line looks that is no continuation of one before it."""
+_PADDED = re.compile(rb"^(\[.{23}\] [A-Z]{4,5}) {2,}(?=\S)", re.MULTILINE)
+_THREAD_FIRST = re.compile(
+    rb"^\[.{23}\] [A-Z]{4,5} \[[^\]\n]*\] \[(?:Broker id|Partition |ReplicaFetcher|UnifiedLog|Log partition"
+    rb"|QuorumController|Controller id|BrokerLifecycleManager|BrokerServer|KafkaServer|ControllerServer)",
+    re.MULTILINE,
+)
+_LINE_NUMBER = re.compile(rb"^(\[.{23}\] [A-Z]{4,5} .*\([\w.$]+):\d+\)$", re.MULTILINE)
+_THREAD = re.compile(rb"^(\[.{23}\] [A-Z]{4,5}) \[[^\]\n]*\] ", re.MULTILINE)
+_MOST_RULES, _MOST_TRIES, _HEAD = 12, 40, 1 << 16
+_DUMP = (b"| offset:", b"baseOffset:", b"Dumping ", b"Log starting offset")
+
+
+@dataclass
+class Translation:
+    """Rewrites the lines of one source; `found` names what its lines came in, `waiting` are parts of a line."""
+
+    zone: str
+    layout: str | None = None
+    found: dict[str, None] = field(default_factory=dict)
+    waiting: bytes = b""
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON values, empty for lines that passed as they are."""
+        form = {"found": [*self.found], "waiting": self.waiting.decode("latin-1")}
+        return {"form": form} if self.found or self.waiting else {}
+
+    def load(self, stored: Mapping[str, Any]) -> None:
+        """Restore what `dump` gave."""
+        form = stored.get("form", {"found": [], "waiting": ""})
+        self.found, self.waiting = dict.fromkeys(form["found"]), form["waiting"].encode("latin-1")
+
+    def rules(self) -> list[Rule]:
+        """All rules, the layout that the user named first."""
+        named = [layout_rule(self.layout, self.zone)] if self.layout else []
+        layouts = [layout_rule(layout, self.zone) for layout in LAYOUTS]
+        return [*named, *layouts, json_rule(self.zone), *ENVELOPES]
+
+    def lines(self, lines: bytes) -> bytes:
+        """These whole lines in a pattern that is read; a line of which a part is still to come is kept."""
+        lines = self.waiting + lines
+        end = unfinished(lines)
+        lines, self.waiting = lines[:end], lines[end:]
+        if lines.startswith(b"\xef\xbb\xbf"):
+            lines = lines[3:]
+        if b"\x1b[" in lines:
+            lines = _ANSI.sub(b"", lines)
+            self.found["ANSI colours"] = None
+        for _ in range(_MOST_RULES):
+            rule = self._next_rule(lines)
+            if rule is None:
+                break
+            self.found.setdefault(rule.name)
+            lines = rule.apply(lines.replace(b"\r\n", b"\n"))
+            lines += b"" if lines.endswith(b"\n") or not lines else b"\n"
+        return self._stock(lines)
+
+    def _next_rule(self, lines: bytes) -> Rule | None:
+        """The rule for the first line that no pattern reads and for which there is one."""
+        starts, ends = _bounds(lines)
+        others = np.flatnonzero(~_native(np.frombuffer(lines, np.uint8), starts, ends))
+        tries = 0
+        for k in others.tolist():
+            line = lines[starts[k] : ends[k] + 1].replace(b"\r\n", b"\n")
+            if not _HEADER.match(line) or line.startswith(_DUMP):
+                continue
+            rule = next((rule for rule in self.rules() if rule.pattern.match(line) and rule.apply(line) != line), None)
+            if rule is not None:
+                return rule
+            tries += 1
+            if tries == _MOST_TRIES:
+                break
+        return None
+
+    def _stock(self, lines: bytes) -> bytes:
+        """Lines in the stock pattern without what stands between level and message, or behind the logger."""
+        head = lines[:_HEAD]
+        if _PADDED.search(head):
+            lines = _PADDED.sub(rb"\1 ", lines)
+            self.found["padded levels"] = None
+        if _LINE_NUMBER.search(head):
+            lines = _LINE_NUMBER.sub(rb"\1)", lines)
+            self.found["line numbers"] = None
+        if _THREAD_FIRST.search(head):
+            lines = _THREAD.sub(rb"\1 ", lines)
+            self.found["threads"] = None
+        return lines
+
+
+def _bounds(lines: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Starts of the lines, and positions of their newlines."""
+    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == 10)
+    return np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)], ends
+
+
+def _native(
+    buf: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Whether each line needs no rule: it is in a pattern that is read, or begins with a blank."""
+    if not len(ends):
+        return np.ones(0, bool)
+
+    def at(offset: int) -> npt.NDArray[np.uint8]:
+        found: npt.NDArray[np.uint8] = np.where(
+            starts + offset < ends, buf[np.minimum(starts + offset, len(buf) - 1)], 0
+        )
+        return found
+
+    last = buf[np.maximum(ends - 1, 0)]
+    last = np.where(last == 13, buf[np.maximum(ends - 2, 0)], last)
+    piped = at(13) == 124
+    stock = (at(0) == 91) & (at(11) == 32) & (at(20) == 44) & (at(24) == 93) & (last == 41)
+    blank = (at(0) == 32) | (at(0) == 9) | (starts >= ends)
+    native: npt.NDArray[np.bool_] = piped | stock | blank
+    return native

@@ -1,0 +1,200 @@
+"""One incident in every layout and envelope: the same events, whatever its lines come in."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from generators.brokerlogs.parsing.parser import SourceParser
+from tests.unit.field.cases import unpack
+
+_STOCK = re.compile(r"\[(\S+) (\S+),(\d{3})\] ([A-Z]+) (.*) \(([\w.$]+)\)$")
+BERLIN = timezone(timedelta(hours=1))
+Line = tuple[datetime, str, str, str]
+"""Time, level, message, logger."""
+
+
+@lru_cache
+def incident() -> tuple[str, ...]:
+    """The old leader's lines, as Kafka prints them."""
+    with TemporaryDirectory() as folder:
+        return tuple((unpack("18-flat-txt", Path(folder)) / "kafka-0.txt").read_text().splitlines())
+
+
+def headers(lines: tuple[str, ...]) -> list[Line | str]:
+    """Lines with a header taken apart, others as they are."""
+    found: list[Line | str] = []
+    for line in lines:
+        match = _STOCK.match(line)
+        if match is None:
+            found.append(line)
+            continue
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}.{match[3]}").replace(tzinfo=UTC)
+        found.append((moment, match[4], match[5], match[6]))
+    return found
+
+
+def _iso(moment: datetime, text: str) -> str:
+    return moment.strftime(text).replace("MILLIS", f"{moment.microsecond // 1000:03}")
+
+
+def _plain(pattern: str, time: str = "%Y-%m-%d %H:%M:%S,MILLIS") -> Callable[[Line], str]:
+    def write(line: Line) -> str:
+        moment, level, message, logger = line
+        return pattern.format(d=_iso(moment, time), p=level, m=message, c=logger)
+
+    return write
+
+
+def _ecs(line: Line) -> str:
+    moment, level, message, logger = line
+    return json.dumps({
+        "@timestamp": _iso(moment, "%Y-%m-%dT%H:%M:%S.MILLISZ"), "log.level": level, "message": message,
+        "log.logger": logger, "process.thread.name": "main",
+    })  # fmt: skip
+
+
+def _json_layout(line: Line) -> str:
+    moment, level, message, logger = line
+    instant = {"epochSecond": int(moment.timestamp()), "nanoOfSecond": moment.microsecond * 1000}
+    return json.dumps({"instant": instant, "thread": "main", "level": level, "loggerName": logger, "message": message})
+
+
+def _logstash(line: Line) -> str:
+    moment, level, message, logger = line
+    stamp = _iso(moment, "%Y-%m-%dT%H:%M:%S.MILLISZ")
+    return json.dumps({"@timestamp": stamp, "@version": 1, "message": message, "logger_name": logger, "level": level})
+
+
+LAYOUTS: dict[str, Callable[[Line], str]] = {
+    "stock": _plain("[{d}] {p} {m} ({c})"),
+    "strimzi, log4j 1": _plain("{d} {p} {m} ({c}) [main]"),
+    "strimzi, log4j 2": _plain("{d} {p} [main] {m} ({c})"),
+    "thread at the end": _plain("[{d}] {p} {m} ({c}) [main]"),
+    "thread before the message": _plain("[{d}] {p} [main] {m} ({c})"),
+    "padded level": _plain("[{d}] {p:<5} {m} ({c})"),
+    "line number": _plain("[{d}] {p} {m} ({c}:77)"),
+    "confluent's operator": _plain("[{p}] {d} [main] {c} run - {m}"),
+    "classic": _plain("{d} [main] {p:<5} {c} - {m}"),
+    "logger before a colon": _plain("{d} {p} {c}: {m}"),
+    "T and Z": _plain("[{d}] {p} {m} ({c})", "%Y-%m-%dT%H:%M:%S.MILLISZ"),
+    "dot": _plain("[{d}] {p} {m} ({c})", "%Y-%m-%d %H:%M:%S.MILLIS"),
+    "zone's name": _plain("[{d}] {p} {m} ({c})", "%Y-%m-%d %H:%M:%S,MILLIS UTC"),
+    "epoch": lambda line: f"{int(line[0].timestamp() * 1000 + 0.5)} {line[1]} {line[2]} ({line[3]})",
+    "offset": lambda line: _plain("[{d}] {p} {m} ({c})", "%Y-%m-%dT%H:%M:%S,MILLIS+0100")(
+        (line[0].astimezone(BERLIN), *line[1:])
+    ),
+    "ECS": _ecs,
+    "log4j's JsonLayout": _json_layout,
+    "logstash": _logstash,
+}
+STAMP = "2026-11-21T01:30:00.123456789Z"
+
+
+def _docker(lines: list[str]) -> list[str]:
+    return [json.dumps({"log": line + "\n", "stream": "stdout", "time": STAMP}) for line in lines]
+
+
+def _cri(lines: list[str]) -> list[str]:
+    """Long lines come in two parts."""
+    parts = [(line[:200], line[200:]) for line in lines]
+    return [
+        text
+        for a, b in parts
+        for text in ([f"{STAMP} stdout P {a}", f"{STAMP} stdout F {b}"] if b else [f"{STAMP} stdout F {a}"])
+    ]
+
+
+def _each(text: str) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [text.replace("LINE", line) for line in lines]
+
+
+ENVELOPES: dict[str, Callable[[list[str]], list[str]]] = {
+    "none": lambda lines: lines,
+    "kubectl --timestamps": _each(f"{STAMP} LINE"),
+    "kubectl --prefix": _each("[pod/kafka-0/kafka] LINE"),
+    "kubectl --prefix --timestamps": _each(f"[pod/kafka-0/kafka] {STAMP} LINE"),
+    "stern": _each("kafka-0 kafka LINE"),
+    "docker compose": _each("kafka-1  | LINE"),
+    "docker json-file": _docker,
+    "CRI": _cri,
+    "syslog": _each("<14>Nov 21 01:30:00 host kafka[77]: LINE"),
+    "journald short-iso": _each("2026-11-21T01:30:00+0000 host kafka[77]: LINE"),
+    "journald export": lambda lines: [
+        text for line in lines for text in ("__CURSOR=s=1", "_PID=77", f"MESSAGE={line}", "")
+    ],
+    "journald JSON": lambda lines: [json.dumps({"MESSAGE": line, "__REALTIME_TIMESTAMP": "1"}) for line in lines],
+    "Loki": lambda lines: [
+        json.dumps({"labels": {"pod": "kafka-0"}, "line": line, "timestamp": STAMP}) for line in lines
+    ],
+    "CloudWatch": lambda lines: [json.dumps({"timestamp": 1, "message": line, "ingestionTime": 2}) for line in lines],
+    "ANSI": _each("\x1b[32mLINE\x1b[0m"),
+    "CRLF and BOM": lambda lines: [("\ufeff" if not k else "") + line + "\r" for k, line in enumerate(lines)],
+    "docker json-file in kubectl": lambda lines: _each(f"{STAMP} LINE")(_docker(lines)),
+}
+PAIRS = [
+    (layout, envelope)
+    for layout, envelope in product(LAYOUTS, ENVELOPES)
+    if layout in ("stock", "ECS", "strimzi, log4j 1") or envelope == "none"
+]
+
+
+def events(data: bytes, **settings: Any) -> list[dict[str, Any]]:
+    """Events that say the same whatever the lines came in."""
+    parser = SourceParser("c", "s", **settings)
+    return [*parser.feed(data).to_pylist(), *parser.feed(b"", last=True).to_pylist()]
+
+
+@lru_cache
+def expected() -> list[dict[str, Any]]:
+    return events("\n".join([*incident(), ""]).encode())
+
+
+@pytest.mark.parametrize(("layout", "envelope"), PAIRS)
+def test_an_incident_gives_the_same_events_in_every_layout_and_envelope(layout: str, envelope: str) -> None:
+    lines = [line if isinstance(line, str) else LAYOUTS[layout](line) for line in headers(incident())]
+    assert events("\n".join([*ENVELOPES[envelope](lines), ""]).encode()) == expected()
+
+
+def test_a_layout_that_changes_within_a_file_is_found_anew() -> None:
+    lines = headers(incident())
+    forms = [LAYOUTS["stock"], LAYOUTS["ECS"], LAYOUTS["strimzi, log4j 1"]]
+    third = len(lines) // 3 + 1
+    written = [line if isinstance(line, str) else forms[k // third](line) for k, line in enumerate(lines)]
+    assert events("\n".join([*written, ""]).encode()) == expected()
+
+
+def test_a_layout_that_is_not_found_is_read_as_its_pattern_says() -> None:
+    odd = [
+        line
+        if isinstance(line, str)
+        else f"<<{line[3]}>> {_iso(line[0], '%Y-%m-%d %H:%M:%S,MILLIS')} ~{line[1]}~ {line[2]}"
+        for line in headers(incident())
+    ]
+    data = "\n".join([*odd, ""]).encode()
+    assert events(data) == []
+    assert events(data, layout="<<%c>> %d ~%p~ %m%n") == expected()
+
+
+def test_a_line_cut_between_two_reads_is_read_as_a_whole() -> None:
+    lines = [line if isinstance(line, str) else LAYOUTS["stock"](line) for line in headers(incident())]
+    data = "\n".join([*_cri(lines), ""]).encode()
+    parser, rows = SourceParser("c", "s"), list[dict[str, Any]]()
+    for begin in range(0, len(data), 7001):
+        rows += parser.feed(data[begin : begin + 7001]).to_pylist()
+        parser = SourceParser.restore(parser.snapshot())
+    assert rows + parser.feed(b"", last=True).to_pylist() == expected()
+
+
+def test_the_first_line_of_what_is_not_understood_is_shown_without_secrets() -> None:
+    parser = SourceParser("c", "s")
+    parser.feed(b"\nsasl.password=hunter2, user=u " + b"x" * 200 + b"\n")
+    assert parser.report.first_line.startswith("sasl.password=***, user=u x")
+    assert len(parser.report.first_line) == 120
