@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from pipelines.alerting.conditions import Condition, asking
-from pipelines.alerting.episodes import Episode, episodes, states
+from pipelines.alerting.episodes import Episode, episodes
 from pipelines.alerting.evidence import CARRIED, Evidence
 from pipelines.alerting.lasting import RULES as LASTING
 from pipelines.alerting.restarts import controlled_restarts
@@ -16,14 +16,6 @@ from pipelines.alerting.rule import Evaluation
 from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.state import AlertState
 from pipelines.lake.queries import microseconds
-
-
-def alert_states(
-    evidence: Evidence, rules: AlertRules, now: datetime, stored: Iterable[AlertState] = ()
-) -> list[AlertState]:
-    """The last state of every episode in the evidence, beside those that are `stored`: see `conditions`."""
-    told = list(stored)
-    return states(group_conditions(conditions(evidence, rules, now, told), rules, told), rules.severities)
 
 
 def conditions(

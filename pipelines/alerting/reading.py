@@ -136,7 +136,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     gold = [tables.unread[name] for name in FROM_GOLD if name in tables.unread]
     if any(why is not REBUILT for why in gold):
         clocks = _latest(*before.clocks.values(), clocks)  # time stands still
-    anew, kept_from = before.query != written_by.query, _ends("min", minutes)
+    anew, kept_from = before.query not in (None, written_by.query), _ends("min", minutes)
 
     def starts(keys: Iterable[str], seconds: int) -> dict[str, datetime]:
         """From when on rows are read, by cluster; all of one that was not evaluated yet by each of these keys."""

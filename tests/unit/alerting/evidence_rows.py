@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from pipelines.alerting.alerts import alert_states
+from pipelines.alerting.alerts import conditions, group_conditions
+from pipelines.alerting.episodes import states as states_of
 from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.rules import AlertRules
 
@@ -32,6 +33,11 @@ def rows(name, *given):
 
 def _timed(row):
     return {k: at(v) if k in _TIMES and v is not None else v for k, v in row.items()}
+
+
+def alert_states(found, rules, now):
+    """The last state of every episode in the evidence."""
+    return states_of(group_conditions(conditions(found, rules, now), rules), rules.severities)
 
 
 def states(found, rules=None, now=0):

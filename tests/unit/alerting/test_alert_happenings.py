@@ -1,8 +1,7 @@
 """Losses, disagreements, gaps and silent sources."""
 
-from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.rules import AlertRules, parse
-from tests.unit.alerting.evidence_rows import at, evidence, states
+from tests.unit.alerting.evidence_rows import alert_states, at, evidence, states
 
 FALL = {
     "ts": 0, "topic": "clicks", "regression_id": "r0", "class": "unclean_loss", "severity": "critical", "leader_id": 2,

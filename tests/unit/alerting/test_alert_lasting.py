@@ -2,9 +2,8 @@
 
 import pytest
 
-from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.rules import AlertRules
-from tests.unit.alerting.evidence_rows import at, evidence, rows, states
+from tests.unit.alerting.evidence_rows import alert_states, at, evidence, rows, states
 
 pytestmark = pytest.mark.long
 

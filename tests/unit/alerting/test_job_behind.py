@@ -2,10 +2,9 @@
 
 import pytest
 
-from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.behind import JobBehindSettings
 from pipelines.alerting.rules import AlertRules, parse
-from tests.unit.alerting.evidence_rows import at, evidence
+from tests.unit.alerting.evidence_rows import alert_states, at, evidence
 
 
 def behind(now, judged_once=True, limit_s=300.0, **more):

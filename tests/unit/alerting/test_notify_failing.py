@@ -2,9 +2,8 @@
 
 import pytest
 
-from pipelines.alerting.alerts import alert_states
 from pipelines.alerting.rules import AlertRules
-from tests.unit.alerting.evidence_rows import at, evidence, states
+from tests.unit.alerting.evidence_rows import alert_states, at, evidence, states
 
 A, B = ({"alert_id": name, "episode": 0} for name in "ab")
 
