@@ -288,13 +288,13 @@ def test_what_is_about_a_whole_set_is_judged_on_all_new_rows(lake, suite, compac
 
 def test_an_expectation_added_to_a_suite_that_was_judged_is_judged_on_what_is_there(lake, suite):
     put(lake, partition_hw, hw(0, 5), hw(1, 7))
-    assert judged(lake, {HW: suite(ROWS)})["expect_table_row_count_to_be_between"][0]
+    assert judged(lake, {HW: suite(NOT_NULL)})["expect_column_values_to_not_be_null hw"][0]
     below = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "hw", "max_value": 6}}
-    assert judged(lake, {HW: suite(ROWS, below)}) == {
-        "expect_table_row_count_to_be_between": (True, "nothing new, still version 0", 0),
+    assert judged(lake, {HW: suite(NOT_NULL, below)}) == {
+        "expect_column_values_to_not_be_null hw": (True, "nothing new, still version 0", 0),
         "expect_column_values_to_be_between hw": (False, "1 of 2 new rows", 1),
     }
-    assert judged(lake, {HW: suite(ROWS, below)})["expect_column_values_to_be_between hw"][0]
+    assert judged(lake, {HW: suite(NOT_NULL, below)})["expect_column_values_to_be_between hw"][0]
 
 
 @pytest.mark.parametrize(
