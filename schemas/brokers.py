@@ -2,6 +2,9 @@
 
 from schemas.declaration import Column, Table
 
+CUT_OFF = "no broker answers: the watcher is cut off, or all are down"
+"""The reason of a state that nobody can tell from one place."""
+
 TABLE = Table(
     "gold/brokers",
     "the present state of one broker, and what its replicas do to others",

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from pipelines.verdict.since import Since
+from schemas.brokers import CUT_OFF
 
 
 class State(Enum):
@@ -141,8 +142,7 @@ class ClusterRecord:
     @property
     def cut_off(self) -> datetime | None:
         """Since when no broker has answered any watcher; None: one does, or nobody watches."""
-        since = [one.since for one in self.unheard.values() if one.state == "unknown" and one.since is not None]
-        return max(since) if since and len(since) == len(self.unheard) else None
+        return max((one.since for one in self.unheard.values() if one.reason == CUT_OFF and one.since), default=None)
 
     @property
     def partitions(self) -> int:

@@ -6,9 +6,10 @@ Pure: a function of rows and of the time as of which the state is asked for. Tim
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from schemas.brokers import CUT_OFF
 from schemas.event_types import ANSWERS, NOT_LISTED
 
 SESSION_US = 9_000_000
@@ -62,7 +63,7 @@ def broker_states(
     logged: Mapping[int, Logged],
     rounds: Mapping[int, int],
     now: int,
-    silent: Container[int] = (),
+    silent: Collection[int] = (),
 ) -> dict[int, BrokerNow]:
     """The states of the brokers of one cluster at a time.
 
@@ -75,7 +76,8 @@ def broker_states(
     for broker in rounds.keys() - asked.keys():
         quiet = BrokerNow("no_answer", rounds[broker], NO_ROUND, "watcher")
         asked[broker] = quiet if broker in silent else _ANSWERS
-    alone = all(one.state == "no_answer" for one in asked.values())
+    heard = {broker for broker, known in answers.items() if known and _answered_last(known, rounds.get(broker))}
+    alone = not heard | (rounds.keys() - answers.keys() - set(silent))
     for broker in answers.keys() | logged.keys() | asked.keys():
         seen, log = asked.get(broker), logged.get(broker)
         if seen is None or log is None:
@@ -83,6 +85,10 @@ def broker_states(
         else:
             found[broker] = _both(_unreached(seen, now, alone), _of_log(log))
     return found
+
+
+def _answered_last(known: Sequence[Answer], whole: int | None) -> bool:
+    return known[-1][1].startswith(ANSWERS) or (whole is not None and whole > known[-1][0])
 
 
 def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
@@ -110,7 +116,7 @@ def _unreached(seen: BrokerNow, now: int, alone: bool) -> BrokerNow:
     if seen.state != "no_answer" or seen.since is None:
         return seen
     if alone:
-        return seen._replace(state="unknown", reason="no broker answers: the watcher is cut off, or all are down")
+        return seen._replace(state="unknown", reason=CUT_OFF)
     if seen.reason.endswith(NOT_LISTED):
         return seen._replace(state="down", reason=f"does not answer ({seen.reason} by the others)")
     if now - seen.since > SESSION_US and seen.reason != NO_ROUND:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,7 +92,7 @@ class Timeline:
         return [s for s in self._all_states((cluster, broker)) if s[0] <= as_of]
 
     def states_now(
-        self, cluster: int, rounds: Mapping[int, int], now: int, silent: Container[int]
+        self, cluster: int, rounds: Mapping[int, int], now: int, silent: Collection[int]
     ) -> dict[int, BrokerNow]:
         """The states of the brokers of a cluster, as `broker_states` has them."""
         lasting = {

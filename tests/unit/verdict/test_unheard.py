@@ -22,7 +22,12 @@ def said(tmp_path, states, now=110):
     for broker in (1, 2, 3):
         row = progress(100 if states.get(broker) else 105, f"watch/main/broker-{broker}") | {"level": 1, "topic": None}
         put(lake, replication_events, row | {"broker_id": broker})
-        reason = {"state": states.get(broker, "answers"), "witness": "watcher", "since": at(101), "reason": "refused"}
+        reason = {
+            "state": states.get(broker, "answers"),
+            "witness": "watcher",
+            "since": at(101),
+            "reason": brokers.CUT_OFF if len(states) == 3 else "refused",
+        }
         put(lake, brokers, no_counts("c", broker, ts=at(105), **reason))
     for number, leader in enumerate((1, 3)):
         put(lake, partition_health, SOUND | {"partition": number, "leader_id": leader})

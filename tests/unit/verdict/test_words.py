@@ -23,6 +23,7 @@ from pipelines.verdict import (
 )
 from pipelines.verdict.judged import not_judged_from, unanswered
 from pipelines.verdict.losses import how
+from schemas.brokers import CUT_OFF
 
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
 
@@ -262,11 +263,11 @@ def test_what_a_broker_leads_that_does_not_answer_is_unknown_and_what_it_follows
 
 
 def test_where_no_broker_answers_the_watcher_is_blamed_and_the_cluster_not_judged():
-    out = {broker: Unheard("unknown", at(broker), "no broker answers") for broker in (1, 2, 3)}
+    out = {broker: Unheard("unknown", at(broker), CUT_OFF) for broker in (1, 2, 3)}
     for backlog in (None, Backlog(7, at(20))):
         (sentence,) = part("judged", replace(WATCHED, unheard=out, backlog=backlog))
         assert sentence.startswith("NOT JUDGED: no broker has answered the watcher since 2026-09-01 12:00:03 UTC: ")
-    one_is_new = {**DEAD, 2: Unheard("unknown", at(5), "one round without an answer: timed out")}
+    one_is_new = {2: Unheard("unknown", at(5), "one round without an answer: timed out")}
     assert verdict(replace(WATCHED, unheard=one_is_new), Limits(), at(25)).judged.state is State.OK
 
 
