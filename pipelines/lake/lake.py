@@ -106,6 +106,15 @@ class Lake:
         sizes = {unquote(add["path"]): int(add["size"]) for add in added}
         return next((path for path, size in sizes.items() if not self.has_whole(table, path, size)), None)
 
+    def missing_files(self, table: Table | str) -> str | None:
+        """Which files of a table as it is now are not in its folder, in words; None if all are."""
+        from pyarrow.fs import FileSelector
+
+        named = {unquote(path) for path in self.open(table).get_add_actions(flatten=True).column("path").to_pylist()}
+        found = self.files(table).get_file_info(FileSelector("", recursive=True)) if named else ()
+        gone = sorted(named - {file.path for file in found})
+        return f"lacks {len(gone)} of its {len(named)} files, such as {gone[0]}" if gone else None
+
     def has_whole(self, table: Table | str, path: str, size: int) -> bool:
         """Whether a table's folder has a file with so many bytes."""
         return bool(self.files(table).get_file_info(path).size == size)

@@ -161,10 +161,11 @@ class _Run:
         )  # fmt: skip
 
     def gone(self) -> Iterator[Result]:
-        """A failed expectation for each table that the job made and that is missing or cannot be opened."""
+        """A failed expectation for each table that the job made and that is missing, whole or in part."""
         for path in (declared(kind) for kind in TABLES) if reconstruction(self.lake).made else ():
             try:
-                why = None if self.lake.find(path) is not None else "no such table, though the job made it"
+                there = self.lake.has_table(path)
+                why = self.lake.missing_files(path) if there else "no such table, though the job made it"
             except Exception as error:
                 why = f"cannot be read: {one_line(error)}"
             if why is not None:

@@ -10,7 +10,8 @@ import pytest
 from pipelines.lake.lake import Lake
 from pipelines.quality.check import check
 from pipelines.quality.results import failed_since
-from schemas import partition_hw, quality_results, quarantine, replication_events, telemetry_gaps
+from pipelines.streaming.tables import create_tables
+from schemas import partition_hw, quality_results, quarantine, replica_sync, replication_events, telemetry_gaps
 from tests.quality.lake_rows import put
 from tests.quality.test_check import NOON, at, bad, event, gap
 from tests.quality.test_own_suites import HW, NOT_NULL, ROWS, hw, judged, suite  # noqa: F401
@@ -124,3 +125,19 @@ def test_the_nearest_quantile_is_that_of_the_library(values):
         finally:
             del RangeEngine.rows
     assert found == pd.Series(values).quantile([0.0, 0.25, 0.5, 0.9, 1.0], "nearest").tolist()
+
+
+def test_a_table_of_which_a_file_is_gone_is_a_failed_expectation(lake):
+    """No suite judges `silver/replica_sync`."""
+    place = Lake(lake)
+    for module in (replication_events, telemetry_gaps, partition_hw):
+        put(lake, module)
+    create_tables(place)
+    place.write_durably("_run/query.json", json.dumps({"query_id": "q", "rules": {}}).encode())
+    put(lake, replica_sync, {"cluster": "c", "topic": "t", "partition": 0, "ts": NOON, "replica_id": 1, "state": "x"})
+    assert check(lake, now=NOON).failed == []
+    (file,) = place.open(replica_sync.TABLE).file_uris()
+    Path(file).unlink()
+    (result,) = check(lake, now=NOON).failed
+    assert (result.table, result.expectation) == ("silver/replica_sync", "table_is_there")
+    assert result.observed == f"lacks 1 of its 1 files, such as {Path(file).name}"
