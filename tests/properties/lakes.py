@@ -1,7 +1,7 @@
 """Small lakes out of a grammar of well-formed and ill-formed rows: logs, watchers, clusters, holes, repeats.
 
 A lake is a list of steps (what, seed). Each step adds rows of its own few random choices, so that taking steps away
-leaves the others as they are: what Hypothesis shrinks a failing lake by.
+leaves the others as they are, and a failing lake can be made small.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from pipelines.streaming.source.drain import closing_row
 from schemas.event_types import DETAILS, EVENT_TYPES
@@ -349,7 +347,6 @@ _OFTEN = [
 ]  # fmt: skip
 WRONG = [*[Lake.anything] * 4, *[Lake.spoil] * 3, *[Lake.repeat] * 2, *[Lake.contradict] * 2, Lake.restart_source]
 ACTIONS = [*_OFTEN, *WRONG, Lake.close]
-PLAIN = [action for action in range(len(ACTIONS)) if ACTIONS[action] in _OFTEN]
 
 
 def is_behind(row: Row, closing: Row) -> bool:
@@ -358,12 +355,6 @@ def is_behind(row: Row, closing: Row) -> bool:
         return False
     last = {entry["source_id"]: (entry["source_epoch"], entry["source_seq"]) for entry in closing["closes"]}
     return (row["source_epoch"], row["source_seq"]) > last.get(row["source_id"], (-1, -1))
-
-
-def lakes(most_steps: int = 40) -> st.SearchStrategy[Lake]:
-    """Lakes of few rows."""
-    steps = st.lists(st.tuples(st.integers(0, len(ACTIONS) - 1), st.integers(0, 9999)), min_size=2, max_size=most_steps)
-    return steps.map(Lake)
 
 
 @dataclass(frozen=True)
@@ -404,6 +395,3 @@ class Arrival:
         for part in parts:
             random.shuffle(part)
         return parts
-
-
-ARRIVALS = st.builds(Arrival, st.integers(0, 999), st.integers(1, 5), st.sampled_from((0, 0, 1500, GRACE_MS - 100)))

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.replication.telemetry.coverage import coverage
 from tests.properties.facts import differences, reconstruct
-from tests.unit.replication.bronze import Source, controller, events_of
+from tests.unit.replication.bronze import BASE_MS, Source, controller, events_of
 from tests.unit.replication.watching import Watched
 
 
@@ -135,3 +135,47 @@ def test_a_row_that_another_of_its_number_and_time_stands_for_waits_for_nobody()
     log = Source().leader(0, 0, 0, 0, [1, 2, 3]).leader(0, 0, 0, 8, [1, 2, 3])
     log.rows[1] |= {"seq": 0, "source_seq": 0}
     assert differences(reconstruct([log.rows]), reconstruct([log.rows[::-1]])) == {}
+
+
+def cut_at(ms: int, *sources: Source) -> tuple[list[dict], list[dict]]:
+    """The rows up to a time, and those after it: each source tells by both ends that it has told all."""
+    rows = [row for source in sources for row in source.progress(30_000).rows]
+    until = (BASE_MS + ms) * 1000
+    return [row for row in rows if row["ts"] <= until], [row for row in rows if row["ts"] > until]
+
+
+def successor(broker: int, epoch_isr: list[int], leo: int, hw: int, unclean: bool = False) -> tuple[Source, Source]:
+    """The next leader, from 10 s on, and the controller, who both tell of this beside the first leader."""
+    quorum, log = controller(), Source(f"broker-{broker}/replication.log").progress(1)
+    for other in (1, 2, 3):
+        quorum.broker_state(0, other, "started", 1).broker_state(0, other, "unfenced", 1)
+    quorum.election(0, 1, 0, isr=[1, 2, 3], partition_epoch=0)
+    quorum.election(10_000, broker, 1, isr=epoch_isr, partition_epoch=1, unclean=unclean)
+    return log.leader(10_000, 1, leo, hw, epoch_isr, partition_epoch=1), quorum
+
+
+def test_a_hw_that_is_reported_just_after_the_next_start_is_judged_counts():
+    """Critical in one batch, where it had been reported by the end of it; not known to be lost in two."""
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).fetch(10_100, 2, 5, 5).fetch(10_100, 3, 5, 5)
+    for source in (log, new, quorum):
+        source.progress(10_180)
+    assert_read_the_same(*cut_at(10_190, log.hw(10_200, 5), new, quorum))
+
+
+def test_who_fetches_from_a_deposed_leader_later_did_not_take_part_before():
+    new, quorum = successor(3, [3], 9, 0, unclean=True)
+    log = Source().leader(0, 0, 0, 0, [1, 2]).append(10, 9).fetch(20, 2, 9, 9).hw(20, 9)
+    for source in (log, new, quorum):
+        source.progress(12_000)
+    assert_read_the_same(*cut_at(12_500, log.fetch(13_000, 3, 9, 9), new, quorum))
+
+
+def test_how_far_a_leaders_log_went_is_known_as_it_ends():
+    """The most that may be lost was the LEO at the end of the batch in which its successor was judged."""
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).fetch(20, 2, 5, 5).fetch(20, 3, 5, 5).hw(20, 5)
+    log.append(300, 9).fetch(320, 2, 9, 9).fetch(320, 3, 9, 9)
+    for source in (log, new, quorum):
+        source.progress(12_000)
+    assert_read_the_same(*cut_at(12_500, log.append(13_000, 20).follower(14_000, 1, 3, 3, 2), new, quorum))

@@ -40,10 +40,11 @@ def gap_limits(state: State, rules: Rules, closed: Set[str]) -> GapLimits:
     after which its rows stand behind a gap in its own numbers. In clusters that are `closed` no gap is waited for."""
     names, grace = state.source_names.all, rules.reorder_grace_ms * 1000
     expired, complete_until = np.full((2, len(names)), NEVER, dtype=np.int64)
+    latest = {cluster: state.sources.latest(cluster) for cluster in state.sources.clusters()}
     for number, name in enumerate(names):
         if name[0] in closed:
             continue
-        source, newest = state.sources.known.get(name), state.sources.latest(str(name[0]))
+        source, newest = state.sources.known.get(name), latest.get(str(name[0]), -1)
         own = source.latest if source is not None else -1
         expired[number] = (own if newest - own < grace else newest) - grace
         if source is not None and source.pending_runs:

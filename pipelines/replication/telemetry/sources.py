@@ -91,6 +91,20 @@ class Sources:
         self.known: dict[tuple[str, str, int], Source] = {}
         self.settled: dict[str, int] = {}
         """Per cluster the time up to which everything that depends on all sources has been decided."""
+        self._by_cluster: dict[str, list[Source]] = {}
+        self._grouped = 0
+
+    def of(self, cluster: str) -> list[Source]:
+        """The sources of a cluster."""
+        if self._grouped != len(self.known):
+            self._by_cluster, self._grouped = {}, len(self.known)
+            for source in self.known.values():
+                self._by_cluster.setdefault(source.cluster, []).append(source)
+        return self._by_cluster.get(cluster, [])
+
+    def clusters(self) -> frozenset[str]:
+        """The clusters that any source has told of."""
+        return frozenset(source.cluster for source in self.known.values())
 
     def decided(self) -> Decided:
         """What is decided before the micro-batch that comes."""
@@ -132,10 +146,8 @@ class Sources:
         """Earlier incarnations of a source end when a later one begins."""
         ended = [
             s
-            for s in self.known.values()
-            if (s.cluster, s.source_id) == (new.cluster, new.source_id)
-            and s.source_epoch < new.source_epoch
-            and not s.superseded
+            for s in self.of(new.cluster)
+            if s.source_id == new.source_id and s.source_epoch < new.source_epoch and not s.superseded
         ]
         for source in ended:
             source.superseded = True
@@ -193,8 +205,8 @@ class Sources:
 
     def _others_near(self, source: Source, since: int) -> bool:
         """Whether another source has a row near `since`, or a later one without a jump of its own clock."""
-        for other in self.known.values():
-            if other.cluster != source.cluster or other is source:
+        for other in self.of(source.cluster):
+            if other is source:
                 continue
             latest = other.latest
             for _, _, first, last in sorted(other.pending_runs):
@@ -210,9 +222,7 @@ class Sources:
     def expire_gaps(self, cluster: str, everything: bool = False) -> list[Gap]:
         """Declares lost the numbers that have been missing for longer than the grace; with `everything`, all."""
         found = []
-        for source in self.known.values():
-            if source.cluster != cluster:
-                continue
+        for source in self.of(cluster):
             if everything and source.open_since is not None:
                 found += self._end_doubt(source)
             while source.pending_runs and source.pending_runs[0][0] > source.next_seq:
@@ -237,22 +247,18 @@ class Sources:
     def furthest(self, cluster: str) -> dict[str, tuple[int, int]]:
         """By source_id of a cluster the last (source_epoch, source_seq) that came, or is not waited for any more."""
         found: dict[str, tuple[int, int]] = {}
-        for source in self.known.values():
-            if source.cluster == cluster:
-                last = max(source.next_seq - 1, *(run[1] for run in source.pending_runs), -1)
-                came = source.source_epoch, last
-                found[source.source_id] = max(found.get(source.source_id, came), came)
+        for source in self.of(cluster):
+            came = source.source_epoch, max(source.next_seq - 1, *(run[1] for run in source.pending_runs), -1)
+            found[source.source_id] = max(found.get(source.source_id, came), came)
         return found
 
     def latest(self, cluster: str, but: Source | None = None) -> int:
         """The largest time of any source of the cluster, or of any other than one."""
-        return max((s.latest for s in self.known.values() if s.cluster == cluster and s is not but), default=-1)
+        return max((s.latest for s in self.of(cluster) if s is not but), default=-1)
 
     def active_low_watermark(self, cluster: str) -> int:
         """The smallest low watermark of the sources that still write; those silent for the grace do not count."""
-        active = [
-            s.low_watermark for s in self.known.values() if s.cluster == cluster and not s.superseded and not s.doubtful
-        ]
+        active = [s.low_watermark for s in self.of(cluster) if not s.superseded and not s.doubtful]
         return max(min(active, default=-1), self.latest(cluster) - self.grace_us, self.settled.get(cluster, -1))
 
     def cluster_low_watermark(self, cluster: str) -> int:
@@ -261,7 +267,7 @@ class Sources:
         The sources of a cluster begin together: until the grace has passed since the first row of the newest one,
         another may follow.
         """
-        newest = max((s.first_ts for s in self.known.values() if s.cluster == cluster and not s.doubtful), default=-1)
+        newest = max((s.first_ts for s in self.of(cluster) if not s.doubtful), default=-1)
         latest = self.latest(cluster)
         if latest < newest + self.grace_us:
             return max(latest - self.grace_us, self.settled.get(cluster, -1))
