@@ -84,9 +84,7 @@ class Reconstructor:
         empty, facts = with_dictionaries(NO_EVENTS), list[Facts]()
         if any(self.state.closings.waiting.values()):
             facts += self._until_closed(empty, coverage_of(empty), batch_id, everything=True)
-        return Facts.concat(
-            [*facts, self._close(frozenset(s.cluster for s in self.state.sources.known.values()), batch_id)]
-        )
+        return Facts.concat([*facts, self._close(self.state.sources.clusters(), batch_id)])
 
     def _until_closed(
         self, events: pa.Table, runs: pa.Table, batch_id: int, everything: bool = False
@@ -177,7 +175,7 @@ class Reconstructor:
         """Moves the low watermarks of the sources, over gaps that have been waited for long enough."""
         sources = self.state.sources
         gaps = sources.advance(runs)
-        for cluster in {s.cluster for s in sources.known.values()}:
+        for cluster in sources.clusters():
             gaps += sources.expire_gaps(cluster, everything=cluster in closed)
         return gaps
 
@@ -186,7 +184,7 @@ class Reconstructor:
     ) -> tuple[TermResults, StateTermLookup]:
         """Runs the lanes over the batch; (their results, the look-up of histories that goes with them)."""
         state, rules = self.state, self.rules
-        before = {name: state.lanes[name].copy() for name in ("hw", "term_start")}
+        before = {name: state.lanes[name].copy() for name in ("hw", "reported", "term_start")}
         results = run_terms(state, rules, batch, watermarks(state, closed), closed)
         if lines is not None or state.lines_read.count:
             remember_lines(state, batch, lines, results.consumed, rules)

@@ -134,6 +134,8 @@ def test_a_server_that_is_no_kafka(says, words):
     [
         ([], {}, "whom to ask? Name brokers with --bootstrap host:port"),
         (["--bootstrap", "kafka:one"], {}, "--bootstrap names 'kafka:one': write host:port, such as kafka-1:9092"),
+        (["--bootstrap", "kafka:²"], {}, "--bootstrap names 'kafka:²': write host:port, such as kafka-1:9092"),
+        (["--bootstrap", "k:" + "9" * 5000], {}, "write host:port, such as kafka-1:9092"),
         (["--bootstrap", "k:1"], SASL, "security_protocol SASL_PLAINTEXT needs sasl_username and a password"),
         (["--bootstrap", "k:1"], {"sasl_mechanism": "DIGEST"}, "watch.sasl_mechanism is 'DIGEST': it can be PLAIN"),
         (["--bootstrap", "k:1"], {"security_protocol": "TLS"}, "HWMARK_WATCH__SECURITY_PROTOCOL is 'TLS'"),

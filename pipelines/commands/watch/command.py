@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,7 +80,7 @@ def servers(text: str) -> tuple[tuple[str, int], ...]:
         host, colon, port = name.rpartition(":")
         if not colon or name.endswith("]"):
             host, port = name, str(DEFAULT_PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
             raise UsageError(f"--bootstrap names {name!r}: write host:port, such as kafka-1:9092")
         found.append((host.strip("[]"), int(port)))
     if not found:

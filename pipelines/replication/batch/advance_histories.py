@@ -102,11 +102,11 @@ def _led_by_deposed(state: State, lookup: StateTermLookup) -> set[int]:
 
 def _settle(history: PartitionHistory, upto: int, lookup: StateTermLookup, gauges: _Gauges) -> int | None:
     """Takes the decisions due before `upto`, in order with the HWs of deposed leaders until then; returns when the next
-    one is due."""
-    due, last_rise = history.due(), None
+    one is due. Whether such a HW was reported is known a race window later."""
+    due, last_rise, race_window_us = history.due(), None, lookup.race_window_us
     while True:
-        rise = _next_rise(history, upto, lookup)
-        if rise is not None and (due is None or rise.ts <= due):
+        rise = _next_rise(history, upto - race_window_us, lookup)
+        if rise is not None and (due is None or rise.ts + race_window_us <= due):
             if rise == last_rise:
                 place = (history.cluster, history.topic, history.partition)
                 raise NoProgress.at(place, f"epoch {rise.term.epoch}", f"HW {rise.hw} at {rise.ts} us")
@@ -148,7 +148,7 @@ def mark_deposed(lookup: StateTermLookup, history: PartitionHistory, upto: int) 
         if lane >= 0:
             lookup.state.lanes["deposed"][lane] = 1
         else:
-            term.over = lookup.ended_by(term, upto)
+            term.over = lookup.ended_by(term, upto - lookup.race_window_us)
 
 
 def _ready(queue: Queue, upto: int) -> tuple[Queue, Queue]:

@@ -11,8 +11,9 @@ from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.compiled.types import I64, NULL
+from pipelines.replication.facts.partition_hw import counted_reports
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import RECENT
+from pipelines.replication.term.layout import NONE_YET, RECENT
 
 
 class HwTimeline:
@@ -21,30 +22,39 @@ class HwTimeline:
     def __init__(self, state: State, results: TermResults, before: dict[str, Any]) -> None:
         self._before = before
         """Lane columns as they were before this micro-batch."""
-        none = np.empty(0, dtype=np.int64)
-        stored = state.recent_hws, state.pending_rows
-        recent, pending = (tuple(rows[name] for name in ("lane", "ts", "hw")) for rows in stored)
-        final = tuple(np.concatenate(part) for part in zip((none,) * 3, *results.hw.parts(), strict=True))
+        none, waiting = np.empty(0, dtype=np.int64), state.pending_rows
+        recent = tuple(state.recent_hws[name] for name in RECENT.names)
+        pending = *(waiting[n] for n in ("lane", "ts", "hw")), counted_reports(waiting["kind"], waiting["reported"])
+        final = tuple(np.concatenate(part) for part in zip((none,) * 4, *results.hw.parts(), strict=True))
         self._sources = (recent, final, pending)
         self._places = [_by_lane(lanes) for lanes, *_ in self._sources]
         self._newest: dict[int, int] = {}
-        for (_, ts, _), places in zip(self._sources, self._places, strict=True):
+        for (_, ts, *_), places in zip(self._sources, self._places, strict=True):
             _raise_newest(self._newest, ts, places)
-        self._lanes: dict[int, tuple[I64, I64]] = {}
+        self._lanes: dict[int, tuple[I64, I64, I64]] = {}
 
     def as_of(self, lane: int, start_ts: int, as_of: int) -> int | None:
         """The HW at `as_of` of the term that began at `start_ts`; None where it is not known."""
-        ts, hw = self._rows(lane)
+        ts, hw, _ = self._rows(lane)
         until_then = hw[(ts >= start_ts) & (ts <= as_of)]
-        if len(until_then):
-            return _known(int(until_then[-1]))
-        same_term = lane < len(self._before["hw"]) and self._before["term_start"][lane] == start_ts
-        return _known(int(self._before["hw"][lane])) if same_term and lane not in self._places[0] else None
+        return _known(int(until_then[-1]) if len(until_then) else self._before_batch("hw", lane, start_ts))
+
+    def reported(self, lane: int, start_ts: int, as_of: int) -> int | None:
+        """The largest HW of that term up to `as_of` that its leader reported, within a race window of it."""
+        ts, _, reported = self._rows(lane)
+        until_then = reported[(ts >= start_ts) & (ts <= as_of)]
+        most = max(self._before_batch("reported", lane, start_ts), int(until_then.max(initial=NULL)))
+        return None if most <= NONE_YET else most
+
+    def _before_batch(self, name: str, lane: int, start_ts: int) -> int:
+        """What a lane had before this micro-batch, NULL where it was in another term, or recent rows have it."""
+        same_term = lane < len(self._before[name]) and self._before["term_start"][lane] == start_ts
+        return int(self._before[name][lane]) if same_term and lane not in self._places[0] else NULL
 
     def rise(self, lane: int, start_ts: int, above: int, after: int, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW above `above` in the term of this lane that began at `start_ts`, later than `after`
         and before `upto`; None where there is none."""
-        ts, hw = self._rows(lane)
+        ts, hw, _ = self._rows(lane)
         higher = np.flatnonzero((ts > max(after, start_ts - 1)) & (ts < upto) & (hw > above))
         if not len(higher):
             return None
@@ -55,14 +65,14 @@ class HwTimeline:
         """The newest time at which a HW of this lane is known, -1 where none is."""
         return self._newest.get(lane, -1)
 
-    def _rows(self, lane: int) -> tuple[I64, I64]:
-        """(ts, HW) of all rows of a lane. Cached: histories ask for few lanes, and often."""
+    def _rows(self, lane: int) -> tuple[I64, I64, I64]:
+        """(ts, HW, reported) of all rows of a lane. Cached: histories ask for few lanes, and often."""
         if lane not in self._lanes:
             slices = [slice(*places.get(lane, (0, 0))) for places in self._places]
-            ts, hw = (
-                np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2)
+            ts, hw, reported = (
+                np.concatenate([rows[k][at] for rows, at in zip(self._sources, slices, strict=True)]) for k in (1, 2, 3)
             )
-            self._lanes[lane] = ts, hw
+            self._lanes[lane] = ts, hw, reported
         return self._lanes[lane]
 
 
@@ -88,22 +98,28 @@ def _known(value: int) -> int | None:
 
 def trim_timeline(state: State, results: TermResults, before: dict[str, Any], decided: I64) -> None:
     """Keeps the rows after `decided` (by partition), and of lanes that have such rows the HW at that time."""
-    recent = [np.ascontiguousarray(state.recent_hws[name]) for name in ("lane", "ts", "hw")]
-    parts = [(recent[0], recent[1], recent[2]), *results.hw.parts()]
+    lane, ts, hw, reported = (np.ascontiguousarray(state.recent_hws[name]) for name in RECENT.names)
+    parts = [(lane, ts, hw, reported), *results.hw.parts()]
+    most = np.full(state.lanes.count, NULL, dtype=np.int64)
+    most[: len(before["hw"])] = before["reported"]
+    most[lane] = NULL
     moved, last = state.lanes["pending"] > 0, np.full(state.lanes.count, -1, dtype=np.int64)
     upto, firsts = decided[state.lanes["partition"]], np.cumsum([0, *(len(part[0]) for part in parts)])
-    for first, (lane, ts, _) in zip(firsts, parts, strict=False):
-        _mark_moved(first, lane, ts, upto, moved, last)
+    for first, (lane, ts, _, reported) in zip(firsts, parts, strict=False):
+        _mark_moved(first, lane, ts, reported, upto, moved, last, most)
     kept = [
-        _rows_to_keep(first, lane, ts, upto, moved, last) for first, (lane, ts, _) in zip(firsts, parts, strict=False)
+        _rows_to_keep(first, lane, ts, upto, moved, last) for first, (lane, ts, *_) in zip(firsts, parts, strict=False)
     ]
-    lane, ts, hw = (np.concatenate([part[k][rows] for part, rows in zip(parts, kept, strict=True)]) for k in range(3))
+    lane, ts, hw, reported = (
+        np.concatenate([part[k][rows] for part, rows in zip(parts, kept, strict=True)]) for k in range(4)
+    )
     base = np.flatnonzero(moved[: len(before["hw"])] & (last[: len(before["hw"])] < 0))
     base = base[before["term_start"][base] != NULL]
     rows = np.stack([
         np.concatenate([base, lane]),
         np.concatenate([before["term_start"][base], ts]),
         np.concatenate([before["hw"][base], hw]),
+        np.concatenate([before["reported"][base], reported]),
     ], axis=1)  # fmt: skip
     state.recent_hws = Arrays(RECENT)
     state.recent_hws.grow(len(rows))
@@ -111,13 +127,19 @@ def trim_timeline(state: State, results: TermResults, before: dict[str, Any], de
 
 
 @compiled
-def _mark_moved(first: int, lane: I64, ts: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64) -> None:
-    """Marks lanes that have rows after `decided` (by lane) as `moved`; writes the `last` row before that of each."""
+def _mark_moved(
+    first: int, lane: I64, ts: I64, reported: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64, most: I64
+) -> None:
+    """Marks lanes that have rows after `decided` (by lane) as `moved`; writes the `last` row before that of each, and
+    to rows before it the most that was `reported` in their term by then."""
     for row in range(len(lane)):
         if ts[row] > decided[lane[row]]:
             moved[lane[row]] = True
-        else:
-            last[lane[row]] = first + row
+            continue
+        last[lane[row]] = first + row
+        begins = reported[row] == NONE_YET
+        most[lane[row]] = NONE_YET if begins else max(most[lane[row]], reported[row])
+        reported[row] = most[lane[row]]
 
 
 @compiled

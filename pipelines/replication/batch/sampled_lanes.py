@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pipelines.replication.compiled.records import RecordLayout, Records
-from pipelines.replication.compiled.types import I64, MOST_REPLICAS, NULL, NULL32
+from pipelines.replication.compiled.types import I64, MOST_REPLICAS, NEVER, NULL, NULL32
 from pipelines.replication.facts.partition_hw import HwRows
 from pipelines.replication.samples.observe import Found, HwFact, SyncFact
 from pipelines.replication.samples.partition import SampledPartition
@@ -139,7 +139,7 @@ class SampledLanes:
     def _told(self, lane: int) -> bool:
         """Whether min.insync.replicas of the topic of a lane itself is known."""
         cluster, topic = (int(self._state.lanes[name][lane]) for name in ("cluster", "topic"))
-        return self._state.timeline.tells_min_isr(cluster, topic)
+        return self._state.timeline.tells_min_isr(cluster, topic, NEVER)
 
     def _hw_row(self, number: int, fact: HwFact) -> tuple[int, ...]:
         lane = self._lane(number, fact.leader)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pipelines.replication.batch.ended_terms import CUT_OFF, REPORTS, cut_off_report, known, reports
+from pipelines.replication.batch.ended_terms import CUT_OFF, REPORTS, cut_off_report, reports
 from pipelines.replication.batch.hw_timeline import HwTimeline
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import NEVER, NULL32
@@ -42,8 +42,6 @@ class StateTermLookup:
     _over: set[tuple[int, int | None]] = field(default_factory=set)
     """(broker, start) of terms of this partition of which no HW is still to come: they had ended when they were judged,
     or their leaders have none in this micro-batch that is newer than that."""
-    _running: dict[int, TermSummary] = field(default_factory=dict)
-    """By lane of this partition, as far as this micro-batch goes."""
     _terms: dict[tuple[int, int, int], TermSummary] = field(default_factory=dict)
     """What was answered about terms of this partition: a history asks the same again and again."""
 
@@ -54,7 +52,6 @@ class StateTermLookup:
         self._cluster = self.state.clusters.number(self.state.topics.all[self._topic][0])
         self._lanes.clear()
         self._over.clear()
-        self._running.clear()
         self._terms.clear()
 
     def _lane(self, broker_id: int) -> int:
@@ -81,30 +78,32 @@ class StateTermLookup:
         return replace(summary, has_gap=has_gap, misread=misread, level=0 if misread else summary.level)
 
     def _summary(self, lane: int, start_ts: int, as_of: int) -> TermSummary:
-        ended = self.state.ended_terms.get((lane, start_ts))
-        if ended is not None:
-            end, summary = ended
-            return summary if end <= as_of else replace(summary, hmax=self.timeline.as_of(lane, start_ts, as_of))
+        """A term that has not ended by then is known up to a race window before: what was reported of it has been read,
+        in whichever micro-batch. How far its leader's log went is known once it has ended."""
+        end, summary = self.state.ended_terms.get((lane, start_ts), (NEVER, None))
+        if summary is not None and end <= as_of:
+            return summary
         lanes = self.state.lanes
-        if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
-            return TermSummary()
-        if (running := self._running.get(lane)) is None:
-            running = self._running[lane] = self._of_running_term(lane)
-        read_further = lanes["last_ts"][lane] > as_of
-        return replace(running, hmax=self.timeline.as_of(lane, start_ts, as_of)) if read_further else running
+        if summary is None:
+            if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
+                return TermSummary()
+            summary = self._of_running_term(lane, as_of)
+        settled = max(start_ts, as_of - self.race_window_us)
+        hmax, reported = (of(lane, start_ts, settled) for of in (self.timeline.as_of, self.timeline.reported))
+        return replace(summary, hmax=hmax, reported=reported, leader_leo=None)
 
-    def _of_running_term(self, lane: int) -> TermSummary:
+    def _of_running_term(self, lane: int, as_of: int) -> TermSummary:
         lanes, replicas, width = self.state.lanes, self.state.replicas, self.state.replicas.width
         slots = slice(lane * width, (lane + 1) * width)
         ids, leos, since = (replicas[name][slots] for name in ("id", "leo", "first_fetch"))
-        fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane]) & (since != NEVER)
+        fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane]) & (since <= as_of)
+        by_leader = int(lanes["reported_min_isr"][lane])
+        told = self.min_isr_told(None if by_leader == NULL32 else by_leader, as_of)
         return TermSummary(
-            hmax=known(lanes["hw"][lane]),
-            leader_leo=known(lanes["leader_leo"][lane]),
             fetchers=frozenset(ids[fetched].tolist()),
             level=int(lanes["level"][lane]),
             **cut_off_report({name: lanes[name][lane] for name in CUT_OFF}),
-            **reports({name: lanes[name][lane] for name in REPORTS}),
+            **reports({name: lanes[name][lane] for name in REPORTS}) | {"min_isr_told": int(told)},
         )
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
@@ -170,9 +169,9 @@ class StateTermLookup:
         by_rule = self._rules[self._cluster].min_isr or 1
         return self.state.timeline.min_isr(self._cluster, self._topic, as_of, by_leader, by_rule)
 
-    def min_isr_told(self, by_leader: int | None) -> bool:
+    def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         told = by_leader is not None or self._rules[self._cluster].min_isr is not None
-        return told or self.state.timeline.tells_min_isr(self._cluster, self._topic)
+        return told or self.state.timeline.tells_min_isr(self._cluster, self._topic, as_of)
 
     @cached_property
     def _rules(self) -> list[Rules]:

@@ -28,7 +28,16 @@ from pipelines.replication.facts.columns import (
 )
 from pipelines.replication.facts.tables import EMPTY, SCHEMAS, table
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import ADVANCE, AGREEMENTS, DISAGREE, HW_ROWS, KINDS, REPORT
+from pipelines.replication.term.layout import (
+    ADVANCE,
+    AGREEMENTS,
+    DISAGREE,
+    HW_ROWS,
+    KINDS,
+    NONE_YET,
+    REPORT,
+    TERM_START,
+)
 
 BLOCK = 1 << 15
 """Rows that are written together."""
@@ -141,13 +150,18 @@ def _begin_run(run: Record, first: int, row: Record, lane: Record) -> int:
     return int((run.minute + 1) * MINUTE_US)
 
 
+def counted_reports(kind: I64, reported: I64) -> I64:
+    """What rows of these kinds say was reported, see RECENT."""
+    return np.where(kind == ADVANCE, reported, np.where(kind == TERM_START, NONE_YET, NULL))
+
+
 @dataclass
 class HwRows:
     """The final HW rows of one micro-batch, as Arrow tables and as numbers."""
 
     state: State
-    blocks: list[tuple[I64, I64, Block]] = field(default_factory=list)
-    """Blocks of rows: the lanes of its runs, their sizes, its columns."""
+    blocks: list[tuple[I64, I64, I64, Block]] = field(default_factory=list)
+    """Blocks of rows: the lanes of its runs, their kinds, their sizes, its columns."""
     _tables: list[pa.Table] = field(default_factory=list)
     _leaders: Keys = field(default_factory=Keys)
     """cluster << 32 | broker"""
@@ -172,7 +186,7 @@ class HwRows:
         count, *nulls = _fill_block(as_records(HW_ROWS, rows), source, block, as_records(HW_RUNS, runs))
         columns = np.ascontiguousarray(runs[:count].T)
         sizes = np.append(columns[RUN.first, 1:], len(rows)) - columns[RUN.first]
-        self.blocks.append((columns[RUN.lane], sizes, block))
+        self.blocks.append((columns[RUN.lane], columns[RUN.kind], sizes, block))
         self._tables.append(self._table(columns, sizes, block, *nulls))
         self._count(columns, sizes)
 
@@ -220,12 +234,15 @@ class HwRows:
 
     def lanes(self) -> I64:
         """The lanes that have rows; one may come several times."""
-        lanes: I64 = np.concatenate([np.empty(0, np.int64), *(lane for lane, _, _ in self.blocks)])
+        lanes: I64 = np.concatenate([np.empty(0, np.int64), *(lane for lane, *_ in self.blocks)])
         return lanes
 
-    def parts(self) -> list[tuple[I64, I64, I64]]:
-        """`lane`, `ts` and `hw` of the rows of each block."""
-        return [(np.repeat(lane, sizes), block.ts, block.hw) for lane, sizes, block in self.blocks]
+    def parts(self) -> list[tuple[I64, I64, I64, I64]]:
+        """The columns of RECENT of the rows of each block."""
+        return [
+            (np.repeat(lane, sizes), block.ts, block.hw, counted_reports(np.repeat(kind, sizes), block.reported))
+            for lane, kind, sizes, block in self.blocks
+        ]
 
     def table(self) -> pa.Table:
         """silver/partition_hw."""

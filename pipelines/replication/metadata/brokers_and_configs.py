@@ -124,9 +124,9 @@ class Timeline:
             own = self._min_isr((cluster, CLUSTER_WIDE), as_of) if by_leader is None else by_leader
         return rule if own is None else own
 
-    def tells_min_isr(self, cluster: int, topic: int) -> bool:
-        """Whether min.insync.replicas of this topic itself was reported."""
-        return any(entry[1] is not None for entry in self.configs.get((cluster, topic), ()))
+    def tells_min_isr(self, cluster: int, topic: int, as_of: int) -> bool:
+        """Whether min.insync.replicas of this topic itself was reported by then."""
+        return self._min_isr((cluster, topic), as_of) is not None
 
     def _min_isr(self, key: tuple[int, int], as_of: int) -> int | None:
         entries = self.configs.get(key)

@@ -122,15 +122,14 @@ def values(column: pa.ChunkedArray) -> list[Any]:
 class TermSummary(PersistedFrozen, frozen=True):
     """What the kernel knows of one term as of a time.
 
-    `hmax`: the largest HW reconstructed or reported in it. `leader_leo`: the leader's LEO at its end. `fetchers`: the
+    `hmax`: the largest HW reconstructed or reported in it. `leader_leo`: the leader's LEO as it ended. `fetchers`: the
     replicas that fetched from the leader in it. `has_gap`: telemetry of the leader is missing in it. `level`: the
-    telemetry level of the leader's source. `misread`: the leader wrote lines in it that were not understood.
-    `cut_off`: a report above hmax that nothing else confirms, and after which that broker's incarnation wrote no more:
-    it may have been killed right after it, at `cut_off_ts`. `cut_off_until`: when a row of it came after all.
-    `reported`: the largest HW that the leader
-    reported and that was computed, or accepted. `witnessed`: the largest that counts though it was not computed, told
-    at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is known. `epoch`: its
-    leader epoch, of a term that is over.
+    telemetry level of the leader's source. `misread`: the leader wrote lines in it that were not understood. `cut_off`:
+    a report above hmax that nothing else confirms, and after which that broker's incarnation wrote no more: it may have
+    been killed right after it, at `cut_off_ts`. `cut_off_until`: when a row of it came after all. `reported`: the
+    largest HW that the leader reported and that was computed, or accepted. `witnessed`: the largest that counts though
+    it was not computed, told at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is
+    known. `epoch`: its leader epoch, of a term that is over.
     """
 
     hmax: int | None = None
@@ -198,6 +197,6 @@ class TermLookup(Protocol):
         """`min.insync.replicas` of the topic; `by_leader` is what the leader reported when its term began."""
         ...
 
-    def min_isr_told(self, by_leader: int | None) -> bool:
+    def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         """Whether that is known of this topic itself."""
         ...

@@ -60,8 +60,10 @@ def attribute_stored_hw(
     joined = isr.added_under(position.epoch) if position else frozenset()
     led = terms.at(position.last_term) if position is not None and position.led else None
     if led is not None and led.whole is None:
-        led.has_gap |= lookup.term(event.broker_id, led.ts, event.ts).has_gap
+        ended = lookup.term(event.broker_id, led.ts, event.ts)
+        led.has_gap |= ended.has_gap
         led.whole = not led.has_gap and _told_its_end(led, event, lookup)
+        led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
     key = terms.last_participated(event, joined, lookup)
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
     if term is not None and term is led and event.leo is not None:
@@ -137,7 +139,7 @@ def sole_isr_member(
     if replicas == (term.broker_id,):
         return True
     at_most = max(lookup.min_isr(ts, term.min_isr) for ts in (term.ts, after))
-    if at_most > 1 or not lookup.min_isr_told(term.min_isr):
+    if at_most > 1 or not lookup.min_isr_told(term.min_isr, after):
         return False
     states = lookup.broker_states(term.broker_id, after)
     gone = (ts - (detail == "fenced") * SESSION_US for ts, detail, *_ in states if detail in GONE and ts >= since)

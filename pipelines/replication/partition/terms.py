@@ -38,11 +38,12 @@ class Term(Persisted):
     term; `stored_in_epoch`: the leader epoch the HW is of, where no leader reported that epoch's start in time.
     `returned_leo`: the LEO with which its leader comes back. `has_gap`: telemetry of its leader is missing in it;
     `gap_at_start`: as the term was judged; `behind_gap`: missing before it, with no earlier event of that broker.
-    `summary`: what the kernel knew of it when it was judged to be over, as of `summary_at`; `over`: its leader does
-    nothing in it any more. `published`: its row of silver/hw_regressions written last, as JSON text. `loss_excluded`:
-    it is known to begin with all that was committed before it. `whole`: whether its leader told all that it did in it:
-    it went on after it in the same life, or had stopped cleanly; None where it has told nothing since. `log_start`: the
-    largest known before it. `own_before`: when its leader began to lead or follow before that, 0 where it did not tell.
+    `summary`: what the kernel knew of it when it was judged to be over, its HWs up to `summary_at`; `over`: its leader
+    does nothing in it any more. `published`: its row of silver/hw_regressions written last, as JSON text.
+    `loss_excluded`: it is known to begin with all that was committed before it. `whole`: whether its leader told all
+    that it did in it: it went on after it in the same life, or had stopped cleanly; None where it has told nothing
+    since. `log_start`: the largest known before it. `own_before`: when its leader began to lead or follow before that,
+    0 where it did not tell.
     """
 
     epoch: int
@@ -111,7 +112,7 @@ class Term(Persisted):
     def keep_summary(self, as_of: int, lookup: TermLookup) -> None:
         """Makes the summary as of now its final one, unless it has one."""
         if self.summary is None:
-            self.summary, self.summary_at = self.summary_as_of(as_of, lookup), as_of
+            self.summary, self.summary_at = self.summary_as_of(as_of, lookup), as_of - lookup.race_window_us
 
 
 def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:

@@ -75,7 +75,7 @@ class TopicHistory(TopicState):
         self.now = max(self.now, ts)
         if term.summary is None:
             return
-        reported = lookup.term(term.broker_id, term.start_ts or 0, ts).reported
+        reported = lookup.term(term.broker_id, term.start_ts or 0, ts + lookup.race_window_us).reported
         term.summary = replace(term.summary, hmax=max(hw, term.summary.hmax or 0), reported=reported)
         term.summary_at = ts
         if term is self.terms.folded_term:

@@ -44,6 +44,7 @@ _ADDED_COLUMNS = {
         {"reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from", "min_isr_told"}
     ),
     "replicas": frozenset({"first_fetch", "passed"}),
+    "recent_hws": frozenset({"reported"}),
 }
 """Columns that the first blobs of this version lack: nothing was known of them, which is what the defaults say."""
 _KEYS = ("partition_keys", "lane_keys")

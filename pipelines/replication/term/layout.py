@@ -141,8 +141,10 @@ LINES_READ = record_layout(key=0, ts=NULL, source=-1, partition=-1)
 """A rare line lately read from a source: what its copies in other files have in common beside the partition, as a hash,
 see copied_lines."""
 
-RECENT = record_layout(lane=-1, ts=NULL, hw=NULL)
-"""HWs of a lane ahead of what is decided."""
+RECENT = record_layout(lane=-1, ts=NULL, hw=NULL, reported=NULL)
+"""HWs of a lane ahead of what is decided. `reported`: what by a row its broker reported and was computed, or accepted;
+of a row at or before what is decided the largest by then in its term. NULL: nothing; NONE_YET: a term begins."""
+NONE_YET = -1
 
 ADVANCE, TERM_START, REPORT, FREEZE, THAW = 0, 1, 2, 3, 4
 KINDS = ("advance", "term_start", "report", "freeze", "thaw")

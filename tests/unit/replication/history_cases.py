@@ -47,7 +47,7 @@ class FakeLookup:
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
 
-    def min_isr_told(self, by_leader: int | None) -> bool:
+    def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         return True
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
