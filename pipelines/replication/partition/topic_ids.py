@@ -1,4 +1,4 @@
-"""Which topic a row is about: a topic of the same name may have been deleted and created again."""
+"""The topic that a row is about: one of the same name may have been deleted and created again."""
 
 from __future__ import annotations
 
