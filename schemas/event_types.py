@@ -17,6 +17,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "progress": (),
     "lost": (),
     "sample": ("replica_id", "leo"),
+    "unread": (),
 }
 """Event types, and the columns that must not be null in each. State and compiled code number them in this order."""
 EVENT_TYPES = tuple(REQUIRED)

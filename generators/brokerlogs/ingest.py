@@ -10,7 +10,7 @@ from time import monotonic
 
 import pyarrow as pa
 
-from generators.brokerlogs.discovery.log_series import Discovery, Source, discover
+from generators.brokerlogs.discovery.sources import Discovery, Source, discover
 from generators.brokerlogs.events.clock_offsets import unused_patterns
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.coalesce import FetchRuns
@@ -53,10 +53,11 @@ def ingest_logs(
     With `follow` it reads until `stop` is set, and discovers logs that appear below `paths`. `on_progress` is called
     with a line of text after each round. Raises NothingToRead, or RoleHeld where another process reads a source.
     """
-    found = _discover(paths)
     options, stop = options or ReadOptions(), stop or threading.Event()
+    found = _discover(paths, options)
     with ExitStack() as roles:
         ingest = _Ingest(TailerFactory(cluster, options, follow, stop), lake, storage_options, roles)
+        found = ingest.with_stable_names(found)
         ingest.add_sources(found, found.sources)
         session = ingest.session
         rounds = (
@@ -83,11 +84,18 @@ class _Ingest:
         self.factory, self.lake, self.storage_options, self._roles = factory, lake, storage_options, roles
         coalesce_ms = factory.options.coalesce_ms
         self._runs = FetchRuns(coalesce_ms) if coalesce_ms else None
-        self.session = IngestSession(factory.cluster)
+        self.session = IngestSession(factory)
         self._checkpoints = Checkpoints(lake, factory.cluster, storage_options)
         self._held: dict[str, Held] = {}
         self._known = False
         self._last_discovery = monotonic()
+
+    def with_stable_names(self, found: Discovery) -> Discovery:
+        """The sources under the names under which they were read before, with messages on names that changed."""
+        if self.factory.options.source is None:
+            messages = self._checkpoints.keep_names(found.sources)
+            self.session.add_messages(messages)
+        return found
 
     def add_sources(self, found: Discovery, new: Sequence[Source]) -> None:
         """Read these sources of `found`, too, each from its last checkpoint. Raises RoleHeld."""
@@ -107,7 +115,9 @@ class _Ingest:
         """Add logs that were not there before; one that another process reads is left to it."""
         if monotonic() - self._last_discovery < REDISCOVER_S:
             return
-        self._last_discovery, found = monotonic(), discover(paths)
+        options = self.factory.options
+        self._last_discovery, found = monotonic(), discover(paths, zone=options.timezone, name=options.source)
+        found = self.with_stable_names(found)
         for source in filter(self.session.is_new, found.sources):
             try:
                 self.add_sources(found, [source])
@@ -137,15 +147,16 @@ class _Ingest:
 
 def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | None = None) -> pa.Table:
     """All events of broker logs as one table in bronze schema, merged by time; no lake is touched."""
-    found, session = _discover(paths), IngestSession(cluster)
-    factory = TailerFactory(cluster, options or ReadOptions())
+    options = options or ReadOptions()
+    found, factory = _discover(paths, options), TailerFactory(cluster, options)
+    session = IngestSession(factory)
     session.add_tailers(factory.tailers(found, found.sources, {}))
     tables = [current.table() for current in session.rounds() if current.rows]
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 
 
-def _discover(paths: Sequence[str | Path]) -> Discovery:
-    found = discover(paths)
-    if not any(source.series.files() for source in found.sources):
+def _discover(paths: Sequence[str | Path], options: ReadOptions) -> Discovery:
+    found = discover(paths, zone=options.timezone, name=options.source)
+    if not found.sources:
         raise NothingToRead(paths, found.messages)
     return found

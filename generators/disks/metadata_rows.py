@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
@@ -64,7 +64,7 @@ class _Replay:
     def __init__(self, nodes: Sequence[NodeLog]) -> None:
         self._nodes, self._chosen = nodes, longest(nodes)
         self._committed = committed_end(nodes)
-        partitions, topic_ids = PartitionStates(True), list[str]()
+        partitions, topic_ids = PartitionStates(True), TopicIds()
         self._controller = ControllerLogState(BrokerLogState(partitions))
         self._events = EventBuilder(1024, partitions, topic_ids)
         self._offsets: list[int] = []

@@ -17,6 +17,9 @@ def ingest_logs(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Log files, or directories of brokers.")],
     cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
     lake: Lake = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Names the sources, where neither broker nor path shall.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the files grow and rotate.")] = False,
     timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of times without one (stock pattern).")] = None,
     pattern: Annotated[
@@ -55,6 +58,7 @@ def ingest_logs(
                 grace_ms=settings.rules.reorder_grace_ms,
                 coalesce_ms=settings.coalesce_ms,
                 layout=settings.ingest.layout,
+                source=source,
             ),
             on_progress=say,
             stop=until_stopped(),

@@ -17,7 +17,10 @@ class Stopped(Exception):
 
 
 class LogBytes:
-    """The (decompressed) bytes of a file from `position` on; reads never raise, `damage` is what went wrong.
+    """The (decompressed) bytes of a file from `position` on; reads never raise.
+
+    `error` is why the system did not give its bytes, which may pass: the end of the file was not seen then. `damage` is
+    what is wrong with the bytes.
 
     A plain file may grow: after an empty read a later one can return more. Decompression may run long before it returns
     anything: it asks `stop`, and raises Stopped where that returns True.
@@ -27,6 +30,7 @@ class LogBytes:
         self._stop = stop
         self.path, self._name = path, printable(str(path))
         self.damage: str | None = None
+        self.error: str | None = None
         self.skipped = 0
         self.compressed = path.name.endswith(".gz")
         self._descriptor = -1
@@ -36,7 +40,7 @@ class LogBytes:
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            self.damage = f"{self._name}: cannot be read ({error.strerror}), left out"
+            self.error = f"{self._name}: cannot be read ({error.strerror})"
             return
         self._skip_to(position)
 
@@ -51,14 +55,16 @@ class LogBytes:
         try:
             return self._read_gzip(limit) if self.compressed else os.read(self._descriptor, limit)
         except OSError as error:
-            self.damage = f"{self._name}: reading stopped ({error.strerror}), what was read before counts"
+            self.error = f"{self._name}: reading stopped ({error.strerror})"
             return b""
 
-    def head(self, length: int) -> bytes:
-        """The first `length` bytes as they are now; the position does not change."""
-        if self.compressed or self._descriptor < 0:
-            return LogBytes(self.path).read(length)
-        return os.pread(self._descriptor, length, 0)
+    def before(self, position: int, length: int) -> bytes:
+        """At most `length` bytes of a plain file that end at `position`, as they are now; the next read is the same."""
+        begin = max(0, position - length)
+        try:
+            return os.pread(self._descriptor, position - begin, begin) if self._descriptor >= 0 else b""
+        except OSError:
+            return b""
 
     def stat(self) -> os.stat_result | None:
         """Status of the open file, which may have been renamed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.source_state import PartitionStates
 from schemas.event_types import RACK
@@ -30,7 +30,7 @@ def server_properties_events(
     """
     settings = _settings(text)
     broker = node_id(text) if broker_id is None else broker_id
-    events = EventBuilder(len(_SETTINGS), PartitionStates(True), [])
+    events = EventBuilder(len(_SETTINGS), PartitionStates(True), TopicIds())
     for key, column in _SETTINGS.items():
         if broker is not None and (value := as_int(settings.get(key, ""))) is not None:
             events.append("config", ts // 1000, broker, 0, **{column: value})

@@ -18,10 +18,25 @@ _TYPE_CODE = {name: k for k, name in enumerate(TYPES)}
 _LISTS = ("isr", "replicas")
 
 
+class TopicIds(list[str]):
+    """The topic ids of a source, in the order of their numbers; only grows at its end."""
+
+    def __init__(self, topic_ids: Sequence[str] = ()) -> None:
+        super().__init__(topic_ids)
+        self._numbers = {topic_id: number for number, topic_id in enumerate(topic_ids)}
+
+    def number(self, topic_id: str) -> int:
+        """The number of a topic id, the next one if it is new."""
+        number = self._numbers.setdefault(topic_id, len(self))
+        if number == len(self):
+            self.append(topic_id)
+        return number
+
+
 class EventBuilder:
     """Rows so far: `append` adds one, the kernels write into `rows` and set `count`."""
 
-    def __init__(self, capacity: int, partitions: PartitionStates, topic_ids: list[str]) -> None:
+    def __init__(self, capacity: int, partitions: PartitionStates, topic_ids: TopicIds) -> None:
         self.rows = np.empty(capacity, ROW)
         self.count = 0
         self.partitions = partitions
@@ -65,9 +80,7 @@ class EventBuilder:
 
     def topic_number(self, topic_id: str) -> int:
         """The number of a topic id, a new one where it was not known."""
-        if topic_id not in self.topic_ids:
-            self.topic_ids.append(topic_id)
-        return self.topic_ids.index(topic_id)
+        return self.topic_ids.number(topic_id)
 
     def subtract_clock_offsets(self, clock_offsets: ClockOffsets) -> int:
         """Subtract the clock offsets from the times of the rows; returns the greatest time (ms) then."""

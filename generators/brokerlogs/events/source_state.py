@@ -49,6 +49,7 @@ class PartitionStates:
         self.ids: dict[bytes, int] = {}
         self.state = np.zeros(0, PARTITION)
         self.leos = np.zeros((0, MAX_REPLICAS), REPLICA_LEO_RECORD)
+        self._spare: tuple[Any, Any] | None = None
 
     def add_names(self, names: Iterable[bytes]) -> None:
         """Add places for new names, in this order."""
@@ -79,16 +80,27 @@ class PartitionStates:
         start, size = len(self.state), len(self.names)
         if size <= start:
             return
-        state = np.zeros(size, PARTITION)
-        state[:start] = self.state
+        state, leos = self._room(size)
         for name in ("leader_epoch", "partition_epoch", "leader_leo", "hw"):
             state[name][start:] = UNKNOWN
         state["topic_id"][start:] = -1
         state["wanted"][start:] = [self._wanted(topic) for topic, _ in self.places[start:]]
-        leos = np.zeros((size, MAX_REPLICAS), REPLICA_LEO_RECORD)
-        leos[:start] = self.leos
         leos["replica"][start:] = -1
         self.state, self.leos = state, leos
+
+    def _room(self, size: int) -> tuple[Any, Any]:
+        """Both arrays with room for `size` places; names may come one by one, so half of it is spare at first."""
+        start = len(self.state)
+        if self._spare is not None and len(self._spare[0]) >= size and start and self._owns_spare():
+            state, leos = self._spare
+            return state[:size], leos[:size]
+        state, leos = np.zeros(2 * size, PARTITION), np.zeros((2 * size, MAX_REPLICAS), REPLICA_LEO_RECORD)
+        state[:start], leos[:start] = self.state, self.leos
+        self._spare = state, leos
+        return state[:size], leos[:size]
+
+    def _owns_spare(self) -> bool:
+        return self._spare is not None and bool(self.state.base is self._spare[0])
 
     def _wanted(self, topic: str | None) -> bool:
         if topic is None or topic == "__cluster_metadata":

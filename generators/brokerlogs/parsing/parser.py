@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 from generators.brokerlogs.events.clock_offsets import ClockOffsets
-from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.snapshots import dump, load, pack, unpack
 from generators.brokerlogs.events.source_state import PartitionStates
@@ -67,7 +68,7 @@ class SourceParser:
         self.cluster, self.source_id = cluster, source_id
         self.low_watermark = 0
         """Microseconds since 1970 up to which every event has been returned."""
-        self._settings = {
+        self._settings: dict[str, Any] = {
             "broker_id": broker_id,
             "timezone": timezone,
             "internal_topics": internal_topics,
@@ -79,7 +80,7 @@ class SourceParser:
         self._level = -1 if level is None else level
         self._partitions = PartitionStates(internal_topics)
         self._scanner = Scanner(self._partitions, timezone)
-        self._topic_ids: list[str] = []
+        self._topic_ids = TopicIds()
         self._rare = RareLines(self._partitions, ParseReport())
         self._whole_lines = WholeLines()
         self._waiting = b""
@@ -102,6 +103,16 @@ class SourceParser:
     def form(self) -> tuple[str, ...]:
         """The envelopes and layouts in which lines came, beside the two patterns that are read as they are."""
         return tuple(self._translation.found)
+
+    @property
+    def timezone(self) -> str:
+        """The zone of times without one; may be set for the lines to come."""
+        return str(self._settings["timezone"])
+
+    @timezone.setter
+    def timezone(self, name: str) -> None:
+        self._settings["timezone"] = name
+        self._scanner.zone, self._translation.zone = ZoneInfo(name), name
 
     @property
     def patterns(self) -> list[tuple[int, int]]:
@@ -131,17 +142,21 @@ class SourceParser:
         """Decide what waits for lines to come, as when a live log stands still; an unfinished line is kept."""
         return self._read(self._waiting, True)
 
-    def lost(self, detail: str) -> pa.Table:
-        """The events that wait, then a `lost` event: the reader knows that lines are missing here."""
-        before = self.flush()
+    def note(self, kind: str, detail: str, before: pa.Table | None = None) -> pa.Table:
+        """The events that wait, then one of the kind `lost` or `unread`: the reader knows that lines are missing here.
+
+        `before`: events that come after it; none were returned yet, and its time is that of the first of them.
+        """
+        waiting = self.flush() if before is None else EVENTS.empty_table()
+        ts = self.low_watermark // 1000 if before is None else before["ts"][0].value // 1000
+        broker = int(self._source["broker"][0]) if before is None else before["broker_id"][0].as_py()
         events = EventBuilder(1, self._partitions, self._topic_ids)
-        events.append(
-            "lost", self.low_watermark // 1000, int(self._source["broker"][0]), self.report.level, detail=detail
-        )
-        self._partitions.repeat_leos()
-        self._rare.on_missing_lines()
-        self.report.lost += 1
-        return pa.concat_tables([before, events.table(self.cluster, self.source_id)])
+        events.append(kind, ts, broker, self.report.level, detail=detail)
+        if before is None:
+            self._partitions.repeat_leos()
+            self._rare.on_missing_lines()
+        self.report.lost += kind == "lost"
+        return pa.concat_tables([waiting, events.table(self.cluster, self.source_id)])
 
     def take_messages(self) -> list[str]:
         """Messages on ends of the broker that were no stops, each returned once."""
@@ -178,7 +193,7 @@ class SourceParser:
         vars(parser.report).update(stored["report"])
         parser.low_watermark = stored["low_watermark"]
         parser._partitions.load(stored["partitions"])
-        parser._topic_ids.extend(stored["topic_ids"])
+        parser._topic_ids = TopicIds(stored["topic_ids"])
         parser._rare.load(stored["rare"])
         lines, end, rest = stored["waiting"].encode("latin-1").rpartition(b"\n")
         parser._waiting, parser._whole_lines = lines + end, WholeLines(rest, stored["dropped"])

@@ -57,6 +57,8 @@ class RareLines:
         self.broker = BrokerLogState(partitions)
         self.controller = ControllerLogState(self.broker)
         self.lifecycle = Lifecycle()
+        self._topics: list[str] = []
+        self._topics_of = 0
         self.reported_at: dict[str, int] = {}
         """By shape that was not understood, the second of log time of its last `lost` row."""
         self.early: list[tuple[int, str]] = []
@@ -147,8 +149,10 @@ class RareLines:
         return not torn
 
     def _count(self, logger: str, message: str) -> str:
-        topics = {topic for topic, _ in self.partitions.places if topic}
-        shape = shape_of(message, sorted(topics, key=len, reverse=True))
+        if self._topics_of != len(self.partitions.places):
+            topics = {topic for topic, _ in self.partitions.places if topic}
+            self._topics, self._topics_of = sorted(topics, key=len, reverse=True), len(self.partitions.places)
+        shape = shape_of(message, self._topics)
         if f"{NOT_UNDERSTOOD}{shape}" not in self.reported_at and len(self.reported_at) >= _MAX_SHAPES:
             shape = "more shapes than are counted"
         self.report.not_understood(f"{logger}: {shape}", message)

@@ -34,6 +34,8 @@ AHEAD_LINES, AHEAD_BYTES = 1 << 18, 1 << 25
 """Limits to looking ahead where neither time nor numbers advance, as in an endless stack trace."""
 RESTART_MS = 1000
 """A JVM needs longer than this to restart and number from 1 again; a displaced line is closer to its neighbours."""
+FIRST_LINES = 16
+"""Numbers with which a JVM begins whose clock was set back meanwhile: its first threads may displace the very first."""
 FULL, LEAN, INFO, OPEN = 3, 2, 0, -1
 
 DECISION = np.dtype(
@@ -118,7 +120,8 @@ def _greatest_number(lines: Array, n: int, i: int, decision: Any, state: Any, la
         if line.kind == BROKEN and greatest < 0 and not state.broken and line.ts >= 0:
             decision.lost = UNREADABLE
         return int(greatest)
-    if line.number <= greatest and line.ts - state.ts >= RESTART_MS:
+    since = line.ts - state.ts
+    if line.number <= greatest and (since >= RESTART_MS or (since <= -RESTART_MS and line.number <= FIRST_LINES)):
         greatest, decision.start = 0, 1
     if greatest >= 0 and line.number > greatest + 1:
         decision.lost = _lost_before(lines, n, i, greatest, last)

@@ -22,7 +22,7 @@ class Scanner:
         """Names of the loggers of the lines found last."""
         self.patterns: list[tuple[int, int]] = []
         """(time in ms, grade) of the first line of each pattern (see `chosen_files`)."""
-        self._partitions, self._zone = partitions, ZoneInfo(timezone)
+        self._partitions, self.zone = partitions, ZoneInfo(timezone)
         self._places = Keys()
 
     def lines(self, data: bytes, buf: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -58,12 +58,12 @@ class Scanner:
     def _to_utc(self, lines: np.ndarray) -> None:
         """Times of the stock pattern are local: subtract the zone's offset at their quarter of an hour."""
         local = lines["stock"] == 1
-        if self._zone.key == "UTC" or not local.any():
+        if self.zone.key == "UTC" or not local.any():
             return
         quarters, which = np.unique(lines["ts"][local] // 900_000, return_inverse=True)
         lines["ts"][local] -= np.array([self._offset_ms(int(quarter)) for quarter in quarters])[which]
 
     def _offset_ms(self, quarter: int) -> int:
-        there = datetime.fromtimestamp(quarter * 900, UTC).replace(tzinfo=self._zone)
+        there = datetime.fromtimestamp(quarter * 900, UTC).replace(tzinfo=self.zone)
         shift = there.utcoffset()
         return int(shift.total_seconds() * 1000) if shift else 0

@@ -1,16 +1,30 @@
-"""Checkpoints of the ingest: per source and version the read position, parser state and numbers, written before its
-rows."""
+"""Checkpoints of the ingest: per source and version the read position, parser state, numbers and the digests of the
+lines told, written before its rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from socket import gethostname
 from typing import Any
 
-from pyarrow.fs import FileType
+import numpy as np
+from pyarrow.fs import FileSelector, FileType
 
+from generators.brokerlogs.discovery.sources import BY_BROKER, Source
+from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
+
+VERSION = 1
+"""Of the form of checkpoints; another one is taken for a damaged one."""
+SEGMENT = 1 << 14
+"""Digests of so many lines become a file of their own, which is written once; fewer stand in the checkpoint."""
+OLDER = "+"
+"""`<source>+1`, `+2`, ...: lines of a source's files that came after those that follow them."""
 
 
 class Checkpoints:
@@ -22,45 +36,140 @@ class Checkpoints:
         self._local = local_path(lake)
         self._fs = file_system(lake, storage_options)
         self._versions: dict[str, int] = {}
+        self._segments: dict[str, list[tuple[int, int]]] = {}
+        """By source the first line and the number of lines of each file of digests."""
 
     def app_id(self, source_id: str) -> str:
         """The application id under which the lake's transaction log has the version of a source."""
         return f"ingest:{self.cluster}/{source_id}"
 
-    def load(self, source_ids: list[str]) -> dict[str, dict[str, Any]]:
-        """The state after the last rows of each source in the lake; where it is missing, a new incarnation."""
+    def load(self, source_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The state after the last rows of each source in the lake, and of those for its older lines.
+
+        Where it is damaged, or of another version, a new incarnation with the digests that are left.
+        """
         versions = committed(self.lake, [self.app_id(name) for name in source_ids], self.options)
         states = {}
         for name in source_ids:
             version = versions[self.app_id(name)]
-            self._versions[name] = -1 if version is None else version
+            self._versions[name], self._segments[name] = -1 if version is None else version, []
             states[name] = {} if version is None else self._read(name, version)
+            if version is not None:
+                base, _, number = name.rpartition(OLDER)
+                following = f"{base}{OLDER}{int(number) + 1}" if base and number.isdecimal() else f"{name}{OLDER}1"
+                if committed(self.lake, [self.app_id(following)], self.options)[self.app_id(following)] is not None:
+                    states |= self.load([following])
         return states
+
+    def keep_names(self, sources: list[Source]) -> list[str]:
+        """Give these sources the names under which their files were read before; returns messages on others.
+
+        A name by path stays where the broker becomes known later; files that say another broker are another source.
+        """
+        path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
+        try:
+            with self._fs.open_input_stream(path) as stream:
+                stored: dict[str, str] = json.loads(bytes(stream.read()))
+        except (FileNotFoundError, ValueError):
+            stored = {}
+        names = dict(stored)
+        for k, source in enumerate(sources):
+            place = f"{gethostname()}:{source.series.folder}/{source.series.live}"
+            before = names.get(place, source.source_id)
+            if before != source.source_id and before.startswith(BY_BROKER) and source.source_id.startswith(BY_BROKER):
+                messages.append(
+                    f"{source.series.folder}: read before as {before}, its files say {source.source_id} now"
+                )
+                before = source.source_id
+            names[place] = before
+            if all(other.source_id != before for other in sources):
+                sources[k] = replace(source, source_id=before)
+        if names != stored:
+            self._write(path, json.dumps(names).encode())
+        return messages
 
     def write(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """Write the next version of each source, durable when this returns; returns the versions to commit with the
         rows."""
         versions = {}
         for name, state in states.items():
-            versions[name] = self._versions[name] + 1
-            self._write(self._path(name, versions[name]), json.dumps(state, separators=(",", ":")).encode())
+            versions[name] = self._versions.setdefault(name, -1) + 1
+            content = {**state, "lines": self._write_lines(name, state)}
+            text = json.dumps(content, separators=(",", ":"))
+            whole = f'{{"version":{VERSION},"sum":"{_sum(text.encode())}","state":{text}}}'
+            self._write(self._path(name, f"{versions[name]}.json"), whole.encode())
         return {self.app_id(name): version for name, version in versions.items()}
 
     def mark_committed(self, source_ids: list[str]) -> None:
         """Mark the versions just written as committed, and delete those older than the one before."""
         for name in source_ids:
             self._versions[name] += 1
-            old = self._path(name, self._versions[name] - 2)
+            old = self._path(name, f"{self._versions[name] - 2}.json")
             if self._fs.get_file_info(old).type != FileType.NotFound:
                 self._fs.delete_file(old)
 
+    def _write_lines(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Digests of the lines told: those that are in no file yet are written to one, or returned."""
+        stretch, place = state["lines"], state["place"]
+        count, segments = place["count"] if place else 0, self._segments.setdefault(name, [])
+        begin = sum(segments[-1]) if segments else stretch.first
+        if count - begin >= SEGMENT:
+            digests = stretch.lines(begin, count).tobytes()
+            self._write(self._path(name, f"lines-{begin}"), digests + _sum(digests).encode())
+            segments.append((begin, count - begin))
+            begin = count
+        while len(segments) > 1 and segments[1][0] < count - REMEMBERED:
+            self._fs.delete_file(self._path(name, f"lines-{segments.pop(0)[0]}"))
+        tail = b64encode(stretch.lines(begin, count).tobytes()).decode()
+        return {"files": segments, "tail": tail, "starts": [start for start in stretch.starts if start < count]}
+
     def _read(self, source_id: str, version: int) -> dict[str, Any]:
         try:
-            with self._fs.open_input_stream(self._path(source_id, version)) as stream:
-                state: dict[str, Any] = json.loads(stream.read())
-                return state
-        except (FileNotFoundError, ValueError):
-            return {"numbers": {"epoch": self._last_epoch(source_id) + 1}}
+            state = self._read_state(source_id, version)
+            stored = state["lines"]
+            segments = [(begin, count) for begin, count in stored["files"]]
+            state["lines"] = self._stretch(source_id, segments, stored["tail"], stored["starts"])
+            return state
+        except (OSError, ValueError, KeyError, TypeError):
+            return {"numbers": {"epoch": self._last_epoch(source_id) + 1}, "lines": self._what_is_left(source_id)}
+
+    def _read_state(self, source_id: str, version: int) -> dict[str, Any]:
+        with self._fs.open_input_stream(self._path(source_id, f"{version}.json")) as stream:
+            text = bytes(stream.read())
+        whole: dict[str, Any] = json.loads(text)
+        if whole["version"] != VERSION or whole["sum"] != _sum(text.partition(b'"state":')[2][:-1]):
+            raise ValueError("damaged, or of another version")
+        state: dict[str, Any] = whole["state"]
+        return state
+
+    def _stretch(self, name: str, segments: list[tuple[int, int]], tail: str, starts: Sequence[int]) -> Stretch:
+        parts = [self._read_lines(name, begin) for begin, _ in segments]
+        self._segments[name] = segments
+        digests = np.concatenate([*parts, np.frombuffer(b64decode(tail), np.int64)])
+        return Stretch(digests, segments[0][0] if segments else 0, starts)
+
+    def _read_lines(self, source_id: str, begin: int) -> Digests:
+        with self._fs.open_input_stream(self._path(source_id, f"lines-{begin}")) as stream:
+            content = bytes(stream.read())
+        digests, total = content[:-_SUM_LENGTH], content[-_SUM_LENGTH:]
+        if total != _sum(digests).encode():
+            raise ValueError("damaged digests")
+        return np.frombuffer(digests, np.int64)
+
+    def _what_is_left(self, source_id: str) -> Stretch:
+        """The digests in files of their own, as far as they are whole."""
+        selector = FileSelector(self._path(source_id, ""), allow_not_found=True)
+        names = [info.base_name for info in self._fs.get_file_info(selector)]
+        begins = sorted(int(name[6:]) for name in names if name.startswith("lines-"))
+        stretch = Stretch(first=begins[0]) if begins else Stretch()
+        for begin in begins:
+            try:
+                if begin == stretch.count:
+                    stretch.append(self._read_lines(source_id, begin))
+                    self._segments[source_id].append((begin, stretch.count - begin))
+            except (OSError, ValueError):
+                break
+        return stretch
 
     def _last_epoch(self, source_id: str) -> int:
         epochs = read_events(
@@ -72,8 +181,8 @@ class Checkpoints:
         )["source_epoch"]
         return max(epochs.unique().to_pylist(), default=-1)
 
-    def _path(self, source_id: str, version: int) -> str:
-        return f"_ingest/{path_part(self.cluster)}/{path_part(source_id)}/{version}.json"
+    def _path(self, source_id: str, name: str) -> str:
+        return f"_ingest/{path_part(self.cluster)}/{path_part(source_id)}/{name}"
 
     def _write(self, path: str, content: bytes) -> None:
         folder = path.rpartition("/")[0]
@@ -83,3 +192,10 @@ class Checkpoints:
         if self._local is not None:
             sync(self._local / path)
             sync(self._local / folder)
+
+
+def _sum(content: bytes) -> str:
+    return blake2b(content, digest_size=_SUM_LENGTH // 2).hexdigest()
+
+
+_SUM_LENGTH = 16

@@ -2,7 +2,8 @@
 
 It is the file whose lines are numbered (%sn), else one with threads, else one in the stock pattern; but first of all
 one that prints HWs itself, not only in shrinks of the ISR. It is chosen at the time of each row by what each file has
-contained until then, so that the choice does not depend on the order in which files are read.
+contained until then, so that the choice does not depend on the order in which files are read. A file that has told
+nothing for ENDS_US does not count any more.
 """
 
 from __future__ import annotations
@@ -19,21 +20,29 @@ from generators.brokerlogs.tailing.progress import times
 LEADER, FOLLOWER, LOG = "leader", "follower", "log"
 """Origins of such lines: kafka.cluster.Partition, the replica fetcher, UnifiedLog; each may have its own file."""
 _PRINTS_HWS, _PRINTS_FETCHES = 8, 1
+ENDS_US = 600_000_000
+"""Time (us) after its last row from which a file is taken for ended: busy ones print at each fetch or append."""
 Steps = list[tuple[int, int]]
 """(time in us, grade) of each grade that a file reached, in ascending order."""
 Mask = npt.NDArray[np.bool_]
+REMEMBERED = 100
+"""Spans that are kept."""
 
 
 class LineGrades:
     """Grades of the lines of source `name` by origin; `steps` is a JSON value."""
 
-    def __init__(self, name: str, steps: Mapping[str, Sequence[Sequence[int]]]) -> None:
+    def __init__(self, name: str, steps: Mapping[str, Sequence[Sequence[int]]], spans: Sequence[Sequence[int]]) -> None:
         self.name = name
+        self.spans = [(begin, end) for begin, end in spans]
+        """Times (us) between which it told something, with pauses of ENDS_US at most, in order."""
         self.steps: dict[str, Steps] = {family: [(ts, grade) for ts, grade in of] for family, of in steps.items()}
 
     def observe(self, rows: pa.Table, patterns: Steps) -> None:
         """Add the grades of these rows; `patterns` are (time in us, grade) of the patterns of the source."""
         ts, level = times(rows), rows["level"].to_numpy()
+        if len(ts):
+            self._extend(np.sort(ts))
         pattern = _at(patterns, ts)
         for family, mine in _families(rows).items():
             grades = pattern[mine]
@@ -41,6 +50,25 @@ class LineGrades:
                 grades = grades + _PRINTS_HWS * (level[mine] >= 2) + _PRINTS_FETCHES * (level[mine] == 3)
             reached = [(int(ts[mine][grades == grade].min()), int(grade)) for grade in np.unique(grades)]
             self.steps[family] = _rising([*self.steps.get(family, ()), *reached])
+
+    def _extend(self, ts: npt.NDArray[np.int64]) -> None:
+        """Add these times to the spans."""
+        pauses = np.flatnonzero(np.diff(ts) > ENDS_US)
+        fresh = zip(ts[[0, *(pauses + 1)]].tolist(), ts[[*pauses, -1]].tolist(), strict=True)
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted([*self.spans, *fresh]):
+            if merged and begin <= merged[-1][1] + ENDS_US:
+                merged[-1] = merged[-1][0], max(merged[-1][1], end)
+            else:
+                merged.append((begin, end))
+        self.spans = merged[-REMEMBERED:]
+
+    def _told_around(self, ts: npt.NDArray[np.int64]) -> Mask:
+        """Whether it told something before each time that it had not ended since."""
+        begins, ends = np.array(self.spans or [(0, 0)], np.int64).T
+        at = np.searchsorted(begins, ts, side="right") - 1
+        told: Mask = (at >= 0) & (ts <= ends[at] + ENDS_US)
+        return told
 
     def own_rows(self, rows: pa.Table, others: Sequence[LineGrades]) -> tuple[pa.Table, list[str]]:
         """The rows of this source without those that are read from one of the others, and messages on that."""
@@ -59,7 +87,7 @@ class LineGrades:
         """Whether at these times the other source has the better grade, or an equal one and the smaller name."""
         steps = other.steps.get(family, [])
         own, its = _at(self.steps.get(family, []), ts), _at(steps, ts)
-        has_rows: Mask = ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)
+        has_rows: Mask = (ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)) & other._told_around(ts)
         better: Mask = has_rows & ((its > own) | ((its == own) & (other.name < self.name)))
         return better
 

@@ -1,225 +1,300 @@
-"""Whole lines of one series of files from a stored position, through rotation and truncation."""
+"""The lines of one series of files that were not told yet, whatever is done to the files."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
 
 from generators.brokerlogs.discovery.log_file import LogBytes
-from generators.brokerlogs.discovery.log_series import Series, last_written
-from generators.brokerlogs.scanning.line_record import LONGEST
+from generators.brokerlogs.discovery.log_series import Entry, Series
+from generators.brokerlogs.discovery.walk import Identity
+from generators.brokerlogs.tailing.failures import Failures
+from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole
+from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
+from generators.brokerlogs.tailing.told_lines import Digests, Run, Stretch, Told, line_digests
+from pipelines.printable import printable
 
-HEAD = 1024
-REMEMBERED = 100
-
-
-class PositionLost(Exception):
-    """What was read before is in none of the files: they are another log now."""
-
-
-@dataclass(frozen=True)
-class ReadPosition:
-    """How far a series was read: `position` bytes of the file whose first `length` bytes have this `digest`.
-
-    `done` has (digest, length) of the files finished before it, so that none is read twice.
-    """
-
-    digest: str
-    length: int
-    position: int
-    done: tuple[tuple[str, int], ...] = ()
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> ReadPosition:
-        return cls(**{**fields, "done": tuple((digest, length) for digest, length in fields["done"])})
+_NUMBER = re.compile(rb"\d{13}\|[^|\n]*\|[A-Z]+\|[^|\n]*\|(\d+)\|")
 
 
 class SeriesReader:
-    """Reads a series line by line, oldest file first, from `read_position` where one is given.
+    """Reads what `told` lacks of a series, oldest file first, and adds it to the stretch `mine`.
 
-    `at_end` is True when the last read found nothing more; a live file may still grow. Raises Stopped where
-    decompression runs long and `stop` returns True.
+    The file that holds the last line told is read on, then the files after it. Unknown lines of files before it are
+    `older`: others are to read them, and `only` is what this one reads of such a file. `at_end` is True when the last
+    read found nothing more, `blocked` while a file that comes next cannot be read. `retry_s` is the first delay before
+    such a file is read again. Raises Stopped where decompression runs long and `stop` returns True.
     """
 
     def __init__(
         self,
         series: Series,
-        read_position: ReadPosition | None = None,
-        done: tuple[tuple[str, int], ...] = (),
+        told: Told,
+        mine: Stretch,
+        position: ReadPosition | None = None,
+        *,
+        only: Older | None = None,
+        retry_s: float = 0.0,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.series = series
-        self.at_end = False
-        self._from = read_position
-        self._stop = stop
-        self._done = read_position.done if read_position else done
-        self._file: LogBytes | None = None
-        self._head = self._rest = b""
-        self._position = self._endless = 0
-        self._damage: list[str] = []
+        self.series, self.told, self.mine = series, told, mine
+        self.at_end = self.blocked = False
+        self.older: list[Older] = list(position.older) if position else []
+        self._only, self._stop, self._failures = only, stop, Failures(retry_s)
+        self._seen: dict[Identity, Seen] = dict(position.seen) if position else {}
+        self._end = position.end if position else None
+        self._number = position.number if position else -1
+        self._examined: dict[Identity, Examined] = {}
+        self._located = False
+        self._file: OpenFile | None = None
+        self._pending = self._torn = b""
+        """Bytes read already of the open file, and the torn last line of the file before it."""
+        self._messages: list[str] = []
         self._missing: str | None = None
 
     @property
     def read_position(self) -> ReadPosition | None:
         """Where the next read begins; None before the first line."""
-        if self._position == 0:  # this file cannot be identified yet: still at the end of the one before
-            return self._from
-        return ReadPosition(_digest(self._head), len(self._head), self._position, self._done)
+        if not self.mine.count and not self._seen:
+            return None
+        return ReadPosition(self.mine.count, self._end, self._number, dict(self._seen), tuple(self.older))
 
     @property
     def torn(self) -> int:
         """Bytes at the end of the file that are no whole line yet."""
-        return self._endless + len(self._rest)
+        return self._file.torn if self._file else 0
 
-    @property
-    def growing(self) -> bool:
-        """Whether a broker may still write to the current file."""
-        return self._file is not None and not self._file.compressed and self._file.path.name == self.series.live
+    def take_messages(self) -> list[str]:
+        """What is wrong with files, each message once."""
+        taken, self._messages = self._messages, []
+        return taken
 
-    def damage(self) -> list[str]:
-        """Damage found in the files since the last call."""
-        damage, self._damage = self._damage + ([self._file.damage] if self._file and self._file.damage else []), []
-        return damage
+    def take_unread(self) -> list[str]:
+        """Why files are left for later, each once."""
+        return self._failures.take()
 
     def missing(self) -> str | None:
-        """Why lines are missing before those just read (the file before them was damaged), returned once."""
+        """Why lines are missing before those just read, returned once."""
         why, self._missing = self._missing, None
         return why
 
+    def forget_end(self) -> None:
+        """Read on with the files that are not known: what followed the last line told is gone."""
+        self._file, self._end, self._number = None, None, -1
+        self._examined.clear()
+
+    def close(self) -> None:
+        """Close the file; the next read opens it again."""
+        self._file = None
+
     def read(self, limit: int) -> bytes:
-        """About `limit` bytes of whole lines, or a part of an overlong one; empty at the end.
+        """About `limit` bytes of whole lines, or a part of an overlong one; empty where there is nothing to tell now.
 
-        Raises PositionLost where the files are other ones now.
+        Raises PositionLost.
         """
-        while self._file is not None or self._begin():
-            if lines := self._lines(limit):
-                self.at_end = False
+        self.at_end = self.blocked = False
+        while True:
+            if lines := self._read_on(limit):
                 return lines
-            following = self._following()
-            if following is None:
+            if not self._pending and not self._advance(limit):
+                self.at_end = True
+                return b""
+
+    def _read_on(self, limit: int) -> bytes:
+        """Lines of the open file; empty at its end, and where it cannot be read on."""
+        while file := self._file:
+            data = self._pending or file.bytes.read(limit)
+            self._pending = b""
+            if file.bytes.error or not file.is_intact(len(data)):
+                if file.bytes.error:
+                    self._failures.add(file.entry.key, file.bytes.error)
+                else:
+                    self._seen.pop(file.entry.key, None)
+                self._file = None
+            elif not data:
+                self._failures.end(file.entry.key)
+                self._on_end(file)
                 break
-            if lines := self._lines(limit) or self._end_line():  # lines may have been written before the rotation
+            elif lines := self._fresh(file, file.whole_lines(data)):
                 return lines
-            self._enter(following)
-        self.at_end = True
-        return b"" if self._file is None or self.growing else self._end_line()
+        return b""
 
-    def _end_line(self) -> bytes:
-        """The torn last line of a finished file, with a newline added."""
-        torn, line, self._rest = self.torn, self._rest, b""
-        self._advance(line)
-        self._endless = 0
-        return line + b"\n" if torn else b""
+    def _fresh(self, file: OpenFile, lines: bytes) -> bytes:
+        """Those of the next lines of a file that are to be told now."""
+        if not lines.endswith(b"\n"):
+            return b"" if file.older else lines
+        digests = line_digests(lines)
+        if file.take_endless():
+            digests[0] = 0
+        runs = self.told.lay(digests, file.limits, begins=file.begins, after=file.run) if file.limits else []
+        tell = self._tell if not runs and not file.older else partial(self._unknown, runs=runs)
+        lines = tell(file, lines, digests)
+        file.run, file.begins = runs[-1] if runs and runs[-1].end == len(digests) else None, False
+        if not file.older:
+            self._seen[file.entry.key] = file.seen()
+        return lines
 
-    def _begin(self) -> bool:
-        path = self._find(self._from) if self._from else self.series.oldest()
-        if path is None:
+    def _unknown(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> bytes:
+        """The lines between the runs, but for older ones, which are noted."""
+        bounds = np.concatenate([[0], np.flatnonzero(np.frombuffer(lines, np.uint8) == 10) + 1])
+        told, at = [], 0
+        for run in [*runs, Run(len(digests), len(digests), self.mine, -1)]:
+            between = lines[bounds[at] : bounds[run.begin]]
+            if between and not file.older:
+                told.append(self._tell(file, between, digests[at : run.begin]))
+            elif between and not file.foreign:
+                file.note(file.offset - len(lines) + int(bounds[at]), _number(between))
+            if run.at >= 0:
+                at = run.end
+                continues = run.stretch is self.mine and run.told_end == self.mine.count
+                file.older = not continues and (file.older or self._only is not None)
+                file.foreign = run.stretch is not self.mine and run.told_end == run.stretch.count
+        return b"".join(told)
+
+    def _tell(self, file: OpenFile, lines: bytes, digests: Digests) -> bytes:
+        """Add lines to those told; returns them behind the torn one of the file before, unless they have it whole."""
+        torn, self._torn = self._torn, b""
+        if len(torn) > 1 and lines.startswith(torn[:-1]):
+            torn = b""
+        if torn:
+            self.mine.append(line_digests(torn))
+        if file.begins:
+            self.mine.starts.append(self.mine.count)
+        self._end = file.entry.key
+        self.mine.append(digests)
+        self._number = _number(lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :])
+        return torn + lines
+
+    def _on_end(self, file: OpenFile) -> None:
+        """The end of a file was seen."""
+        key, seen, run = file.entry.key, file.seen_whole(), file.run
+        if file.bytes.damage and self._seen.get(key) != seen:
+            self._messages.append(file.bytes.damage)
+            self._missing = self._missing or file.bytes.damage
+        if not self._located and run and run.stretch is self.mine and run.told_end == self.mine.count:
+            self._end, file.older = key, False
+        if file.never_told and file.entry.offered and self._only is None:
+            self._examined[key] = Examined(seen, tuple(file.never_told), file.first_number)
+        if not file.older or not file.never_told:
+            self._seen[key] = seen
+        elif self._only is not None:
+            self._examined[key] = Examined(seen, (), -1)
+
+    # -- from file to file
+
+    def _advance(self, limit: int) -> bool:
+        """Open what is to be read next; False where there is nothing."""
+        folder = self.series.folder
+        try:
+            entries = self.series.entries()
+        except OSError as error:
+            name = printable(str(error.filename or folder))
+            self._failures.add(folder, f"{name}: cannot be listed ({error.strerror})")
+            self.blocked = True
             return False
-        self._open(path, self._from.position if self._from else 0)
-        if self._from and self._file:
-            self._head = self._file.head(self._from.length)
+        self._failures.end(folder)
+        at = self._where(entries)
+        self._located = at is not None
+        if at is not None:
+            self._publish()
+        skipped: str | None = None
+        for entry, older in self._targets(entries, at):
+            if not self._failures.waits(entry.key):
+                self._missing = self._missing or skipped
+                return self._enter(entry, entries, limit, older=older)
+            left = self._failures.is_told(entry.key)
+            if not left and (not older or not self._located):
+                self.blocked = True
+                return False
+            skipped = skipped or (None if older else left)
+        self.blocked = skipped is not None
+        if self._end is not None and at is None and not self.blocked and self._only is None:
+            return self._on_lost_end(entries, limit)
+        return False
+
+    def _where(self, entries: Sequence[Entry]) -> int | None:
+        """Which file holds the line told last; None where it is not known, or not there any more."""
+        for k, entry in enumerate(entries):
+            if entry.key == self._end:
+                if self._file and self._file.entry.key == entry.key and not self._file.older:
+                    self._file.entry = entry
+                    return k
+                seen, waits = self._seen.get(entry.key), self._failures.waits(entry.key)
+                data = LogBytes(entry.path) if seen and not waits else None
+                if waits or (data and (data.error or (seen and holds(entry, seen, data)))):
+                    return k
+                self._seen.pop(entry.key, None)
+        return None
+
+    def _targets(self, entries: Sequence[Entry], at: int | None) -> Iterator[tuple[Entry, bool]]:
+        """The files to be read, in order, and whether their unknown lines are older than those told last."""
+        if at is not None:
+            end = entries[at]
+            seen = self._seen[end.key]
+            is_open = self._file is not None and self._file.entry.key == end.key
+            torn = seen.offset < end.size and not end.path.name.endswith(".gz")
+            if not is_open and (torn or end.live or not is_whole(end, seen)):
+                yield end, False
+            if self._only is None:
+                yield from ((entry, False) for entry in entries[at + 1 :] if self._is_unknown(entry))
+                yield from ((entry, True) for entry in entries[:at] if entry.offered and self._is_unknown(entry))
+        elif self._end is not None:
+            yield from ((entry, True) for entry in entries if self._is_unknown(entry))
+        elif self._only is not None:
+            yield from ((entry, False) for entry in entries if entry.key == self._only[:2] and self._is_unknown(entry))
+        else:
+            offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
+            yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
+
+    def _is_unknown(self, entry: Entry) -> bool:
+        examined = self._examined.get(entry.key)
+        if examined and (self._only is not None or is_whole(entry, examined.seen)):
+            return False
+        return not is_whole(entry, self._seen.get(entry.key))
+
+    def _enter(self, entry: Entry, entries: Sequence[Entry], limit: int, *, older: bool) -> bool:
+        """Open a file, once all of the one before is read; True."""
+        file = self._file
+        if file and not older and file.entry.key == self._end != entry.key:
+            self._pending = file.bytes.read(limit)  # lines may have been written before the rotation
+            if self._pending:
+                return True
+            self._torn = file.torn_line()
+        before = next((one for one in entries if one.key == self._end), entry)
+        if not older and min(before.number, entry.number) >= 0 and abs(before.number - entry.number) > 1:
+            self._missing = self._missing or f"the files between {before.path.name} and {entry.path.name} are gone"
+        seen = self._seen.get(entry.key) if entry.key == self._end and not older else None
+        offset, limits = (seen.offset, []) if seen else (0, self.told.limits())
+        if self._only is not None and self._end is None:
+            offset = self._only.begin
+        opened = OpenFile(entry, offset, older=older, limits=limits, stop=self._stop)
+        self._file = None if opened.bytes.error else opened
+        if opened.bytes.error:
+            self._failures.add(entry.key, opened.bytes.error)
         return True
 
-    def _open(self, path: Path, position: int) -> None:
-        self._damage = self.damage()
-        self._file = LogBytes(path, position, self._stop)
-        self._position, self._rest, self._endless = position, b"", 0
+    def _publish(self) -> None:
+        """The end of what was told is found: unknown lines of files before it are older."""
+        for key, examined in self._examined.items() if self._only is None else ():
+            self.older.extend(Older(*key, begin) for begin in examined.never_told)
+            self._seen[key] = examined.seen
+        if self._only is None:
+            self._examined.clear()
 
-    def _enter(self, following: Path) -> None:
-        """Mark the current file as done, and open the next."""
-        self._missing = self._missing or (self._file.damage if self._file else None)
-        if self._head:
-            self._done = (*self._done, (_digest(self._head), len(self._head)))[-REMEMBERED:]
-            self._from = self.read_position
-        self._open(following, 0)
-        self._head = b""
-
-    def _lines(self, limit: int) -> bytes:
-        """Whole lines of the current file; empty at its end."""
-        assert self._file is not None
-        while True:
-            data = self._file.read(limit)
-            if not self._intact(len(data)):
-                self._open(self._find(self.read_position), self._position)
-                continue
-            if not data:
-                return b""
-            self._rest += data
-            end = self._rest.rfind(b"\n") + 1 or (len(self._rest) if len(self._rest) > LONGEST else 0)
-            lines, self._rest = self._rest[:end], self._rest[end:]
-            self._advance(lines)
-            self._endless = 0 if lines.endswith(b"\n") else self._endless + len(lines)
-            if lines:
-                return lines
-
-    def _advance(self, lines: bytes) -> None:
-        self._position += len(lines)
-        self._head += lines[: HEAD - len(self._head)]
-
-    def _intact(self, fresh: int) -> bool:
-        """Whether the open file still has what was read from it: not truncated, not overwritten."""
-        assert self._file is not None
-        stat = self._file.stat()
-        if self._file.compressed or stat is None:
-            return True
-        kept = self._position + len(self._rest) + fresh <= stat.st_size
-        return kept and self._file.head(len(self._head)) == self._head
-
-    def _find(self, read_position: ReadPosition | None) -> Path:
-        """The newest file with the head and at least the length that `read_position` requires."""
-        for path in reversed(self.series.files()):
-            if (
-                read_position
-                and _digest(LogBytes(path).read(read_position.length)) == read_position.digest
-                and self._reaches(path, read_position.position)
-            ):
-                return path
-        raise PositionLost
-
-    def _reaches(self, path: Path, position: int) -> bool:
-        if path.name.endswith(".gz"):
-            return LogBytes(path, position, self._stop).skipped == position
-        try:
-            return path.stat().st_size >= position
-        except OSError:
+    def _on_lost_end(self, entries: Sequence[Entry], limit: int) -> bool:
+        """The lines told last are in no file: read on where the numbers of the lines do. Raises PositionLost."""
+        unknown = [self._examined[entry.key] for entry in entries if entry.key in self._examined]
+        if not unknown:
             return False
-
-    def _following(self) -> Path | None:
-        """The file to read after the current one; None while there is none."""
-        assert self._file is not None
-        stat, name = self._file.stat(), self._file.path
-        if self.growing and stat is not None and _same(self._file.path, stat):
-            return None
-        files = self.series.files()
-        at = next((i for i, path in enumerate(files) if _same(path, stat) or (stat is None and path == name)), None)
-        if at is None:
-            at = next((i for i, path in enumerate(files) if self._head and _begins(path, self._head)), None)
-        if at is not None:
-            return files[at + 1] if at + 1 < len(files) else None
-        return next((path for path in files if stat is not None and last_written(path) >= stat.st_mtime_ns), None)
+        if self._number < 0 or unknown[0].number != self._number + 1:
+            raise PositionLost
+        self.forget_end()
+        return self._advance(limit)
 
 
-def first_not_done(series: Series, read_position: ReadPosition | None) -> Series:
-    """The series without the files that were finished before the position was lost."""
-    done = set(read_position.done) if read_position else set()
-    fresh = [path.name for path in series.files() if not any(_digest(LogBytes(path).read(n)) == d for d, n in done)]
-    return replace(series, named=frozenset([*fresh, series.live]))
-
-
-def _digest(head: bytes) -> str:
-    return hashlib.sha256(head).hexdigest()
-
-
-def _begins(path: Path, head: bytes) -> bool:
-    return LogBytes(path).read(len(head)) == head
-
-
-def _same(path: Path, stat: os.stat_result | None) -> bool:
-    try:
-        return stat is not None and os.path.samestat(os.stat(path), stat)
-    except FileNotFoundError:
-        return False
+def _number(lines: bytes) -> int:
+    found = _NUMBER.match(lines)
+    return int(found[1]) if found else -1

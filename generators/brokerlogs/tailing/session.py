@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from generators.brokerlogs.discovery.log_series import Discovery, Source
+from generators.brokerlogs.discovery.sources import Discovery, Source
 from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
+from generators.brokerlogs.tailing.checkpoints import OLDER
+from generators.brokerlogs.tailing.chunks import BrokerSettings
+from generators.brokerlogs.tailing.read_position import Older
 from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
-from generators.brokerlogs.tailing.tailer import CHUNK, BrokerSettings, Tailer
+from generators.brokerlogs.tailing.tailer import CHUNK, Tailer
+from generators.brokerlogs.tailing.told_lines import Told
 
 if TYPE_CHECKING:
     from pipelines.lake.bronze import Layout
@@ -48,6 +52,8 @@ class ReadOptions:
     """No commit is ahead of a source that is being followed by more than half of this."""
     coalesce_ms: int = 0
     """Unchanged fetches within this become one row (see tailing.coalesce); 0 keeps all."""
+    source: str | None = None
+    """Stands for broker or path in the names of sources."""
     layout: Layout = "order"
     """How the rows of a commit lie in its files."""
 
@@ -64,19 +70,48 @@ class TailerFactory:
     def tailers(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tailer]:
         """Tailers of those sources of `found` that are `new`, each from its state."""
         settings = _settings(found.sources, self.cluster)
-        return [
-            Tailer(
-                source,
-                partial(self._parser, source),
-                defaults=self._defaults(source),
-                settings=settings.get(source.source_id),
-                state=states.get(source.source_id),
-                follow=self.follow,
-                chunk=CHUNK,
-                stop=self.stop.is_set,
-            )
-            for source in new
-        ]
+        tailers = []
+        for source in new:
+            told = Told()
+            first = self._tailer(source, told, states.get(source.source_id), settings.get(source.source_id))
+            tailers.append(first)
+            while (name := older_id(source, len(tailers) - tailers.index(first))) in states:
+                tailers.append(self._tailer(replace(source, source_id=name), told, states[name]))
+            older, count = first.reader.older, len(tailers) - tailers.index(first) - 1
+            older.extend([Older(0, 0, 0)] * (count - len(older)))
+            first.older_count = count
+        return tailers
+
+    def older_tailers(self, tailer: Tailer) -> list[Tailer]:
+        """Tailers of lines that `tailer` came upon, and that lie before lines that were told."""
+        found = []
+        while tailer.older_count < len(tailer.reader.older):
+            only = tailer.reader.older[tailer.older_count]
+            tailer.older_count += 1
+            source = replace(tailer.source, source_id=older_id(tailer.source, tailer.older_count))
+            found.append(self._tailer(source, tailer.reader.told, only=only))
+        return found
+
+    def _tailer(
+        self,
+        source: Source,
+        told: Told,
+        state: Mapping[str, Any] | None = None,
+        settings: BrokerSettings | None = None,
+        only: Older | None = None,
+    ) -> Tailer:
+        return Tailer(
+            source,
+            partial(self._parser, source),
+            told,
+            only=only or (Older(0, 0, 0) if OLDER in source.source_id else None),
+            defaults=self._defaults(source),
+            settings=settings,
+            state=state,
+            follow=self.follow,
+            chunk=CHUNK,
+            stop=self.stop.is_set,
+        )
 
     def _parser(self, source: Source) -> SourceParser:
         return SourceParser(
@@ -100,8 +135,8 @@ class TailerFactory:
 class IngestSession:
     """The sources being read, and the messages of the summary."""
 
-    def __init__(self, cluster: str) -> None:
-        self.cluster = cluster
+    def __init__(self, factory: TailerFactory) -> None:
+        self.factory, self.cluster = factory, factory.cluster
         self.tailers: list[Tailer] = []
         self.messages: dict[str, None] = {}
         self.commits = self.bytes = 0
@@ -115,18 +150,24 @@ class IngestSession:
 
     def add_tailers(self, tailers: Sequence[Tailer]) -> None:
         """Read these, too, from now on."""
+        if not tailers:
+            return
         self.tailers.extend(tailers)
         for tailer in self.tailers:
             folder = tailer.source.series.folder
             tailer.siblings = [
-                other for other in self.tailers if other is not tailer and other.source.series.folder == folder
+                other
+                for other in self.tailers
+                if other.source.series.folder == folder and other.source.series != tailer.source.series
             ]
         self._sources |= {tailer.source.source_id: SourceSummary(tailer.source.source_id) for tailer in tailers}
 
     def is_new(self, source: Source) -> bool:
-        """Whether its live log is not being read."""
-        mine = source.series.folder, source.series.live
-        return all((tailer.source.series.folder, tailer.source.series.live) != mine for tailer in self.tailers)
+        """Whether a source is not being read; of one that is, the files are looked for where they are now."""
+        mine = [tailer for tailer in self.tailers if tailer.source.source_id.partition(OLDER)[0] == source.source_id]
+        for tailer in mine:
+            tailer.look_into(source)
+        return not mine
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Round]:
         """Rounds until all there is was read, or `stop` returns True; a round in which much was read may have no
@@ -136,6 +177,8 @@ class IngestSession:
             current, began = Round(), monotonic()
             while not ended and (current.bytes < ROUND_BYTES if current.rows else monotonic() - began < PERIOD_S):
                 step(self.tailers, current, stop)
+                for tailer in [*self.tailers]:
+                    self.add_tailers(self.factory.older_tailers(tailer))
                 ended = done(self.tailers) or stop()
             self.bytes += current.bytes
             if current.rows or current.bytes:
@@ -186,6 +229,11 @@ class IngestSession:
         return IngestSummary(
             self.cluster, sources, list(self.messages), monotonic() - self._began, self.commits, self._broken
         )
+
+
+def older_id(source: Source, number: int) -> str:
+    """The source of lines that came after those that follow them."""
+    return f"{source.source_id}{OLDER}{number}"
 
 
 def _settings(sources: Sequence[Source], cluster: str) -> dict[str, BrokerSettings]:

@@ -7,62 +7,50 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.discovery.log_series import Source
+from generators.brokerlogs.discovery.sources import Source
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.chosen_files import LineGrades
+from generators.brokerlogs.tailing.chunks import BrokerSettings, Chunk
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
 from generators.brokerlogs.tailing.progress import earliest, interleave, progress, quiet_seconds, running_time
-from generators.brokerlogs.tailing.reader import PositionLost, ReadPosition, SeriesReader, first_not_done
+from generators.brokerlogs.tailing.read_position import Older, PositionLost, ReadPosition
+from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
+from generators.brokerlogs.tailing.told_lines import Stretch, Told
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
+RETRY_S = 1.0
 UNBOUNDED = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True)
-class BrokerSettings:
-    """A broker's settings file: a digest of its contents, and its events at a time (us)."""
-
-    digest: str
-    events: Callable[[int], pa.Table]
-
-
-@dataclass
-class _Chunk:
-    """Rows of one piece of lines, and the state from which they can be read again; a `whole` one is never split."""
-
-    rows: pa.Table
-    running: np.ndarray
-    read_position: ReadPosition | None
-    parser: bytes
-    taken: int = 0
-    whole: bool = False
 
 
 class Tailer:
     """A source, read ahead by at most one chunk.
 
-    `state` is what `as_json` returned at the last commit: reading continues right after its rows. `defaults` are the
-    columns of progress rows until the source's own rows give them. With `follow` the end of the files is not final;
-    else the rows that the parser holds back are emitted there. `siblings` are the other sources of its folder.
+    `state` is what `as_json` returned at the last commit: reading continues right after its rows. `told` are all lines
+    told of the files, by this source those in the stretch of `state`, which is added. `only`: see SeriesReader.
+    `defaults` are the columns of progress rows until the source's own rows give them. With `follow` the end of the
+    files is not final; else the rows that the parser holds back are emitted there. `siblings` are the other sources of
+    its folder.
     """
 
     def __init__(
         self,
         source: Source,
         make_parser: Callable[[], SourceParser],
+        told: Told,
         *,
+        only: Older | None = None,
         defaults: Mapping[str, Any] | None = None,
         settings: BrokerSettings | None = None,
         state: Mapping[str, Any] | None = None,
@@ -74,31 +62,59 @@ class Tailer:
         self.siblings: list[Tailer] = []
         self.messages: list[str] = []
         self.finished = False
+        self.older_count = 0
+        """Readers that there are of older lines in its files."""
         self._make_parser, self._limit, self._stop = make_parser, chunk, stop
         self._defaults: dict[str, Any] = dict(defaults or {})
         self._heartbeat = Heartbeat()
         self._flushed = False
         self._lost_since: float | None = None
-        self._chunks: deque[_Chunk] = deque()
-        self._start(dict(state or {}))
+        self._notes: list[tuple[str, str]] = []
+        self._chunks: deque[Chunk] = deque()
+        state = dict(state or {})
+        stored = ReadPosition.from_json(state["place"]) if state.get("place") else None
+        self.lines: Stretch = state.get("lines") or Stretch()
+        if "place" in state:
+            self.lines = self.lines.until(stored.count if stored else 0)
+        told.stretches.append(self.lines)
+        retry_s = RETRY_S if follow else 0.0
+        self.reader = SeriesReader(source.series, told, self.lines, stored, only=only, retry_s=retry_s, stop=stop)
+        self._start(state)
         self.report_before = deepcopy(self.parser.report)
+        self._unread: list[str] = list(state.get("unread", ()))
+        if only is None:
+            self._note_unread(source.unread)
+        if self.numbering.epoch and not stored:
+            self._notes.append(("lost", "an unknown number of lines: the stored position of this log was damaged"))
 
     def _start(self, state: dict[str, Any]) -> None:
         self.parser = self._make_parser()
         if "parser" in state:
-            clock_offsets, self.parser = self.parser.clock_offsets, self.parser.restore(b64decode(state["parser"]))
-            self.parser.clock_offsets = clock_offsets
-        read_position = state.get("place")
-        self.reader = SeriesReader(
-            self.source.series, ReadPosition.from_json(read_position) if read_position else None, stop=self._stop
-        )
+            asked, self.parser = self.parser, self.parser.restore(b64decode(state["parser"]))
+            self.parser.clock_offsets, before = asked.clock_offsets, self.parser.timezone
+            if before != asked.timezone:
+                self.parser.timezone = asked.timezone
+                self.messages.append(
+                    f"{self.source.source_id}: its times were read as {before} so far, as {asked.timezone} from here on"
+                )
         self.numbering = Numbering(**state.get("numbers", {}))
         self.max_ts: int = state.get("high", 0)
         self.progress_ts: int = state.get("progressed", 0)
         self._defaults = state.get("like", self._defaults)
         self._settings_digest: str | None = state.get("settings")
         self._skip: int = state.get("skip", 0)
-        self.grades = LineGrades(self.source.source_id, state.get("voice", {}))
+        self.grades = LineGrades(self.source.source_id, state.get("voice", {}), state.get("spans", ()))
+
+    def look_into(self, source: Source) -> None:
+        """Read the files of this source, which is the same one with more or fewer folders."""
+        self.reader.series = source.series
+        self.source = replace(self.source, series=source.series)
+        self._note_unread(source.unread)
+
+    def _note_unread(self, reasons: Sequence[str]) -> None:
+        fresh = [reason for reason in reasons if reason not in self._unread]
+        self._unread.extend(fresh)
+        self._notes.extend(("unread", reason) for reason in fresh)
 
     def as_json(self) -> dict[str, Any]:
         """The state after the last row taken, as a JSON value."""
@@ -106,7 +122,8 @@ class Tailer:
         read_position = first.read_position if first else self.reader.read_position
         parser = first.parser if first else self.parser.snapshot()
         return {
-            "place": asdict(read_position) if read_position else None,
+            "place": read_position.as_json() if read_position else None,
+            "lines": self.lines,
             "parser": b64encode(parser).decode(),
             "skip": first.taken if first else self._skip,
             "numbers": self.numbering.as_json(),
@@ -115,6 +132,8 @@ class Tailer:
             "like": self._defaults,
             "settings": self._settings_digest,
             "voice": self.grades.steps,
+            "spans": self.grades.spans,
+            "unread": self._unread,
         }
 
     @property
@@ -135,22 +154,33 @@ class Tailer:
             self._lost_since = None
         except PositionLost:
             return self._lost()
-        self.messages.extend(self.reader.damage())
+        self.messages.extend(self.reader.take_messages())
+        for reason in self.reader.take_unread():
+            self.messages.append(f"{reason}, left for later")
+            self._notes.append(("unread", reason))
+        if missing := self.reader.missing():
+            self._notes.append(("lost", f"an unknown number of lines: {missing}"))
         if data:
             rows = self._parse(data)
             self._heartbeat.on_lines(rows["ts"][0].value if waited and rows.num_rows else None)
             self._append_chunk(rows, read_position, before)
         elif not self.follow and not self.finished:
             self._finish()
+        elif self._notes and self.max_ts:
+            self._flush()
         return len(data)
 
     def _parse(self, data: bytes) -> pa.Table:
         self._flushed = False
-        missing = self.reader.missing()
-        lost = [self.parser.lost(f"an unknown number of lines: {missing}")] if missing else []
-        rows = pa.concat_tables([*lost, self.parser.feed(data)])
+        noted = self._take_notes() if self.parser.low_watermark else []
+        rows = self.parser.feed(data)
+        first = self._take_notes(rows) if rows.num_rows else []
         self.messages.extend(self.parser.take_messages())
-        return rows
+        return pa.concat_tables([*noted, *first, rows])
+
+    def _take_notes(self, before: pa.Table | None = None) -> list[pa.Table]:
+        notes, self._notes = self._notes, []
+        return [self.parser.note(kind, detail, before) for kind, detail in notes]
 
     def _lost(self) -> int:
         """Wait a while for a rotation to be completed, then treat the files as another log."""
@@ -162,13 +192,13 @@ class Tailer:
         return self.pull()
 
     def _start_new_epoch(self) -> None:
-        """Start a new incarnation of the source: the files are not those read before."""
-        lost, epoch, report = self.reader.read_position, self.numbering.epoch + 1, self.parser.report
+        """Start a new incarnation of the source: what followed the lines told last is gone."""
+        epoch, report = self.numbering.epoch + 1, self.parser.report
         self.messages.append(f"{self.source.source_id}: not the files read before, restarted as source_epoch {epoch}")
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
-        fresh = first_not_done(self.source.series, lost)
-        self.reader = SeriesReader(fresh, done=lost.done if lost else (), stop=self._stop)
+        self.reader.forget_end()
+        self._notes.append(("lost", "an unknown number of lines: the last ones told are in none of the files"))
 
     def _finish(self) -> None:
         """Nothing more will come: decide what is open, but leave a line that a broker may still be writing."""
@@ -180,7 +210,10 @@ class Tailer:
     def _flush(self) -> None:
         """Decide what the parser holds back for lines that might follow."""
         read_position, before = self.reader.read_position, self.parser.snapshot()
-        self._append_chunk(self.parser.flush(), read_position, before, whole=True)
+        rows = self.parser.flush()
+        if self.parser.low_watermark or rows.num_rows:
+            rows = pa.concat_tables([rows, *self._take_notes(None if self.parser.low_watermark else rows)])
+        self._append_chunk(rows, read_position, before, whole=True)
         self.messages.extend(self.parser.take_messages())
         self._flushed = True
 
@@ -194,7 +227,7 @@ class Tailer:
             max_ts = self._chunks[-1].running[-1] if self._chunks else self.max_ts
             running = running_time(rows.slice(again), max_ts)
             running = np.concatenate([np.full(again, max_ts, np.int64), running])
-            self._chunks.append(_Chunk(rows, running, read_position, before, again, whole))
+            self._chunks.append(Chunk(rows, running, read_position, before, again, whole))
 
     def take(self, horizon: int) -> list[pa.Table]:
         """Rows, in order, up to `horizon` (us): those before the first row past it."""
@@ -211,7 +244,7 @@ class Tailer:
             self._chunks.popleft()
         return taken
 
-    def _emit(self, chunk: _Chunk, end: int) -> list[pa.Table]:
+    def _emit(self, chunk: Chunk, end: int) -> list[pa.Table]:
         rows = chunk.rows.slice(chunk.taken, end - chunk.taken)
         if not rows.num_rows:
             return []
@@ -258,7 +291,7 @@ class Tailer:
         While it is silent: those that its parser holds back, and a progress row, at the present time where lines arrive
         within `allowed_us` of being written. While its lines are no events: progress rows up to them.
         """
-        if not self.reader.at_end:
+        if not self.reader.at_end or self.reader.blocked:
             return []
         if not self._heartbeat.silent:
             return self._quiet_progress(self.parser.low_watermark) if self.max_ts else self.progress_rows()

@@ -21,7 +21,7 @@ from schemas.event_types import RACK
 from schemas.replication_events import DRAIN, WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
-_APPLIED = pa.array(["broker_state", "config", "lost"])
+_APPLIED = pa.array(["broker_state", "config", "lost", "unread"])
 
 
 def first_seen(state: State, rows: pa.Table) -> tuple[pa.Table, I64]:

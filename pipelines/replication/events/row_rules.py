@@ -30,7 +30,7 @@ TOPIC = rf"\A[{_LEGAL_LETTERS}]{{1,{_LONGEST_TOPIC}}}\z"
 """Kafka's legal topic names (org.apache.kafka.common.internals.Topic), except that `.` and `..` are not legal."""
 _LEGAL_LETTER = np.isin(np.arange(256), list(_LEGAL_LETTERS.encode()))
 
-BROKER_WIDE = ("broker_state", "config", "progress")
+BROKER_WIDE = ("broker_state", "config", "progress", "unread")
 """Event types that are of a whole broker."""
 EITHER = ("lost",)
 """Of a whole source, or of the one partition that was not answered for."""

@@ -50,7 +50,7 @@ def test_after_a_gap_every_leo_is_repeated():
     parser = SourceParser("c", "s")
     before = leader() + recorded(2, 4, ms=1) + skipped({2: 4, 1: 4}, ms=2)
     parser.feed(before.encode())
-    lost = plain(parser.lost("the rest of a.log.gz cannot be read"))[-1]
+    lost = plain(parser.note("lost", "the rest of a.log.gz cannot be read"))[-1]
     assert (lost["event_type"], lost["partition"], lost["detail"]) == (
         "lost",
         -1,

@@ -113,7 +113,7 @@ def test_the_kills_of_a_recorded_cluster_are_reported(tmp_path):
     """Brokers 2 and 1 were killed; all three were stopped in the end."""
     summary = ingest_logs([RECORDINGS["lean_live"]], cluster="c", lake=str(tmp_path))
     said = [word for word in summary.problems if "without a shutdown" in word]
-    assert [word.partition(" ends at ")[0] for word in said] == ["b1/server.log", "b2/server.log"]
+    assert [word.partition(" ends at ")[0] for word in said] == ["broker-1/server.log", "broker-2/server.log"]
 
 
 def reported(*lines, **settings):

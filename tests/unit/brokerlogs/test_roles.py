@@ -111,7 +111,7 @@ def test_the_role_is_not_known_after_a_gap_until_it_is_printed_again():
 def test_it_is_not_known_after_lines_that_the_reader_lost():
     parser = SourceParser("c", "s")
     assert roles(said(ACTIVE, QUORUM), change(0), parser=parser) == [(False, 4)]
-    parser.lost("an unknown number of lines")
+    parser.note("lost", "an unknown number of lines")
     assert roles(change(1), parser=parser) == [(None, None)]
 
 

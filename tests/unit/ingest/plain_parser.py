@@ -12,7 +12,7 @@ class PlainParser:
     def __init__(self, source_id: str = "b/rep.log") -> None:
         self.source_id, self.low_watermark, self.rest = source_id, 0, b""
         self.report = SimpleNamespace(lines=0)
-        self.clock_offsets = None
+        self.clock_offsets, self.timezone = None, "UTC"
         self.patterns: list[tuple[int, int]] = []
 
     def flush(self) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.brokerlogs.ingest import NothingToRead, ingest_logs, read_logs
+from generators.brokerlogs.ingest import NothingToRead, ReadOptions, ingest_logs, read_logs
 from generators.recordings import traces
 from pipelines.lake.bronze import bronze, read_events
 from pipelines.lake.roles import RoleHeld, hold
@@ -98,7 +98,7 @@ def test_another_log_in_its_place_is_a_new_incarnation(tmp_path: Path) -> None:
     for broker in (1, 2):
         source = traces.path(SCENARIO) / f"broker-{broker}" / "replication.log.gz"
         log.write_bytes(gzip.decompress(source.read_bytes()))
-        summary = ingest_logs([log], cluster="c", lake=lake)
+        summary = ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(source="b"))
     assert any("restarted as source_epoch 1" in word for word in summary.problems)
     events = read_events(lake)
     assert sorted(pc.unique(events["source_epoch"]).to_pylist()) == [0, 1]

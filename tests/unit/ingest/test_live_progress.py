@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from generators.brokerlogs.discovery.log_series import discover
+from generators.brokerlogs.discovery.sources import discover
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.tailer import Tailer
+from generators.brokerlogs.tailing.told_lines import Told
 from tests.unit.brokerlogs.log_lines import T0, leader, line, recorded
 
 ALLOWED = 5_000_000
@@ -39,7 +40,7 @@ class Live:
         self.log.parent.mkdir()
         self.log.write_text(leader() + recorded(2, 5, ms=100))
         [source] = discover([folder]).sources
-        self.tailer = Tailer(source, partial(SourceParser, "c", source.source_id, broker_id=1), follow=True)
+        self.tailer = Tailer(source, partial(SourceParser, "c", source.source_id, broker_id=1), Told(), follow=True)
         self.now = 0.0
         self.tailer._heartbeat = Heartbeat(lambda: int((T0 / 1000 + self.now) * 1e9), lambda: self.now)
         self.read()
@@ -108,6 +109,7 @@ def test_a_source_whose_lines_were_never_events_reports_its_time(tmp_path: Path)
     live.tailer = Tailer(
         source,
         partial(SourceParser, "c", source.source_id, broker_id=1),
+        Told(),
         defaults={"cluster": "c", "source_id": source.source_id, "broker_id": 1, "level": 0},
         follow=True,
     )

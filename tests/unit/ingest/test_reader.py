@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.scanning.line_record import LONGEST
-from generators.brokerlogs.tailing.reader import PositionLost, SeriesReader, first_not_done
+from generators.brokerlogs.tailing.read_position import PositionLost
+from generators.brokerlogs.tailing.reader import SeriesReader
+from tests.unit.ingest.reading import reader_of, restarted
 
 OLD = b"".join(b"%d old line\n" % i for i in range(200))
 NEW = b"".join(b"%d new line\n" % i for i in range(300))
@@ -63,14 +64,13 @@ def test_each_line_is_read_once_through(
 ) -> None:
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
-    series = Series(tmp_path, "rep.log")
-    reader = SeriesReader(series)
+    reader = reader_of(tmp_path)
     read = b""
     for _ in range(before):
         read += reader.read(64)
     change(log)
     if restart:
-        reader = SeriesReader(series, reader.read_position)
+        reader = restarted(reader)
     read += _rest(reader)
     assert read == OLD + NEW
     assert reader.at_end
@@ -79,7 +79,7 @@ def test_each_line_is_read_once_through(
 def test_lines_written_to_the_old_file_after_it_was_renamed_are_read(tmp_path: Path) -> None:
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     read = _rest(reader)
     log.rename(tmp_path / "rep.log.1")
     with open(tmp_path / "rep.log.1", "ab") as file:
@@ -91,7 +91,7 @@ def test_lines_written_to_the_old_file_after_it_was_renamed_are_read(tmp_path: P
 def test_a_torn_line_waits_for_its_end_and_ends_with_its_file(tmp_path: Path) -> None:
     log = tmp_path / "rep.log"
     log.write_bytes(b"1 whole\n2 to")
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     assert _rest(reader) == b"1 whole\n"
     assert reader.torn == 4
     with open(log, "ab") as file:
@@ -105,7 +105,7 @@ def test_a_torn_line_waits_for_its_end_and_ends_with_its_file(tmp_path: Path) ->
 def test_a_line_of_no_end_is_given_in_parts_and_ends_with_its_file(tmp_path: Path) -> None:
     log, limit = tmp_path / "rep.log", LONGEST + 1
     log.write_bytes(b"1 whole\n" + b"\0" * 2 * limit)
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     read = _rest(reader, limit)
     assert reader.torn == 2 * limit
     log.rename(tmp_path / "rep.log.1")
@@ -117,11 +117,11 @@ def test_a_line_of_no_end_is_given_in_parts_and_ends_with_its_file(tmp_path: Pat
 def test_another_log_in_its_place_is_noticed(tmp_path: Path, restart: bool) -> None:
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     _rest(reader)
     log.write_bytes(NEW)
     if restart:
-        reader = SeriesReader(reader.series, reader.read_position)
+        reader = restarted(reader)
     with pytest.raises(PositionLost):
         reader.read(64)
 
@@ -134,17 +134,18 @@ OTHERS = {"shorter": NEW[: NEW.index(b"\n", 1000) + 1], "of equal length": NEW[:
 def test_another_log_with_the_same_inode_is_another_log(tmp_path: Path, other: bytes, restart: bool) -> None:
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
-    reader, inode = SeriesReader(Series(tmp_path, "rep.log")), log.stat().st_ino
+    reader, inode = reader_of(tmp_path), log.stat().st_ino
     assert _rest(reader) == OLD
     with open(log, "r+b") as file:
         file.truncate()
         file.write(other)
     assert log.stat().st_ino == inode
     if restart:
-        reader = SeriesReader(reader.series, reader.read_position)
+        reader = restarted(reader)
     with pytest.raises(PositionLost):
         reader.read(64)
-    assert _rest(SeriesReader(first_not_done(reader.series, reader.read_position))) == other
+    reader.forget_end()
+    assert _rest(reader) == other
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
@@ -152,9 +153,9 @@ def test_an_inode_that_is_used_again_does_not_identify_its_file(tmp_path: Path, 
     """A rotated file is deleted, and the next one made gets its number; a reader that holds it open prevents that."""
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     assert _rest(reader) == OLD
-    place, inode = reader.read_position, log.stat().st_ino
+    again, inode = restarted(reader), log.stat().st_ino
     log.unlink()
     log.write_bytes(b"x")
     assert log.stat().st_ino != inode
@@ -167,23 +168,22 @@ def test_an_inode_that_is_used_again_does_not_identify_its_file(tmp_path: Path, 
             break
         (tmp_path / f"other-{attempt}").unlink()
     with pytest.raises(PositionLost):
-        SeriesReader(Series(tmp_path, "rep.log"), place).read(64)
+        again.read(64)
 
 
 def test_files_finished_before_the_place_was_lost_are_not_read_again(tmp_path: Path) -> None:
     (tmp_path / "rep.log.1").write_bytes(OLD)
     log = tmp_path / "rep.log"
     log.write_bytes(NEW)
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     _rest(reader)
     log.write_bytes(b"something else\n")
-    lost = reader.read_position
-    anew = SeriesReader(first_not_done(reader.series, lost), done=lost.done if lost else ())
-    assert _rest(anew) == b"something else\n"
+    reader.forget_end()
+    assert _rest(reader) == b"something else\n"
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     (tmp_path / "rep.log").write_bytes(b"x" * (3 << 20) + b"\nlast\n")
-    reader = SeriesReader(Series(tmp_path, "rep.log"))
+    reader = reader_of(tmp_path)
     assert len(reader.read(1 << 20)) >= 1 << 20
     assert _rest(reader).endswith(b"last\n")

@@ -2,10 +2,12 @@
 
 import gzip
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 
-from generators.brokerlogs.discovery.log_series import discover, live_name
+from generators.brokerlogs.discovery.log_series import live_name
+from generators.brokerlogs.discovery.sources import discover
 from tests.unit.ingest.plain_parser import lines
 
 LIVE = [
@@ -45,8 +47,8 @@ def test_a_series_is_read_oldest_first(tmp_path: Path, names: list[str]) -> None
         content = lines(age, start=1_700_000_000_000 + age * 60_000)
         (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     (source,) = discover([tmp_path]).sources
-    assert source.source_id == f"{tmp_path.name}/rep.log"
-    assert [path.name for path in source.series.files()] == names
+    assert source.source_id == f"{gethostname()}{tmp_path}/rep.log"
+    assert [entry.path.name for entry in source.series.entries()] == names
 
 
 def test_files_of_several_brokers_in_one_folder_stay_apart(tmp_path: Path) -> None:
@@ -89,19 +91,21 @@ def test_the_whole_folder_of_a_stock_broker(tmp_path: Path, names: list[str]) ->
         )
     (tmp_path / "meta.properties").write_text("node.id=7\n")
     found = discover([tmp_path])
-    read = {source.series.live: len(source.series.files()) for source in found.sources}
+    read = {source.series.live: len(source.series.entries()) for source in found.sources}
     rotated = 1 if names is STOCK_39 else 2
     assert read == {"controller.log": 1, "kafkaServer.out": 1, "server.log": rotated, "state-change.log": rotated}
     aside = {word.rpartition("/")[2].partition(":")[0] for word in found.messages}
     assert aside == {name for name in names if not name.startswith(("controller", "kafkaServer.out", "s"))}
 
 
-def test_equal_folder_names_are_distinguished_by_their_parents(tmp_path: Path) -> None:
+def test_logs_without_a_broker_are_named_by_host_and_path(tmp_path: Path) -> None:
     for rack in ("east", "west"):
         (tmp_path / rack / "broker-1").mkdir(parents=True)
         (tmp_path / rack / "broker-1" / "rep.log").write_bytes(lines(1))
     found = discover([tmp_path / "west", tmp_path / "east"])
-    assert [source.source_id for source in found.sources] == ["east/broker-1/rep.log", "west/broker-1/rep.log"]
+    assert [source.source_id for source in found.sources] == [
+        f"{gethostname()}{tmp_path}/{rack}/broker-1/rep.log" for rack in ("east", "west")
+    ]
 
 
 def test_only_the_files_named_are_read(tmp_path: Path) -> None:
@@ -109,5 +113,37 @@ def test_only_the_files_named_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(lines(1))
     found = discover([tmp_path / "rep.log", tmp_path / "missing.log"])
     assert [source.series.live for source in found.sources] == ["rep.log"]
-    assert found.sources[0].series.oldest() == tmp_path / "rep.log"
+    offered = [entry.path.name for entry in found.sources[0].series.entries() if entry.offered]
+    assert offered == ["rep.log"]
     assert found.messages == [f"{tmp_path / 'missing.log'}: there is no such file, left out"]
+
+
+def test_a_source_has_the_same_name_whatever_else_is_in_the_call(tmp_path: Path) -> None:
+    """Kafka's folder is called `logs` on every host: one call a host, or one for all."""
+    folders = [tmp_path / f"h{broker}" / "logs" for broker in (1, 2)]
+    for broker, folder in enumerate(folders, 1):
+        folder.mkdir(parents=True)
+        (folder / "server.log").write_bytes(lines(1))
+        (folder / "meta.properties").write_text(f"version=1\nnode.id={broker}\n")
+    together = [source.source_id for source in discover(folders).sources]
+    assert together == ["broker-1/server.log", "broker-2/server.log"]
+    assert [source.source_id for folder in folders for source in discover([folder]).sources] == together
+    assert [source.source_id for source in discover(folders[:1], name="east").sources] == ["east/server.log"]
+
+
+NAMES = ["server.log", "server.log.1.zst", "server.log.2.bz2", "server.log.old", "server.log.bak", "server.log.123456"]
+
+
+def test_nothing_in_a_folder_is_passed_over_in_silence(tmp_path: Path) -> None:
+    content = "[2026-11-20 10:00:00,000] INFO [BrokerServer id=7] x (kafka.server.BrokerServer)\n"
+    for name in (*NAMES, "broker.txt"):
+        (tmp_path / name).write_text(content)
+    (tmp_path / "notes").write_text("buy milk\n")
+    found = discover([tmp_path])
+    read = {source.source_id: [entry.path.name for entry in source.series.entries()] for source in found.sources}
+    assert read.keys() == {"broker-7/broker.txt", "broker-7/server.log"}
+    assert sorted(read["broker-7/server.log"]) == sorted(name for name in NAMES if not name.endswith(("zst", "bz2")))
+    said = "\n".join(found.messages)
+    assert "1 files that are no logs, left out: notes" in said
+    assert "server.log.1.zst: .zst is not unpacked here, unread" in said
+    assert len(next(source for source in found.sources if "server" in source.source_id).unread) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.discovery.log_series import discover
+from generators.brokerlogs.discovery.sources import discover
 from generators.brokerlogs.ingest import ingest_logs
 from pipelines.lake.bronze import read_events
 from pipelines.lake.file_systems import path_part
@@ -42,7 +42,7 @@ def test_a_link_changes_nothing_of_what_is_read_and_has_a_word(logs: Path, name:
     (logs / name).symlink_to(target)
     lake = str(logs.parent / "lake")
     summary = ingest_logs([logs], cluster="c", lake=lake)
-    assert [source.source_id for source in summary.sources] == ["b1/server.log"]
+    assert [source.source_id for source in summary.sources] == ["broker-1/server.log"]
     assert summary.line_count == 1
     assert word.format(link=logs / name, logs=logs) in str(summary)
     assert read_events(lake)["event_type"].to_pylist().count("fetch") == 1
@@ -53,9 +53,9 @@ def test_two_paths_to_one_folder_are_read_once_by_its_own_name(logs: Path, order
     link = logs.parent / "link"
     link.symlink_to(logs / "b1")
     found = discover([link, logs / "b1", logs / "b1"][::order])
-    assert [source.source_id for source in found.sources] == ["b1/server.log"]
+    assert [source.source_id for source in found.sources] == ["broker-1/server.log"]
     assert found.messages == [f"{link}: the same folder as {logs / 'b1'}, read once"]
-    assert ids(link) == ["link/server.log"]
+    assert ids(link) == ["broker-1/server.log"]
 
 
 def test_a_link_to_the_file_being_written_is_followed_from_one_to_the_next(logs: Path) -> None:
@@ -63,21 +63,24 @@ def test_a_link_to_the_file_being_written_is_followed_from_one_to_the_next(logs:
     (folder / "server.log").rename(folder / "server.log.2026-11-20")
     (folder / "server.log").symlink_to("server.log.2026-11-20")
     (source,) = discover([logs]).sources
-    assert source.source_id == "b1/server.log"
-    assert source.series.files() == [folder / "server.log"]
+    assert source.source_id == "broker-1/server.log"
+    assert [entry.path for entry in source.series.entries()] == [folder / "server.log"]
     (folder / "server.log").unlink()
     (folder / "server.log.2026-11-21").write_bytes(recorded(2, 2).encode())
     (folder / "server.log").symlink_to("server.log.2026-11-21")
-    assert source.series.files() == [folder / "server.log.2026-11-20", folder / "server.log"]
+    assert [entry.path for entry in source.series.entries()] == [
+        folder / "server.log.2026-11-20",
+        folder / "server.log",
+    ]
 
 
 def test_a_hard_link_in_another_folder_is_the_same_file(logs: Path) -> None:
     (logs / "b2").mkdir()
-    (logs / "b2" / "server.log.1").write_bytes(LINE)
+    (logs / "b2" / "server.log.1").write_bytes(LINE.replace(b"broker=1", b"broker=2"))
     os.link(logs / "b1" / "server.log", logs / "b2" / "server.log")
     first, second = discover([logs]).sources
-    assert first.series.files() == [logs / "b1" / "server.log"]
-    assert second.series.files() == [logs / "b2" / "server.log.1"]
+    assert [entry.path for entry in first.series.entries()] == [logs / "b1" / "server.log"]
+    assert [entry.path for entry in second.series.entries()] == [logs / "b2" / "server.log.1"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_a_hard_link_in_another_folder_is_the_same_file(logs: Path) -> None:
 def test_what_is_no_file_is_left_out(logs: Path, paths: Callable[[Path], list[Path]]) -> None:
     os.mkfifo(logs / "b1" / "pipe.log")
     found = discover(paths(logs))
-    assert [source.source_id for source in found.sources] == ["b1/server.log"]
+    assert [source.source_id for source in found.sources] == ["broker-1/server.log"]
     assert found.messages == [f"{logs}/b1/pipe.log: neither a file nor a folder, left out"]
 
 
@@ -103,7 +106,7 @@ NAMES = [
 def test_names_that_are_no_utf8_are_read_under_one_that_is(logs: Path, name: bytes) -> None:
     path = Path(os.fsdecode(os.fsencode(logs) + b"/" + name))
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(LINE)
+    path.write_bytes(LINE.replace(b"broker=1", b"broker=7"))
     lake = str(logs.parent / "lake")
     for lines in (2, 0):
         summary = ingest_logs([logs], cluster="c", lake=lake)

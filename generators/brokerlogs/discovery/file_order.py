@@ -1,0 +1,51 @@
+"""The order in time of the files of one log, from their names and their first times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+_DATE = re.compile(r"(?<!\d)\d{4}-?\d\d-?\d\d[\d\-T_]*")
+_NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
+
+
+class RotatedName(NamedTuple):
+    """What a name says of when its file was written: a date as digits, and a number; "" and -1 without."""
+
+    date: str
+    number: int
+
+
+def rotated_name(name: str, live: str) -> RotatedName:
+    """The date and the number in a name that the live log `live` was rotated to."""
+    rest = name.removeprefix(live) if name.startswith(live) else name.removeprefix(live.rpartition(".")[0])
+    date = _DATE.search(rest)
+    number = _NUMBER.search(rest.replace(date[0], "") if date else rest)
+    return RotatedName(re.sub(r"\D", "", date[0]) if date else "", int(number[0]) if number else -1)
+
+
+def oldest_first(
+    names: Sequence[RotatedName], first_time: Callable[[int], float], last: Callable[[], float]
+) -> list[int]:
+    """The positions of files, the oldest first; `last` is the first time of the live file, which comes after all.
+
+    The least number is the newest file (log4j 1, logrotate), unless first times rise more often the other way round
+    (log4j2 with fileIndex=max): a clock that was set back, or an hour that came twice, is outvoted. Files whose names
+    cannot be compared lie by their first times.
+    """
+    positions = range(len(names))
+    if len(names) < 2:
+        return [*positions]
+    if len({(bool(name.date), name.number >= 0) for name in names}) > 1 or RotatedName("", -1) in names:
+        return sorted(positions, key=first_time)
+    falling = sorted(positions, key=lambda k: (names[k].date, -names[k].number))
+    rising = sorted(positions, key=lambda k: names[k])
+    if falling == rising:
+        return rising
+    return max(falling, rising, key=lambda order: _rises([*map(first_time, order), last()]))
+
+
+def _rises(times: Sequence[float]) -> int:
+    return sum(before < after for before, after in pairwise(times))

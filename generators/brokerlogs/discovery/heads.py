@@ -1,0 +1,61 @@
+"""The first bytes of files: whether they are logs, and of which broker."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from generators.brokerlogs.discovery.log_file import LogBytes
+
+SNIFF = 1 << 16
+SETTINGS = ("server.properties", "meta.properties")
+_LIKE_A_LOG = re.compile(r"^(?P<live>[^.].*?\.(?:log|out|dump))[.\-_~].*$")
+"""Other names that people give to logs: `.old`, `.bak`, `.orig`; whether they are logs is seen by their lines."""
+_BROKER = re.compile(
+    rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|(?:Controller|Server) id=(\d+)\]"
+    rb"|\n\t(?:broker|node)\.id = (\d+)\n"
+)
+_HEADER = re.compile(
+    rb"(?:^|\n)(?:\[\d{4}-\d\d-\d\d |\d{4}-\d\d-\d\d[ T]\d\d:|\d{13}\||\| offset: "
+    rb"|\{\"(?:@timestamp|timestamp|time|ts|log)\")"
+)
+
+
+def first_bytes(path: Path) -> bytes:
+    """The first bytes of a file, read again once it was written to; empty where it cannot be read."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return b""
+    return _head_of(path, stat.st_dev, stat.st_ino, min(stat.st_size, SNIFF), stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _head_of(path: Path, *_: int) -> bytes:
+    return LogBytes(path).read(SNIFF)
+
+
+def other_log(folder: Path, name: str) -> str | None:
+    """The live name of a log by its first lines, whose name says nothing; None for what is no log."""
+    if name.startswith(".") or name in SETTINGS or not _HEADER.search(first_bytes(folder / name)):
+        return None
+    found = _LIKE_A_LOG.match(name)
+    return found["live"] if found else name
+
+
+def is_dump_name(name: str) -> bool:
+    """Whether a file of this name is a printed metadata log."""
+    return name.startswith("metadata.dump")
+
+
+def is_dump(path: Path) -> bool:
+    """Whether a file is a printed metadata log."""
+    head = first_bytes(path)
+    return is_dump_name(path.name) or b"\n| offset: " in head or head.startswith(b"Dumping ")
+
+
+def sniff_broker(path: Path) -> int | None:
+    """The broker whose log this is, from its first bytes; None where they do not name it."""
+    found = _BROKER.search(first_bytes(path))
+    return int(next(group for group in found.groups() if group)) if found else None

@@ -1,0 +1,169 @@
+"""The telemetry writers whose files lie below a list of paths, under names that are the same in every call."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from socket import gethostname
+
+from generators.brokerlogs.discovery.heads import SETTINGS, is_dump, is_dump_name, other_log, sniff_broker
+from generators.brokerlogs.discovery.log_series import PACKED, Series, live_name
+from generators.brokerlogs.discovery.walk import PathWalk
+from pipelines.printable import file_name
+from schemas.replication_events import as_int
+
+BY_BROKER = "broker-"
+"""How ids of sources begin that are named by their broker."""
+_SNIFFED = 8
+"""Files of a log in which its broker is looked for."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One telemetry writer: its id, its files, the broker it belongs to, that broker's settings file, and why others of
+    its files are not read."""
+
+    source_id: str
+    series: Series
+    broker_id: int | None = None
+    properties: Path | None = None
+    unread: tuple[str, ...] = ()
+
+
+@dataclass
+class Discovery:
+    """The sources found below a list of paths, in a fixed order, and a message on each path that is skipped."""
+
+    sources: list[Source] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+
+def discover(paths: Iterable[str | Path], *, zone: str = "UTC", name: str | None = None) -> Discovery:
+    """Group files and folders into sources; only the first bytes of each file are read.
+
+    `zone` is that of times without one, `name` stands for broker or path in the ids of the sources.
+    """
+    walk, found = PathWalk(paths), Discovery()
+    by_id: dict[str, Source] = {}
+    for folder, members in sorted(walk.folders.items()):
+        duplicates = walk.duplicates.get(folder, {})
+        for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages):
+            source_id = file_name(f"{name}/{source.series.live}") if name else source.source_id
+            first = by_id.setdefault(source_id, source)
+            series = replace(first.series, zone=zone)
+            if first is not source:
+                series = replace(series, others=(*series.others, source.series))
+                found.messages.append(f"{folder}: read as one log with {first.series.folder}, both are {source_id}")
+            by_id[source_id] = replace(
+                first,
+                source_id=source_id,
+                series=series,
+                broker_id=first.broker_id if first.broker_id is not None else source.broker_id,
+                properties=first.properties or source.properties,
+                unread=tuple(dict.fromkeys([*first.unread, *source.unread])),
+            )
+    found.messages[:0] = walk.messages
+    found.sources.extend(by_id[source_id] for source_id in sorted(by_id))
+    return found
+
+
+def _sources_of(
+    folder: Path, members: list[str], whole: bool, duplicates: dict[str, Path], messages: list[str]
+) -> list[Source]:
+    groups, packed, others = _groups(folder, members, whole, messages)
+    if others:
+        few = ", ".join(others[:4]) + (f" and {len(others) - 4:,} more" if len(others) > 4 else "")
+        messages.append(f"{folder}: {len(others):,} files that are no logs, left out: {few}")
+    settings = next((folder / name for name in SETTINGS if _node_id(folder / name) is not None), None)
+    node = _node_id(settings) if settings else None
+    named = {key: _named_broker(folder, files) for key, files in groups.items()}
+    all_named = {broker for broker in named.values() if broker is not None}
+    by_folder = as_int(folder.name.removeprefix(BY_BROKER)) if folder.name.startswith(BY_BROKER) else None
+    only = all_named.pop() if len(all_named) == 1 else None
+    result = []
+    for (live, numbered), files in sorted(groups.items()):
+        # a link to the live file whose target is in this series is resolved anew at every listing
+        excluded = frozenset(
+            name for name, original in duplicates.items() if original.parent != folder or original.name not in files
+        )
+        series = Series(folder, live, None if whole else frozenset(files), numbered, excluded)
+        dumped = is_dump(folder / files[0])
+        lines = named[live, numbered] if named[live, numbered] is not None else only
+        own = node if node is not None or lines is None else lines if by_folder is None else by_folder
+        properties = settings if settings and settings.name == SETTINGS[0] and not dumped else None
+        unread = tuple(reason for name, reason in packed if name.startswith(live))
+        result.append(
+            Source(_source_id(series, own, dumped=dumped), series, -1 if dumped else node, properties, unread)
+        )
+    messages.extend(reason for _, reason in packed)
+    return result
+
+
+def _groups(
+    folder: Path, members: list[str], whole: bool, messages: list[str]
+) -> tuple[dict[tuple[str, bool], list[str]], list[tuple[str, str]], list[str]]:
+    """Files by live name and by whether numbers stand before the suffix, packed files with a reason, other names."""
+    groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    packed, others = list[tuple[str, str]](), list[str]()
+    stems = {name: live_name(name) for name in members}
+    by_stem: dict[str | None, list[str]] = defaultdict(list)
+    for name, stem in stems.items():
+        by_stem[stem].append(name)
+    numbered = {
+        stem
+        for stem, names in by_stem.items()
+        if stem and len(names) > 1 and any(live_name(name, numbered=False) != stem for name in names)
+        if stem in stems or f"{stem}.gz" in stems or len({sniff_broker(folder / name) for name in names}) == 1
+    }
+    for name in members:
+        stem, live = stems[name], live_name(name, numbered=False)
+        if reason := _reason_to_skip(name):
+            messages.append(f"{folder / name}: {reason}")
+        elif found := PACKED.search(name):
+            packed.append((name, f"{folder / name}: .{found[1]} is not unpacked here, unread: unpack it beside"))
+        elif live is not None and stem is not None:
+            groups[(stem, True) if stem in numbered else (live, False)].append(name)
+        elif name in SETTINGS:
+            continue
+        elif (live := other_log(folder, name)) or not whole:
+            groups[live or name, False].append(name)
+        else:
+            others.append(name)
+    return groups, packed, others
+
+
+def _named_broker(folder: Path, files: list[str]) -> int | None:
+    """The broker that the first lines of these files name; the live one's change with each rotation, so all count."""
+    named = (sniff_broker(folder / name) for name in files[:_SNIFFED])
+    return next((broker for broker in named if broker is not None), None)
+
+
+def _source_id(series: Series, broker: int | None, *, dumped: bool) -> str:
+    """The same in every call, whatever else is in it: by broker, else by host and path."""
+    if dumped and is_dump_name(series.live):
+        return file_name(series.live)
+    if broker is not None:
+        return file_name(f"{BY_BROKER}{broker}/{series.live}")
+    return file_name(f"{gethostname()}{series.folder}/{series.live}")
+
+
+def _reason_to_skip(name: str) -> str | None:
+    if name.startswith("kafka-request"):
+        return "request log, left out: kafka.cluster.Partition prints the same"
+    if re.match(r"^\d{20}\.log", name):
+        return "a log segment, not a log of events: left out (print the metadata log with kafka-dump-log)"
+    if "gc.log" in name or name.startswith(("log-cleaner", "kafka-authorizer")):
+        return "has no lines on replication, left out"
+    return None
+
+
+def _node_id(settings: Path) -> int | None:
+    try:
+        text = settings.read_text(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"^\s*(?:node|broker)\.id\s*[=:]\s*(\d+)", text, re.MULTILINE)
+    return int(found[1]) if found else None

@@ -1,0 +1,134 @@
+"""A file being read: its whole lines, and how it lies on what was told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from generators.brokerlogs.discovery.log_file import LogBytes
+from generators.brokerlogs.discovery.log_series import Entry
+from generators.brokerlogs.scanning.line_record import LONGEST
+from generators.brokerlogs.tailing.told_lines import Run, Stretch
+
+TAIL = 1024
+_MARK = b"\xef\xbb\xbf"
+"""With it editors begin a file in UTF-8."""
+
+
+class Seen(NamedTuple):
+    """How far a file was read: bytes, its size and time then (-1 where there was more), a digest of what is before."""
+
+    offset: int
+    size: int
+    mtime_ns: int
+    tail: str
+
+
+class OpenFile:
+    """A file from the line at `offset` on.
+
+    `limits` is how much was told when it was opened, `run` what the piece before the next one ended with. Lines of an
+    `older` file that were never told lie before those told last; they begin at the bytes `never_told`.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        offset: int,
+        *,
+        older: bool = False,
+        limits: list[tuple[Stretch, int]] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.entry, self.offset, self.older, self.limits = entry, offset, older, limits or []
+        self.bytes = LogBytes(entry.path, offset, stop)
+        self.begins, self.foreign = offset == 0, False
+        self.run: Run | None = None
+        self.never_told: list[int] = []
+        self.first_number = -1
+        """The number (%sn) of the first of the lines never told."""
+        self._rest, self._endless = b"", 0
+        self._leading = offset == 0
+        """Whether only zeros were read, which a writer leaves that did not notice that its file was truncated."""
+        self._tail = b"" if self.bytes.compressed else self.bytes.before(offset, TAIL)
+
+    @property
+    def torn(self) -> int:
+        """Bytes at its end that are no whole line yet."""
+        return self._endless + len(self._rest)
+
+    def whole_lines(self, data: bytes) -> bytes:
+        """The lines that these next bytes end, or a part of an overlong one."""
+        if self._leading:
+            length = len(data)
+            data = data.lstrip(b"\0").removeprefix(_MARK)
+            self.offset, self._leading = self.offset + length - len(data), not data
+            self._tail = b"" if self.bytes.compressed else self.bytes.before(self.offset, TAIL)
+        data = self._rest + data
+        end = data.rfind(b"\n") + 1 or (len(data) if len(data) > LONGEST else 0)
+        self._rest = data[end:]
+        return self._advance(data[:end])
+
+    def torn_line(self) -> bytes:
+        """What is no whole line, with a newline added; empty where nothing is left."""
+        torn, line, self._rest = self.torn, self._rest, b""
+        self._advance(line)
+        self._endless = 0
+        return line + b"\n" if torn else b""
+
+    def take_endless(self) -> bool:
+        """Whether the line that was ended now is one that was given in parts."""
+        endless, self._endless = self._endless > 0, 0
+        return endless
+
+    def note(self, begin: int, number: int) -> None:
+        """Lines that were never told begin at this byte, with this number (%sn)."""
+        if not self.never_told:
+            self.first_number = number
+        self.never_told.append(begin)
+
+    def _advance(self, lines: bytes) -> bytes:
+        self.offset += len(lines)
+        self._tail = (self._tail + lines[-TAIL:])[-TAIL:]
+        if lines and not lines.endswith(b"\n"):
+            self._endless += len(lines)
+        return lines
+
+    def is_intact(self, fresh: int) -> bool:
+        """Whether it still has what was read from it, `fresh` bytes just now: not truncated, not overwritten."""
+        stat = self.bytes.stat()
+        if self.bytes.compressed or stat is None:
+            return True
+        end = self.offset + len(self._rest)
+        return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
+
+    def seen(self) -> Seen:
+        """How far it was read."""
+        stat = self.bytes.stat()
+        if stat is None:
+            return Seen(self.offset, -1, -1, "")
+        ended = self.offset + len(self._rest) >= stat.st_size
+        mtime_ns = stat.st_mtime_ns if ended and not self.bytes.compressed else -1
+        return Seen(self.offset, stat.st_size, mtime_ns, _digest(self._tail))
+
+    def seen_whole(self) -> Seen:
+        """How far it was read, once its end was seen."""
+        stat = self.bytes.stat()
+        return self.seen()._replace(mtime_ns=stat.st_mtime_ns if stat else -1)
+
+
+def holds(entry: Entry, seen: Seen, data: LogBytes) -> bool:
+    """Whether a file still has what was seen of it; `data` are its bytes."""
+    if data.compressed:
+        return (entry.size, entry.mtime_ns) == (seen.size, seen.mtime_ns)
+    return entry.size >= seen.offset and _digest(data.before(seen.offset, TAIL)) == seen.tail
+
+
+def is_whole(entry: Entry, seen: Seen | None) -> bool:
+    """Whether the file was read to the end that it has."""
+    return seen is not None and (entry.size, entry.mtime_ns) == (seen.size, seen.mtime_ns)
+
+
+def _digest(tail: bytes) -> str:
+    return hashlib.blake2b(tail, digest_size=8).hexdigest()

@@ -1,0 +1,206 @@
+"""The lines of a source that were told, as a sequence of digests, and where the lines of a file lie on it.
+
+A file is known by its lines, wherever it begins and whatever it is called: runs of lines that were told in the same
+order are the same lines. Equal single lines are not: a broker may print one twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from generators.brokerlogs.scanning.interning import hashes
+from generators.brokerlogs.scanning.line_record import LONGEST
+
+Digests = npt.NDArray[np.int64]
+
+REMEMBERED = 4_000_000
+"""Lines of a source that are known for certain, 32 MB of digests and about a gigabyte of log."""
+_CHOSEN = 128
+"""One line of so many is looked up in all that was told: about one in 32 KiB."""
+_OCCURRENCES = 16
+"""Places of one digest that are tried: lines that are more frequent than that say little."""
+_BLOCK = 1 << 12
+_WHITESPACE = np.array([9, 10, 13, 32], np.uint8)
+
+
+def line_digests(lines: bytes) -> Digests:
+    """A digest per whole line; odd numbers are those of lines that continue a message, as a stack trace does."""
+    if not lines:
+        return np.zeros(0, np.int64)
+    buf = np.frombuffer(lines, np.uint8)
+    offsets = np.concatenate([[0], np.flatnonzero(buf == 10) + 1])
+    digests: Digests = np.where(np.diff(offsets) > LONGEST, 0, hashes(buf, offsets) & ~1)
+    return digests | np.isin(buf[offsets[:-1]], _WHITESPACE)
+
+
+class Stretch:
+    """The lines told by one source, in order; only grows at its end, and forgets its beginning beyond REMEMBERED."""
+
+    def __init__(self, digests: Digests | None = None, first: int = 0, starts: Sequence[int] = ()) -> None:
+        self._digests = np.zeros(0, np.int64) if digests is None else digests
+        self.first, self.count = first, first + len(self._digests)
+        """Numbers of the first line that is remembered, and of the next one to come."""
+        self.starts = list(starts)
+        """Numbers of lines with which a file began."""
+
+    def append(self, digests: Digests) -> None:
+        """Add lines at the end."""
+        used = self.count - self.first
+        if used + len(digests) > len(self._digests):
+            drop = max(0, used + len(digests) - REMEMBERED) if used > 2 * REMEMBERED else 0
+            grown = np.zeros(max(1024, 2 * (used - drop + len(digests))), np.int64)
+            grown[: used - drop] = self._digests[drop:used]
+            self._digests, self.first, used = grown, self.first + drop, used - drop
+        self._digests[used : used + len(digests)] = digests
+        self.count += len(digests)
+
+    def until(self, end: int) -> Stretch:
+        """A copy of the lines before number `end`."""
+        starts = [start for start in self.starts if start < end]
+        return Stretch(self.lines(self.first, end).copy(), min(self.first, end), starts)
+
+    def lines(self, begin: int, end: int) -> Digests:
+        """Digests of the lines from number `begin` up to `end`, as far as they are remembered."""
+        return self._digests[max(begin - self.first, 0) : max(min(end, self.count) - self.first, 0)]
+
+
+class Run(NamedTuple):
+    """Lines `begin` to `end` of a piece of a file are lines of a stretch, the first one its number `at`."""
+
+    begin: int
+    end: int
+    stretch: Stretch
+    at: int
+
+    @property
+    def told_end(self) -> int:
+        """The number in the stretch of the line after the run."""
+        return self.at + self.end - self.begin
+
+
+@dataclass
+class Told:
+    """All stretches of one source; `lay` finds the lines of a file on them."""
+
+    stretches: list[Stretch] = field(default_factory=list)
+    _places: dict[int, list[tuple[Stretch, int]]] = field(default_factory=dict)
+    _indexed: dict[int, int] = field(default_factory=dict)
+
+    def limits(self) -> list[tuple[Stretch, int]]:
+        """Each stretch with its present end."""
+        return [(stretch, stretch.count) for stretch in self.stretches if stretch.count]
+
+    def lay(
+        self,
+        digests: Digests,
+        limits: Sequence[tuple[Stretch, int]],
+        *,
+        begins: bool = True,
+        after: Run | None = None,
+    ) -> list[Run]:
+        """The runs of a piece of a file within `limits`, in order, none over another.
+
+        `begins`: the file begins with this piece. `after`: the run with which the piece before it ended.
+        """
+        runs: list[Run] = []
+        ends = {id(stretch): end for stretch, end in limits}
+        if after is not None and id(after.stretch) in ends:
+            told = after.stretch.lines(after.told_end, ends[id(after.stretch)])
+            if length := _common(digests, told):
+                runs.append(Run(0, length, after.stretch, after.told_end))
+        if not limits or (runs and runs[0].end == len(digests)):
+            return runs
+        self._index()
+        found: list[Run] = []
+        for line, stretch, number in self._candidates(digests, limits, begins):
+            if number >= ends.get(id(stretch), 0) or any(
+                run.begin <= line < run.end and run.stretch is stretch and run.at - run.begin == number - line
+                for run in found
+            ):
+                continue
+            run = _extended(digests, line, stretch, number, ends[id(stretch)])
+            if _is_evidence(digests, run, begins):
+                found.append(run)
+        for run in sorted(found, key=lambda run: run.begin - run.end):
+            runs.extend(_trimmed(run, runs))
+        return sorted(runs)
+
+    def _index(self) -> None:
+        for stretch in self.stretches:
+            begin = max(self._indexed.get(id(stretch), 0), stretch.first)
+            lines = stretch.lines(begin, stretch.count)
+            for k in np.flatnonzero((lines >> 1) % _CHOSEN == 0).tolist():
+                places = self._places.setdefault(int(lines[k]), [])
+                if len(places) < _OCCURRENCES:
+                    places.append((stretch, begin + k))
+            self._indexed[id(stretch)] = stretch.count
+
+    def _candidates(
+        self, digests: Digests, limits: Sequence[tuple[Stretch, int]], begins: bool
+    ) -> Iterator[tuple[int, Stretch, int]]:
+        """Lines of the piece that may be lines of a stretch."""
+        for k in np.flatnonzero((digests >> 1) % _CHOSEN == 0).tolist():
+            yield from ((k, stretch, number) for stretch, number in self._places.get(int(digests[k]), ()))
+        dated = np.flatnonzero(digests & 1 == 0)
+        if not len(dated):
+            return
+        for stretch, end in limits:
+            told = stretch.lines(stretch.first, end)
+            if begins or len(digests) < 4 * _CHOSEN:
+                for k in {int(dated[0]), int(dated[-1])}:
+                    yield from ((k, stretch, stretch.first + n) for n in _occurrences(told, digests[k]))
+            known = np.flatnonzero(told & 1 == 0) if len(told) < _CHOSEN else _outermost(told)
+            for n in known[:1].tolist() + known[-1:].tolist():
+                yield from ((k, stretch, stretch.first + n) for k in _occurrences(digests, told[n]))
+
+
+def _outermost(told: Digests) -> npt.NDArray[np.int64]:
+    """The first and the last line of these that has a time, looked for near both ends."""
+    head, tail = np.flatnonzero(told[:_BLOCK] & 1 == 0), np.flatnonzero(told[-_BLOCK:] & 1 == 0)
+    return np.concatenate([head[:1], tail[-1:] + max(len(told) - _BLOCK, 0)])
+
+
+def _occurrences(digests: Digests, digest: np.int64) -> list[int]:
+    return [int(k) for k in np.flatnonzero(digests == digest)[-_OCCURRENCES:]]
+
+
+def _common(a: Digests, b: Digests) -> int:
+    """How many lines at the beginning of both are equal."""
+    length = min(len(a), len(b))
+    for begin in range(0, length, _BLOCK):
+        end = min(begin + _BLOCK, length)
+        if len(different := np.flatnonzero(a[begin:end] != b[begin:end])):
+            return begin + int(different[0])
+    return length
+
+
+def _extended(digests: Digests, line: int, stretch: Stretch, number: int, end: int) -> Run:
+    """The longest run with this line at this number."""
+    forward = _common(digests[line:], stretch.lines(number, end))
+    back = _common(digests[:line][::-1], stretch.lines(stretch.first, number)[::-1])
+    return Run(line - back, line + forward, stretch, number - back)
+
+
+def _is_evidence(digests: Digests, run: Run, begins: bool) -> bool:
+    """Whether the lines of the run are the same lines, and not others that are equal."""
+    if run.end - run.begin > 1:
+        return bool((digests[run.begin : run.end] & 1 == 0).any())
+    return run.end > run.begin and begins and run.begin == 0 and run.at in run.stretch.starts
+
+
+def _trimmed(run: Run, others: Sequence[Run]) -> list[Run]:
+    """The run without what others have of it; nothing where they have its middle."""
+    begin, end = run.begin, run.end
+    for other in others:
+        if other.begin <= begin < other.end:
+            begin = other.end
+        if other.begin < end <= other.end:
+            end = other.begin
+        if begin < other.begin < end:
+            end = other.begin
+    return [Run(begin, end, run.stretch, run.at + begin - run.begin)] if end > begin else []

@@ -1,0 +1,257 @@
+"""Each line of a log is read once, whatever people and clocks do to its files; what cannot be read is told."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from generators.brokerlogs.discovery import log_file
+from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
+from generators.brokerlogs.tailing.failures import Failures
+from generators.brokerlogs.tailing.read_position import PositionLost
+from generators.brokerlogs.tailing.reader import SeriesReader
+from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
+from tests.unit.ingest.reading import reader_of, restarted
+
+
+def stock(time: str, count: int, tag: str) -> bytes:
+    """Lines of the stock pattern from this local time on, a second apart."""
+    hour, minute = map(int, time.split(":"))
+    return b"".join(
+        b"[2026-10-25 %02d:%02d:%02d,%03d] INFO %s %d (kafka.cluster.Partition)\n"
+        % (hour, minute, k % 60, k // 60, tag.encode(), k)
+        for k in range(count)
+    )
+
+
+def rest(reader: SeriesReader) -> bytes:
+    return b"".join(iter(lambda: reader.read(1 << 16), b""))
+
+
+def rotate(live: Path) -> None:
+    for k in (3, 2, 1):
+        path = live.with_name(f"{live.name}.{k}")
+        if path.exists():
+            path.rename(live.with_name(f"{live.name}.{k + 1}"))
+    live.rename(live.with_name(f"{live.name}.1"))
+
+
+A, B, C = stock("2:50", 40, "A"), stock("2:10", 40, "B"), stock("2:40", 40, "C")
+"""Written one after the other: the hour comes twice."""
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_hour_that_comes_twice_is_read_once(tmp_path: Path, restart: bool) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    read = rest(reader)
+    for content in (B, C):
+        rotate(live)
+        live.write_bytes(content)
+        reader = restarted(reader) if restart else reader
+        read += rest(reader)
+    assert read == A + B + C
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_files_rotated_twice_between_two_polls_are_read_though_their_times_fall(tmp_path: Path, restart: bool) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    read = rest(reader)
+    for content in (B, C):
+        rotate(live)
+        live.write_bytes(content)
+    assert read + rest(restarted(reader) if restart else reader) == A + B + C
+
+
+def test_a_copy_of_the_live_log_beside_it_is_not_read(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    (tmp_path / "rep.log-20261125").write_bytes(A[: A.index(b"A 20")])
+    reader = reader_of(tmp_path)
+    read = rest(reader)
+    shutil.copy(live, tmp_path / "rep.log.bak.log.1")
+    shutil.copy(live, tmp_path / "rep.log.7")
+    with live.open("ab") as file:
+        file.write(B)
+    assert read + rest(reader) == A + B
+    assert not reader.older
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_log_that_is_replaced_by_a_longer_copy_is_read_on(tmp_path: Path, restart: bool) -> None:
+    """As rsync, sed -i and cp back do: another file with the same first lines."""
+    live, other, content = tmp_path / "rep.log", tmp_path / "other", A * 1
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    read = rest(reader)
+    for more in (B, C):
+        content += more
+        other.write_bytes(content)
+        os.replace(other, live)
+        reader = restarted(reader) if restart else reader
+        read += rest(reader)
+    assert read == A + B + C
+    rotate(live)
+    live.write_bytes(stock("3:00", 5, "D"))
+    assert rest(reader) == stock("3:00", 5, "D")
+
+
+def test_files_that_vanish_before_they_are_read_are_a_seam(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    rest(reader)
+    live.unlink()
+    live.write_bytes(C)
+    with pytest.raises(PositionLost):
+        reader.read(1 << 16)
+    reader.forget_end()
+    assert rest(reader) == C
+
+
+def test_numbered_lines_that_go_on_are_no_seam(tmp_path: Path) -> None:
+    def numbered(numbers: range) -> bytes:
+        return b"".join(b"%d|t|INFO|a.B|%d|x\n" % (1_700_000_000_000 + n, n) for n in numbers)
+
+    live = tmp_path / "rep.log"
+    live.write_bytes(numbered(range(1, 20)))
+    reader = reader_of(tmp_path)
+    rest(reader)
+    live.unlink()
+    live.write_bytes(numbered(range(20, 30)))
+    assert rest(reader) == numbered(range(20, 30))
+
+
+def test_a_numbered_file_that_is_gone_between_two_is_told(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(stock("1:00", 9, "A"))
+    reader = reader_of(tmp_path)
+    rest(reader)
+    contents = [stock(f"{hour}:00", 9, "x") for hour in (2, 3, 4)]
+    for content in contents:
+        rotate(live)
+        live.write_bytes(content)
+    (tmp_path / "rep.log.1").unlink()
+    assert rest(reader) == contents[0] + contents[2]
+    assert reader.missing() == "the files between rep.log.2 and rep.log are gone"
+
+
+def test_older_files_that_are_offered_later_are_left_to_a_reader_of_their_own(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(B)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == B
+    (tmp_path / "rep.log.1").write_bytes(A)
+    assert rest(reader) == b""
+    (older,) = reader.older
+    mine = Stretch()
+    reader.told.stretches.append(mine)
+    second = SeriesReader(reader.series, reader.told, mine, only=older)
+    assert rest(second) == A
+    with (tmp_path / "rep.log.1").open("ab") as file:
+        file.write(C)  # it was still arriving
+    assert rest(reader) == b""
+    assert rest(second) == C
+    again = restarted(reader)
+    assert rest(again) == b""
+    assert again.older == [older]
+
+
+def test_windows_of_a_log_share_no_first_line(tmp_path: Path) -> None:
+    """As of `kubectl logs --since`, each over the one before."""
+    live, lines = tmp_path / "rep.log", (A + B + C).splitlines(keepends=True)
+    live.write_bytes(b"".join(lines[:60]))
+    reader = reader_of(tmp_path)
+    read = rest(reader)
+    live.unlink()
+    live.write_bytes(b"".join(lines[30:90]))
+    read += rest(restarted(reader))
+    assert read == b"".join(lines[:90])
+
+
+def test_equal_single_lines_are_not_merged(tmp_path: Path) -> None:
+    told, line = Stretch(), stock("1:00", 1, "x")
+    told.append(line_digests(A + line))
+    digests = line_digests(line + B)
+    assert Told([told]).lay(digests, [(told, told.count)]) == []
+    pair = Told([told]).lay(line_digests(A[-200:][A[-200:].index(b"\n") + 1 :] + line + B), [(told, told.count)])
+    assert [run.told_end for run in pair] == [told.count]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE])
+def test_a_file_that_cannot_be_read_is_not_at_its_end(tmp_path: Path, code: int, monkeypatch) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    now = [0.0]
+    reader._failures = Failures(1.0, lambda: now[0])
+    read = rest(reader)
+    rotate(live)
+    live.write_bytes(B)
+    real, call = (os.open, "open") if code in (errno.EACCES, errno.EMFILE) else (os.read, "read")
+
+    def broken(what: object, *rest_of: object) -> object:
+        if call == "read" or str(what).endswith("rep.log"):
+            raise OSError(code, os.strerror(code))
+        return real(what, *rest_of)  # type: ignore[operator]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_file.os, call, broken)
+        for _ in range(4):
+            now[0] += 100
+            assert reader.read(1 << 16) == b""
+            assert reader.blocked
+        (reason,) = reader.take_unread()
+        assert os.strerror(code) in reason
+    now[0] += 100
+    assert read + rest(reader) == A + B
+    assert not reader.blocked
+    assert not reader.take_unread()
+
+
+def test_a_folder_that_cannot_be_listed_ends_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "b"
+    folder.mkdir()
+    (folder / "rep.log").write_bytes(A)
+    reader = reader_of(folder)
+    read = rest(reader)
+    folder.rename(tmp_path / "away")
+    folder.write_bytes(b"")
+    for _ in range(3):
+        assert reader.read(100) == b""
+        assert reader.blocked
+    assert ["cannot be listed" in reason for reason in reader.take_unread()] == [True]
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    with (folder / "rep.log").open("ab") as file:
+        file.write(B)
+    assert read + rest(reader) == A + B
+
+
+@pytest.mark.parametrize("before", [b"\0" * 5000, b"\xef\xbb\xbf", b"\0\xef\xbb\xbf"], ids=["zeros", "mark", "both"])
+def test_zeros_or_a_mark_before_the_first_line_do_not_swallow_it(tmp_path: Path, before: bytes) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(before + A)
+    reader = reader_of(tmp_path)
+    read = reader.read(100) + reader.read(6000)
+    assert read + rest(restarted(reader)) == A
+
+
+ORDERS = {
+    "log4j 1": (["x.log.1", "x.log.2", "x.log.10"], [30, 20, 10], ["x.log.10", "x.log.2", "x.log.1"]),
+    "fileIndex=max": (["x.log.1", "x.log.2", "x.log.10"], [10, 20, 30], ["x.log.1", "x.log.2", "x.log.10"]),
+    "an hour twice": (["x.log.1", "x.log.2", "x.log.3"], [15, 5, 10], ["x.log.3", "x.log.2", "x.log.1"]),
+    "dates": (["x.log.2026-11-20-10", "x.log.2026-11-20-09"], [5, 9], ["x.log.2026-11-20-09", "x.log.2026-11-20-10"]),
+    "names that say nothing": (["x.log.old", "x.log.bak"], [5, 3], ["x.log.bak", "x.log.old"]),
+}
+
+
+@pytest.mark.parametrize(("names", "times", "expected"), ORDERS.values(), ids=ORDERS.keys())
+def test_the_order_of_files(names: list[str], times: list[float], expected: list[str]) -> None:
+    order = oldest_first([rotated_name(name, "x.log") for name in names], times.__getitem__, lambda: 40)
+    assert [names[k] for k in order] == expected
