@@ -46,7 +46,7 @@ class ChannelSettings(_Section):
 class Notify(_Section):
     """Where alerts are sent."""
 
-    every: Seconds = 30.0
+    every: Seconds = 5.0
     hold: Seconds = 3600.0
     retry_max: Seconds = 600.0
     heartbeat: Reference = ""
