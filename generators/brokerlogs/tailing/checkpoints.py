@@ -38,6 +38,7 @@ class Checkpoints:
         self._versions: dict[str, int] = {}
         self._segments: dict[str, list[tuple[int, int]]] = {}
         """By source the first line and the number of lines of each file of digests."""
+        self._forgotten: list[str] = []
 
     def app_id(self, source_id: str) -> str:
         """The application id under which the lake's transaction log has the version of a source."""
@@ -101,7 +102,10 @@ class Checkpoints:
         return {self.app_id(name): version for name, version in versions.items()}
 
     def mark_committed(self, source_ids: list[str]) -> None:
-        """Mark the versions just written as committed, and delete those older than the one before."""
+        """Mark the versions just written as committed, and delete what they need no more."""
+        for path in self._forgotten:
+            self._fs.delete_file(path)
+        self._forgotten.clear()
         for name in source_ids:
             self._versions[name] += 1
             old = self._path(name, f"{self._versions[name] - 2}.json")
@@ -119,7 +123,7 @@ class Checkpoints:
             segments.append((begin, count - begin))
             begin = count
         while len(segments) > 1 and segments[1][0] < count - REMEMBERED:
-            self._fs.delete_file(self._path(name, f"lines-{segments.pop(0)[0]}"))
+            self._forgotten.append(self._path(name, f"lines-{segments.pop(0)[0]}"))
         tail = b64encode(stretch.lines(begin, count).tobytes()).decode()
         return {"files": segments, "tail": tail, "starts": [start for start in stretch.starts if start < count]}
 
