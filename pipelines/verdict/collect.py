@@ -18,7 +18,7 @@ from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits,
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
-from schemas import hw_regressions, partition_health, telemetry_gaps
+from schemas import brokers, hw_regressions, partition_health, telemetry_gaps
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 CLOCKS_DIFFER = timedelta(seconds=10)
@@ -85,8 +85,9 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     reported, begun = reports(lake, known, bronze, now), beginnings(lake)
-    written_by, table = reconstruction(lake), hw_regressions.TABLE
-    blind = f"{table.path} is missing" if written_by.made and not lake.has_table(table) else ""
+    written_by = reconstruction(lake)
+    needed = (hw_regressions.TABLE, partition_health.TABLE, brokers.TABLE) if written_by.made else ()
+    blind = next((f"{table.path} is missing" for table in needed if not lake.has_table(table)), "")
     records = [
         replace(
             _seen(name, begun.get(name), known.get(name), bronze, reported[name]),

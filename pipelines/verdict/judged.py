@@ -142,7 +142,8 @@ def _not_judged(record: ClusterRecord, behind: bool, now: datetime) -> Iterator[
 
 def _judged(record: ClusterRecord, quiet: Sequence[Source], now: datetime) -> Iterator[str]:
     if record.judged_to is None:
-        yield "judged, but nothing was reported of any partition"
+        nothing = "judged, but nothing was reported of any partition"
+        yield unreadable(record.blind) if record.blind else nothing
     elif ended(record):
         yield f"judged up to its end at {words.clock(record.judged_to)}, at {words.levels(record.levels)}"
     else:

@@ -1,5 +1,7 @@
 """Sources that fell silent are so until something shows an end: their broker is unregistered, their cluster ended."""
 
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -85,3 +87,14 @@ def test_a_source_is_one_whatever_the_details_of_its_progress(lake):
     reported(lake, progress(0, "watch/main/broker-3", "first round", 0) | {"broker_id": 3})
     reported(lake, progress(MONTH, "watch/main/broker-3", None, 1) | {"broker_id": 3})
     assert silent(lake) == [SECOND]
+
+
+def test_a_verdict_without_the_tables_of_gold_says_so(lake):
+    Lake(lake).write_durably("_run/query.json", b'{"query_id": "q", "rules": {}}')
+    Lake(lake).create("hw_regressions")
+    shutil.rmtree(f"{lake}/gold")
+    limits = Limits(since=timedelta(days=1))
+    (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(MONTH)).records
+    assert judged(replace(record, backlog=None), limits, at(MONTH)).text.startswith(
+        "NOT JUDGED: gold/partition_health is missing: restore it"
+    )
