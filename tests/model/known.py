@@ -132,9 +132,6 @@ KEPT = [
             1,
         ),
     ),
-]
-
-OPEN = [
     Kept(
         "a loss of an earlier epoch that is told of a later one, too",
         TWO._replace(terms=3),
@@ -153,4 +150,3 @@ OPEN = [
         View(0),
     ),
 ]
-"""Losses that are told and were none: not mended yet."""

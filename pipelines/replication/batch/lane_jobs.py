@@ -159,13 +159,15 @@ def _last_counting(packed: Records, start: I64, last: I64) -> I64:
 
 def _gap_times(state: State, lanes: I32) -> tuple[I64, Records]:
     """(bounds, rows of GAPS): when telemetry of the broker of each of these lanes went missing."""
-    if not state.gap_times:
+    if not state.gap_times and not state.last_gaps:
         return np.zeros(len(lanes) + 1, dtype=np.int64), records(GAPS, 0)
     brokers = list(zip(state.lanes["cluster"][lanes].tolist(), state.lanes["broker"][lanes].tolist(), strict=True))
-    by_lane = [
-        [(ts, int(ts in state.misread_times.get(broker, ()))) for ts in state.gap_times.get(broker, ())]
-        for broker in brokers
-    ]
+    misreads = {broker: state.misreads(*broker) for broker in set(brokers)}
+    gaps = {
+        broker: [(ts, int(ts in unread)) for ts in sorted({*unread, *state.gaps(*broker)})]
+        for broker, unread in misreads.items()
+    }
+    by_lane = [gaps[broker] for broker in brokers]
     bounds = np.cumsum([0, *(len(times) for times in by_lane)], dtype=np.int64)
     rows: Any = [time for times in by_lane for time in times]
     return bounds, np.array(rows, dtype=np.int64).reshape(-1, len(GAPS.defaults))

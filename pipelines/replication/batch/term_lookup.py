@@ -69,11 +69,10 @@ class StateTermLookup:
     def _term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         lane = self._lane(broker_id)
         summary = TermSummary() if lane < 0 else self._summary(lane, start_ts, as_of).as_of(as_of)
-        broker = self._cluster, broker_id
-        gaps = self.state.gap_times.get(broker, ())
+        gaps = self.state.gaps(self._cluster, broker_id)
         if not gaps:
             return summary
-        misreads = self.state.misread_times.get(broker, ())
+        misreads = self.state.misreads(self._cluster, broker_id)
         has_gap, misread = (any(start_ts <= ts <= as_of for ts in times) for times in (gaps, misreads))
         return replace(summary, has_gap=has_gap, misread=misread, level=0 if misread else summary.level)
 

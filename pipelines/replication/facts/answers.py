@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import I64, NULL
+from pipelines.replication.compiled.types import I64, NEVER, NULL
 from pipelines.replication.metadata.broker_states import SILENT_STATES, BrokerNow
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import REPLICAS
@@ -33,6 +33,25 @@ def answered_leos(state: State) -> Records:
     replicas = state.replicas.data.copy()
     replicas[: len(silent), REPLICAS.at.leo][silent] = -1
     return replicas
+
+
+def last_rounds(state: State, lanes: I64) -> I64:
+    """Of each of these lanes (-1: none) up to when every broker of its cluster that still answers has answered a round
+    in full; NEVER of those that samples do not fill."""
+    known = np.full(len(lanes), NEVER)
+    if not state.lanes.count or not (sampled := state.sampled_lanes()).any():
+        return known
+    silent = set(state.watched.silent(state.sources.grace_us))
+    by_cluster = {
+        state.clusters.find(cluster): min(
+            (r[-1][0] for b, r in brokers.items() if (cluster, b) not in silent), default=0
+        )
+        for cluster, brokers in state.watched.rounds.items()
+    }
+    place = np.maximum(lanes, 0)
+    at = np.flatnonzero((lanes >= 0) & sampled[place])
+    known[at] = [by_cluster.get(cluster, 0) for cluster in state.lanes["cluster"][place[at]].tolist()]
+    return known
 
 
 def unanswered(state: State, lanes: I64) -> npt.NDArray[np.bool_]:

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
-from pipelines.replication.facts.answers import answered_leos, unanswered, untold
+from pipelines.replication.facts.answers import answered_leos, last_rounds, unanswered, untold
 from pipelines.replication.facts.columns import bigints, ints, members, times, word_column
 from pipelines.replication.facts.failure_risk import RISKS, risks
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import IDLE, LANES, OUT_OF_SYNC, REPLICAS
 from schemas import partition_health
-from schemas.levels import LEAN
+from schemas.levels import POLLED
 from schemas.partition_health import BEHIND_MS
 
 LANE, SLOT = LANES.at, REPLICAS.at
@@ -153,7 +153,7 @@ def _replica_masks(state: State, lane: Any, now: Any) -> tuple[Any, Any, Any, An
     the members of the ISR that have not got by now where their leader was BEHIND_MS ago."""
     masks = np.zeros((4, len(lane)), dtype=np.int64)
     if state.lanes.count:
-        since = now - BEHIND_MS * 1000
+        since = np.minimum(now, last_rounds(state, lane)) - BEHIND_MS * 1000
         _write_replica_masks(lane, state.lanes.data, answered_leos(state), state.replicas.width, since, masks)
     return masks[0], masks[1], masks[2], masks[3]
 
@@ -177,7 +177,9 @@ def _write_replica_masks(
                 masks[1, partition] |= 1 << k
             passed = replicas[at, SLOT.passed]
             follows = (isr >> k) & 1 and replicas[at, SLOT.id] != lanes[n, LANE.broker]
-            if follows and lanes[n, LANE.level] >= LEAN and NULL < passed < since[partition]:
+            if lanes[n, LANE.level] == POLLED:  # who answers less than its leader was caught up by then at the latest
+                passed = replicas[at, SLOT.caught_up] if 0 <= replicas[at, SLOT.leo] < leader_leo else NULL
+            if follows and lanes[n, LANE.level] >= POLLED and NULL < passed < since[partition]:
                 masks[3, partition] |= 1 << k
             if (assigned >> k) & 1 or replicas[at, SLOT.leo] >= 0:
                 if replicas[at, SLOT.sync] == OUT_OF_SYNC:

@@ -11,6 +11,7 @@ from pipelines.replication.partition.loss_exclusion import awaited_until, missin
 from pipelines.replication.partition.stored_high_watermarks import (
     attribute_pending,
     count_hws_of_before,
+    settle_ends,
 )
 from pipelines.replication.partition.terms import KEPT_TERMS, CommittedMark, Term
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
@@ -73,6 +74,8 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
     topic.judge_again_at = None if (topic.judge_again_at or NEVER) <= at else topic.judge_again_at
     terms = topic.terms
     count_hws_of_before(terms)
+    if (again := settle_ends(terms, as_of, lookup)) is not None and at < NEVER:
+        topic.judge_again_at = min(again, topic.judge_again_at or again)
     if _is_first_term(topic):
         return
     for place, term in enumerate(terms.terms):
@@ -88,7 +91,7 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
     verdicts, marks = judge(terms, as_of, lookup)
     for term, verdict, mark in zip(terms.terms, verdicts, [terms.base, *marks], strict=False):
         if not term.due:
-            verdict, settled = _unless_excluded(topic, term, verdict, mark, as_of, lookup)
+            verdict, settled = _unless_excluded(topic, term, verdict, mark, (at, as_of), lookup)
             if settled or term.published is None:
                 topic.publish_term(term, verdict)
     while len(terms.terms) > KEPT_TERMS and not any(t.due for t in terms.terms[:2]):
@@ -117,12 +120,19 @@ def _is_first_term(topic: TopicState) -> bool:
 
 
 def _unless_excluded(
-    topic: TopicState, term: Term, verdict: Verdict | None, before: CommittedMark, as_of: int, lookup: TermLookup
+    topic: TopicState,
+    term: Term,
+    verdict: Verdict | None,
+    before: CommittedMark,
+    times: tuple[int, int],
+    lookup: TermLookup,
 ) -> tuple[Verdict | None, bool]:
     """The verdict; where it is not critical and a loss is not excluded, that. And whether it waits for nothing more.
 
-    Every start is judged before which something of an earlier leader epoch was reported.
+    Every start is judged before which something of an earlier leader epoch was reported. `times` as in `decide`: what
+    is decided to the end waits for nobody, and excludes nothing for which it would wait.
     """
+    at, as_of = times
     if term.loss_excluded or (verdict is not None and verdict.cls in CRITICAL):
         return verdict, True
     earlier = topic.terms.before(term)
@@ -131,6 +141,8 @@ def _unless_excluded(
         return verdict, True
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
     again = awaited_until(topic.terms, term, topic.isr, not missing, as_of, lookup)
+    if again is not None and at == NEVER:
+        missing, again = missing or ["what was told after this history ended"], None
     term.loss_excluded = not missing and again is None
     if again is not None:
         topic.judge_again_at = min(again, topic.judge_again_at or again)

@@ -56,9 +56,9 @@ def _cause_window(after: CommittedIsr, explained: bool, as_of: int, lookup: Term
     The controller reports a broker's state before what follows from it, or in the same batch. A change that the leader
     asked for, or a reassignment, follows from nothing that the controller reports later.
     """
-    if after.controller_ts is None:
-        return after.ts, as_of
     explained = explained or after.by_response
+    if after.controller_ts is None:
+        return after.ts, after.ts if explained else as_of
     return after.controller_ts, after.controller_ts + (0 if explained else lookup.race_window_us)
 
 

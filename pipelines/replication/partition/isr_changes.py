@@ -279,14 +279,14 @@ class IsrHistory(Persisted):
         }
 
     def _joined(self, until: CommittedIsr, replicas: set[int]) -> dict[int, int]:
-        """When the controller last let each of these replicas in, up to the commit `until`, where it reports that."""
+        """When each of these replicas was last let in, up to the commit `until`, by the controller's clock where that
+        reports it."""
         if not replicas:
             return {}
         commits = self.commits[: self.commits.index(until) + 1]
         return {
-            replica: after.controller_ts
+            replica: after.ts if after.controller_ts is None else after.controller_ts
             for before, after in pairwise(commits)
-            if after.controller_ts is not None
             for replica in replicas & set(after.isr) - set(before.isr)
         }
 

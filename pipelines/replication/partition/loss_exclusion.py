@@ -9,6 +9,7 @@ yet: a broker may be killed before its logs are closed.
 from __future__ import annotations
 
 from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS
+from pipelines.replication.partition.broker_lives import count_clean_starts, is_life_told
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import differing_records, wrong_clocks
@@ -54,7 +55,10 @@ def _may_have_led_before(terms: Terms, term: Term, isr: IsrHistory, as_of: int, 
     since = max(term.own_before, terms.started_before(term), isr.elected_at(term.epoch))
     states = lookup.broker_states(term.broker_id, min(as_of, term.ts + lookup.race_window_us))
     started = any(ts > since and detail in ("started", *STARTS) for ts, detail, *_ in states)
-    return started or lookup.started_between(term.broker_id, since, term.ts)
+    if started or lookup.started_between(term.broker_id, since, term.ts):
+        return True
+    told = term.ts - since <= STARTS_US or term.sampled or is_life_told(term.broker_id, term.ts, lookup)
+    return not told
 
 
 def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermLookup) -> list[str]:
@@ -87,6 +91,9 @@ def awaited_until(
     was before this term. Its clock may be ahead.
     """
     until, since = term.ts + lookup.grace_us, _had_its_log_since(terms, term, isr)
+    settled = max((t.returned + lookup.grace_us for t in terms.before(term) if t.returned), default=0)
+    if excluded and as_of < settled:
+        return settled
     if as_of >= until:
         return None
     if not excluded:
@@ -117,14 +124,16 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, looku
     broker, resumed = term.broker_id, term.ordinal > 0
     states = lookup.broker_states(broker, until)
     since = _had_its_log_since(terms, term, isr)
-    details = [detail for ts, detail, *_ in states if ts >= since]
+    states_known = bool(states)
+    states = [state for state in states if state[0] >= since]
+    details = [detail for _, detail, *_ in states]
     led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
     by_version = led is not None and lookup.started_between(broker, max(led, since), term.ts)
     by_own_lines = resumed or by_version or terms.restarted.get(broker, -1) >= since
     starts = max(details.count("started"), int(by_own_lines))
     missing = [f"the log directories of broker {broker}"] if LOG_DIR_OFFLINE in details else []
-    if UNCLEAN_START in details or starts > details.count(CLEAN_START):
+    if UNCLEAN_START in details or starts > count_clean_starts(states, lookup.grace_us):
         missing.append(f"a clean stop of broker {broker} before it started again")
-    elif not (starts or states or term.sampled) and not lookup.started_between(broker, 0, term.ts):
+    elif not (starts or states_known or term.sampled or lookup.started_between(broker, 0, term.ts)):
         missing.append(f"whether broker {broker} has started again")
     return missing

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from pipelines.replication.partition.broker_lives import count_clean_starts, is_life_told
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.terms import (
@@ -21,7 +22,7 @@ from pipelines.replication.partition.terms import (
     Terms,
 )
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
-from schemas.event_types import CLEAN_START, UNCLEAN_START
+from schemas.event_types import UNCLEAN_START
 
 GONE = frozenset({"fenced", "unregistered", "controlled_shutdown"})
 LASTING = GONE | {"unfenced"}
@@ -62,7 +63,10 @@ def attribute_stored_hw(
     if led is not None and led.whole is None:
         ended = lookup.term(event.broker_id, led.ts, event.ts)
         led.has_gap |= ended.has_gap
-        led.whole = not led.has_gap and _told_its_end(led, event, lookup)
+        resumes = event.event_type == "leader" and event.leader_epoch == led.epoch
+        started = resumes or lookup.started_between(event.broker_id, led.ts, event.ts)
+        led.whole = not led.has_gap and _told_its_end(led, event.ts, event.ts, started, lookup)
+        led.returned = 0 if started else event.ts
         led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
     key = terms.last_participated(event, joined, lookup)
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
@@ -71,20 +75,38 @@ def attribute_stored_hw(
         if sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
             hw, by = max(event.leo, event.hw or 0), "former leader alone in the ISR"
     if hw is not None:
-        _store(terms, key, StoredHw(event.broker_id, hw, by, _behind_gap(position, event, lookup)))
+        doubtful = _behind_gap(position, event, lookup) or terms.in_another_of_epoch(key, event.broker_id)
+        _store(terms, key, StoredHw(event.broker_id, hw, by, doubtful))
     return key
 
 
-def _told_its_end(term: Term, event: PartitionEvent, lookup: TermLookup) -> bool:
+def _told_its_end(term: Term, returned: int, as_of: int, started: bool, lookup: TermLookup) -> bool:
     """Whether a leader told all that it did in its term: it goes on in the same life, or has stopped cleanly. A power
-    failure cuts its log file like its data, and a life that nobody told may have ended so."""
-    states = lookup.broker_states(event.broker_id, event.ts)
-    details = [detail for ts, detail, *_ in states if ts > term.ts]
-    resumes = event.event_type == "leader" and event.leader_epoch == term.epoch
-    started = resumes or lookup.started_between(event.broker_id, term.ts, event.ts)
+    failure cuts its log file like its data, and a life that nobody told may have ended so.
+
+    `returned` is when it told something again, `started` whether its own lines show that it has started before that.
+    """
+    states = [state for state in lookup.broker_states(term.broker_id, as_of) if state[0] > term.ts]
+    details = [detail for _, detail, *_ in states]
     starts = max(details.count("started"), int(started))
-    known = bool(states) or lookup.started_between(event.broker_id, 0, term.ts)
-    return known and UNCLEAN_START not in details and starts <= details.count(CLEAN_START)
+    known = is_life_told(term.broker_id, returned, lookup)
+    return known and UNCLEAN_START not in details and starts <= count_clean_starts(states, lookup.grace_us)
+
+
+def settle_ends(terms: Terms, as_of: int, lookup: TermLookup) -> int | None:
+    """Looks again whether leaders that returned had told all of their terms, until the grace is over: the controller
+    may tell of a start between, on a clock that is ahead. Returns when to look again."""
+    again = None
+    for term in terms.terms:
+        if term.returned:
+            until = term.returned + lookup.grace_us
+            if not term.has_gap:
+                term.whole = _told_its_end(term, term.returned, min(as_of, until), False, lookup)
+            if as_of >= until:
+                term.returned = 0
+            else:
+                again = until if again is None else min(again, until)
+    return again
 
 
 def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
@@ -138,13 +160,15 @@ def sole_isr_member(
         return False
     if replicas == (term.broker_id,):
         return True
+    if replicas is None:  # others may be assigned of which nothing was told
+        return False
     at_most = max(lookup.min_isr(ts, term.min_isr) for ts in (term.ts, after))
     if at_most > 1 or not lookup.min_isr_told(term.min_isr, after):
         return False
     states = lookup.broker_states(term.broker_id, after)
     gone = (ts - (detail == "fenced") * SESSION_US for ts, detail, *_ in states if detail in GONE and ts >= since)
     until = max(min(gone, default=after), since + lookup.race_window_us)
-    others = (set(replicas or ()) | set(terms.positions) | isr.members) - {term.broker_id}
+    others = (set(replicas) | set(terms.positions) | isr.members) - {term.broker_id}
     return all(_was_gone(broker, since, until, lookup) for broker in others)
 
 
@@ -155,10 +179,13 @@ def _was_gone(broker_id: int, since: int, until: int, lookup: TermLookup) -> boo
     return last[-1:] != [] and last[-1] in GONE and not any(d == "unfenced" and ts > since for ts, d, *_ in states)
 
 
-def count_hw_of_follower(event: PartitionEvent, terms: Terms) -> None:
-    """Counts the last HW that a broker reported as a follower: it has that from a leader of that epoch."""
-    term = terms.last_of_epoch(event.leader_epoch) if event.leader_epoch is not None else None
-    if term is not None and event.hw is not None:
+def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup) -> None:
+    """Counts the last HW that a broker reported as a follower: it has that from a leader of that epoch, which may have
+    lost it since if it is known to have had it before it started again."""
+    of_epoch = [t for t in terms.terms if t.epoch == event.leader_epoch]
+    if of_epoch and event.hw is not None:
+        hws = ((t, t.summary_as_of(event.ts, lookup).hmax) for t in of_epoch)
+        term = next((t for t, hw in hws if hw is not None and hw >= event.hw), of_epoch[-1])
         _store(terms, term.key, StoredHw(event.broker_id, event.hw, f"reported by follower {event.broker_id}"))
 
 

@@ -44,6 +44,8 @@ class Term(Persisted):
     that it did in it: it went on after it in the same life, or had stopped cleanly; None where it has told nothing
     since. `log_start`: the largest known before it. `own_before`: when its leader began to lead or follow before that,
     0 where it did not tell.
+    `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
+    `perhaps`: replicas that fetched in its epoch, in it or in another of its terms.
     """
 
     epoch: int
@@ -77,6 +79,8 @@ class Term(Persisted):
     whole: bool | None = None
     log_start: int = 0
     own_before: int = 0
+    returned: int = 0
+    perhaps: frozenset[int] = frozenset()
 
     @property
     def key(self) -> TermKey:
@@ -319,7 +323,14 @@ class Terms(Persisted):
         if term is None:
             return position.last_term
         term.fetchers |= {broker}
+        for other in of_epoch:  # which of them its leader tells only where it tells of fetches
+            if other is not term and not other.summary_as_of(event.ts, lookup).complete:
+                other.perhaps |= {broker}
         return term.key
+
+    def in_another_of_epoch(self, key: TermKey | None, broker_id: int) -> bool:
+        """Whether a broker that took part in a term may have done so in another one of its epoch, too."""
+        return key is not None and any(t.epoch == key[0] and broker_id in t.perhaps for t in self.terms)
 
     def fetched(self, term: Term, broker_id: int, as_of: int, lookup: TermLookup) -> bool:
         """Whether a broker fetched from the leader of a term in it."""
@@ -333,6 +344,8 @@ class Terms(Persisted):
         broker, upto = term.broker_id, self.terms.index(term)
         place = upto - 1
         while place >= 0 and not self.took_part(self.terms[place], broker, as_of, lookup):
+            if broker in self.terms[place].perhaps:
+                return LeastStart(term.start_offset, term.epoch, False)
             place -= 1
         since = self.terms[place + 1 : upto + 1]
         starts: list[tuple[int | None, int | None]] = [(t.start_offset, t.epoch) for t in since]
@@ -342,7 +355,9 @@ class Terms(Persisted):
         if place < 0 and not known:
             return LeastStart(term.start_offset, term.epoch, False)
         offset, epoch = min((s for s in starts if s[0] is not None), key=lambda s: s[0] or 0, default=(None, None))
-        return LeastStart(offset, epoch, known and all(start is not None for start, _ in starts))
+        doubtful = place >= 0 and self.in_another_of_epoch(self.terms[place].key, broker)
+        complete = known and not doubtful and all(start is not None for start, _ in starts)
+        return LeastStart(offset, epoch, complete)
 
     def took_part(self, term: Term, broker_id: int, as_of: int, lookup: TermLookup) -> bool:
         """Whether a broker led in a term or fetched from its leader."""

@@ -183,7 +183,7 @@ class TopicHistory(TopicState):
             return self._not_cut_off(event)
         if event.detail == "of_follower":
             self.judge_again_at = self.decision_time()
-            return count_hw_of_follower(event, self.terms)
+            return count_hw_of_follower(event, self.terms, lookup)
         replica = event.replica_id if event.replica_id is not None else event.broker_id
         position = self.terms.positions.get(replica)
         before = event.before if event.before is not None else position.hw if position else None

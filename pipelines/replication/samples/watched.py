@@ -72,9 +72,10 @@ class Watched(Struct, omit_defaults=True):
         return found
 
     def forget(self, cluster: str, decided: int, oldest_gap: int) -> None:
-        """Drops rounds that no row will ask for any more, those before the last one by `decided`, and old gaps."""
+        """Drops rounds that no row will ask for any more, those before the last one by `decided`, and of old gaps all
+        but the newest: nobody asks of a time before it, so that it answers for the others."""
         for known in self.rounds.get(cluster, {}).values():
             at = bisect_right(known, (decided, 1 << 62))
             del known[: max(min(at - 1, len(known) - KEPT_ROUNDS), 0)]
         for gaps in self.gaps.get(cluster, {}).values():
-            del gaps[: bisect_right(gaps, oldest_gap)]
+            del gaps[: max(bisect_right(gaps, oldest_gap) - 1, 0)]

@@ -199,6 +199,10 @@ def _add_broker_wide(old: State, new: State, of: _Numbers) -> None:
     for (cluster, broker), times in old.misread_times.items():
         for ts in times:
             new.record_misread(int(of.clusters[cluster]), broker, ts)
+    for found, last in ((old.last_gaps, new.last_gaps), (old.last_misreads, new.last_misreads)):
+        for (cluster, broker), ts in found.items():
+            place = int(of.clusters[cluster]), broker
+            last[place] = max(ts, last.get(place, ts))
     new.watched.add_rounds(old.watched)
     new.reported_losses |= {(int(of.sources[source]), number) for source, number in old.reported_losses}
     _add_timeline(old, new, of)

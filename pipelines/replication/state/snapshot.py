@@ -126,6 +126,8 @@ class Rest(Struct, forbid_unknown_fields=True):
     wrong_clocks: list[tuple[int, int, int]] = []
     racks: list[tuple[int, int, tuple[int, str]]] = []
     answers: list[tuple[int, int, list[tuple[int, str]]]] = []
+    last_gaps: list[tuple[int, int, int]] = []
+    last_misreads: list[tuple[int, int, int]] = []
 
 
 _encoder, _decoder, _watched, _closings = Encoder(), Decoder(Rest), Decoder(Watched), Decoder(Closings)
@@ -151,6 +153,8 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         wrong_clocks=[(*k, v) for k, v in state.wrong_clocks.items()],
         racks=[(*k, v) for k, v in state.timeline.racks.items()],
         answers=[(*k, v) for k, v in state.timeline.answers.items()],
+        last_gaps=[(*k, v) for k, v in state.last_gaps.items()],
+        last_misreads=[(*k, v) for k, v in state.last_misreads.items()],
     )  # fmt: skip
 
 
@@ -217,6 +221,8 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.gap_times = {(c, b): times for c, b, times in rest.gap_times}
     state.wrong_clocks = {(p, b): ahead for p, b, ahead in rest.wrong_clocks}
     state.misread_times = {(c, b): times for c, b, times in rest.misread_times}
+    state.last_gaps = {(c, b): ts for c, b, ts in rest.last_gaps}
+    state.last_misreads = {(c, b): ts for c, b, ts in rest.last_misreads}
     state.assignments = Assignments(tables["assignments"], dict(rest.reassigned))
     state.first_terms = FirstTerms(tables["first_terms"])
     if CLOSINGS in tables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,6 +123,11 @@ class State:
     """(cluster, broker) -> times from which on telemetry of it was missing, until every lane has passed them."""
     misread_times: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """Those of `gap_times` at which lines were there and not understood."""
+    last_gaps: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(cluster, broker) -> the newest gap that `gap_times` has no more: nobody asks of a time before it, so that it
+    answers for all older ones, however long a term lasts."""
+    last_misreads: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The same of `misread_times`."""
     reported_losses: set[tuple[int, int]] = field(default_factory=set)
     """(source, number) of the `lost` rows read."""
     assignments: Assignments = field(default_factory=Assignments)
@@ -161,13 +166,25 @@ class State:
         if ts not in times:
             insort(times, ts)
 
+    def gaps(self, cluster: int, broker: int) -> list[int]:
+        """The times from which on telemetry of a broker was missing; of old ones the newest."""
+        place = cluster, broker
+        old = [self.last_gaps[place]] if place in self.last_gaps else []
+        return [*old, *self.gap_times.get(place, ())]
+
+    def misreads(self, cluster: int, broker: int) -> list[int]:
+        """Those of `gaps` at which lines were there and not understood."""
+        place = cluster, broker
+        old = [self.last_misreads[place]] if place in self.last_misreads else []
+        return [*old, *self.misread_times.get(place, ())]
+
     @property
     def forgets(self) -> bool:
         """Whether there is something that `forget` may drop."""
         return len(self.ended_terms) > KEPT_TERMS or bool(self.gap_times)
 
     def forget(self, asked_from: I64, grace_us: int) -> None:
-        """Drops ended terms and gaps that no history will ask for any more; `asked_from`: by partition since when it
+        """Drops ended terms and gaps that no history can tell apart any more; `asked_from`: by partition since when it
         may, which is long before the low watermark of its cluster where rows behind a gap hold it back."""
         if len(self.ended_terms) > KEPT_TERMS:
             partition, kept_us = self.lanes["partition"], ENDED_TERM_GRACES * grace_us
@@ -179,10 +196,13 @@ class State:
         if not len(asked_from):  # no partition has come yet: those that will ask of times before
             return
         oldest = int(asked_from.min()) - GAP_GRACES * grace_us
-        self.gap_times, self.misread_times = (
-            {broker: kept for broker, times in known.items() if (kept := [ts for ts in times if ts > oldest])}
-            for known in (self.gap_times, self.misread_times)
-        )
+        for known, last in ((self.gap_times, self.last_gaps), (self.misread_times, self.last_misreads)):
+            for broker in [broker for broker, times in known.items() if times[0] <= oldest]:
+                times = known.pop(broker)
+                old = bisect_right(times, oldest)
+                last[broker] = times[old - 1]
+                if old < len(times):
+                    known[broker] = times[old:]
 
     def history(self, partition: int) -> PartitionHistory:
         """The history of a numbered partition, made or decoded on first use."""

@@ -112,6 +112,45 @@ def test_a_restart_is_known_by_the_brokers_own_lines_too():
     assert verdicts(events) == not_excluded("a clean stop of broker 2 before it started again")
 
 
+def test_a_start_of_the_leader_before_counts_though_the_controllers_clock_is_ahead():
+    """Broker 1 is killed and back as a follower at 6.0 s; the controller says 9.0 s, by a clock that is ahead."""
+    told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    events = [START, leader(5000, 2, 1, 300, 300, (2,), unclean=True), follower(6000, 1, 1, 300, 300, 2)]
+    lives = {1: [*ALIVE, (9000, "started", 8)]}
+    assert verdicts([*events, isr(30_000, 2, (2, 1), 2)], told, lives) == not_excluded("a clean election")
+
+
+def test_of_one_start_every_log_directory_says_that_it_was_clean():
+    """Two directories; a clean restart and a kill."""
+    twice = [(1000, "started", 7), (1100, CLEAN_START, None), (1101, CLEAN_START, None)]
+    events = [START, leader(50_000, 2, 1, 50, 50, (2,))]
+    assert verdicts(events, states={2: [*ALIVE, *twice]}) == []
+    killed = [*ALIVE, *twice, (20_000, "started", 8)]
+    assert verdicts(events, states={2: killed}) == not_excluded("a clean stop of broker 2 before it started again")
+    clean = [*killed, (20_100, CLEAN_START, None), (20_101, CLEAN_START, None)]
+    assert verdicts(events, states={2: clean}) == []
+
+
+def test_a_start_whose_leader_may_have_restarted_untold_is_bounded_by_nothing():
+    """Nobody tells of lives between the election and the start: it may have led, committed, and lost it."""
+    told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    elected = election(1000, 2, 1, isr=(2,), partition_epoch=1, committed=True)
+    events = [START, elected, leader(50_000, 2, 1, 300, 300, (2,)), follower(60_000, 1, 1, 300, 300, 2)]
+    assert verdicts(events, told) == []
+    rows = regressions(events, FakeLookup(told, {2: []}, starts={1: [-1000]}))
+    assert [row["class"] for row in rows] == ["loss_not_excluded"]
+
+
+def test_a_verdict_that_waits_is_given_as_leader_epochs_begin_again():
+    """The controller has not registered the life in which broker 2 leads, as a snapshot is restored."""
+    clean = {2: [*ALIVE, (4000, CLEAN_START, None)]}
+    events = [START, leader(5000, 2, 1, 50, 50, (2,))]
+    restored = leader(9000, 2, 0, 20, 20, (2,))
+    assert verdicts([*events, isr(40_000, 2, (2, 1), 2)], states=clean) == []
+    first = [row["leader_epoch"] for row in regressions([*events, restored], FakeLookup(BLIND, clean))]
+    assert 1 in first
+
+
 def test_a_lost_log_directory_may_have_held_what_was_committed():
     events = [START, leader(5000, 2, 1, 0, 0, (2,))]
     assert verdicts(events, states={2: [(2000, "log_dir_offline", None)]}) == not_excluded(

@@ -60,6 +60,19 @@ def test_controller_fenced_when_the_controller_named_the_broker():
     assert columns_of(row) == ("shrink", [3], [], "controller_fenced")
 
 
+def test_a_fence_after_a_commit_that_the_leader_had_asked_for_is_not_its_cause():
+    lookup = FakeLookup(states={3: [(20, "unfenced", 7), (1080, "fenced", 7)]})
+    events = [START, proposed(990, 1, (1, 2)), isr(1000, 1, (1, 2), 1, "alter_partition", leader_epoch=0)]
+    assert changes(events, lookup)[0]["cause"] == "lag"
+
+
+def test_what_the_controller_reported_before_a_rejoin_that_only_the_leader_tells_is_no_cause():
+    lookup = FakeLookup(states={3: [(900, "controlled_shutdown", 7)]})
+    joins = [isr(1000, 1, (1, 2), 1), isr(2000, 1, (1, 2, 3), 2, "alter_partition", leader_epoch=0)]
+    events = [START, *joins, proposed(8990, 1, (1, 2)), isr(9000, 1, (1, 2), 3, "alter_partition", leader_epoch=0)]
+    assert [row["cause"] for row in changes(events, lookup)] == ["controlled_shutdown", "caught_up", "lag"]
+
+
 def test_controlled_shutdown_stays_the_cause_when_the_broker_is_fenced_right_after():
     lookup = FakeLookup(states={3: [(990, "controlled_shutdown", 7), (1060, "fenced", 7)]})
     (row,) = changes([START, isr(1000, 1, (1, 2), 1)], lookup)

@@ -401,15 +401,20 @@ def test_a_former_leader_alone_below_min_isr_had_committed_only_what_it_stored()
     assert "at_most" not in json.loads(row["evidence"])  # its log may have been longer, too
 
 
-def alone(*between, at_level=0):
+def alone(*between, at_level=0, replicas=(1, 2)):
     return [
-        leader(0, 1, 0, 0, 0, (1, 2), level=at_level),
+        leader(0, 1, 0, 0, 0, (1, 2), level=at_level, replicas=replicas),
         follower(10, 2, 0, 0, 0, 1),
         isr(2000, 1, (1,), 1, leader_id=1, leader_epoch=0),
         *between,
         leader(5000, 2, 1, 250, 30, (2,), unclean=True, partition_epoch=2, level=0),
         follower(9000, 1, 1, 300, 230, 2),
     ]
+
+
+def test_who_is_alone_in_the_isr_is_not_known_where_nobody_tells_who_is_assigned():
+    lookup = FakeLookup({(1, 0): summary(level=0), (2, 5000): summary(level=0)}, {1: KILLED, 2: AWAY})
+    assert "unclean_loss" not in [r["class"] for r in regressions(alone(replicas=None), lookup)]
 
 
 def test_the_hw_of_a_leader_that_is_alone_waits_for_the_replica_that_it_asked_to_let_in():
@@ -442,7 +447,7 @@ def test_a_leader_made_the_last_of_its_isr_when_it_was_dead_already_committed_no
     dead = [(-1000, "unfenced", 7), (5300, "fenced", 7), (15_000, "started", 8)]
     lookup = FakeLookup({(1, 0): summary(0, leader_leo=1, level=0)}, {1: dead, 2: [(4990, "fenced", 6)]})
     events = [
-        leader(0, 1, 0, 0, 0, (1, 2), level=0),
+        leader(0, 1, 0, 0, 0, (1, 2), level=0, replicas=(1, 2)),
         isr(5000, 9, (1,), 1, "controller", leader_id=1, leader_epoch=0),
         *([isr(5010, 1, (1,), 1, leader_epoch=0)] if knew else []),
         election(5300, -1, 1, isr=(), partition_epoch=2),

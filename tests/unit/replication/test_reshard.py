@@ -148,7 +148,8 @@ MOVED = {
     "series", "partitions", "lanes", "replicas", "pending_rows", "recent_hws", "timeline", "recorded_epochs",
     "reported_epochs", "requested_epochs", "wrong_clocks", "clock_offsets", "lines_read", "waiting",
     "queued_events", "ended_terms", "histories", "encoded_histories", "due", "lost_numbers", "gap_times",
-    "misread_times", "reported_losses", "assignments", "pending_starts", "first_terms", "watched",
+    "misread_times", "last_gaps", "last_misreads",
+    "reported_losses", "assignments", "pending_starts", "first_terms", "watched",
     "steady", "closings", "held",
 }  # fmt: skip
 NUMBERS = {"partition", "topic", "cluster", "home", "topic_id", "source", "lane", "series", "key"}

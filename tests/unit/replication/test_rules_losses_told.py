@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 
 import pytest
 
 from pipelines.replication import Reconstructor, Rules, replay
+from pipelines.replication.facts.tables import Facts
 from pipelines.replication.state import state
 from schemas.event_types import CLEAN_START
-from tests.unit.replication.bronze import Source, controller, last_rows, table
+from tests.unit.replication.bronze import Source, controller, events_of, last_rows, table
 
 
 def broker(number, level=3):
@@ -180,3 +182,36 @@ def test_facts_do_not_depend_on_how_many_terms_are_over(monkeypatch):
     found = classes(a, b, q)
     monkeypatch.setattr(state, "KEPT_TERMS", 0)
     assert classes(a, b, q) == found
+
+
+@pytest.mark.parametrize("cut_every", [None, 60_000], ids=["replayed", "live"])
+def test_a_gap_is_not_forgotten_however_long_the_term_goes_on(cut_every):
+    """Lines of leader 1 are missing at 10 s; an hour later 2 is elected uncleanly."""
+    a, b, q = broker(1), broker(2), controller()
+    a.leader(0, 0, 0, 0, [1, 2], replicas=[1, 2], min_isr=1).append(10, 100).fetch(20, 2, 100)
+    reported(a, 20, 100, 0)
+    b.follower(1, 0, 0, 0, of=1)
+    q.broker_state(-1000, 1, "unfenced", 7)
+    a.lost(10_000)
+    for ms in range(20_000, 3_600_001, 20_000):
+        a.progress(ms)
+        b.progress(ms)
+        q.progress(ms)
+    b.leader(3_620_000, 1, 100, 100, [2], replicas=[1, 2], unclean=True)
+    a.follower(3_620_010, 1, 100, 100, of=2)
+    for ms in range(3_640_000, 3_700_001, 20_000):
+        for source in (a, b, q):
+            source.progress(ms)
+    assert verdicts_in_batches((a, b, q), cut_every) == [("loss_not_excluded", "info", "unproven")]
+
+
+def verdicts_in_batches(sources, every_ms):
+    """What is said of these rows, in one replay or in batches of so many milliseconds, kept as bytes in between."""
+    rows = sorted((row for source in sources for row in source.rows), key=lambda row: row["ts"])
+    one, said = Reconstructor(Rules()), []
+    for _, batch in groupby(rows, key=lambda row: row["ts"] // (every_ms * 1000) if every_ms else 0):
+        said.append(one.update(events_of(list(batch))))
+        one = Reconstructor.restore(one.snapshot()) if every_ms else one
+    facts = Facts.concat([*said, one.finish()])
+    found = sorted(last_rows(facts.hw_regressions, "regression_id"), key=lambda row: row["ts"])
+    return [(row["class"], row["severity"], row["proof"]) for row in found]

@@ -136,6 +136,21 @@ def test_health_names_who_is_out_of_sync():
     assert (row["out_of_sync"], row["lag_records"], row["isr"]) == ([3], 100, [1, 2, 3])
 
 
+def test_health_names_who_has_not_got_where_its_leader_was_rounds_ago():
+    """The fetcher of 2 dies at 2 s; its broker answers on. Whoever is only a round behind is not named."""
+    one, two, three = cluster()
+    one.config(0, lag_max_ms=60_000)
+    one.seen(0, 1, 0).began(900, 0, 0)
+    for second in range(1, 13):
+        one.leads(second * 1000, 0, 100 * second, 100)
+        if second < 3:
+            two.follows(second * 1000, 100 * second)
+        three.follows(second * 1000 - 400, 100 * (second - 1))
+    rounds(12_000, one, two, three)
+    row = present(one, two, three)
+    assert (row["behind"], row["out_of_sync"]) == ([2], [])
+
+
 def test_isr_changes_are_what_the_metadata_shows():
     one, two, three = left_behind()
     two.seen(10_000, 1, 0, isr=[1, 2]).seen(11_000, 1, 0, isr=[1, 2, 3])

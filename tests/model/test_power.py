@@ -1,0 +1,39 @@
+"""The model's power: with the mend of a rule taken back, a history that was found before is found again."""
+
+from typing import Any
+
+import pytest
+
+from pipelines.replication.partition import loss, loss_exclusion, stored_high_watermarks, truncations
+from pipelines.replication.partition.terms import LeastStart, Terms
+from tests.model.known import KEPT
+from tests.model.search import found
+
+LEAST = Terms.least_start_since
+
+
+def _since_the_last_known(terms: Terms, term: Any, as_of: int, lookup: Any) -> LeastStart:
+    least = LEAST(terms, term, as_of, lookup)
+    return least if least.complete else LeastStart(None, None, False)
+
+
+def _own_term_only(truncation: Any, terms: Terms, marks: list[Any]) -> int | None:
+    of = [mark.offset for one, mark in zip(terms.terms, marks, strict=True) if one.key == truncation.last_term]
+    return of[0] if of else None
+
+
+TAKEN_BACK = [
+    ("an unclean start whose winner's past is not known", Terms, "least_start_since", _since_the_last_known),
+    ("a cut of what a later leader committed", truncations, "_committed_since", _own_term_only),
+    ("a resumption that is the first start told", loss_exclusion, "_may_have_led_before", lambda *_: False),
+    ("a leader alone that a follower of level 0 holds back", stored_high_watermarks, "_was_gone", lambda *_: True),
+    ("HWs that nobody printed where min ISR is not told", loss, "_certain_hw", lambda _, summary: summary.hmax),
+    ("a loss at level 0 where nothing is lost", Terms, "in_another_of_epoch", lambda *_: False),
+]
+
+
+@pytest.mark.parametrize(("name", "place", "rule", "before"), TAKEN_BACK, ids=[row[0] for row in TAKEN_BACK])
+def test_with_a_mend_taken_back_the_model_finds_the_history(monkeypatch, name, place, rule, before):
+    kept = next(one for one in KEPT if one.name == name)
+    monkeypatch.setattr(place, rule, before)
+    assert list(found(kept.scope, [kept.numbers], [kept.view])) != []
