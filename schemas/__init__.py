@@ -24,6 +24,7 @@ MODULES = (
     "alerts",
     "deliveries",
     "notes",
+    "audits",
 )
 
 

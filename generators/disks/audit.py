@@ -73,6 +73,7 @@ def partition_audits(
     directories: Sequence[LogDirectory],
     *,
     live: bool = False,
+    deep: bool = False,
     chosen: tuple[str, int | None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Iterator[PartitionAudit]:
@@ -83,9 +84,13 @@ def partition_audits(
             wanted = chosen is None or (one.place[0] == chosen[0] and chosen[1] in (None, one.place[1]))
             if one.kind is None and one.place != METADATA_LOG and wanted:
                 replicas.setdefault(one.place, []).append((directory, one))
+    sizes: dict[str, int] = {}
+    for topic, partition in (one.place for directory in directories for one in directory.partitions if not one.kind):
+        sizes[topic] = max(sizes.get(topic, 0), partition + 1)
     done = 0
     for k, place in enumerate(sorted(replicas), 1):
-        logs = [read_replica(directory, one, live=live) for directory, one in replicas[place]]
+        size = sizes[place[0]] if deep else 0
+        logs = [read_replica(directory, one, live=live, partitions=size) for directory, one in replicas[place]]
         compare(logs)
         done += sum(log.bytes for log in logs)
         if on_progress:

@@ -55,13 +55,18 @@ FAULTS = (
 )
 
 
+def crc_table(polynomial: int) -> Array:
+    """The checksum of each byte by a reversed polynomial."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ np.uint32(polynomial), table >> 1)
+    return table
+
+
 def _crc_tables() -> Array:
     """CRC-32C (Castagnoli) of each byte, then with 1 to 7 zero bytes behind it."""
     tables = np.zeros((8, 256), np.uint32)
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(0x82F63B78), table >> 1)
-    tables[0] = table
+    table = tables[0] = crc_table(0x82F63B78)
     for k in range(1, 8):
         tables[k] = (tables[k - 1] >> 8) ^ table[tables[k - 1] & 0xFF]
     return tables

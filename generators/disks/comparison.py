@@ -27,15 +27,8 @@ def parts_at(one: ReplicaLog, other: ReplicaLog) -> int | None:
     return None if None in cuts else min(cut for cut in cuts if cut is not None)
 
 
-def _topic_id(log: ReplicaLog) -> str | None:
-    try:
-        return log.source.topic_id
-    except ValueError:
-        return None
-
-
 def _compare_identity(one: ReplicaLog, other: ReplicaLog) -> None:
-    ids = _topic_id(one), _topic_id(other)
+    ids = one.topic_id, other.topic_id
     if None not in ids and ids[0] != ids[1]:
         detail = f"topic id {ids[0]} on {one.name}, {ids[1]} on {other.name}: one is of a deleted topic"
         one.add("topic_ids", Severity.CRITICAL, detail, other=other)

@@ -26,3 +26,4 @@ class Finding(NamedTuple):
     from_offset: int | None = None
     to_offset: int | None = None
     other_broker_id: int | None = None
+    topic_id: str | None = None

@@ -15,7 +15,7 @@ _FEATURES = "features [name s minSupportedVersion i2 maxSupportedVersion i2]"
 _ENDPOINTS = f"endPoints [name s host s port n2 securityProtocol i2] {_FEATURES}"
 _MESSAGES = f"""
 0 REGISTER_BROKER_RECORD 4 : brokerId i4 isMigratingZkBroker b@2 incarnationId u brokerEpoch i8 {_ENDPOINTS} rack s
-  fenced b inControlledShutdown b@1 : 0 logDirs [u]
+  fenced b inControlledShutdown b@1 : 0 logDirs [u] 1 cordonedLogDirs [u]
 1 UNREGISTER_BROKER_RECORD 0 : brokerId i4 brokerEpoch i8 :
 2 TOPIC_RECORD 0 : name s topicId u :
 3 PARTITION_RECORD 2 : partitionId i4 topicId u replicas [i4] isr [i4] removingReplicas [i4] addingReplicas [i4]
@@ -30,7 +30,7 @@ _MESSAGES = f"""
 9 REMOVE_TOPIC_RECORD 0 : topicId u :
 12 FEATURE_LEVEL_RECORD 0 : name s featureLevel i2 :
 17 BROKER_REGISTRATION_CHANGE_RECORD 3 : brokerId i4 brokerEpoch i8 : 0 fenced i1 1 inControlledShutdown i1
-  2 logDirs [u]
+  2 logDirs [u] 3 cordonedLogDirs [u]
 23 BEGIN_TRANSACTION_RECORD 0 : : 0 name s
 24 END_TRANSACTION_RECORD 0 : :
 25 ABORT_TRANSACTION_RECORD 0 : : 0 reason s

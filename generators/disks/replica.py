@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from generators.disks.batches import FAULTS, TORN, WHOLE, ZEROS, Array
+from generators.disks.batches import CONTROL, FAULTS, TORN, WHOLE, ZEROS, Array
 from generators.disks.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.findings import Finding, Severity
+from generators.disks.keys import CRC32_TABLE, count_keys
 from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage
 from generators.disks.producers import Producers
+from generators.disks.records import Damaged, payload_of
 from generators.disks.segments import Segment, WalkEnd, blocks, index_entries, segments
 
 KEPT = ("base", "last", "epoch", "crc")
@@ -30,6 +33,9 @@ class ReplicaLog:
     directory: LogDirectory
     source: PartitionDirectory
     live: bool = False
+    partitions: int = 0
+    """How many partitions the topic has in what is there; 0: records inside batches are not read."""
+    key_counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))
     start: int = 0
     end: int = 0
     bytes: int = 0
@@ -49,6 +55,14 @@ class ReplicaLog:
     @property
     def name(self) -> str:
         return self.directory.name
+
+    @cached_property
+    def topic_id(self) -> str | None:
+        """The topic id in partition.metadata; None where it cannot be read."""
+        try:
+            return self.source.topic_id
+        except Unreadable:
+            return None
 
     @property
     def hw(self) -> int | None:
@@ -76,12 +90,18 @@ class ReplicaLog:
         """Add a finding about this replica."""
         topic, partition = self.source.place
         broker, another = self.directory.broker_id, other.directory.broker_id if other else None
-        self.findings.append(Finding(topic, partition, broker, kind, severity, detail, from_offset, to_offset, another))
+        told = Finding(topic, partition, broker, kind, severity, detail, from_offset, to_offset, another, self.topic_id)
+        self.findings.append(told)
 
 
-def read_replica(directory: LogDirectory, source: PartitionDirectory, *, live: bool = False) -> ReplicaLog:
-    """Walk over all segments of a replica; what cannot be read is a finding."""
-    log = ReplicaLog(directory, source, live)
+def read_replica(
+    directory: LogDirectory, source: PartitionDirectory, *, live: bool = False, partitions: int = 0
+) -> ReplicaLog:
+    """Walk over all segments of a replica, over the records of a topic of so many `partitions`, too, if it is given.
+
+    What cannot be read is a finding.
+    """
+    log = ReplicaLog(directory, source, live, partitions)
     log.producers.floor = log.cleaned_to or 0
     kept: list[Array] = []
     try:
@@ -102,7 +122,7 @@ def _read_segment(log: ReplicaLog, segment: Segment, kept: list[Array], *, newes
     walk_end, faults, gaps = WalkEnd(), Counter[int](), []
     index, entries = _Index(log, segment), 0
     log.end = max(log.end, segment.base)
-    for block, _ in blocks(segment, walk_end):
+    for block, data in blocks(segment, walk_end):
         faults.update(block["fault"][block["fault"] != WHOLE].tolist())
         _name_faults(log, segment, block)
         whole = block[block["fault"] == WHOLE]
@@ -113,6 +133,8 @@ def _read_segment(log: ReplicaLog, segment: Segment, kept: list[Array], *, newes
         gaps += [(int(ends[k]), int(whole["base"][k])) for k in np.flatnonzero(ends < whole["base"])]
         log.end = int(whole["last"][-1]) + 1
         log.producers.observe(block)
+        if log.partitions:
+            _read_records(log, segment, whole, data, block)
         index.observe(block)
         entries += len(block)
         if log.batches <= MOST_BATCHES:
@@ -124,6 +146,19 @@ def _read_segment(log: ReplicaLog, segment: Segment, kept: list[Array], *, newes
     _judge_end(log, segment, walk_end, newest=newest)
     if not faults:
         _judge_gaps(log, segment, gaps)
+
+
+def _read_records(log: ReplicaLog, segment: Segment, whole: Array, data: bytes, block: Array) -> None:
+    first, place = int(block["position"][0]), (log.source.place[1], log.partitions)
+    for batch in whole[((whole["attributes"] & CONTROL) == 0) & (whole["magic"] == 2)]:
+        at = int(batch["position"]) - first
+        try:
+            payload = np.frombuffer(payload_of(batch, data[at : at + int(batch["size"])]), np.uint8)
+            if not count_keys(payload, int(batch["count"]), place, CRC32_TABLE, log.key_counts):
+                raise Damaged(f"the records of the batch at offset {int(batch['base'])} are not what it says")
+        except Damaged as error:
+            detail = f"{segment.path.name} at byte {int(batch['position']):,}: {error}"
+            log.add("damaged", Severity.CRITICAL, detail, int(batch["base"]), int(batch["last"]) + 1)
 
 
 def _keys(whole: Array) -> Array:

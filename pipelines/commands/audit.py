@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,18 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.commands.common_options import Debug
+from pipelines.commands import clock
+from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
 from pipelines.commands.exits import AUDIT_DAMAGE, AUDIT_NOT_KNOWN
 from pipelines.commands.progress import echo, working
+from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from generators.disks.audit import PartitionAudit, Totals
     from generators.disks.findings import Finding
     from generators.disks.replica import ReplicaLog
+    from pipelines.lake.lake import Lake as LakeTables
 
 REPLICA_COLUMNS = (
     *("topic", "partition", "broker", "start", "end", "hw", "recovery_point", "stopped", "batches", "records"),
-    *("index", "scan", "producers", "transactions", "epochs"),
+    *("index", "scan", "producers", "transactions", "keys", "epochs"),
 )
 FINDING_COLUMNS = ("topic", "partition", "broker", "severity", "kind", "from", "to", "summary")
 
@@ -39,8 +43,14 @@ def audit(
     topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic, with all that was seen.")] = None,
     partition: Annotated[int | None, typer.Option(metavar="P", help="Only this partition of it.")] = None,
     live: Annotated[bool, typer.Option("--live", help="The brokers run: ends of logs may be half written.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read the records inside batches, too: uncompressed, keys.")
+    ] = False,
     every: Annotated[bool, typer.Option("--all", help="Partitions without a finding, too.")] = False,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --lake: whose disks these are.")] = None,
+    lake: Lake = None,
     format: Annotated[AuditFormat, typer.Option(help="How to print.")] = AuditFormat.table,
+    config: Config = None,
     debug: Debug = False,
 ) -> None:
     """Lay the logs of several brokers' disks side by side: where they diverge, what is damaged, what a start would cut.
@@ -53,31 +63,58 @@ def audit(
       hwmark audit /mnt/broker-1 /mnt/broker-2 /mnt/broker-3
       hwmark audit copies/ --topic orders --partition 0
       hwmark audit /var/lib/kafka --live --format json
+      hwmark audit copies/ --cluster prod --lake lake
     """
     from generators.disks.audit import Totals, directory_findings, partition_audits
     from generators.disks.directories import find_log_directories
     from generators.disks.findings import Severity
 
-    began, totals, shown = time.monotonic(), Totals(), []
+    place = None if lake is None else _lake(lake, cluster, config)
+    began, totals, shown, rows = time.monotonic(), Totals(), [], []
     directories = find_log_directories(paths)
     general = directory_findings(directories)
     totals.count_findings(general)
     chosen = None if topic is None else (topic, partition)
     with working("audit", each=False) as say:
-        for one in partition_audits(directories, live=live, chosen=chosen, on_progress=say):
+        for one in partition_audits(directories, live=live, deep=deep, chosen=chosen, on_progress=say):
             totals.count(one)
+            rows += one.findings if place is not None else []
             if every or topic is not None or any(finding.severity is not Severity.INFO for finding in one.findings):
                 shown.append(one)
     findings = [*general, *(finding for one in shown for finding in one.findings)]
     brokers = len({directory.name for directory in directories})
     head = totals.words(brokers, time.monotonic() - began)
     status = _status(totals)
+    if place is not None:
+        _keep(place, str(cluster), [*general, *rows])
     printed = _json(totals, shown, general, status) if format is AuditFormat.json else _text(head, shown, findings)
     echo(printed)
     if status == AUDIT_DAMAGE:
         raise typer.Exit(AUDIT_DAMAGE)
     if status == AUDIT_NOT_KNOWN:
         raise typer.Exit(AUDIT_NOT_KNOWN)
+
+
+def _lake(lake: str, cluster: str | None, config: Path | None) -> LakeTables:
+    from pipelines.lake.lake import Lake as Place
+
+    if cluster is None:
+        raise UsageError("whose disks are these? Name the cluster with --cluster")
+    settings = settings_of_existing_lake(config, lake={"path": lake})
+    return Place(settings.lake.path, settings.lake.storage_options)
+
+
+def _keep(place: LakeTables, cluster: str, findings: Sequence[Finding]) -> None:
+    """Append the findings to ops/audits."""
+    import pyarrow as pa
+
+    from schemas import audits
+
+    same = {"audit_id": uuid.uuid4().hex, "audited_at": clock.now(), "cluster": cluster}
+    rows = [{**same, **finding._asdict(), "severity": finding.severity.value, "topic": finding.topic or None}
+            for finding in findings]  # fmt: skip
+    if rows:
+        place.append(audits.TABLE, pa.Table.from_pylist(rows, schema=audits.ARROW))
 
 
 def _status(totals: Totals) -> int:
@@ -116,6 +153,8 @@ def _json(totals: Totals, shown: Sequence[PartitionAudit], general: Sequence[Fin
 
 def replica_row(log: ReplicaLog) -> dict[str, Any]:
     """One replica as it is printed; `scan`: bytes that a look-up through the index reads at most."""
+    from generators.disks.keys import words
+
     producers = log.producers
     ended = f"{producers.committed} committed, {producers.aborted} aborted, {len(producers.open)} open"
     return {
@@ -133,6 +172,7 @@ def replica_row(log: ReplicaLog) -> dict[str, Any]:
         "scan": log.longest_scan,
         "producers": len(producers.ids),
         "transactions": ended if producers.committed + producers.aborted + len(producers.open) else None,
+        "keys": words(log.key_counts, log.partitions),
         "epochs": log.lineage.text(),
     }
 

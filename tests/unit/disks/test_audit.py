@@ -3,12 +3,16 @@
 import hashlib
 import json
 import os
+import zlib
 
 import pytest
 from typer.testing import CliRunner
 
 from generators.disks.directories import find_log_directories
+from generators.disks.keys import words
 from pipelines.cli import app
+from pipelines.lake.lake import Lake
+from schemas import audits
 from tests.unit.disks.disk_files import (
     TS,
     audited,
@@ -19,6 +23,7 @@ from tests.unit.disks.disk_files import (
     marker,
     offsets,
     partition,
+    record,
     recorded,
 )
 
@@ -36,10 +41,13 @@ def run_of(count, epoch=0, first=0):
     return [batch(first + k, epoch=epoch) for k in range(count)]
 
 
+def cuts(data):
+    return sorted((f for f in audited(data, chosen=("orders", 0)) if f.kind == "cut"), key=lambda one: one.broker_id)
+
+
 def test_a_real_unclean_election_is_told_with_what_the_old_leader_then_cut(tmp_path):
     recorded(tmp_path)
-    findings = [f for f in audited(tmp_path / "data", chosen=("orders", 0)) if f.kind == "cut"]
-    old, new = sorted(findings, key=lambda one: one.broker_id)
+    old, new = cuts(tmp_path / "data")
     assert (old.broker_id, old.from_offset, old.to_offset, old.severity) == (1, 120, 300, "critical")
     assert "following broker 2 it cuts 120..299 (180 offsets, 180 of them below its high watermark 300)" in old.detail
     assert "copy this directory before a start" in old.detail
@@ -48,8 +56,19 @@ def test_a_real_unclean_election_is_told_with_what_the_old_leader_then_cut(tmp_p
     assert after == {"1": 150, "2": 150}, "what Kafka did as all were started again"
 
 
-def test_nothing_else_is_found_in_what_a_real_kafka_left(tmp_path):
-    recorded(tmp_path)
+def test_what_is_cut_where_the_old_leader_is_elected_again_is_told_too(tmp_path):
+    """Kafka 4.4, with eligible leader replicas: as all were started, broker 1 came first and was elected uncleanly."""
+    recorded(tmp_path, "unclean_election_4.4")
+    _, new = cuts(tmp_path / "data")
+    assert (new.broker_id, new.from_offset, new.to_offset) == (2, 120, 150)
+    assert "only if broker 1 were elected uncleanly: its epoch is older" in new.detail
+    after = json.loads((tmp_path / "clients.json").read_text())["orders_ends_after"]
+    assert after == {"1": 300, "2": 300}
+
+
+@pytest.mark.parametrize("version", ["4.1", "4.4"])
+def test_nothing_else_is_found_in_what_a_real_kafka_left(tmp_path, version):
+    recorded(tmp_path, f"unclean_election_{version}")
     findings = audited(tmp_path / "data")
     assert [f.topic for f in findings if f.severity != "info"] == ["orders"]
     assert {f.kind for f in findings} == {"cut", "behind", "recovery", "open_transaction"}
@@ -81,6 +100,19 @@ def test_an_audit_writes_nothing_and_says_what_it_found_by_its_status(tmp_path):
     assert (told["status"], told["totals"]["critical"]) == (3, 1)
     assert [one["topic"] for one in told["partitions"]] == ["orders"]
     assert fingerprint(data) == before
+
+
+def test_findings_are_rows_of_a_lake(tmp_path):
+    data, lake = recorded(tmp_path) / "data", tmp_path / "lake"
+    assert hwmark(data, "--lake", lake).exit_code == 2, "whose disks?"
+    assert hwmark(data, "--lake", lake, "--cluster", "c").exit_code == 2, "an audit makes no lake"
+    ingested = CliRunner().invoke(app, ["ingest", "disk", str(data), "--cluster", "c", "--lake", str(lake)])
+    assert ingested.exit_code == 0
+    assert hwmark(data, "--lake", lake, "--cluster", "c").exit_code == 3
+    rows = Lake(str(lake)).read(audits.TABLE, audits.ARROW).to_pylist()
+    (row,) = [row for row in rows if row["severity"] == "critical"]
+    assert (row["topic"], row["broker_id"], row["from_offset"], row["to_offset"]) == ("orders", 1, 120, 300)
+    assert (row["cluster"], row["other_broker_id"], len(row["topic_id"])) == ("c", 2, 22)
 
 
 def test_a_folder_without_logs_is_wrong_usage(tmp_path):
@@ -275,3 +307,42 @@ def test_a_directory_without_meta_properties_is_of_a_broker_that_is_not_known(tm
     (one / "meta.properties").unlink()
     (found,) = find_log_directories([tmp_path])
     assert (found.broker_id, len(found.problems)) == (None, 1)
+
+
+def keyed(tmp_path, version, topic):
+    data = recorded(tmp_path, f"unclean_election_{version}") / "data"
+    return {words(log.key_counts, log.partitions) for log in logs(data, chosen=(topic, None), deep=True)}
+
+
+def test_the_partitioner_is_told_by_the_keys(tmp_path):
+    """librdkafka wrote clicks with partitioner murmur2; orders has one partition, where keys say nothing."""
+    assert keyed(tmp_path, "4.1", "clicks") == {"by key (murmur2, Java's default)"}
+    assert keyed(tmp_path, "4.4", "orders") == {None}
+
+
+def test_a_topic_that_is_not_partitioned_by_key_is_said_to_be_none(tmp_path):
+    one = directory(tmp_path, 1)
+    for number in range(2):
+        partition(one, [batch(0, 20)], [(0, 0)], name=f"t-{number}")
+    told = {words(log.key_counts, log.partitions) for log in logs(tmp_path, deep=True)}
+    assert all(text.startswith("not by key: ") for text in told)
+    one = directory(tmp_path / "crc", 1)
+    for number in range(2):
+        here = [k for k in range(20) if zlib.crc32(b"k%d" % k) % 2 == number]
+        payload = b"".join(record(n, b"k%d" % k) for n, k in enumerate(here))
+        partition(one, [batch(0, len(here), payload=payload)], [(0, 0)], name=f"t-{number}")
+    told = {words(log.key_counts, log.partitions) for log in logs(tmp_path / "crc", deep=True)}
+    assert told == {"by key (CRC32, librdkafka's default)"}
+
+
+@pytest.mark.parametrize("payload", [b"", record(0)[:-1], record(0) + b"\0", b"\xff" * 12, b"\x02\0"])
+def test_records_that_are_not_what_their_batch_says_are_found_deep_only(tmp_path, payload):
+    partition(directory(tmp_path, 1), [batch(0, 1, payload=payload)], [(0, 0)])
+    assert audited(tmp_path) == []
+    assert kinds(audited(tmp_path, deep=True), "critical") == ["damaged"]
+
+
+def test_every_codec_is_read_deep(tmp_path):
+    data = recorded(tmp_path, "unclean_election_4.4") / "data"
+    findings = audited(data, chosen=("packed", 0), deep=True)
+    assert kinds(findings, "critical") == []

@@ -38,8 +38,9 @@ def printed(folder, dumps):
     return rows
 
 
-def test_headers_are_those_that_kafkas_own_tool_prints(tmp_path):
-    recorded(tmp_path)
+@pytest.mark.parametrize("version", ["4.1", "4.4"])
+def test_headers_are_those_that_kafkas_own_tool_prints(tmp_path, version):
+    recorded(tmp_path, f"unclean_election_{version}")
     rows = printed(tmp_path, sorted((tmp_path / "dumps").iterdir()))
     assert sum(map(len, rows.values())) > 1000
     for path, expected in rows.items():

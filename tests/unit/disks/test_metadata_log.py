@@ -29,8 +29,9 @@ def nodes(*paths):
     return node_logs(find_log_directories(list(paths)))
 
 
-def test_records_are_those_that_kafkas_own_tool_prints(tmp_path):
-    recorded(tmp_path)
+@pytest.mark.parametrize("version", ["4.1", "4.4"])
+def test_records_are_those_that_kafkas_own_tool_prints(tmp_path, version):
+    recorded(tmp_path, f"unclean_election_{version}")
     for node in nodes(tmp_path / "data"):
         printed = (tmp_path / "dumps" / f"metadata-{node.directory.broker_id}.txt").read_text().splitlines()
         expected = {int(m[1]): (int(m[2]), json.loads(m[3])) for m in map(DUMPED.match, printed) if m}

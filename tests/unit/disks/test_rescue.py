@@ -7,9 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from generators.disks.batches import BATCH
+from generators.disks.batches import BATCH, COMPRESSION
 from generators.disks.records import Damaged, records
 from generators.disks.rescue import read
+from generators.disks.segments import WalkEnd, blocks, segments
 from generators.disks.write_back import headers, reason_left_out
 from pipelines.cli import app
 from tests.unit.disks.disk_files import batch, directory, marker, partition, record, recorded
@@ -41,6 +42,17 @@ def test_what_is_rescued_is_what_was_written_byte_for_byte(data, tmp_path, kind)
         (1, True, False, None)
     }
     assert fingerprint(data) == before
+
+
+def test_records_are_read_in_every_codec(tmp_path):
+    """librdkafka wrote five records each in gzip, snappy, lz4 and zstd."""
+    data, out = recorded(tmp_path, "unclean_election_4.4") / "data", tmp_path / "packed.parquet"
+    assert hwmark("--from", data / "broker-1", "--topic", "packed", "--out", out).exit_code == 0
+    told = json.loads((tmp_path / "clients.json").read_text())["written"]["packed-0"]
+    assert [(row["offset"], row["value"].decode()) for row in read(out)] == [tuple(one) for one in told]
+    (segment,) = segments(data / "broker-1" / "packed-0")
+    codecs = {int(one) & COMPRESSION for block, _ in blocks(segment, WalkEnd()) for one in block["attributes"]}
+    assert codecs == {1, 2, 3, 4}
 
 
 def test_without_a_file_it_only_counts(data):
