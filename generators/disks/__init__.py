@@ -1,1 +1,1 @@
-"""What lies on brokers' disks: the metadata log, checkpoint files, segments. Only read, never written."""
+"""Readers of brokers' disks: the metadata log, checkpoint files, segments. Nothing there is ever written."""

@@ -23,7 +23,7 @@ class PartitionAudit:
 
 @dataclass
 class Totals:
-    """What an audit read, and how many findings there are by severity."""
+    """Sums over all partitions: what was read, and findings by severity."""
 
     partitions: int = 0
     replicas: int = 0

@@ -66,7 +66,7 @@ def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
 
 
 def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
-    """What a replica has that others' lineages lack, and so loses when it follows them (5.9)."""
+    """Add the offsets that others' lineages lack, which a replica loses when it follows them (5.9)."""
     known = [log.hw for log in logs if log.hw is not None]
     for leader in (log for log in logs if log is not follower):
         cut = cut_offset(follower.lineage, leader.lineage)

@@ -76,12 +76,12 @@ class LogDirectory:
         return f"broker {self.broker_id}" if self.broker_id is not None else printable(str(self.path))
 
     def offset(self, file: str, place: Place) -> int | None:
-        """What a checkpoint file says of a partition."""
+        """A partition's offset in a checkpoint file."""
         checkpoint = self.offsets.get(file)
         return checkpoint.by_place.get(place) if checkpoint else None
 
     def high_watermark(self, partition: PartitionDirectory) -> int | None:
-        """What the checkpoint says of this replica (5.4); None where it was written before the partition was made.
+        """This replica's high watermark by the checkpoint (5.4); None if that is older than the partition.
 
         Entries are keyed by name: after a topic was deleted and made again, the old one stays until the first write.
         """

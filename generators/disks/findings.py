@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Severity(StrEnum):
-    """How grave a finding is: only `critical` and `unknown` change the exit status."""
+    """The gravity of a finding: only `critical` and `unknown` change the exit status."""
 
     CRITICAL = "critical"
     UNKNOWN = "unknown"

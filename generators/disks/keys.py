@@ -86,7 +86,7 @@ def count_keys(payload: Array, count: int, place: Any, table: Array, counts: Arr
 
 
 def words(counts: Array, partitions: int) -> str | None:
-    """What the counts say of the topic's partitioner; None where one partition or no key says nothing."""
+    """The topic's partitioner in words; None where one partition or no key says nothing."""
     keyed = int(counts[KEYED])
     if partitions < 2 or not keyed:
         return None

@@ -59,7 +59,7 @@ def contradiction(entries: Sequence[tuple[int, int]], batches: Sequence[tuple[in
 
 
 def cut_offset(follower: Lineage, leader: Lineage) -> int | None:
-    """Where a follower's log is cut when it next follows that leader (KIP-101, KIP-279); None if not known.
+    """The offset at which a follower's log is cut when it next follows that leader (KIP-101, 279); None if not known.
 
     AbstractFetcherThread.getOffsetTruncationState. It is the log's end where nothing is cut. A leader without
     the epochs of the follower cannot say: the follower then falls back on its own high watermark.

@@ -15,7 +15,7 @@ LAST_SEQUENCE = (1 << 31) - 1
 
 @dataclass
 class Producers:
-    """What the batches up to now say of producers; offsets below `floor` (cleaned, or before the log) are left out."""
+    """Producers as the batches up to now show them; offsets below `floor` (cleaned, or before the log) are left out."""
 
     floor: int = 0
     expiration_ms: int = EXPIRATION_MS
@@ -53,7 +53,7 @@ class Producers:
         self._last = kept[kept["max_ts"] > kept["max_ts"].max() - self.expiration_ms] if len(kept) else kept
 
     def _steps(self, rows: Array) -> Array:
-        """How many sequences are missing before each batch but the first, modulo 2^31; 0 where that cannot be told."""
+        """The number of sequences missing before each batch but the first, modulo 2^31; 0 where that cannot be told."""
         before, after = rows[:-1], rows[1:]
         last = (before["sequence"].astype(np.int64) + before["last"] - before["base"]) & LAST_SEQUENCE
         same = (after["producer"] == before["producer"]) & (after["producer_epoch"] == before["producer_epoch"])

@@ -34,7 +34,7 @@ class ReplicaLog:
     source: PartitionDirectory
     live: bool = False
     partitions: int = 0
-    """How many partitions the topic has in what is there; 0: records inside batches are not read."""
+    """Partitions of the topic in the directories given; 0: records inside batches are not read."""
     key_counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))
     start: int = 0
     end: int = 0
@@ -80,7 +80,7 @@ class ReplicaLog:
 
     @property
     def log_start(self) -> int:
-        """Where the log starts by its files and its checkpoint; between this and `start` a tiered log is remote."""
+        """The start of the log by its files and its checkpoint; between this and `start` a tiered log is remote."""
         return max(self.start, self.directory.offset(LOG_STARTS, self.source.place) or 0)
 
     def add(
@@ -178,7 +178,7 @@ def _name_faults(log: ReplicaLog, segment: Segment, block: Array) -> None:
 
 
 def _judge_end(log: ReplicaLog, segment: Segment, end: WalkEnd, *, newest: bool) -> None:
-    """What lies behind the last whole batch: zeros of a preallocated file are none (5.5)."""
+    """Judge the bytes behind the last whole batch: zeros of a preallocated file are no damage (5.5)."""
     if end.reason == WHOLE or (end.reason == ZEROS and newest):
         return
     left = f"{segment.path.name} from byte {end.position:,} ({end.size - end.position:,} bytes): {FAULTS[end.reason]}"

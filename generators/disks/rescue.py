@@ -51,7 +51,7 @@ class Range(NamedTuple):
 
 @dataclass
 class RescueSummary:
-    """How many records were found, by what is known of them."""
+    """The number of records found, by what is known of them."""
 
     place: Place
     offsets: Range
@@ -87,7 +87,7 @@ class Rescue:
         self._markers = _markers(self._segments)
 
     def diverged(self) -> Range:
-        """What this broker has and no survivor's lineage does; everything there is without survivors."""
+        """The offsets that no survivor's lineage has; all without survivors."""
         own = self._directory.replica(self._place)
         log = read_replica(self._directory, own) if own is not None else None
         if log is None or not self._survivors:
@@ -158,7 +158,7 @@ class Rescue:
                     yield from (block[block["fault"] == WHOLE] for block, _ in blocks(segment, WalkEnd()))
 
     def _transaction(self, batch: np.void) -> str | None:
-        """How the transaction of a batch ended, by the first marker of its producer after it."""
+        """The end of a batch's transaction: committed, aborted or open, by its producer's next marker."""
         if not batch["attributes"] & TRANSACTIONAL:
             return None
         bases, kinds = self._markers.get(int(batch["producer"]), ([], []))

@@ -32,7 +32,7 @@ FINDING_COLUMNS = ("topic", "partition", "broker", "severity", "kind", "from", "
 
 
 class AuditFormat(StrEnum):
-    """How `hwmark audit` prints."""
+    """Formats of `hwmark audit`."""
 
     table = "table"
     json = "json"
