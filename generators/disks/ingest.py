@@ -17,6 +17,7 @@ from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.progress import interleave, progress
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
+from generators.brokerlogs.tailing.told_lines import Stretch
 from generators.disks.directories import find_log_directories
 from generators.disks.metadata_log import NodeLog, longest, node_logs
 from generators.disks.metadata_rows import SOURCE, MetadataRows, read_rows
@@ -28,6 +29,8 @@ from pipelines.lake.roles import hold
 SHARE = 0.01
 """Of one core, at most, that following takes: after a reading it pauses for so many times as long."""
 LEAST_PAUSE_S = 1.0
+NO_LINES = {"lines": Stretch(), "place": None}
+"""In the state of a source that has no lines of text, where a log's has those told."""
 
 
 @dataclass
@@ -115,6 +118,7 @@ class _Writer:
                 "committed": read.committed_end,
                 "epoch": read.epoch,
                 "last_ts": max(read.last_ts, self._state.get("last_ts", 0)),
+                **NO_LINES,
             }
             versions = self._checkpoints.write({SOURCE: self._state})
             append_round(self._lake, numbered, versions, self._options)
