@@ -148,13 +148,15 @@ def _filled(
 ) -> Iterator[ClusterRecord]:
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
     groups, levels, fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
-    gaps, odd = _gaps(lake, wanted), _not_understood(lake, wanted)
+    gaps, odd, unstarted, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), *_uncovered(lake, wanted)
     for record in records:
         name = record.cluster
+        told = {source.broker_id for source in record.sources}
         yield replace(
             record, groups=tuple(groups[name]), levels=levels[name], gaps=gaps[name], not_understood=tuple(odd[name]),
             falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
+            unread_brokers=tuple(sorted(assigned[name] - told)) if told else (), unstarted=unstarted[name],
             lost_since=lost.since.get(name) if isinstance(lost.since, Mapping) else None,
         )  # fmt: skip
 
@@ -193,6 +195,17 @@ def _levels(lake: Lake, wanted: Filter) -> Mapping[str, dict[int | None, int]]:
     for row in _rows(lake, _HEALTH, f"SELECT cluster, level, count(*) AS n FROM ({where}) GROUP BY cluster, level"):
         found[row["cluster"]][row["level"]] = row["n"]
     return found
+
+
+def _uncovered(lake: Lake, wanted: Filter) -> tuple[Mapping[str, int], Mapping[str, set[int]]]:
+    """By cluster the number of partitions without any HW, and the brokers that have replicas."""
+    rows, unstarted, assigned = f"SELECT * FROM t WHERE {_now(wanted)}", defaultdict[str, int](int), defaultdict(set)
+    for row in _rows(lake, _HEALTH, f"SELECT cluster, count(*) AS n FROM ({rows}) WHERE hw IS NULL GROUP BY cluster"):
+        unstarted[row["cluster"]] = row["n"]
+    for row in _rows(lake, _HEALTH, f"SELECT DISTINCT cluster, unnest(ar) AS broker FROM ({rows})"):
+        if row["broker"] is not None:
+            assigned[row["cluster"]].add(row["broker"])
+    return unstarted, assigned
 
 
 def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from pipelines.verdict import losses, words
-from pipelines.verdict.judged import Judged, missing, unreadable
+from pipelines.verdict.judged import Judged, missing, uncovered, unreadable
 from pipelines.verdict.records import ClusterRecord, FallGroup, Limits, State
 from pipelines.verdict.since import Since
 
@@ -26,7 +26,7 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
         return [*found, (State.OK, after + before)]
-    return found or [(State.OK, _none(record, when))]
+    return found or [_none(record, when)]
 
 
 def start(since: Since, judged_to: datetime) -> datetime | None:
@@ -46,11 +46,15 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
         yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
 
 
-def _none(record: ClusterRecord, when: str) -> str:
-    said = f"no loss is known {when}, at {words.levels(record.levels)}"
-    if holes := list(missing(record)):
-        return f"{said}, as far as it was seen: {'; '.join(holes)}"
-    return said
+def _none(record: ClusterRecord, when: str) -> tuple[State, str]:
+    """The sentence where nothing shows a loss: calm only if whatever would have shown one was read."""
+    said = f"{when}, at {words.levels(record.levels)}"
+    holes = [*uncovered(record), *missing(record)]
+    if not holes:
+        return State.OK, f"no loss is known {said}"
+    if record.unstarted == record.partitions:
+        return State.NOT_JUDGED, f"whether anything was lost is not known {said}: {'; '.join(holes)}"
+    return State.LOSS_NOT_EXCLUDED, f"a loss is not excluded {said}: {'; '.join(holes)}"
 
 
 def _when(record: ClusterRecord, since: Since, judged_to: datetime, falls: Sequence[FallGroup] = ()) -> str:

@@ -138,6 +138,10 @@ class ClusterRecord:
     lost_in: int = 0
     suspect: int = 0
     scope: str = ""
+    unread_brokers: tuple[int, ...] = ()
+    """Brokers that have replicas here and of which no source has told anything."""
+    unstarted: int = 0
+    """Partitions of which no start of a term was told, so that no HW is known."""
 
     @property
     def cut_off(self) -> datetime | None:

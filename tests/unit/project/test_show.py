@@ -266,7 +266,7 @@ def test_a_drained_cluster_has_ended_and_is_not_offline(tmp_path):
 
 
 def test_clusters_come_with_the_worst_first(lake):
-    for cluster, wrong in (("a", {}), ("z", {"offline": True, "leader_id": -1, "isr": [2]})):
+    for cluster, wrong in (("a", {"ar": [1], "isr": [1]}), ("z", {"offline": True, "leader_id": -1, "isr": [2]})):
         write(lake, "partition_health", health("orders", 0, cluster=cluster, **wrong))
         reported(lake, 1, cluster=cluster)
     assert [line.split(": ")[0] for line in show(lake, "verdict")[1].splitlines()] == [*"zzz", *"aaa", *["prod"] * 3]

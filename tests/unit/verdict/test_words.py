@@ -132,7 +132,8 @@ def test_a_cluster_of_which_no_partition_was_reported():
 def test_what_is_missing_of_the_telemetry_is_said_with_the_verdict_and_with_the_losses(more, sentence):
     record = replace(SOUND, **more)
     assert part("judged", record)[0].endswith(f"; {sentence}")
-    assert part("history", record)[0].endswith(f", as far as it was seen: {sentence}")
+    assert part("history", record)[0].startswith("a loss is not excluded from ")
+    assert part("history", record)[0].endswith(f": {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -410,3 +411,20 @@ def test_spans(seconds, text):
 )
 def test_lists_name_three_and_count_the_rest(found, total, text):
     assert words.listed(list(found), total=total) == text
+
+
+def test_no_calm_word_of_a_cluster_of_which_a_broker_was_not_read():
+    record = replace(SOUND, unread_brokers=(2,))
+    (said_of_it,) = part("history", record)
+    assert said_of_it.startswith("a loss is not excluded from ")
+    assert said_of_it.endswith(
+        "nothing was read of broker 2: lay its server.log, state-change.log and controller.log beside"
+    )
+
+
+def test_where_no_start_of_a_term_was_read_of_any_partition_nothing_is_judged():
+    (said_of_it,) = part("history", replace(SOUND, unstarted=SOUND.partitions))
+    assert said_of_it.startswith("whether anything was lost is not known from ")
+    assert said_of_it.endswith("state-change.log has them")
+    (some,) = part("history", replace(SOUND, unstarted=1))
+    assert some.startswith("a loss is not excluded from ")
