@@ -18,7 +18,7 @@ PARTS = (
     ("test-faults", 130),
     ("test-model", 120),
     ("test-months", 30),
-    ("test-properties", 50),
+    ("test-properties", 30),
     ("test-histories", 50),
 )
 """Targets of the Makefile, and the most minutes that each takes on two cores. A new one is a line here."""
