@@ -1,23 +1,23 @@
-"""The rows of watchers about partitions in one micro-batch, in canonical order: as columns, and as objects."""
+"""The rows of watchers about partitions in one micro-batch, in canonical order, with the settings that hold then."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.batch.numbering import encode
 from pipelines.replication.batch.rare_events import FIRST
 from pipelines.replication.batch.read import Batch
-from pipelines.replication.compiled.types import I8, I64, MS, NULL, NULL32
-from pipelines.replication.events.columns import CODE, event_kinds, int32_column, int64_column, list_column, take_rows
-from pipelines.replication.partition.events import rows_as_dicts
-from pipelines.replication.samples.layout import SAMPLES
-from pipelines.replication.samples.partition import NOT_KNOWN, Row
-from pipelines.replication.samples.steady_bundles import Samples
+from pipelines.replication.compiled.records import Records, as_records
+from pipelines.replication.compiled.types import I64, MS, NULL, NULL32
+from pipelines.replication.events.columns import event_kinds, int32_column, int64_column, list_column, take_rows
+from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, Config
+from pipelines.replication.rules import Rules
+from pipelines.replication.samples.bundles import Rows
+from pipelines.replication.samples.layout import NOT_KNOWN, ROWS
 from pipelines.replication.state.state import State
 from schemas.event_types import EVENT_TYPES, LOG_EPOCH, TOPIC_GONE
 
@@ -30,40 +30,15 @@ _DIGITS = 10
 """Of the largest leader epoch: no epoch comes near it."""
 _LONGEST_MS = 100.0 * 365 * 24 * 3600 * 1000
 """A century: rows of other times are in quarantine."""
-_OTHER_TOPIC = -2
-"""A topic id that no partition has had so far."""
+_AT = ROWS.at
 
 
 class SampledRows(NamedTuple):
-    """Rows by partition: those of numbers[k] stand from bounds[k] to bounds[k + 1]. `positions`: where each stands in
-    the micro-batch."""
+    """Rows by partition: those of numbers[k] stand from bounds[k] to bounds[k + 1]."""
 
     numbers: I64
     bounds: I64
-    kinds: I8
-    positions: I64
-    samples: Samples
-    events: pa.Table
-    order: I64
-
-    @property
-    def only_samples(self) -> npt.NDArray[np.bool_]:
-        """By partition whether all of its rows are samples."""
-        found: npt.NDArray[np.bool_] = np.logical_and.reduceat(self.kinds == CODE["sample"], self.bounds[:-1])
-        return found
-
-    def of(self, chosen: I64) -> dict[int, list[Row]]:
-        """The rows of some of these partitions, by number."""
-        if not len(chosen):
-            return {}
-        spans = [np.arange(self.bounds[k], self.bounds[k + 1]) for k in chosen.tolist()]
-        places = np.concatenate(spans)
-        dicts = rows_as_dicts(take_rows(self.events, self.order[places]))
-        data = self.samples.rows[places].tolist()
-        rows = iter(map(_row, dicts, data, self.positions[places].tolist()))
-        return {
-            int(self.numbers[k]): [next(rows) for _ in span] for k, span in zip(chosen.tolist(), spans, strict=True)
-        }
+    rows: Rows
 
 
 def microseconds(milliseconds: pa.ChunkedArray) -> I64:
@@ -74,38 +49,20 @@ def microseconds(milliseconds: pa.ChunkedArray) -> I64:
     return found
 
 
-def sampled_rows(state: State, batch: Batch, unled: I64) -> SampledRows | None:
+def sampled_rows(state: State, rules: Rules, batch: Batch, unled: I64) -> SampledRows | None:
     """The rows of watchers among those that no lane of the kernel reads; None where there are none."""
     watched = state.watched_series()
-    rows = unled[watched[batch.series[unled]]] if watched is not None else unled[:0]
-    if not len(rows):
+    positions = unled[watched[batch.series[unled]]] if watched is not None else unled[:0]
+    if not len(positions):
         return None
-    events, clock = take_rows(batch.events.select(_COLUMNS), rows), batch.clocks(rows)
-    source, number = (state.series[name][batch.series[rows]] for name in ("source", "partition"))
-    kinds = event_kinds(events)
-    broker, seq = int32_column(events["broker_id"]), int64_column(events["seq"])
-    order = np.lexsort((seq, _ranks(state)[source], ~_FIRST[kinds], broker, clock, number))
-    samples = _samples(state, events, clock, source, order)
-    numbers, begins = np.unique(number[order], return_index=True)
-    return SampledRows(
-        numbers, np.append(begins, len(rows)), kinds[order], rows[order], samples,
-        events.drop_columns(["seq", "ts_error_ms"]), order,
-    )  # fmt: skip
-
-
-def _ranks(state: State) -> I64:
-    """By number the place of a source in the order of ids and epochs."""
-    names = [(str(source), int(epoch)) for _, source, epoch in state.source_names.all]
-    place = {name: k for k, name in enumerate(sorted(set(names)))}
-    return np.array([place[name] for name in names], dtype=np.int64)
-
-
-def _samples(state: State, events: pa.Table, clock: I64, source: I64, order: I64) -> Samples:
+    events, clock = take_rows(batch.events.select(_COLUMNS), positions), batch.clocks(positions)
+    source, number = (state.series[name][batch.series[positions]] for name in ("source", "partition"))
     isr, assigned = list_column(events["isr"]), list_column(events["replicas"])
     known = {
         "clock": clock,
         "ts": int64_column(events["ts"]),
         "error": microseconds(events["ts_error_ms"]),
+        "kind": event_kinds(events),
         "broker": int32_column(events["broker_id"]),
         "leader": _number(int32_column(events["leader_id"]), NULL32),
         "epoch": _number(int32_column(events["leader_epoch"]), NULL32),
@@ -113,14 +70,51 @@ def _samples(state: State, events: pa.Table, clock: I64, source: I64, order: I64
         "hw": _number(int64_column(events["hw"]), NULL),
         "log_epoch": encode(events["detail"], _log_epoch),
         "source": source,
-        "topic_id": encode(events["topic_id"], lambda name: _known_topic(state, name)),
+        "topic_id": encode(events["topic_id"], state.topic_ids.number),
+        "gone": encode(events["detail"], lambda detail: int(detail.startswith(TOPIC_GONE))) == 1,
+        "position": positions,
         "isr_at": isr[0][:-1],
         "isr_count": _counts(events["isr"], isr[0]),
         "assigned_at": assigned[0][:-1],
         "assigned_count": _counts(events["replicas"], assigned[0]),
     }
-    rows = np.stack([known[name] for name in SAMPLES.names], axis=1).astype(np.int64)
-    return Samples(np.ascontiguousarray(rows[order]), isr[1], assigned[1])
+    rows = np.stack([known.get(name, np.zeros_like(clock)) for name in ROWS.names], axis=1).astype(np.int64)
+    first = ~_FIRST[rows[:, _AT.kind]]
+    order = np.lexsort((int64_column(events["seq"]), _ranks(state)[source], first, known["broker"], clock, number))
+    numbers, begins = np.unique(number[order], return_index=True)
+    rows = np.ascontiguousarray(rows[order])
+    _write_settings(state, rules, number[order], rows)
+    return SampledRows(numbers, np.append(begins, len(rows)), Rows(as_records(ROWS, rows), isr[1], assigned[1]))
+
+
+def _write_settings(state: State, rules: Rules, numbers: I64, rows: Records) -> None:
+    """Writes the lag and the min ISR that hold at each row; settings are looked up once for a topic without changes."""
+    topics, of, counts = np.unique(state.partition_keys.keys[numbers] >> 32, return_inverse=True, return_counts=True)
+    ts = rows[:, _AT.ts]
+    of_topics = np.split(np.lexsort((ts, of)), np.cumsum(counts)[:-1])
+    for topic, mine in zip(topics.tolist(), of_topics, strict=True):
+        name = str(state.topics.all[topic][0])
+        cluster, own = state.clusters.number(name), rules.of(name)[0]
+        configs = [state.timeline.configs.get((cluster, of_topic), []) for of_topic in (topic, CLUSTER_WIDE)]
+        changes = np.unique(np.array([entry[0] for entries in configs for entry in entries], dtype=np.int64))
+        for same in np.split(mine, np.searchsorted(ts[mine], changes)):
+            if len(same):
+                at = int(ts[same[0]])
+                rows[same, _AT.min_isr_told] = state.timeline.tells_min_isr(cluster, topic, at)
+                rows[same, _AT.lag_max] = lag_at(configs[1], at, own)
+                rows[same, _AT.min_isr] = state.timeline.min_isr(cluster, topic, at, None, own.min_isr or 1)
+
+
+def lag_at(entries: list[Config], ts: int, own: Rules) -> int:
+    """`replica.lag.time.max.ms` of a cluster at a time, in microseconds."""
+    return MS * next((e[2] for e in reversed(entries) if e[0] <= ts and e[2] is not None), own.lag_max_ms)
+
+
+def _ranks(state: State) -> I64:
+    """By number the place of a source in the order of ids and epochs."""
+    names = [(str(source), int(epoch)) for _, source, epoch in state.source_names.all]
+    place = {name: k for k, name in enumerate(sorted(set(names)))}
+    return np.array([place[name] for name in names], dtype=np.int64)
 
 
 def _number(values: Any, null: int) -> Any:
@@ -132,21 +126,7 @@ def _counts(column: pa.ChunkedArray, offsets: Any) -> Any:
     return np.where(pc.is_valid(column).to_numpy(), np.diff(offsets), -1)
 
 
-def _known_topic(state: State, name: str) -> int:
-    number = state.topic_ids.find(name)
-    return _OTHER_TOPIC if number < 0 else number
-
-
 def _log_epoch(detail: str) -> int:
     epoch = detail.removeprefix(LOG_EPOCH)
     known = epoch != detail and epoch.isdecimal() and len(epoch) < _DIGITS
     return int(epoch) if known else NOT_KNOWN
-
-
-def _row(row: dict[str, Any], sample: list[int], number: int) -> Row:
-    of = dict(zip(SAMPLES.names, sample, strict=True))
-    return Row(
-        of["clock"], of["ts"], of["error"], row["event_type"], of["broker"], of["leader"], of["epoch"], of["leo"],
-        of["hw"], row["isr"], row["replicas"], of["log_epoch"], row["topic_id"], of["source"], number,
-        (row["detail"] or "").startswith(TOPIC_GONE),
-    )  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +12,19 @@ import pyarrow.compute as pc
 
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
-from pipelines.replication.batch.sampled_lanes import SampledLanes
-from pipelines.replication.batch.sampled_rows import microseconds, sampled_rows
-from pipelines.replication.batch.samples_and_logs import LoggedTerms, yield_to_logs
-from pipelines.replication.batch.steady_samples import SteadySamples, lag_at
-from pipelines.replication.compiled.types import MS
+from pipelines.replication.batch.sampled_facts import SampledFacts
+from pipelines.replication.batch.sampled_rows import SampledRows, lag_at, microseconds, sampled_rows
+from pipelines.replication.batch.samples_and_logs import without_logged_changes, without_logged_hws
+from pipelines.replication.compiled.records import Records, as_records, records
+from pipelines.replication.compiled.types import I64, MS
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
 from pipelines.replication.rules import Rules
-from pipelines.replication.samples.observe import Found, Settings, apply, settle
-from pipelines.replication.samples.partition import NOT_KNOWN, Row, SampledPartition
+from pipelines.replication.samples.bundles import LEAST_ROOM, Instants, Rounds
+from pipelines.replication.samples.kernel import read_rows, settle_all
+from pipelines.replication.samples.layout import CHILDREN, JOBS, LIMITS, NOT_KNOWN, SAMPLED
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import HW_ROWS, SYNC_ROWS
+from pipelines.replication.term.layout import SYNC_ROWS
 from schemas.event_types import FIRST_ROUND
 from schemas.replication_events import WATCHER
 
@@ -56,76 +58,90 @@ def apply_samples(
 
     `low_watermarks`: those of the clusters by number, up to which every row has been read.
     """
-    rows = sampled_rows(state, batch, results.unled)
-    if rows is None and not state.watched and not state.steady:
+    rows = sampled_rows(state, rules, batch, results.unled)
+    if rows is None and not state.watched and not state.sampled:
         return results, {}
-    steady, found = SteadySamples(state, rules), dict[int, Found]()
-    if rows is not None:
-        for number, of_partition in rows.of(steady.read(rows)).items():
-            found[number] = Found()
-            _apply_all(state, rules, number, of_partition, found[number])
-    for number, one in state.watched.partitions.items():
-        if one.has_lag:
-            cluster = state.place(number)[0]
-            upto = low_watermarks[state.clusters.number(cluster)]
-            more = found.setdefault(number, Found())
-            settle(one, min(upto, _newest(state, cluster)), _settings(state, rules, number, upto), more)
-    predicted: Predicted = {}
-    lanes, logged = SampledLanes(state, results.hw), LoggedTerms(state)
-    for number, facts in sorted(found.items()):
-        yield_to_logs(state, logged, number, facts)
-        lanes.add(number, state.watched.partitions[number], facts)
-        predicted |= facts.predicted
-    steady.settle(_limits(state, rules, low_watermarks))
+    facts = SampledFacts(state)
+    rounds = Rounds(_instants(state, state.watched.rounds), _instants(state, state.watched.gaps))
+    changed = np.zeros(0, dtype=np.int64) if rows is None else _read(state, rows, rounds, facts, results)
+    _settle(state, _limits(state, rules, low_watermarks), changed, rounds, facts)
     _forget(state, rules, low_watermarks)
-    return _with_facts(state, results, lanes, steady), predicted
+    results.hw.add(without_logged_hws(state, facts))
+    sync = without_logged_changes(state, facts)
+    of_samples = dict(zip(SYNC_ROWS.names, sync.T, strict=True))
+    sync_columns = {name: np.concatenate([values, of_samples[name]]) for name, values in results.sync.items()}
+    return replace(results, sync=sync_columns), facts.predicted
 
 
-def _limits(state: State, rules: Rules, low_watermarks: dict[int, int]) -> dict[int, tuple[int, int]]:
+def _read(state: State, rows: SampledRows, rounds: Rounds, facts: SampledFacts, results: TermResults) -> I64:
+    """Reads all rows; returns the records of their partitions."""
+    sampled, numbers = state.sampled, rows.numbers
+    new = numbers[sampled.find(numbers) < 0]
+    if len(new):
+        blank = {f"sampled_{name}": records(layout, 0) for name, layout in CHILDREN.items()}
+        sampled.add(blank | {"sampled": _blank(state, new)})
+    record, first, at = sampled.find(numbers), rows.bounds[:-1], 0
+    jobs = np.stack([record, first, rows.bounds[1:], np.zeros_like(record)], axis=1)
+    facts.make_room(len(rows.rows.rows), LEAST_ROOM)
+    while True:
+        lanes = state.lanes.records[: state.lanes.count]
+        at = read_rows(as_records(JOBS, jobs), at, sampled.store(), rows.rows, rounds, lanes, facts.room)
+        facts.take()
+        if at == len(jobs):
+            facts.name_all(record)
+            return record
+        if jobs[at, JOBS.at.begin] > first[at]:  # its replicas are to lose their entries
+            facts.name_all(record)
+            results.hw.add(without_logged_hws(state, facts))
+        left = int(jobs[at, JOBS.at.end] - jobs[at, JOBS.at.begin])
+        sampled.make_room(left)
+        facts.make_room(left, int(sampled.records["members"][record[at]]))
+
+
+def _blank(state: State, numbers: I64) -> Records:
+    """Records of partitions of which nothing was sampled yet."""
+    blank = records(SAMPLED, len(numbers))
+    clusters = np.array([state.clusters.number(cluster) for cluster, _ in state.topics.all])
+    blank[:, SAMPLED.at.number] = numbers
+    blank[:, SAMPLED.at.cluster] = clusters[state.partition_keys.keys[numbers] >> 32]
+    return blank
+
+
+def _settle(state: State, limits: Records, changed: I64, rounds: Rounds, facts: SampledFacts) -> None:
+    """Settles every sampled partition, and writes the lanes of what changed."""
+    sampled = state.sampled
+    marks = np.zeros(sampled.records.count, dtype=np.int8)
+    marks[changed] = 1
+    facts.make_room(0, int(sampled.records["members"].sum()))
+    settle_all(
+        sampled.store(), as_records(LIMITS, limits), marks, rounds, facts.room, *facts.lanes(),
+    )  # fmt: skip
+    facts.take()
+
+
+def _limits(state: State, rules: Rules, low_watermarks: dict[int, int]) -> Records:
     """By cluster until when its samples are settled, and the lag that holds then."""
-    limits = {}
+    limits = records(LIMITS, len(state.clusters.all))
     for number, (name,) in enumerate(state.clusters.all):
-        entries = state.timeline.configs.get((number, CLUSTER_WIDE), ())
+        entries = state.timeline.configs.get((number, CLUSTER_WIDE), [])
         upto = low_watermarks[number]
         limits[number] = min(upto, _newest(state, str(name))), lag_at(entries, upto, rules.of(str(name))[0])
     return limits
 
 
-def _with_facts(state: State, results: TermResults, lanes: SampledLanes, steady: SteadySamples) -> TermResults:
-    """The results with the facts of samples: HWs of a lane side by side, changes of replicas by partition."""
-    hw = np.concatenate([lanes.hw_rows(), steady.hw_rows()])
-    results.hw.add(np.ascontiguousarray(hw[np.argsort(hw[:, HW_ROWS.at.lane], kind="stable")]))
-    sync = np.concatenate([lanes.sync_rows(), steady.sync_rows()])
-    sync = sync[np.argsort(state.lanes["partition"][sync[:, SYNC_ROWS.at.lane]], kind="stable")]
-    of_samples = dict(zip(SYNC_ROWS.names, sync.T, strict=True))
-    return replace(
-        results, sync={name: np.concatenate([values, of_samples[name]]) for name, values in results.sync.items()}
-    )
-
-
-def _apply_all(state: State, rules: Rules, number: int, rows: list[Row], found: Found) -> None:
-    """Applies the rows of one partition in their order."""
-    partitions = state.watched.partitions
-    one = partitions.setdefault(number, SampledPartition(rows[0].topic_id))
-    for term in one.terms:
-        term.hws = term.hws[-1:]
-    for row in rows:
-        if row.topic_id is not None and row.topic_id != one.topic_id:
-            if row.event_type == "lost":
-                continue
-            one = partitions[number] = SampledPartition(row.topic_id)
-        apply(one, row, _settings(state, rules, number, row.ts), found)
-
-
-def _settings(state: State, rules: Rules, number: int, ts: int) -> Settings:
-    """The settings that hold for a partition at a time."""
-    name = state.place(number)[0]
-    cluster, own = state.clusters.number(name), rules.of(name)[0]
-    topic = int(state.partition_keys.keys[number]) >> 32
-    lag = lag_at(state.timeline.configs.get((cluster, CLUSTER_WIDE), ()), ts, own)
-    min_isr = state.timeline.min_isr(cluster, topic, ts, None, own.min_isr or 1)
-    watched = state.watched
-    return Settings(lag, min_isr, partial(watched.last_round, name), partial(watched.answered_always, name))
+def _instants(state: State, brokers: Mapping[str, Mapping[int, Sequence[Any]]]) -> Instants:
+    """Times of brokers, or rounds with how far their times may be off, as the kernel reads them."""
+    known = {
+        (state.clusters.number(cluster) << 32) | broker: np.array(times, dtype=np.int64).reshape(len(times), -1)
+        for cluster, of_cluster in brokers.items()
+        for broker, times in of_cluster.items()
+        if times
+    }
+    keys = sorted(known)
+    begin = np.cumsum([0, *(len(known[key]) for key in keys)], dtype=np.int64)
+    ts = np.concatenate([np.empty(0, np.int64), *(known[key][:, 0] for key in keys)])
+    errors = np.concatenate([np.empty(0, np.int64), *(known[key][:, 1:].sum(axis=1) for key in keys)])
+    return Instants(np.array(keys, dtype=np.int64), begin, ts, ts - errors)
 
 
 def _newest(state: State, cluster: str) -> int:

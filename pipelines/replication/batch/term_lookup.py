@@ -106,11 +106,11 @@ class StateTermLookup:
         )
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
-        one = self.state.sampled(self.partition)
-        term = one.term(broker_id, epoch, topic_id) if one is not None else None
-        if term is None:
+        of_topic = None if topic_id is None else self.state.topic_ids.find(topic_id)
+        if of_topic == -1:
             return None
-        return TermSummary(term.hw_at(as_of), term.leo, frozenset(term.fetchers), level=POLLED)
+        sampled = self.state.sampled.epoch(self.partition, broker_id, epoch, of_topic, as_of)
+        return None if sampled is None else TermSummary(*sampled, level=POLLED)
 
     def answered_always(self, broker_id: int, after: int, until: int) -> bool:
         cluster = str(self.state.clusters.all[self._cluster][0])

@@ -50,8 +50,8 @@ def present(state: State, low_watermarks: I64) -> Present:
 def present_partitions(state: State, low_watermarks: I64) -> pa.Table:
     """The present of all partitions but those of topics that a watcher saw go."""
     partitions = health(state, low_watermarks)
-    gone = [number for number, one in state.watched.partitions.items() if one.gone]
-    if not gone:
+    gone = state.sampled.gone()
+    if not len(gone):
         return partitions
     there = np.ones(len(partitions), np.bool_)
     there[gone] = False

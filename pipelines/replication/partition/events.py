@@ -84,13 +84,6 @@ def partition_events(rows: pa.Table) -> list[PartitionEvent]:
     return list(map(PartitionEvent, *columns[:_LATE], unknown, columns[_LATE], unknown, *columns[_LATE + 1 :]))
 
 
-def rows_as_dicts(events: pa.Table) -> list[dict[str, Any]]:
-    """The rows of `events` as dictionaries, times in microseconds. Columns without values, which most are, cost
-    nothing."""
-    names, columns = events.column_names, [values(column) for column in events.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
 def values(column: pa.ChunkedArray) -> list[Any]:
     """A column's values, None where there is none; numbers come by numpy, which makes fewer objects than Arrow, and
     equal names are one object."""

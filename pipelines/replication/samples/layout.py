@@ -1,71 +1,73 @@
-"""Records of sampled partitions of which only offsets change, as `steady_rules` reads and writes them."""
+"""Records of sampled partitions, as the rules for samples read and write them. Times are in microseconds.
+
+Sets of replicas are bit masks over a partition's MEMBERS, which are the slots of its lanes, too.
+"""
 
 from __future__ import annotations
 
 from pipelines.replication.compiled.records import record_layout
-from pipelines.replication.compiled.types import NULL
+from pipelines.replication.compiled.types import NULL, NULL32
 
-MOST_MEMBERS = 8
-"""Replicas that a record has room for; a partition with more is never steady."""
 KEPT_STEPS = 256
+KEPT_TERMS = 8
+KEPT_ISRS = 8
+NOT_KNOWN = -1
 
-STEADY = record_layout(
+SAMPLED = record_layout(
     number=-1,
-    lane=-1,
     cluster=-1,
+    lane=-1,
     topic_id=-1,
     leader=-1,
     epoch=-1,
     began=-1,
     seen=-1,
     source=-1,
+    isr=NULL,
+    assigned=NULL,
     hw=NULL,
     leo=NULL,
     frozen=0,
-    min_isr=0,
+    gone=0,
+    min_isr=NULL32,
+    min_isr_told=0,
     stalled_since=NULL,
-    term_leo=NULL,
-    first_hw=NULL,
-    first_hw_ts=NULL,
-    last_hw=NULL,
-    last_hw_ts=NULL,
-    isr_count=0,
-    assigned_count=-1,
+    terms_begun=0,
     members=0,
     steps=0,
-    steps_at=0,
-    steps_room=0,
+    terms=0,
+    isrs=0,
+    hws=0,
 )
-"""A SampledPartition by its partition's number. `first_hw`: the largest HW of its term when its last rows came, those
-rows not counted, and `last_hw` with them; `assigned_count`: -1 where the assignment is not known; its steps are
-`steps` rows from `steps_at` on, with room for `steps_room`."""
+"""A sampled partition. `lane`: of its present leader; `began`: when that was first seen, `seen`: when it answered last;
+`isr`, `assigned`: NULL if not known; `stalled_since`: since when the HW has stood below the LEO; `gone`: its topic is
+no longer in the metadata. The last five count its records in each of CHILDREN."""
 
-MEMBERS = record_layout(
-    isr=-1,
-    assigned=-1,
-    broker=-1,
-    slot=-1,
-    follows=0,
-    in_isr=0,
-    fetched=0,
-    first=-1,
-    leo=-1,
-    since=-1,
-    log_epoch=-1,
-    answers=0,
-    out_of_sync=0,
-)
-"""Entry k of a partition: the k-th broker of its ISR and of its assignment as they were reported, and the k-th of the
-replicas that were sampled, by broker id. `slot`: that of its lane; `follows`: it is assigned and does not lead."""
-
+MEMBERS = record_layout(broker=-1, answers=-1, first=-1, leo=-1, since=-1, out_of_sync=0)
+"""A replica. `answers`: -1 if it was never asked for; `first`: when it was first sampled since its log was cut;
+`since`: since when its LEO is that. Broker -1: vacant."""
 STEPS = record_layout(least=-1, most=0, leo=0)
-HWS = record_layout(number=-1, ts=0, hw=0)
-"""HWs that rose with the last rows of a partition."""
+"""The leader's LEO became `leo`, after `least` and at `most`; kept as far back as a follower is behind."""
+TERMS = record_layout(
+    number=-1, broker=-1, epoch=-1, topic_id=-1, leo=NULL, fetchers=0,
+    first_hw=-1, first_ts=NULL, last_hw=-1, last_ts=NULL,
+)  # fmt: skip
+"""A leader epoch. `fetchers`: replicas with records of that epoch; `first_hw`: the largest HW sampled in it before the
+partition's last rows, and `last_hw` with them."""
+ISRS = record_layout(after=-1, by=0, isr=NULL)
+"""The ISR was `isr` until it was changed, after `after` and at most `by`; NULL: not known what it was. Kept as far back
+as a replica may still be found to have been out of sync."""
+HWS = record_layout(term=-1, ts=0, hw=0)
+"""HWs of a term that rose with the last rows of a partition."""
+CHILDREN = {"members": MEMBERS, "steps": STEPS, "terms": TERMS, "isrs": ISRS, "hws": HWS}
+SPAN = record_layout(at=0, room=0)
+"""Where the records of a partition stand among those of all, and how many have room there."""
 
-SAMPLES = record_layout(
+ROWS = record_layout(
     clock=0,
     ts=0,
     error=0,
+    kind=-1,
     broker=-1,
     leader=-1,
     epoch=-1,
@@ -74,12 +76,25 @@ SAMPLES = record_layout(
     log_epoch=-1,
     source=-1,
     topic_id=-1,
+    gone=0,
+    position=-1,
+    lag_max=0,
+    min_isr=0,
+    min_isr_told=0,
     isr_at=0,
     isr_count=-1,
     assigned_at=0,
     assigned_count=-1,
 )
-"""A `sample`: numbers as in `partition.Row`; lists by where they begin, with count -1 for null."""
+"""A row of a watcher, NOT_KNOWN if a number is null. `clock` is the largest time of the source by then, `error` how far
+`ts` may be off; `position`: in the micro-batch; `lag_max`, `min_isr`: the settings at that time; `min_isr_told`:
+the topic's own was reported; lists by where they begin, with count -1 for null."""
 
-JOBS = record_layout(record=-1, begin=0, end=0, lag_max=0)
-"""A record whose samples stand from `begin` to `end`."""
+JOBS = record_layout(record=-1, begin=0, end=0, begun=0)
+"""A partition whose rows stand from `begin` to `end`; `begun`: some of its rows in this micro-batch were read."""
+LED = record_layout(number=-1, leader=-1)
+"""A leader of a partition, which has a lane; until that is known its number stands for it as -2 - its place."""
+PREDICTED = record_layout(position=-1, outside=0)
+"""A row that shrinks the ISR, and whether all that it removes had been found out of sync."""
+LIMITS = record_layout(now=-1, lag_max=0)
+"""By number of a cluster until when its samples are settled, and the lag that holds then."""

@@ -1,12 +1,11 @@
-"""What watchers have sampled of every partition, and when brokers answered; kept between micro-batches."""
+"""When brokers answered a watcher; kept between micro-batches."""
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from typing import NamedTuple
 
 from msgspec import Struct, field
-
-from pipelines.replication.samples.partition import SampledPartition
 
 KEPT_ROUNDS = 2
 """How many rounds of a broker are kept at least: their distance is how often it is asked."""
@@ -17,16 +16,26 @@ Round = tuple[int, int]
 """(when a broker had answered a round in full, how far that may be off), microseconds of the watcher's clock."""
 
 
-class Watched(Struct, omit_defaults=True):
-    """Sampled partitions by number; by cluster and broker the rounds that were answered in full, and the times at
-    which rounds before were not."""
+class Check(NamedTuple):
+    """A HW that was sampled of a leader whose log shows its HWs, too."""
 
-    partitions: dict[int, SampledPartition] = field(default_factory=dict)
+    ts: int
+    error: int
+    leader: int
+    epoch: int
+    hw: int
+
+
+class Watched(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """By cluster and broker the rounds that were answered in full, and the times at which rounds before were not; by
+    number of a partition the HWs that a log has still to bear out."""
+
     rounds: dict[str, dict[int, list[Round]]] = field(default_factory=dict)
     gaps: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+    checks: dict[int, list[Check]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.partitions or self.rounds or self.gaps)
+        return bool(self.rounds or self.gaps or self.checks)
 
     def record_round(self, cluster: str, broker: int, ts: int, error: int) -> None:
         """A broker has answered for every replica that it hosts."""

@@ -75,6 +75,5 @@ def _blank(states: Sequence[State], rules: Rules) -> State:
     made = State(sources, closings=states[0].closings)
     made.replicas = Arrays(REPLICAS, max(state.replicas.width for state in states))
     for state in states:
-        state.release(state.steady.numbers())
         state.replicas.widen(made.replicas.width)
     return made

@@ -16,6 +16,7 @@ from pipelines.replication.metadata.assignments import UNCHANGED, Assignments
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE
 from pipelines.replication.partition.encoded import ENCODED, EncodedHistories
 from pipelines.replication.partition.first_terms import STARTS, FirstTerms
+from pipelines.replication.samples.layout import SAMPLED, TERMS
 from pipelines.replication.state.state import Names, State
 
 Chosen = npt.NDArray[np.bool_]
@@ -177,10 +178,22 @@ def _add_by_partition(old: State, new: State, of: _Numbers) -> None:
     new.lost_numbers |= _renumbered(old.lost_numbers, of.series)
     new.ended_terms |= _renumbered_pairs(old.ended_terms, of.lanes)
     new.wrong_clocks |= _renumbered_pairs(old.wrong_clocks, of.partitions)
-    sampled = _renumbered(old.watched.partitions, of.partitions)
-    for one in sampled.values():
-        one.source = int(of.sources[one.source]) if one.source >= 0 else one.source
-    new.watched.partitions |= sampled
+    new.watched.checks |= _renumbered(old.watched.checks, of.partitions)
+    _add_sampled(old, new, of)
+
+
+def _add_sampled(old: State, new: State, of: _Numbers) -> None:
+    """What was sampled of partitions."""
+    tables, at = old.sampled.rows(np.flatnonzero(of.partitions[old.sampled.records["number"]] >= 0)), SAMPLED.at
+    records, terms = tables["sampled"], tables["sampled_terms"]
+    places = (
+        (at.number, of.partitions), (at.cluster, of.clusters), (at.lane, of.lanes), (at.source, of.sources),
+    )  # fmt: skip
+    for column, numbers in places:
+        records[:, column] = _of(records[:, column], numbers)
+    for rows, column in (records, at.topic_id), (terms, TERMS.at.topic_id):
+        rows[:, column] = of.topic_ids(rows[:, column])
+    new.sampled.add(tables)
 
 
 def _renumbered(found: Mapping[int, Any], numbers: I64) -> dict[int, Any]:

@@ -23,7 +23,7 @@ from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
-from pipelines.replication.samples import steady
+from pipelines.replication.samples import partitions
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.closings import Closings, Held
@@ -55,8 +55,8 @@ _OTHERS = ("waiting", "assignments", "first_terms", "pending_starts", "histories
 CLOSINGS, HELD = "closings", ("held_events", "held_runs")
 """The tables of closing rows and of what waits behind them, in the states of lakes that have any."""
 WATCHED = "watched"
-"""The table of what watchers have sampled, in the states of lakes that have any."""
-_KNOWN = frozenset({*RECORDS, _OF_SERIES, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *steady.TABLES})
+"""The table of when brokers answered watchers, in the states of lakes that have any."""
+_KNOWN = frozenset({*RECORDS, _OF_SERIES, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *partitions.TABLES})
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
 _EVENT_FIELDS = PartitionEvent.__struct_fields__
 _TUPLES = tuple(_EVENT_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
@@ -78,10 +78,9 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
         tables[CLOSINGS] = pa.table({"json": pa.array([_encoder.encode(state.closings)], pa.string())})
     if len(state.held.events) or len(state.held.runs):
         tables |= zip(HELD, state.held, strict=True)
-    if state.watched or state.steady:
+    if state.watched or state.sampled:
         tables[WATCHED] = pa.table({"json": pa.array([_encoder.encode(state.watched)], pa.string())})
-    if state.steady:
-        tables |= state.steady.tables()
+        tables |= state.sampled.tables()
     sink = pa.BufferOutputStream()
     sink.write(MAGIC + VERSION.to_bytes(2, "little"))
     for name, table in tables.items():
@@ -170,9 +169,9 @@ def unpack(blob: bytes) -> tuple[State, Rules, int, int]:
         raise ValueError(f"state {unknown[0]} is not known to this version: {_WAY_OUT}")
     try:
         rest = _decoder.decode(tables["rest"]["json"][0].as_py())
+        return _state(tables, rest), rest.rules, rest.bucket, rest.buckets
     except ValidationError as error:
         raise ValueError(f"state is not of this version ({error}): {_WAY_OUT}") from error
-    return _state(tables, rest), rest.rules, rest.bucket, rest.buckets
 
 
 def _read(view: memoryview) -> dict[str, pa.Table]:
@@ -231,17 +230,11 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         state.held = Held(with_all_columns(tables[HELD[0]]), tables[HELD[1]])
     if WATCHED in tables:
         state.watched = _watched.decode(tables[WATCHED]["json"][0].as_py())
-        state.steady = _steady(tables)
+        try:
+            state.sampled = partitions.SampledPartitions.from_tables(tables)
+        except ValueError as error:
+            raise ValueError(f"state {partitions.TABLES[0]}: {error}: {_WAY_OUT}") from error
     return state
-
-
-def _steady(tables: dict[str, pa.Table]) -> steady.SteadyPartitions:
-    if steady.TABLES[0] not in tables:
-        return steady.SteadyPartitions()
-    try:
-        return steady.SteadyPartitions.from_tables(tables)
-    except ValueError as error:
-        raise ValueError(f"state {steady.TABLES[0]}: {error}: {_WAY_OUT}") from error
 
 
 def _event(values: list[Any]) -> PartitionEvent:

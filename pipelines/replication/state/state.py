@@ -21,8 +21,7 @@ from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.partition.history import PartitionHistory
-from pipelines.replication.samples.partition import SampledPartition
-from pipelines.replication.samples.steady import SteadyPartitions
+from pipelines.replication.samples.partitions import SampledPartitions
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.telemetry.closings import NOTHING_HELD, Closings, Held
 from pipelines.replication.telemetry.sources import Sources
@@ -136,9 +135,9 @@ class State:
     first_terms: FirstTerms = field(default_factory=FirstTerms)
     """Partitions whose only rare event is their start, instead of a history."""
     watched: Watched = field(default_factory=Watched)
+    """When brokers answered watchers."""
+    sampled: SampledPartitions = field(default_factory=SampledPartitions)
     """What watchers have sampled; what they see leading has lanes of its own, see `sampled_lanes`."""
-    steady: SteadyPartitions = field(default_factory=SteadyPartitions)
-    """Sampled partitions of which only offsets change: these are not in `watched`."""
     _watchers: list[bool] = field(default_factory=list, repr=False)
     _watched_series: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_), repr=False)
 
@@ -245,16 +244,6 @@ class State:
             new = self.watchers()[self.series["source"][known:]]
             self._watched_series = np.concatenate([self._watched_series, new])
         return self._watched_series
-
-    def sampled(self, partition: int) -> SampledPartition | None:
-        """What was sampled of a partition, to be read; None where nothing was."""
-        return self.watched.partitions.get(partition) or self.steady.view(partition, self.topic_ids.all)
-
-    def release(self, partitions: I64) -> None:
-        """These partitions, which are steady, are so no more."""
-        found = {number: self.steady.view(number, self.topic_ids.all) for number in partitions.tolist()}
-        self.watched.partitions |= {number: one for number, one in found.items() if one is not None}
-        self.steady.remove(partitions)
 
     def sampled_lane(self, partition: int, broker: int) -> int:
         """The lane that samples of a broker's leadership fill, -1 where there is none."""

@@ -150,7 +150,7 @@ MOVED = {
     "queued_events", "ended_terms", "histories", "encoded_histories", "due", "lost_numbers", "gap_times",
     "misread_times", "last_gaps", "last_misreads",
     "reported_losses", "assignments", "pending_starts", "first_terms", "watched",
-    "steady", "closings", "held",
+    "sampled", "closings", "held",
 }  # fmt: skip
 NUMBERS = {"partition", "topic", "cluster", "home", "topic_id", "source", "lane", "series", "key"}
 """Columns of records that hold numbers of the state; hashes are none."""

@@ -1,7 +1,7 @@
 """Out of sync from samples, by the lag rule with its uncertainty: late where they leave it open, never early."""
 
 from pipelines.replication import Reconstructor
-from pipelines.replication.samples.partition import KEPT_ISRS
+from pipelines.replication.samples.layout import KEPT_ISRS
 from tests.unit.replication.bronze import events_of, values_of
 from tests.unit.replication.test_rules_samples_hw import caught_up, facts_of, present
 from tests.unit.replication.watching import Watched, cluster, in_time, rounds
@@ -227,7 +227,7 @@ def test_who_is_out_of_sync_when_another_leader_begins_is_in_the_isr_that_it_beg
 
 
 def test_what_became_of_the_isr_is_dropped_once_followers_have_gone_on():
-    """Only while a claim may be made of a time before does a partition keep it; then the compiled rules read on."""
+    """Only while a claim may be made of a time before does a partition keep it."""
     one, two, three = cluster()
     one.seen(0, 1, 0).leads(1000, 0, 100, 100).seen(1500, 1, 0, isr=[1, 2]).leads(2000, 0, 200, 100, isr=[1, 2])
     two.follows(1000, 100).follows(2000, 200)
@@ -236,7 +236,7 @@ def test_what_became_of_the_isr_is_dropped_once_followers_have_gone_on():
     machine = Reconstructor()
     machine.update(events_of(in_time(one, two, three)))
     machine.finish()
-    assert [len(known.isrs) for known in machine.state.watched.partitions.values()] == [0]
+    assert machine.state.sampled.records["isrs"].tolist() == [0]
 
 
 def reassigned(until: int) -> list[Watched]:

@@ -1,12 +1,10 @@
-"""Sampled partitions whose offsets only change: compiled rules, kept in columns, and the facts of the plain rules."""
+"""Sampled partitions are kept between micro-batches."""
 
 from random import Random
 
-import numpy as np
 import pytest
 
-from pipelines.replication import Facts, Reconstructor, Rules
-from pipelines.replication.batch.sampled_rows import SampledRows
+from pipelines.replication import Reconstructor, Rules
 from tests.unit.replication.bronze import events_of
 from tests.unit.replication.test_rules_set_of_events import comparable, differences
 from tests.unit.replication.watching import cluster, in_time
@@ -20,30 +18,33 @@ def batches(rows, count):
 
 
 def read(parts, restored=False):
-    """(the most steady partitions at a time, facts and present after each micro-batch)"""
-    machine, found, most = Reconstructor(RULES), [], 0
+    """Facts and present after each micro-batch; `restored`: each is read by one that begins with a stored state."""
+    machine, found = Reconstructor(RULES), []
     for events in parts:
         if restored:
             machine = Reconstructor.restore(machine.snapshot())
         found.append((machine.update(events), machine.health()))
-        most = max(most, len(machine.state.steady.numbers()))
-    found.append((machine.finish(), machine.health()))
-    return most, found
+    return [*found, (machine.finish(), machine.health())]
 
 
-def test_steady_partitions_are_kept_where_no_round_was_answered_yet():
-    """A round may take longer than the grace, and end in a later micro-batch."""
+def sampled_once():
     one, _, _ = cluster()
     for n, ms in enumerate(range(1000, 30_000, 5000)):
         one.leads(ms, 0, 100 + n, 90)
     machine = Reconstructor(RULES)
     for row in one.rows:
         machine.update(events_of([row]))
-    assert machine.state.steady
+    return machine
+
+
+def test_what_was_sampled_is_kept_where_no_round_was_answered_yet():
+    """A round may take longer than the grace, and end in a later micro-batch."""
+    machine = sampled_once()
     assert not machine.state.watched
     again = Reconstructor.restore(machine.snapshot())
     assert again.health().equals(machine.health())
-    assert again.state.sampled(0) == machine.state.sampled(0) is not None
+    asked = 0, 1, 0, None, 10**18
+    assert again.state.sampled.epoch(*asked) == machine.state.sampled.epoch(*asked) == (90, 105, frozenset())
 
 
 @pytest.mark.parametrize("error", [float("nan"), float("inf"), -1.0, 1e300])
@@ -55,7 +56,7 @@ def test_of_a_time_that_is_off_by_nobody_knows_what_no_claim_follows(error):
     three.follows(1000, 100)
     for broker in (one, two, three):
         broker.round(*range(1000, 12_000, 1000))
-    _, found = read(batches(in_time(one, two, three), 4))
+    found = read(batches(in_time(one, two, three), 4))
     assert sum(facts.replica_sync.num_rows for facts, _ in found) == 0
 
 
@@ -95,17 +96,18 @@ def story(seed):
     return in_time(*brokers)
 
 
-@pytest.mark.parametrize("restored", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_rows_of_a_foreign_watcher_give_what_the_plain_rules_give(seed, restored, monkeypatch):
+def test_rows_of_a_foreign_watcher_give_the_same_from_stored_states(seed):
     rows = sorted(story(seed), key=lambda row: (row["ts"] // 2_000_000, row["source_id"], row["source_seq"]))
     parts = batches(rows, BATCHES * 3)
-    steady, compiled = read(parts, restored)
-    assert steady
-    with monkeypatch.context() as patched:
-        patched.setattr(SampledRows, "only_samples", property(lambda rows: np.zeros(len(rows.numbers), np.bool_)))
-        _, plain = read(parts)
-    for (facts, present), (plain_facts, plain_present) in zip(compiled, plain, strict=True):
-        assert differences(comparable(plain_facts), comparable(facts)) == {}
-        assert present.equals(plain_present)
-    assert Facts.concat([facts for facts, _ in plain]).partition_hw.num_rows
+    for (facts, present), (again, then) in zip(read(parts), read(parts, restored=True), strict=True):
+        assert differences(comparable(facts), comparable(again)) == {}
+        assert present.equals(then)
+
+
+def test_a_state_of_before_in_which_a_watcher_reported_is_refused_and_says_what_to_do():
+    machine = sampled_once()
+    blob = machine.snapshot()
+    earlier = blob.replace(b"\x07sampled", b"\x06steady")
+    with pytest.raises(ValueError, match="--rebuild"):
+        Reconstructor.restore(earlier)
