@@ -16,7 +16,7 @@ from pipelines.printable import file_name
 from schemas.replication_events import as_int
 
 BY_BROKER = "broker-"
-"""How ids of sources begin that are named by their broker."""
+"""The beginning of the ids of sources that are named by their broker."""
 _SNIFFED = 8
 """Files of a log in which its broker is looked for."""
 

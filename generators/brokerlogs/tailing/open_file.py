@@ -17,7 +17,7 @@ _MARK = b"\xef\xbb\xbf"
 
 
 class Seen(NamedTuple):
-    """How far a file was read: bytes, its size and time then (-1 where there was more), a digest of what is before."""
+    """Bytes read of a file, its size and time then (-1 where there was more), and a digest of what is before."""
 
     offset: int
     size: int
@@ -104,7 +104,7 @@ class OpenFile:
         return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
 
     def seen(self) -> Seen:
-        """How far it was read."""
+        """Return the bytes read of it so far."""
         stat = self.bytes.stat()
         if stat is None:
             return Seen(self.offset, -1, -1, "")
@@ -113,7 +113,7 @@ class OpenFile:
         return Seen(self.offset, stat.st_size, mtime_ns, _digest(self._tail))
 
     def seen_whole(self) -> Seen:
-        """How far it was read, once its end was seen."""
+        """Return the bytes read of it, once its end was seen."""
         stat = self.bytes.stat()
         return self.seen()._replace(mtime_ns=stat.st_mtime_ns if stat else -1)
 

@@ -1,4 +1,4 @@
-"""How far the files of a source were read."""
+"""The position in the files of a source up to which their lines were told."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class SeriesReader:
         return False
 
     def _where(self, entries: Sequence[Entry]) -> int | None:
-        """Which file holds the line told last; None where it is not known, or not there any more."""
+        """Find the file that holds the line told last; None where it is not known, or not there any more."""
         for k, entry in enumerate(entries):
             if entry.key == self._end:
                 if self._file and self._file.entry.key == entry.key and not self._file.older:

@@ -170,7 +170,7 @@ def _occurrences(digests: Digests, digest: np.int64) -> list[int]:
 
 
 def _common(a: Digests, b: Digests) -> int:
-    """How many lines at the beginning of both are equal."""
+    """The number of lines at the beginning of both that are equal."""
     length = min(len(a), len(b))
     for begin in range(0, length, _BLOCK):
         end = min(begin + _BLOCK, length)
