@@ -19,7 +19,7 @@ from generators.cluster.asking.stopping import Hosted, QuorumSeen, ask_eligible,
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.metadata.lists import I64, Mask
 from generators.cluster.metadata.replicas import Replicas
-from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN
+from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Terms
 from generators.cluster.watcher import WatchOptions
 
 CATCHES_UP_WITHIN_S = 3.0
@@ -125,7 +125,7 @@ class _Asking:
     def _round(self) -> list[Outcome]:
         """Every broker that answers, asked for the LEO of all it hosts."""
         partitions, replicas = self.standing.described.partitions, self.standing.replicas
-        nothing, works = np.empty(0, np.int64), {}
+        nothing, works = Terms(np.empty(0, np.int64), np.empty(0, np.int64)), {}
         for broker, link in self._idle():
             works[broker] = self._begin(
                 link, ask_round, plan(broker, partitions, replicas), nothing, self.options.pace, None

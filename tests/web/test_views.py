@@ -133,7 +133,7 @@ def test_many_clusters_are_a_line_each_the_worst_first(lake, ask):
     rows = [health("orders", 0, cluster=f"c{n:03}", offline=n == 70) for n in range(120)]
     write(lake, "partition_health", *rows)
     for n in range(120):
-        reported(lake, 1, cluster=f"c{n:03}")
+        reported(lake, 1, 2, 3, cluster=f"c{n:03}")
     job_has_read(lake)
     first = ask("/api/v1/overview").json()
     assert (first["matching"], first["pages"], len(first["clusters"])) == (120, 3, 50)
@@ -158,7 +158,7 @@ def test_a_cluster_that_has_ended_is_not_called_fine(lake, ask):
     ended(lake)
     sound_too = health("orders", 0, cluster="test")
     write(lake, "partition_health", sound_too)
-    reported(lake, 1, cluster="test")
+    reported(lake, 1, 2, 3, cluster="test")
     job_has_read(lake)
     assert '<span class="badge ended">ended</span>' in ask("/").text
     assert ask("/api/v1/overview").json()["clusters"][1] | {"lines": []} == {

@@ -40,12 +40,13 @@ GOOD = {
     "config": {"min_isr": 2, "topic": "clicks"},
     "progress": {},
     "lost": {"detail": "7 lines: %sn jumped"},
+    "unread": {"detail": "server.log: Permission denied"},
     "sample": {"replica_id": 1, "leo": 12, "hw": 10, "isr": [1, 2], "replicas": [1, 2, 3], "leader_epoch": 4},
 }
 
 
 def event(kind, **changes):
-    wide = kind in ("broker_state", "config", "progress", "lost")
+    wide = kind in ("broker_state", "config", "progress", "lost", "unread")
     return WHERE | (BROKER_WIDE if wide else ON_PARTITION) | {"event_type": kind} | GOOD[kind] | changes
 
 

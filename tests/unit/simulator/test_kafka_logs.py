@@ -151,7 +151,10 @@ def facts_of(events: Any, until: Any) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", [FULL, LEAN, INFO])
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_ingested_logs_give_the_same_facts_as_the_events(script, level, tmp_path) -> None:
+def test_ingested_logs_give_the_same_facts_as_the_events(script, level, tmp_path, request) -> None:
+    if (script, level) == ("roll", INFO):
+        why = "open: a start that comes within the grace after a term counts as one before it, from logs only"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=why))
     telemetry, logs = Telemetry(SETTINGS, level), KafkaLogs(SETTINGS, tmp_path, level)
     simulation = play(SCRIPTS[script], [telemetry, logs])
     logs.close()
