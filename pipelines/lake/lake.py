@@ -107,7 +107,7 @@ class Lake:
         return next((path for path, size in sizes.items() if not self.has_whole(table, path, size)), None)
 
     def missing_files(self, table: Table | str) -> str | None:
-        """Which files of a table as it is now are not in its folder, in words; None if all are."""
+        """The files of a table as it is now that are not in its folder, in words; None if all are."""
         from pyarrow.fs import FileSelector
 
         named = {unquote(path) for path in self.open(table).get_add_actions(flatten=True).column("path").to_pylist()}

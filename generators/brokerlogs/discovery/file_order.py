@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"(?<!\d)\d{1,9}(?!\d)")
 
 
 class RotatedName(NamedTuple):
-    """What a name says of when its file was written: a date as digits, and a number; "" and -1 without."""
+    """The date (as digits) and the number in the name of a file; "" and -1 where it has none."""
 
     date: str
     number: int

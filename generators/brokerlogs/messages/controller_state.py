@@ -65,7 +65,7 @@ class ControllerLogState:
     epoch: int | None = None
     """Epoch of the active controller as the node knows it."""
     uncommitted: bool = False
-    """Of the metadata log: whether it is not known that the quorum committed the record being read."""
+    """Whether it is not known that the quorum committed the record being read; of the metadata log alone."""
 
     def forget_role(self) -> None:
         """Lines are missing: the role is unknown until a line shows it again."""

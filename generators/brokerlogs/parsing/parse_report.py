@@ -58,7 +58,7 @@ class ParseReport:
     lost: int = 0
     """How often lines were found to be missing."""
     first_line: str = ""
-    """As the file has it, for a message that nothing was understood."""
+    """The line as the file has it, for a message that nothing was understood."""
 
     def count(self, lines: Array, decisions: Array, loggers: list[str]) -> None:
         """Count decided lines; `loggers` are the names behind their numbers."""

@@ -20,7 +20,7 @@ from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
 
 VERSION = 1
-"""Of the form of checkpoints; another one is taken for a damaged one."""
+"""The version of the form of checkpoints; another one is taken for a damaged one."""
 SEGMENT = 1 << 14
 """Digests of so many lines become a file of their own, which is written once; fewer stand in the checkpoint."""
 OLDER = "+"

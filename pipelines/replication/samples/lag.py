@@ -1,4 +1,4 @@
-"""Which followers are out of sync, as samples show it.
+"""The followers that are out of sync, as samples show it.
 
 Between two samples anything may have happened, so every fact is a bound: a follower is out of sync only if the latest
 instant at which it can have been caught up is longer ago than the lag.
