@@ -86,7 +86,7 @@ class Rescue:
         self._own_sequences = _Sequences(self._survivors_blocks())
         self._markers = _markers(self._segments)
 
-    def diverged(self) -> Range:
+    def divergence(self) -> Range:
         """The offsets that no survivor's lineage has; all without survivors."""
         own = self._directory.replica(self._place)
         log = read_replica(self._directory, own) if own is not None else None

@@ -69,6 +69,8 @@ def audit(
     from generators.disks.directories import find_log_directories
     from generators.disks.findings import Severity
 
+    if partition is not None and topic is None:
+        raise UsageError(f"--partition {partition} of which topic? Name it with --topic")
     place = None if lake is None else _lake(lake, cluster, config)
     began, totals, shown, rows = time.monotonic(), Totals(), [], []
     directories = find_log_directories(paths)
@@ -81,6 +83,9 @@ def audit(
             rows += one.findings if place is not None else []
             if every or topic is not None or any(finding.severity is not Severity.INFO for finding in one.findings):
                 shown.append(one)
+    if topic is not None and not shown:
+        named = topic if partition is None else f"{topic}-{partition}"
+        raise UsageError(f"no log of {named} below {', '.join(map(str, paths))}: check the name, and the directories")
     findings = [*general, *(finding for one in shown for finding in one.findings)]
     brokers = len({directory.name for directory in directories})
     head = totals.words(brokers, time.monotonic() - began)

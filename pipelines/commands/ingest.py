@@ -65,5 +65,5 @@ def ingest_logs(
             storage_options=settings.lake.storage_options,
         )
     echo("\n".join(summary.lines()))
-    if summary.unread():
+    if summary.unread() or summary.left_out:
         raise typer.Exit(NOT_UNDERSTOOD)

@@ -62,7 +62,7 @@ def rescue(
         raise UsageError(f"{source} has {has} {topic}-{partition}: name the one to copy from")
     beside = find_log_directories(survivors) if survivors else []
     work = Rescue(directories[0], place, beside)
-    wanted = chosen or work.diverged()
+    wanted = chosen or work.divergence()
     summary = RescueSummary(place, wanted)
     tables = work.rows(wanted, summary)
     if out is None:

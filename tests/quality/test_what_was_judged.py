@@ -17,7 +17,7 @@ from tests.quality.test_check import NOON, at, bad, event, gap
 from tests.quality.test_own_suites import HW, NOT_NULL, ROWS, hw, judged, suite  # noqa: F401
 
 
-def edited(path, *expectations):
+def write_suite(path, *expectations):
     content = json.loads(Path(path).read_text())
     Path(path).write_text(json.dumps(content | {"expectations": list(expectations)}))
 
@@ -30,7 +30,7 @@ def test_an_expectation_before_its_twin_is_judged_on_all_and_the_twin_on_what_is
     put(lake, partition_hw, hw(0, 5), hw(1, None))
     path = suite(not_null(mostly=0.4))
     assert [words for _, words, _ in judged(lake, {HW: path}).values()] == ["1 of 2 new rows"]
-    edited(path, not_null(mostly=0.9), not_null(mostly=0.4))
+    write_suite(path, not_null(mostly=0.9), not_null(mostly=0.4))
     assert judged(lake, {HW: path}) == {
         "expect_column_values_to_not_be_null hw": (False, "1 of 2 new rows", 1),
         "expect_column_values_to_not_be_null hw #2": (True, "nothing new, still version 0", 0),
@@ -41,7 +41,7 @@ def test_an_expectation_with_another_argument_is_judged_on_all(lake, suite):  # 
     put(lake, partition_hw, hw(0, 5), hw(1, None))
     path = suite(not_null(mostly=0.4))
     judged(lake, {HW: path})
-    edited(path, not_null(mostly=0.9))
+    write_suite(path, not_null(mostly=0.9))
     assert judged(lake, {HW: path}) == {"expect_column_values_to_not_be_null hw": (False, "1 of 2 new rows", 1)}
 
 

@@ -49,17 +49,15 @@ class Checkpoints:
 
         Where it is damaged, or of another version, a new incarnation with the digests that are left.
         """
-        versions = committed(self.lake, [self.app_id(name) for name in source_ids], self.options)
-        states = {}
-        for name in source_ids:
-            version = versions[self.app_id(name)]
-            self._versions[name], self._segments[name] = -1 if version is None else version, []
-            states[name] = {} if version is None else self._read(name, version)
-            if version is not None:
-                base, _, number = name.rpartition(OLDER)
-                following = f"{base}{OLDER}{int(number) + 1}" if base and number.isdecimal() else f"{name}{OLDER}1"
-                if committed(self.lake, [self.app_id(following)], self.options)[self.app_id(following)] is not None:
-                    states |= self.load([following])
+        states: dict[str, dict[str, Any]] = {name: {} for name in source_ids}
+        names = list(source_ids)
+        while names:
+            versions = committed(self.lake, [self.app_id(name) for name in names], self.options)
+            known = {name: version for name in names if (version := versions[self.app_id(name)]) is not None}
+            self._versions |= dict.fromkeys(names, -1) | known
+            self._segments |= {name: [] for name in names}
+            states |= {name: self._read(name, version) for name, version in known.items()}
+            names = [_following(name) for name in known]
         return states
 
     def keep_names(self, sources: list[Source]) -> list[str]:
@@ -196,6 +194,12 @@ class Checkpoints:
         if self._local is not None:
             sync(self._local / path)
             sync(self._local / folder)
+
+
+def _following(source_id: str) -> str:
+    """The name of a source's older lines, or of those older than these."""
+    base, _, number = source_id.rpartition(OLDER)
+    return f"{base}{OLDER}{int(number) + 1}" if base and number.isdecimal() else f"{source_id}{OLDER}1"
 
 
 def _sum(content: bytes) -> str:

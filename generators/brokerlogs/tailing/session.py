@@ -75,11 +75,11 @@ class TailerFactory:
             told = Told()
             first = self._tailer(source, told, states.get(source.source_id), settings.get(source.source_id))
             tailers.append(first)
-            while (name := older_id(source, len(tailers) - tailers.index(first))) in states:
+            while (name := older_id(source, first.older_count + 1)) in states:
                 tailers.append(self._tailer(replace(source, source_id=name), told, states[name]))
-            older, count = first.reader.older, len(tailers) - tailers.index(first) - 1
-            older.extend([Older(0, 0, 0)] * (count - len(older)))
-            first.older_count = count
+                first.older_count += 1
+            older = first.reader.older
+            older.extend([Older(0, 0, 0)] * (first.older_count - len(older)))
         return tailers
 
     def older_tailers(self, tailer: Tailer) -> list[Tailer]:

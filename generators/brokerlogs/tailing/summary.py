@@ -46,6 +46,7 @@ class SourceSummary:
     nameless: int = 0
     broken: int = 0
     overlong: int = 0
+    left_out: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -56,7 +57,8 @@ class SourceSummary:
     def line(self) -> str:
         """The source in one line."""
         if not self.first_ts or not self.last_ts:
-            return f"{self.source_id}: {self.lines:,} lines, {'no events in them' if self.lines else 'nothing new'}"
+            nothing = "not all of it was read" if self.left_out else "nothing new"
+            return f"{self.source_id}: {self.lines:,} lines, {'no events in them' if self.lines else nothing}"
         text = f"{_timestamp(self.first_ts)} to {_timestamp(self.last_ts)}"
         of = f", as {' in '.join(self.form)}" if self.form else ""
         return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {text}, {LEVELS[self.level]}{of}"
@@ -95,6 +97,11 @@ class IngestSummary:
         """A line for each source of which nothing was understood."""
         nothing = [one for one in self.sources if one.lines and not (one.understood or one.aside)]
         return [f"{one.source_id}: {_UNREAD.format(one.first_line)}" for one in nothing]
+
+    @property
+    def left_out(self) -> int:
+        """The number of files and folders that were not read."""
+        return sum(source.left_out for source in self.sources)
 
     def lines(self) -> list[str]:
         """The summary, line by line."""
@@ -138,7 +145,7 @@ def count_lines(summary: SourceSummary, tailer: Tailer) -> None:
     summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
     summary.broken, summary.overlong = report.broken - before.broken, report.overlong - before.overlong
     summary.examples, summary.first_line = report.examples, report.first_line
-    summary.form = tailer.parser.form
+    summary.form, summary.left_out = tailer.parser.form, 0 if tailer.follow else len(tailer.left_out)
 
 
 def _unreadable(source: SourceSummary) -> str:

@@ -82,6 +82,8 @@ class Tailer:
         self._start(state)
         self.report_before = deepcopy(self.parser.report)
         self._unread: list[str] = list(state.get("unread", ()))
+        self.left_out = set[str]()
+        """Why files were not read by this call."""
         if only is None:
             self._note_unread(source.unread)
         if self.numbering.epoch and not stored:
@@ -112,6 +114,7 @@ class Tailer:
         self._note_unread(source.unread)
 
     def _note_unread(self, reasons: Sequence[str]) -> None:
+        self.left_out.update(reasons)
         fresh = [reason for reason in reasons if reason not in self._unread]
         self._unread.extend(fresh)
         self._notes.extend(("unread", reason) for reason in fresh)
@@ -156,6 +159,7 @@ class Tailer:
             return self._lost()
         self.messages.extend(self.reader.take_messages())
         for reason in self.reader.take_unread():
+            self.left_out.add(reason)
             self.messages.append(f"{reason}, left for later")
             self._notes.append(("unread", reason))
         if missing := self.reader.missing():

@@ -83,7 +83,7 @@ def partition(folder, batches, epochs=None, *, base=0, name="t-0", topic_id=None
     return at
 
 
-def audited(folder, **options):
+def findings_of(folder, **options):
     """The findings about partitions below a folder."""
     found = partition_audits(find_log_directories([folder]), **options)
     return [finding for one in found for finding in one.findings]

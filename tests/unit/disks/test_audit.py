@@ -15,9 +15,9 @@ from pipelines.lake.lake import Lake
 from schemas import audits
 from tests.unit.disks.disk_files import (
     TS,
-    audited,
     batch,
     directory,
+    findings_of,
     kinds,
     logs,
     marker,
@@ -42,7 +42,9 @@ def run_of(count, epoch=0, first=0):
 
 
 def cuts(data):
-    return sorted((f for f in audited(data, chosen=("orders", 0)) if f.kind == "cut"), key=lambda one: one.broker_id)
+    return sorted(
+        (f for f in findings_of(data, chosen=("orders", 0)) if f.kind == "cut"), key=lambda one: one.broker_id
+    )
 
 
 def test_a_real_unclean_election_is_told_with_what_the_old_leader_then_cut(tmp_path):
@@ -69,7 +71,7 @@ def test_what_is_cut_where_the_old_leader_is_elected_again_is_told_too(tmp_path)
 @pytest.mark.parametrize("version", ["4.1", "4.4"])
 def test_nothing_else_is_found_in_what_a_real_kafka_left(tmp_path, version):
     recorded(tmp_path, f"unclean_election_{version}")
-    findings = audited(tmp_path / "data")
+    findings = findings_of(tmp_path / "data")
     assert [f.topic for f in findings if f.severity != "info"] == ["orders"]
     assert {f.kind for f in findings} == {"cut", "behind", "recovery", "open_transaction"}
 
@@ -121,14 +123,20 @@ def test_a_folder_without_logs_is_wrong_usage(tmp_path):
     assert "no directory" in hwmark(tmp_path / "none").stderr
 
 
+def test_a_topic_that_is_not_there_is_not_called_sound(tmp_path):
+    data = recorded(tmp_path) / "data"
+    for named in (["--topic", "clcks"], ["--topic", "clicks", "--partition", "99"], ["--partition", "0"]):
+        assert hwmark(data, *named).exit_code == 2
+
+
 # proofs.md 5.3: an epoch's entry is only an upper bound.
 def test_an_entry_below_the_first_batch_of_its_epoch_fits_and_one_above_it_does_not(tmp_path):
     one = directory(tmp_path / "a", 1)
     partition(one, [batch(k) for k in range(3)] + [batch(k, epoch=7) for k in range(3, 6)], [(0, 0), (5, 3), (7, 3)])
-    assert kinds(audited(tmp_path / "a")) == []
+    assert kinds(findings_of(tmp_path / "a")) == []
     other = directory(tmp_path / "b", 1)
     partition(other, [batch(k) for k in range(3)] + [batch(k, epoch=7) for k in range(3, 6)], [(0, 0), (7, 4)])
-    (finding,) = audited(tmp_path / "b")
+    (finding,) = findings_of(tmp_path / "b")
     assert (finding.kind, finding.severity) == ("epochs", "critical")
     assert "epoch 7 begins at 3 in the log, from 4 in the file" in finding.detail
 
@@ -136,14 +144,14 @@ def test_an_entry_below_the_first_batch_of_its_epoch_fits_and_one_above_it_does_
 def test_entries_at_or_above_the_end_of_the_log_are_ignored(tmp_path):
     for broker, epochs in ((1, [(0, 0), (9, 10)]), (2, [(0, 0)])):
         partition(directory(tmp_path, broker), run_of(10), epochs)
-    assert kinds(audited(tmp_path)) == []
+    assert kinds(findings_of(tmp_path)) == []
     assert [log.lineage.text() for log in logs(tmp_path)] == ["epoch 0 from 0, end 10"] * 2
 
 
 # proofs.md 5.4
 def test_a_high_watermark_above_the_end_is_damage_or_a_cut(tmp_path):
     partition(directory(tmp_path, 1, hw=12), run_of(10), [(0, 0)])
-    (finding,) = audited(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert (finding.kind, finding.from_offset, finding.to_offset) == ("hw_above_end", 10, 12)
 
 
@@ -152,36 +160,36 @@ def test_a_checkpoint_older_than_the_partition_says_nothing_of_it(tmp_path):
     one = directory(tmp_path, 1, hw=12)
     at = partition(one, run_of(10), [(0, 0)], topic_id="A" * 22)
     os.utime(at / "partition.metadata", (2_000_000_000, 2_000_000_000))
-    assert audited(tmp_path) == []
+    assert findings_of(tmp_path) == []
     assert [log.hw for log in logs(tmp_path)] == [None]
     os.utime(one / "replication-offset-checkpoint", (2_000_000_001, 2_000_000_001))
-    assert kinds(audited(tmp_path)) == ["hw_above_end"]
+    assert kinds(findings_of(tmp_path)) == ["hw_above_end"]
 
 
 def test_replicas_of_two_topics_of_one_name_are_told_apart(tmp_path):
     for broker, topic_id in ((1, "A" * 22), (2, "B" * 22)):
         partition(directory(tmp_path, broker), run_of(3), [(0, 0)], topic_id=topic_id)
-    assert kinds(audited(tmp_path), "critical") == ["topic_ids"]
+    assert kinds(findings_of(tmp_path), "critical") == ["topic_ids"]
 
 
 # proofs.md 5.5
 def test_an_unclean_stop_is_told_with_where_a_recovery_would_begin_and_a_running_broker_is_not(tmp_path):
     one = directory(tmp_path, 1, clean=False, recovery=4)
     partition(one, run_of(10), [(0, 0)])
-    (finding,) = audited(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert (finding.kind, finding.severity, finding.from_offset, finding.to_offset) == ("recovery", "info", 4, 10)
-    assert audited(tmp_path, live=True) == []
+    assert findings_of(tmp_path, live=True) == []
 
 
 def test_a_last_batch_half_written_is_damage_only_of_a_stopped_broker(tmp_path):
     partition(directory(tmp_path, 1), [*run_of(3), batch(3)[:-5]], [(0, 0)])
-    assert kinds(audited(tmp_path), "critical") == ["torn"]
-    assert kinds(audited(tmp_path, live=True), "critical") == []
+    assert kinds(findings_of(tmp_path), "critical") == ["torn"]
+    assert kinds(findings_of(tmp_path, live=True), "critical") == []
 
 
 def test_zeros_behind_the_newest_segment_are_no_damage(tmp_path):
     partition(directory(tmp_path, 1), [*run_of(3), bytes(4096)], [(0, 0)])
-    assert audited(tmp_path) == []
+    assert findings_of(tmp_path) == []
     assert [log.end for log in logs(tmp_path)] == [3]
 
 
@@ -208,7 +216,7 @@ def test_an_index_entry_fits_if_an_append_starts_there_and_ends_at_its_offset(tm
     size = len(batch(0))
     raw = b"".join(o.to_bytes(4, "big") + int(p * size).to_bytes(4, "big") for o, p in entries)
     (at / f"{0:020d}.index").write_bytes(raw + bytes(80))
-    findings = audited(tmp_path)
+    findings = findings_of(tmp_path)
     assert [words in finding.detail for finding in findings] == ([True] if words else [])
 
 
@@ -216,13 +224,13 @@ def test_an_index_entry_fits_if_an_append_starts_there_and_ends_at_its_offset(tm
 def test_replicas_that_were_cleaned_apart_do_not_diverge(tmp_path):
     partition(directory(tmp_path, 1, cleaner=6), [batch(2), batch(5), *run_of(4, first=6)], [(0, 0)])
     partition(directory(tmp_path, 2, cleaner=4), [batch(1), *run_of(6, first=4)], [(0, 0)])
-    assert audited(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_equal_epoch_and_offset_with_other_bytes_above_the_cleaner_is_critical(tmp_path):
     partition(directory(tmp_path, 1), run_of(5), [(0, 0)])
     partition(directory(tmp_path, 2), [*run_of(3), batch(3, ts=TS + 1), batch(4)], [(0, 0)])
-    (finding,) = audited(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert (finding.kind, finding.severity) == ("checksums_differ", "critical")
     assert (finding.from_offset, finding.to_offset) == (3, 4)
 
@@ -230,25 +238,25 @@ def test_equal_epoch_and_offset_with_other_bytes_above_the_cleaner_is_critical(t
 def test_copies_taken_at_different_times_differ_at_their_ends_without_diverging(tmp_path):
     partition(directory(tmp_path, 1, hw=5), run_of(7), [(0, 0)])
     partition(directory(tmp_path, 2, hw=5), run_of(5), [(0, 0)])
-    assert kinds(audited(tmp_path), "critical") == []
-    (finding,) = audited(tmp_path)
+    assert kinds(findings_of(tmp_path), "critical") == []
+    (finding,) = findings_of(tmp_path)
     assert "following broker 2 it cuts 5..6 (2 offsets); no other replica" in finding.detail
 
 
 def test_a_gap_is_damage_only_where_the_cleaner_was_not(tmp_path):
     gaps = [*run_of(3), batch(5)]
     partition(directory(tmp_path / "a", 1), gaps, [(0, 0)])
-    (finding,) = audited(tmp_path / "a")
+    (finding,) = findings_of(tmp_path / "a")
     assert (finding.kind, finding.from_offset, finding.to_offset) == ("gap", 3, 5)
     partition(directory(tmp_path / "b", 1, cleaner=5), gaps, [(0, 0)])
-    assert audited(tmp_path / "b") == []
+    assert findings_of(tmp_path / "b") == []
 
 
 def test_two_unclean_elections_in_a_row_are_followed_through_the_epochs(tmp_path):
     """Broker 1 wrote 0..299 in epoch 0, broker 2 from 120 in epoch 3, broker 1 again from 300 in epoch 6."""
     partition(directory(tmp_path, 1), [*run_of(300), *run_of(10, 6, 300)], [(0, 0), (6, 300)])
     partition(directory(tmp_path, 2), [*run_of(120), *run_of(30, 3, 120)], [(0, 0), (3, 120)])
-    by_broker = {f.broker_id: f for f in audited(tmp_path) if f.kind == "cut"}
+    by_broker = {f.broker_id: f for f in findings_of(tmp_path) if f.kind == "cut"}
     assert (by_broker[2].from_offset, by_broker[2].to_offset, by_broker[2].severity) == (120, 150, "critical")
     assert (by_broker[1].from_offset, by_broker[1].severity) == (120, "info")
 
@@ -273,12 +281,12 @@ def sequence(*numbers, **more):
 )
 def test_sequences_are_judged_within_one_producer_epoch_only(tmp_path, batches, found):
     partition(directory(tmp_path, 1), batches, [(0, 0)])
-    assert kinds(audited(tmp_path)) == found
+    assert kinds(findings_of(tmp_path)) == found
 
 
 def test_below_the_cleaner_sequences_say_nothing(tmp_path):
     partition(directory(tmp_path, 1, cleaner=3), sequence(0, 1, 5), [(0, 0)])
-    assert audited(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_hostile_directories_are_told_in_a_line_each(tmp_path):
@@ -296,7 +304,7 @@ def test_hostile_directories_are_told_in_a_line_each(tmp_path):
     assert "stolen-0: a symbolic link, not followed" in told
     assert "recovery-point-offset-checkpoint: not a regular file" in told
     assert "cleaner-offset-checkpoint: byte 0" in told
-    unknown = [finding for finding in audited(tmp_path / "a") if finding.severity == "unknown"]
+    unknown = [finding for finding in findings_of(tmp_path / "a") if finding.severity == "unknown"]
     assert [(finding.topic, finding.kind) for finding in unknown] == [("u", "unreadable")]
     assert hwmark(tmp_path / "a").exit_code == 4
 
@@ -309,15 +317,15 @@ def test_a_directory_without_meta_properties_is_of_a_broker_that_is_not_known(tm
     assert (found.broker_id, len(found.problems)) == (None, 1)
 
 
-def keyed(tmp_path, version, topic):
+def partitioner_of(tmp_path, version, topic):
     data = recorded(tmp_path, f"unclean_election_{version}") / "data"
     return {words(log.key_counts, log.partitions) for log in logs(data, chosen=(topic, None), deep=True)}
 
 
 def test_the_partitioner_is_told_by_the_keys(tmp_path):
     """librdkafka wrote clicks with partitioner murmur2; orders has one partition, where keys say nothing."""
-    assert keyed(tmp_path, "4.1", "clicks") == {"by key (murmur2, Java's default)"}
-    assert keyed(tmp_path, "4.4", "orders") == {None}
+    assert partitioner_of(tmp_path, "4.1", "clicks") == {"by key (murmur2, Java's default)"}
+    assert partitioner_of(tmp_path, "4.4", "orders") == {None}
 
 
 def test_a_topic_that_is_not_partitioned_by_key_is_said_to_be_none(tmp_path):
@@ -338,11 +346,11 @@ def test_a_topic_that_is_not_partitioned_by_key_is_said_to_be_none(tmp_path):
 @pytest.mark.parametrize("payload", [b"", record(0)[:-1], record(0) + b"\0", b"\xff" * 12, b"\x02\0"])
 def test_records_that_are_not_what_their_batch_says_are_found_deep_only(tmp_path, payload):
     partition(directory(tmp_path, 1), [batch(0, 1, payload=payload)], [(0, 0)])
-    assert audited(tmp_path) == []
-    assert kinds(audited(tmp_path, deep=True), "critical") == ["damaged"]
+    assert findings_of(tmp_path) == []
+    assert kinds(findings_of(tmp_path, deep=True), "critical") == ["damaged"]
 
 
 def test_every_codec_is_read_deep(tmp_path):
     data = recorded(tmp_path, "unclean_election_4.4") / "data"
-    findings = audited(data, chosen=("packed", 0), deep=True)
+    findings = findings_of(data, chosen=("packed", 0), deep=True)
     assert kinds(findings, "critical") == []

@@ -216,7 +216,7 @@ def test_a_flipped_bit_in_a_record_never_takes_more_memory_or_time(byte):
             assert "\n" not in str(error)  # noqa: PT017
 
 
-def ingested(folder, lake):
+def ingest(folder, lake):
     done = CliRunner().invoke(app, ["ingest", "disk", str(folder), "--cluster", "c", "--lake", str(lake)])
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -224,16 +224,16 @@ def ingested(folder, lake):
 
 def test_what_was_told_is_not_told_again_until_it_is_committed(tmp_path):
     data, lake = recorded(tmp_path) / "data", tmp_path / "lake"
-    assert "are not known to be committed" in ingested(data / "broker-1", lake)
+    assert "are not known to be committed" in ingest(data / "broker-1", lake)
     first = read_events(str(lake))
     assert set(first["committed"].to_pylist()) == {False, None}
-    assert "c: 0 events" in ingested(data / "broker-1", lake)
-    ingested(data, lake)
+    assert "c: 0 events" in ingest(data / "broker-1", lake)
+    ingest(data, lake)
     both = read_events(str(lake)).sort_by("source_seq")
     assert both["source_seq"].to_pylist() == list(range(len(both)))
     told_twice = [row for row in both.slice(len(first)).to_pylist() if row["event_type"] == "election"]
     assert {row["committed"] for row in told_twice} == {True, False}
-    assert "c: 0 events" in ingested(data, lake)
+    assert "c: 0 events" in ingest(data, lake)
 
 
 def test_a_folder_without_a_metadata_log_is_wrong_usage(tmp_path):

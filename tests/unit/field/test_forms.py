@@ -153,14 +153,14 @@ def events(data: bytes, **settings: Any) -> list[dict[str, Any]]:
 
 
 @lru_cache
-def expected() -> list[dict[str, Any]]:
+def plain_events() -> list[dict[str, Any]]:
     return events("\n".join([*incident(), ""]).encode())
 
 
 @pytest.mark.parametrize(("layout", "envelope"), PAIRS)
 def test_an_incident_gives_the_same_events_in_every_layout_and_envelope(layout: str, envelope: str) -> None:
     lines = [line if isinstance(line, str) else LAYOUTS[layout](line) for line in headers(incident())]
-    assert events("\n".join([*ENVELOPES[envelope](lines), ""]).encode()) == expected()
+    assert events("\n".join([*ENVELOPES[envelope](lines), ""]).encode()) == plain_events()
 
 
 def test_a_layout_that_changes_within_a_file_is_found_anew() -> None:
@@ -168,7 +168,7 @@ def test_a_layout_that_changes_within_a_file_is_found_anew() -> None:
     forms = [LAYOUTS["stock"], LAYOUTS["ECS"], LAYOUTS["strimzi, log4j 1"]]
     third = len(lines) // 3 + 1
     written = [line if isinstance(line, str) else forms[k // third](line) for k, line in enumerate(lines)]
-    assert events("\n".join([*written, ""]).encode()) == expected()
+    assert events("\n".join([*written, ""]).encode()) == plain_events()
 
 
 def test_a_layout_that_is_not_found_is_read_as_its_pattern_says() -> None:
@@ -180,7 +180,7 @@ def test_a_layout_that_is_not_found_is_read_as_its_pattern_says() -> None:
     ]
     data = "\n".join([*odd, ""]).encode()
     assert events(data) == []
-    assert events(data, layout="<<%c>> %d ~%p~ %m%n") == expected()
+    assert events(data, layout="<<%c>> %d ~%p~ %m%n") == plain_events()
 
 
 def test_a_line_cut_between_two_reads_is_read_as_a_whole() -> None:
@@ -190,7 +190,7 @@ def test_a_line_cut_between_two_reads_is_read_as_a_whole() -> None:
     for begin in range(0, len(data), 7001):
         rows += parser.feed(data[begin : begin + 7001]).to_pylist()
         parser = SourceParser.restore(parser.snapshot())
-    assert rows + parser.feed(b"", last=True).to_pylist() == expected()
+    assert rows + parser.feed(b"", last=True).to_pylist() == plain_events()
 
 
 def test_the_first_line_of_what_is_not_understood_is_shown_without_secrets() -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 from socket import gethostname
 
 import pytest
+from typer.testing import CliRunner
 
 from generators.brokerlogs.discovery.log_series import live_name
 from generators.brokerlogs.discovery.sources import discover
+from pipelines.cli import app
 from tests.unit.ingest.plain_parser import lines
 
 LIVE = [
@@ -147,3 +149,16 @@ def test_nothing_in_a_folder_is_passed_over_in_silence(tmp_path: Path) -> None:
     assert "1 files that are no logs, left out: notes" in said
     assert "server.log.1.zst: .zst is not unpacked here, unread" in said
     assert len(next(source for source in found.sources if "server" in source.source_id).unread) == 2
+
+
+def test_a_call_that_leaves_a_file_unread_does_not_end_as_if_all_was_read(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    said = "[Partition a-0 broker=7] ISR updated to 7 and version updated to 2 (kafka.cluster.Partition)"
+    (folder / "server.log").write_text(f"[2026-11-20 10:00:00,000] INFO {said}\n")
+    words = ["ingest", "logs", str(folder), "--cluster", "c", "--lake", str(tmp_path / "lake")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    (folder / "server.log.1.zst").write_bytes(b"packed")
+    for _ in range(2):
+        done = CliRunner().invoke(app, words)
+        assert (done.exit_code, "server.log.1.zst" in done.stdout, "nothing new" in done.stdout) == (65, True, False)

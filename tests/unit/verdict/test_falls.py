@@ -21,13 +21,13 @@ MEASURED = {"proof": "bounded", "class": "unclean_loss", "severity": "critical",
 
 @pytest.fixture
 def found(tmp_path):
-    def grouped(*rows):
+    def groups(*rows):
         lake = str(tmp_path / "lake")
         rows = [OPEN | row | {"ts": at(k), "regression_id": f"r{k}"} for k, row in enumerate(rows)]
         put(lake, hw_regressions, *rows)
         return falls(Lake(lake), Filter())["c"]
 
-    return grouped
+    return groups
 
 
 def test_a_list_names_one_thing_once(found):
