@@ -52,7 +52,7 @@ CASES = {
     "binary garbage in the middle": (_garbage, "replication.log: lines are missing in", True),
     "a truncated gzip": (_cut_gzip, "replication.log.1.gz: truncated gzip, what could be read", True),
     "no gzip behind the name": (_broken_gzip, "replication.log.1.gz: broken gzip", True),
-    "an unreadable file": (_unreadable, "controller.log: cannot be read (Permission denied), left out", False),
+    "an unreadable file": (_unreadable, "controller.log: cannot be read (Permission denied), left for later", False),
     "another program's log": (_foreign, "application.log: nothing of it was understood, its first line is", False),
 }
 

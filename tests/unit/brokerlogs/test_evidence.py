@@ -254,7 +254,7 @@ def test_counts_of_an_earlier_call_are_not_reported_again():
     summary = SourceSummary("s")
 
     again = SourceParser.restore(parser.snapshot())
-    count_lines(summary, SimpleNamespace(report_before=parser.report, parser=again))
+    count_lines(summary, SimpleNamespace(report_before=parser.report, parser=again, follow=False, left_out=set()))
     assert summary.shapes == {}
 
 
