@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import gettempdir
@@ -25,59 +26,80 @@ import pipelines
 Function = TypeVar("Function", bound=Callable[..., Any])
 _ROOT = Path(pipelines.__file__).parents[1]
 _SOURCES = ("pipelines/replication", "generators/brokerlogs", "generators/disks")
-
-
 _COMPILED = re.compile(rb"^@(compiled|kernel|hot|part)\b", re.MULTILINE)
 _IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
-def digest(root: Path = _ROOT) -> str:
-    """Of the modules with compiled functions and those that they import: there their constants stand.
+@cache
+def _source(module: str) -> bytes:
+    """The text of a module of this project, empty for others."""
+    file = _ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    return file.read_bytes() if file.is_file() else b""
 
-    A module is imported by its name, or from its package.
-    """
-    files = sorted(file for folder in _SOURCES for file in (root / folder).rglob("*.py"))
-    sources = {".".join(file.relative_to(root).with_suffix("").parts): file.read_bytes() for file in files}
-    names = {name for name, source in sources.items() if _COMPILED.search(source)}
-    names |= {found for name in names for found in _imported(sources[name])}
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    """The modules that its `from` statements may name; a module is named by itself, or as a part of its package."""
+    return tuple(
+        name
+        for package, parts in _IMPORTED.findall(_source(module))
+        for name in (package.decode(), *(f"{package.decode()}.{part}" for part in re.findall(r"\w+", parts.decode())))
+    )
+
+
+@cache
+def digest(*modules: str) -> str:
+    """Of these modules and of those that compiled functions take constants and functions from, by their content."""
+    reached, left = set[str](), [*modules]
+    while left:
+        module = left.pop()
+        if module not in reached and _source(module):
+            reached.add(module)
+            left += _imports(module) if module in modules or _COMPILED.search(_source(module)) else ()
     made = blake2b(digest_size=8)
-    for name in sorted(names & sources.keys()):
-        made.update(sources[name])
+    for module in sorted(reached):
+        made.update(_source(module))
     return made.hexdigest()
 
 
-def _imported(source: bytes) -> Iterator[str]:
-    """The modules that `from` statements may name; what is no module is among them, too."""
-    for module, names in _IMPORTED.findall(source):
-        yield module.decode()
-        yield from (f"{module.decode()}.{name}" for name in re.findall(r"\w+", names.decode()))
+def modules() -> list[str]:
+    """The modules with compiled functions."""
+    files = sorted(file for folder in _SOURCES for file in (_ROOT / folder).rglob("*.py"))
+    return [name for name in map(_module, files) if _COMPILED.search(_source(name))]
 
 
-def _cache() -> Path:
+def _module(file: Path) -> str:
+    return ".".join(file.relative_to(_ROOT).with_suffix("").parts)
+
+
+def _cache() -> str:
     """NUMBA_CACHE_DIR, else beside the sources, else where this user may write."""
     beside = _ROOT / "pipelines" / "replication" / "__pycache__"
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
     writable = os.access(beside if beside.exists() else beside.parent, os.W_OK)
-    base = Path(chosen) if chosen else beside if writable else Path(gettempdir()) / f"hwmark-numba-{os.getuid()}"
-    return base / digest()
+    found = beside if writable else Path(gettempdir()) / f"hwmark-numba-{os.getuid()}"
+    return os.environ.get("NUMBA_CACHE_DIR") or str(found)
 
 
 class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
-    """Finds compiled functions by where their source lies in the project, not by where the project lies.
+    """Finds compiled functions by what their module consists of, not by where the project lies or when it was written.
 
     An environment that is packed on one host and unpacked on another brings them along.
     """
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        return "_".join(Path(py_file).relative_to(_ROOT).parent.parts)
+        module = _module(Path(py_file))
+        return f"{module}-{digest(module)}"
+
+    def get_source_stamp(self) -> str:
+        return Path(self.get_cache_path()).name
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Any:
         return super().from_function(py_func, py_file) if Path(py_file).is_relative_to(_ROOT) else None
 
 
-config.CACHE_DIR = str(_cache())
+config.CACHE_DIR = _cache()
 config.CACHE_LOCATOR_CLASSES = ",".join(
     (f"{__name__}.SourceLocator", "InTreeCacheLocator", "UserWideCacheLocator", "IPythonCacheLocator")
 )

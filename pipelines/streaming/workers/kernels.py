@@ -38,9 +38,9 @@ def are_compiled() -> bool:
 def _mark() -> Path:
     from numba import config
 
-    import pipelines.replication.compiled.decorators  # noqa: F401 - sets where compiled code is cached
+    from pipelines.replication.compiled.decorators import digest, modules
 
-    return Path(config.CACHE_DIR, _ALL)
+    return Path(config.CACHE_DIR, f"{_ALL}-{digest(*modules())}")
 
 
 def compile_first() -> None:
