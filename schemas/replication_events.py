@@ -9,9 +9,17 @@ DRAIN = "hwmark/drain"
 """The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
 WATCHER = "watch/"
 """How the source_id of a watcher begins, which asks brokers and reports samples (level 1) on its own clock."""
+OLDER = "+"
+"""`<source_id>+1`, `+2`, ...: lines of that writer's files that came after those that follow them."""
 
 INT = (1 << 31) - 1
 """The largest number of an int; a `lag_max_ms` above it, which is a LONG in Kafka, is stored as it."""
+
+
+def writer(source_id: str) -> str:
+    """The source that follows the live files, of one that tells older lines."""
+    base, _, number = source_id.rpartition(OLDER)
+    return base if base and number.isdecimal() else source_id
 
 
 def as_int(text: str) -> int | None:

@@ -26,6 +26,10 @@ __all__ = ["NothingToRead", "ReadOptions", "ingest_logs", "read_logs"]
 
 REDISCOVER_S = 5.0
 """Seconds between searches for new logs while following."""
+_TOLD_AGAIN = (
+    "stored positions of {} sources ({}, ...) are damaged, or of an earlier hwmark: lines that are not known are told "
+    "once more, in a new source_epoch, and no loss is proven across that"
+)
 
 
 class NothingToRead(ValueError):
@@ -104,6 +108,9 @@ class _Ingest:
             self._held[source.source_id] = self._roles.enter_context(hold(self.lake, role, self.storage_options))
         states = self._checkpoints.load([source.source_id for source in new])
         self._known = self._known or any(states.values())
+        again = [name for name, state in states.items() if state and "place" not in state]
+        if again:
+            self.session.add_messages([_TOLD_AGAIN.format(len(again), again[0])])
         tailers = self.factory.tailers(found, new, states)
         for tailer in tailers:
             if tailer.settings is not None and self._runs is not None:

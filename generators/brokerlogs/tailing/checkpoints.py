@@ -18,13 +18,12 @@ from generators.brokerlogs.discovery.sources import BY_BROKER, Source
 from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
+from schemas.replication_events import OLDER, writer
 
 VERSION = 1
 """The version of the form of checkpoints; another one is taken for a damaged one."""
 SEGMENT = 1 << 14
 """Digests of so many lines become a file of their own, which is written once; fewer stand in the checkpoint."""
-OLDER = "+"
-"""`<source>+1`, `+2`, ...: lines of a source's files that came after those that follow them."""
 
 
 class Checkpoints:
@@ -198,8 +197,8 @@ class Checkpoints:
 
 def _following(source_id: str) -> str:
     """The name of a source's older lines, or of those older than these."""
-    base, _, number = source_id.rpartition(OLDER)
-    return f"{base}{OLDER}{int(number) + 1}" if base and number.isdecimal() else f"{source_id}{OLDER}1"
+    base = writer(source_id)
+    return f"{base}{OLDER}{int(source_id[len(base) + 1 :] or 0) + 1}"
 
 
 def _sum(content: bytes) -> str:

@@ -18,13 +18,13 @@ from generators.brokerlogs.discovery.sources import Discovery, Source
 from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
-from generators.brokerlogs.tailing.checkpoints import OLDER
 from generators.brokerlogs.tailing.chunks import BrokerSettings
 from generators.brokerlogs.tailing.read_position import Older
 from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
 from generators.brokerlogs.tailing.tailer import CHUNK, Tailer
 from generators.brokerlogs.tailing.told_lines import Told
+from schemas.replication_events import OLDER, writer
 
 if TYPE_CHECKING:
     from pipelines.lake.bronze import Layout
@@ -104,7 +104,7 @@ class TailerFactory:
             source,
             partial(self._parser, source),
             told,
-            only=only or (Older(0, 0, 0) if OLDER in source.source_id else None),
+            only=only or (Older(0, 0, 0) if writer(source.source_id) != source.source_id else None),
             defaults=self._defaults(source),
             settings=settings,
             state=state,
@@ -164,7 +164,7 @@ class IngestSession:
 
     def is_new(self, source: Source) -> bool:
         """Whether a source is not being read; of one that is, the files are looked for where they are now."""
-        mine = [tailer for tailer in self.tailers if tailer.source.source_id.partition(OLDER)[0] == source.source_id]
+        mine = [tailer for tailer in self.tailers if writer(tailer.source.source_id) == source.source_id]
         for tailer in mine:
             tailer.look_into(source)
         return not mine

@@ -100,6 +100,8 @@ class Tailer:
                     f"{self.source.source_id}: its times were read as {before} so far, as {asked.timezone} from here on"
                 )
         self.numbering = Numbering(**state.get("numbers", {}))
+        self._has_rows = self.numbering.following > 0
+        """Whether a row of this incarnation was read: what is missing before its first one stands before that."""
         self.max_ts: int = state.get("high", 0)
         self.progress_ts: int = state.get("progressed", 0)
         self._defaults = state.get("like", self._defaults)
@@ -176,9 +178,10 @@ class Tailer:
 
     def _parse(self, data: bytes) -> pa.Table:
         self._flushed = False
-        noted = self._take_notes() if self.parser.low_watermark else []
+        noted = self._take_notes() if self._has_rows else []
         rows = self.parser.feed(data)
         first = self._take_notes(rows) if rows.num_rows else []
+        self._has_rows |= rows.num_rows > 0
         self.messages.extend(self.parser.take_messages())
         return pa.concat_tables([*noted, *first, rows])
 
@@ -215,8 +218,11 @@ class Tailer:
         """Decide what the parser holds back for lines that might follow."""
         read_position, before = self.reader.read_position, self.parser.snapshot()
         rows = self.parser.flush()
-        if self.parser.low_watermark or rows.num_rows:
-            rows = pa.concat_tables([rows, *self._take_notes(None if self.parser.low_watermark else rows)])
+        if rows.num_rows and not self._has_rows:
+            rows = pa.concat_tables([*self._take_notes(rows), rows])
+        elif self.parser.low_watermark or rows.num_rows:
+            rows = pa.concat_tables([rows, *self._take_notes()])
+        self._has_rows |= rows.num_rows > 0
         self._append_chunk(rows, read_position, before, whole=True)
         self.messages.extend(self.parser.take_messages())
         self._flushed = True

@@ -52,7 +52,7 @@ class _Stretches(NamedTuple):
 def watermarks(state: State, closed: Set[str]) -> Watermarks:
     """The watermarks by which lanes decide; all that clusters have told that are `closed` is complete."""
     known = [state.sources.known.get(name) for name in state.source_names.all]
-    ceiling = [NEVER if source is None or source.clock_since is None else source.latest for source in known]
+    ceiling = [NEVER if source is None else state.sources.clock_ceiling(source) for source in known]
     of_sources, clock_ceiling = state.low_watermarks(), np.array(ceiling, dtype=np.int64)
     of_cluster, of_active = (
         np.array(

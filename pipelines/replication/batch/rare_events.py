@@ -175,6 +175,7 @@ def _only_events(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArr
     unclean = batch.rare_events["unclean"]  # such a start is judged though it is the first
     if unclean.null_count < len(unclean):
         starts &= ~pc.fill_null(unclean, False).to_numpy()[rare]
+    starts &= pc.equal(batch.rare_events["source_epoch"], 0).to_numpy()[rare]  # a row kept has none
     if (watched := state.watched_series()) is not None:
         starts &= ~watched[batch.series[batch.rare[rare]]]
     only: npt.NDArray[np.bool_] = starts & (count == 1) & (state.partitions["has_events"][partition] == 0)
@@ -263,6 +264,8 @@ def _queued(
             event.hw = None  # -1: which HW a term began with no broker says
     for k in [k for k, committed in enumerate(values(rows["committed"])) if committed is not None]:
         events[k].reported_by = sources[k], epochs[k], numbers[k]
+    for k in [k for k, epoch in enumerate(epochs) if epoch]:
+        events[k].source_epoch = epochs[k]
     for event, extra in zip(events, extras, strict=True):
         for name, value in extra.items() if extra else ():
             setattr(event, name, value)

@@ -67,6 +67,7 @@ class PartitionEvent(Struct, gc=False):
     controller_epoch: int | None = None
     committed: bool | None = None
     reported_by: tuple[str, int, int] | None = None
+    source_epoch: int = 0
 
     @property
     def watched(self) -> bool:

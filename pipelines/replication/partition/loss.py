@@ -78,6 +78,8 @@ def judge(
         least = LeastStart(term.start_offset, term.epoch, True)
         if replaced:
             least = terms.least_start_since(term, as_of, lookup)
+        if term.across_seam and mark.epoch == term.epoch:
+            least = LeastStart(None, term.epoch, False)
         verdicts.append(_verdict(terms, term, previous, mark, least))
         told_to_its_end = (successor is None and not all_over) or bool(term.whole)
         mark = _mark_after(term, mark, least.offset, term.summary_as_of(as_of, lookup), told_to_its_end)
@@ -242,4 +244,6 @@ def _mark_after(
         after.bound = None if after.bound is not None and after.bound < term.stored_hw else after.bound
         after.behind_gap, after.unreported_epoch = term.stored_behind_gap, term.stored_in_epoch
         after.epoch, after.broker_id = term.epoch, term.broker_id
+    if term.across_seam:
+        after.exact, after.bound = False, None
     return after

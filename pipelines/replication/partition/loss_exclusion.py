@@ -31,6 +31,8 @@ def missing_to_exclude_loss(
     if differing := differing_records(terms, term):
         offset, epoch = differing
         return [f"equal records on all replicas from offset {offset} of leader epoch {epoch} on"]
+    if term.across_seam:
+        return [f"the order of this start of broker {term.broker_id} and of its rows of other source epochs or files"]
     bounds = [before.bound, before.offset if before.exact else None]
     if _may_have_led_before(terms, term, isr, as_of, lookup):
         bounds = []

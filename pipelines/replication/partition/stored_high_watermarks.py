@@ -75,7 +75,8 @@ def attribute_stored_hw(
         if sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
             hw, by = max(event.leo, event.hw or 0), "former leader alone in the ISR"
     if hw is not None:
-        doubtful = _behind_gap(position, event, lookup) or terms.in_another_of_epoch(key, event.broker_id)
+        doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
+        doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
         _store(terms, key, StoredHw(event.broker_id, hw, by, doubtful))
     return key
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pipelines.replication.partition.codec import Persisted
 from pipelines.replication.partition.events import PartitionEvent, TermLookup, TermSummary
+from schemas.replication_events import writer
 
 KEPT_TERMS = 8
 STORED_BY = "stored by broker "
@@ -45,7 +46,8 @@ class Term(Persisted):
     since. `log_start`: the largest known before it. `own_before`: when its leader began to lead or follow before that,
     0 where it did not tell.
     `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
-    `perhaps`: replicas that fetched in its epoch, in it or in another of its terms.
+    `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
+    behind a seam, see `Terms.crosses_seam`.
     """
 
     epoch: int
@@ -81,6 +83,7 @@ class Term(Persisted):
     own_before: int = 0
     returned: int = 0
     perhaps: frozenset[int] = frozenset()
+    across_seam: bool = False
 
     @property
     def key(self) -> TermKey:
@@ -148,6 +151,7 @@ class BrokerPosition(Persisted):
     has_gap: bool = False  # telemetry of it is missing since
     source_id: str = ""
     hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
+    source_epoch: int = 0
 
     def starts_unchanged(self, event: PartitionEvent) -> bool:
         """Whether the broker starts again with the log and the HW of its last start."""
@@ -278,9 +282,28 @@ class Terms(Persisted):
     def goes_back(self, event: PartitionEvent) -> bool:
         """Whether a broker's own source tells a leader epoch below one that it told before: a snapshot was restored."""
         position = self.positions.get(event.broker_id)
-        if position is None or event.leader_epoch is None or position.source_id != event.source_id:
+        if position is None or event.leader_epoch is None or not position.ts:
             return False
-        return event.leader_epoch < position.epoch and event.ts > position.ts
+        same = (position.source_id, position.source_epoch) == (event.source_id, event.source_epoch)
+        return same and event.leader_epoch < position.epoch and event.ts > position.ts
+
+    def crosses_seam(self, event: PartitionEvent) -> bool:
+        """Whether a seam lies between a broker's last start and this one, so that their order is not known.
+
+        A source that lost its position begins a new source_epoch, and files that came after those that follow them are
+        told by a source of their own: neither times nor numbers order rows on both sides, only leader epochs do.
+        """
+        position = self.positions.get(event.broker_id)
+        if position is None or not position.source_id or event.watched:
+            return False
+        if (position.source_id, position.source_epoch) == (event.source_id, event.source_epoch):
+            return False
+        return event.ts < position.ts or writer(position.source_id) == writer(event.source_id)
+
+    def tells_again(self, event: PartitionEvent) -> bool:
+        """Whether a start is one that is known, told once more behind a seam."""
+        start = event.leader_epoch, event.broker_id, event.ts, event.leo, event.hw
+        return any((t.epoch, t.broker_id, t.start_ts, t.start_offset, t.start_hw) == start for t in self.terms)
 
     def before(self, term: Term) -> list[Term]:
         """The terms before this one, the folded one included."""

@@ -106,16 +106,30 @@ class TopicHistory(TopicState):
     def _leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
         if event.watched:
             return self._sampled_leader(event, lookup)
-        self._attribute_stored_hw(event, lookup)
-        if not self.terms.is_folded(event.leader_epoch or 0):
-            term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
-            term.behind_gap = event.broker_id in self.terms.with_initial_gap
-            position = BrokerPosition(term.epoch, event.leo, event.hw, True, term.key, False, event.ts)
-            position.source_id = event.source_id
-            self.terms.positions[event.broker_id] = position
-            decisions.count_pending_hws(self, event.ts, lookup)
+        across_seam, position = self.terms.crosses_seam(event), self.terms.positions.get(event.broker_id)
+        if across_seam and position is not None and self.terms.tells_again(event):
+            if position.ts == event.ts:
+                position.source_id, position.source_epoch = event.source_id, event.source_epoch
+        else:
+            self._begin_own_term(event, lookup, across_seam=across_seam)
         own = event.leader_id == event.broker_id
         return self._isr(event if own else replace(event, leader_id=event.broker_id), lookup)
+
+    def _begin_own_term(self, event: PartitionEvent, lookup: TermLookup, *, across_seam: bool) -> None:
+        """Begins the term that a leader's own log tells."""
+        position = self.terms.positions.get(event.broker_id)
+        is_earlier = across_seam and position is not None and event.ts < position.ts
+        if not is_earlier:
+            self._attribute_stored_hw(event, lookup)
+        if self.terms.is_folded(event.leader_epoch or 0):
+            return
+        term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
+        term.behind_gap = event.broker_id in self.terms.with_initial_gap
+        term.across_seam = across_seam and term.ordinal > 0
+        self.judge_again_at = self.decision_time()
+        if not is_earlier:
+            self.terms.positions[event.broker_id] = _position(event, term.epoch, term.key, led=True)
+        decisions.count_pending_hws(self, event.ts, lookup)
 
     def _sampled_leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """A leader that a watcher sees, with where its epoch begins. What the leader's own log says of it is finer; and
@@ -139,18 +153,19 @@ class TopicHistory(TopicState):
             return
         begun = replace(event, leader_epoch=epoch, leo=None)
         term = self.terms.begin(begun, self.decision_time(), registration.topic_id)
-        self.terms.positions[event.broker_id] = BrokerPosition(epoch, None, event.hw, True, (epoch, term.ordinal))
+        self.terms.positions[event.broker_id] = _position(begun, epoch, term.key, led=True)
+        self.terms.positions[event.broker_id].ts = 0
 
     def _follower(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        position = self.terms.positions.get(event.broker_id)
+        if position is not None and self.terms.crosses_seam(event) and event.ts <= position.ts:
+            return
         self._compare_with_own_hw(event, lookup)
         last_term = self._attribute_stored_hw(event, lookup)
         epoch = event.leader_epoch if event.leader_epoch is not None else self.registration.leader_epoch or 0
-        position = self.terms.positions.get(event.broker_id)
         if position is not None and position.epoch == epoch:
             self.terms.restarted[event.broker_id] = event.ts
-        position = BrokerPosition(epoch, event.leo, event.hw, False, last_term, False, event.ts)
-        position.source_id = event.source_id
-        self.terms.positions[event.broker_id] = position
+        self.terms.positions[event.broker_id] = _position(event, epoch, last_term, led=False)
         self.registration.apply(event)
 
     def _attribute_stored_hw(self, event: PartitionEvent, lookup: TermLookup) -> TermKey | None:
@@ -275,9 +290,7 @@ class TopicHistory(TopicState):
         self._attribute_stored_hw(event, lookup)
         if not self.terms.is_folded(event.leader_epoch or 0):
             term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
-            position = BrokerPosition(term.epoch, event.leo, event.hw, True, term.key, False, event.ts)
-            position.source_id = event.source_id
-            self.terms.positions[event.broker_id] = position
+            self.terms.positions[event.broker_id] = _position(event, term.epoch, term.key, led=True)
             decisions.count_pending_hws(self, event.ts, lookup)
         self.registration.apply(event)
 
@@ -321,3 +334,10 @@ class TopicHistory(TopicState):
             self.judge_again_at = self.decision_time()
         if term is not None and event.unclean:
             term.unclean = True
+
+
+def _position(event: PartitionEvent, epoch: int, last_term: TermKey | None, *, led: bool) -> BrokerPosition:
+    """The position of a broker at its own start."""
+    position = BrokerPosition(epoch, event.leo, event.hw, led, last_term, False, event.ts)
+    position.source_id, position.source_epoch = event.source_id, event.source_epoch
+    return position

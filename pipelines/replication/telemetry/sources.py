@@ -219,6 +219,13 @@ class Sources:
                 return True
         return False
 
+    def clock_ceiling(self, source: Source) -> int:
+        """The largest time that is believed of a source while its clock is ahead: its own before, or that of others."""
+        if source.clock_since is None:
+            return NEVER
+        known = source.latest if source.latest >= 0 else self.latest(source.cluster, but=source)
+        return known if known >= 0 else NEVER
+
     def expire_gaps(self, cluster: str, everything: bool = False) -> list[Gap]:
         """Declares lost the numbers that have been missing for longer than the grace; with `everything`, all."""
         found = []

@@ -107,3 +107,12 @@ def test_a_file_of_the_broker_that_was_written_late_does_not_make_its_clock_righ
 def test_a_right_clock_in_a_later_incarnation_ends_the_doubt():
     right = Source("broker-2/replication.log", source_epoch=1).leader(40_030, 1, 9, 9, [2], replicas=[1, 2])
     assert lost_later(right)[0][0] == "critical"
+
+
+def test_rows_of_a_source_that_begins_anew_an_hour_later_have_times():
+    """It tells for less than the grace: its clock is taken for wrong, and what it told before was of another epoch."""
+    first = Source().leader(0, 0, 0, 0, [1], replicas=[1]).append(10, 5).hw(10, 5).progress(1000)
+    second = Source(source_epoch=1).leader(HOUR, 1, 5, 5, [1], replicas=[1]).append(HOUR + 10, 9).hw(HOUR + 10, 9)
+    reconstructor = Reconstructor()
+    facts = Facts.concat([*map(reconstructor.update, [table(first), table(second)]), reconstructor.finish()])
+    assert values_of(facts.partition_hw, "hw", kind="advance") == [5, 9]

@@ -1,0 +1,154 @@
+"""Where a reader lost its position, or was given files after those that follow them, rows on both sides have no known
+order: no loss is proven by comparing them, but for what leader epochs order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from generators.brokerlogs.ingest import ingest_logs
+from pipelines.lake.bronze import read_events
+from pipelines.replication import Reconstructor, Rules, replay
+from pipelines.replication.facts.tables import Facts
+
+STAMP = "%Y-%m-%d %H:%M:%S"
+KEY = ("source_id", "source_epoch", "source_seq")
+
+
+def leads(time: str, epoch: int, offset: int) -> str:
+    """The line with which broker 1 starts to lead orders-1."""
+    return (
+        f"[2026-10-25 {time},000] INFO [Broker id=1] Leader orders-1 with topic id Some(8x30CauwR6S1Ou0qiySY3A) "
+        f"starts at leader epoch {epoch} from offset {offset} with partition epoch {epoch}, high watermark {offset}, "
+        "ISR [1,2,3], adding replicas [] and removing replicas [] . Previous leader None and previous leader epoch was "
+        "-1. (state.change.logger)\n"
+    )
+
+
+def advances(time: str, hw: int, upto: int) -> str:
+    """A HW that rises by 10 each second."""
+    at, lines = datetime.fromisoformat(f"2026-10-25 {time}"), []
+    for old in range(hw, upto, 10):
+        at += timedelta(seconds=1)
+        before, after = (f"(offset={offset}, segment=[0:{offset}])" for offset in (old, old + 10))
+        lines.append(
+            f"[{at.strftime(STAMP)},000] TRACE [Partition orders-1 broker=1] Skipping update high watermark since new "
+            f"hw {before} is not larger than old value. All current LEOs are Set(replica 1: {after}, replica 2: "
+            f"{before}, replica 3: {before}) (kafka.cluster.Partition)\n"
+            f"[{at.strftime(STAMP)},000] DEBUG [Partition orders-1 broker=1] High watermark updated from {before} to "
+            f"{after} (kafka.cluster.Partition)\n"
+        )
+    return "".join(lines)
+
+
+class Broker:
+    """The logs of broker 1 and a lake that reads them call by call."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logs, self.lake = folder / "broker-1", str(folder / "lake")
+        self.logs.mkdir()
+        (self.logs / "server.properties").write_text("node.id=1\nmin.insync.replicas=2\n")
+        self.live = self.logs / "replication.log"
+        self.batches: list[pa.Table] = []
+
+    def call(self) -> None:
+        ingest_logs([self.logs], cluster="c", lake=self.lake)
+        events = read_events(self.lake).sort_by([(name, "ascending") for name in KEY])
+        keys = list(zip(*(events[name].to_pylist() for name in KEY), strict=True))
+        known = {key for batch in self.batches for key in zip(*(batch[name].to_pylist() for name in KEY), strict=True)}
+        self.batches.append(events.filter(pa.array([key not in known for key in keys])))
+
+    def verdicts(self) -> list[list[tuple]]:
+        """What is said of losses of all that was read at once, and of each call after the other."""
+        reconstructor = Reconstructor(Rules())
+        live = Facts.concat([*map(reconstructor.update, self.batches), reconstructor.finish()])
+        return [
+            sorted({(row["class"], row["severity"]) for row in facts.hw_regressions.to_pylist()})
+            for facts in (replay(pa.concat_tables(self.batches), Rules()), live)
+        ]
+
+
+def vanished_lines(broker: Broker, time: str, epoch: int) -> None:
+    """The file that was read is gone; another one begins with an earlier or later time."""
+    broker.live.write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
+    broker.call()
+    broker.live.unlink()
+    broker.live.write_text(leads(time, epoch, 120) + advances(time, 120, 150))
+    broker.call()
+
+
+def older_files(broker: Broker) -> None:
+    """A rotated file is given once the live one was read."""
+    broker.live.write_text(leads("02:00:00", 5, 200) + advances("02:00:00", 200, 300))
+    broker.call()
+    (broker.logs / "replication.log.1").write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
+    broker.call()
+
+
+def damaged_position(broker: Broker) -> None:
+    """All is told once more, an hour after it was told first."""
+    broker.live.write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
+    broker.call()
+    with broker.live.open("a") as file:
+        file.write(leads("02:00:00", 5, 200) + advances("02:00:00", 200, 300))
+    broker.call()
+    for path in Path(broker.lake, "_ingest").rglob("*"):
+        if path.is_file() and path.name != "names.json":
+            path.write_text("damaged")
+    broker.call()
+
+
+def test_a_damaged_position_is_said_in_a_line(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    damaged_position(broker)
+    for path in Path(broker.lake, "_ingest").rglob("*.json"):
+        path.write_text(path.read_text().replace('"version":1', '"version":0'))
+    messages = ingest_logs([broker.logs], cluster="c", lake=broker.lake).problems
+    (said,) = [message for message in messages if "stored positions" in message]
+    assert said.startswith(
+        "stored positions of 1 sources (broker-1/replication.log, ...) are damaged, or of an earlier"
+    )
+
+
+NOT_EXCLUDED = [("loss_not_excluded", "info")]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(lambda broker: vanished_lines(broker, "02:00:00", 5), id="lines vanished"),
+        pytest.param(lambda broker: vanished_lines(broker, "00:30:00", 5), id="lines vanished, an earlier time"),
+        pytest.param(older_files, id="older files came later"),
+        pytest.param(damaged_position, id="a damaged position"),
+    ],
+)
+def test_no_loss_is_proven_across_a_seam(history: Callable[[Broker], None], tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    history(broker)
+    assert broker.verdicts() == [NOT_EXCLUDED, NOT_EXCLUDED]
+
+
+@pytest.mark.parametrize("epoch", [5, 6], ids=["a resumption", "another leader epoch"])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_clock_set_back_within_a_file_is_no_seam(epoch: int, calls: int, tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    before = leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200)
+    after = leads("00:30:00", epoch, 120) + advances("00:30:00", 120, 150)
+    for text in (before, after) if calls == 2 else (before + after,):
+        with broker.live.open("a") as file:
+            file.write(text)
+        broker.call()
+    assert broker.verdicts() == [[("committed_loss", "critical")]] * 2
+
+
+def test_leader_epochs_order_rows_across_a_seam(tmp_path: Path) -> None:
+    """The later epoch has the earlier times, and lost what the earlier one had committed; no epoch goes back."""
+    broker = Broker(tmp_path)
+    vanished_lines(broker, "00:30:00", 6)
+    at_once, live = broker.verdicts()
+    assert ("committed_loss", "critical") in at_once
+    assert live == [("committed_loss", "warning")]  # telemetry is missing where the term begins
