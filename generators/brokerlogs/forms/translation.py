@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,20 @@ from generators.brokerlogs.forms.envelopes import ENVELOPES, unfinished
 from generators.brokerlogs.forms.json_lines import json_rule
 from generators.brokerlogs.forms.layouts import LAYOUTS, layout_rule
 from generators.brokerlogs.forms.rule import Rule
+from generators.brokerlogs.parsing.parse_report import masked_line
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
-_HEADER = re.compile(rb"[^\n]{0,160}?(?:\d\d:\d\d:\d\d|(?<!\d)\d{13}(?!\d))|\s*[\[,]?\{\"|[A-Z_]+=")
+_HEADER = re.compile(
+    rb"^(?:[^\n]{0,160}?(?:\d\d:\d\d:\d\d|(?<!\d)\d{13}(?!\d))|[^\S\n]*[\[,]?\{\"|[A-Z_]+=)[^\n]*\n?", re.MULTILINE
+)
 """How a line looks that is no continuation of one before it."""
+_EVIDENCE = re.compile(
+    rb"^(?!\| offset:|baseOffset:|Dumping )[^\n]{0,160}?(?:\d\d:\d\d:\d\d|(?<!\d)\d{13}(?!\d)|\{\")[^\n]*?"
+    rb"(?:\[Partition [^\n\]]* broker=\d|\[Broker id=\d|\[ReplicaFetcher replicaId=|Log partition="
+    rb"|\[(?:Quorum)?Controller id=\d)[^\n]*\n?",
+    re.MULTILINE,
+)
+"""How a line looks that tells of replication, whatever its layout."""
 _PADDED = re.compile(rb"^(\[.{23}\] [A-Z]{4,5}) {2,}(?=\S)", re.MULTILINE)
 _THREAD_FIRST = re.compile(
     rb"^\[.{23}\] [A-Z]{4,5} \[[^\]\n]*\] \[(?:Broker id|Partition |ReplicaFetcher|UnifiedLog|Log partition"
@@ -31,7 +43,7 @@ _THREAD_FIRST = re.compile(
 )
 _LINE_NUMBER = re.compile(rb"^(\[.{23}\] [A-Z]{4,5} .*\([\w.$]+):\d+\)$", re.MULTILINE)
 _THREAD = re.compile(rb"^(\[.{23}\] [A-Z]{4,5}) \[[^\]\n]*\] ", re.MULTILINE)
-_MOST_RULES, _MOST_TRIES, _HEAD = 12, 40, 1 << 16
+_MOST_RULES, _MOST_TRIES = 12, 40
 _DUMP = (b"| offset:", b"baseOffset:", b"Dumping ", b"Log starting offset")
 
 
@@ -43,6 +55,9 @@ class Translation:
     layout: str | None = None
     found: dict[str, None] = field(default_factory=dict)
     waiting: bytes = b""
+    given_up: int = 0
+    """Lines that tell of replication in a layout that is not known, up to the last `take_given_up`."""
+    first_given_up: bytes = b""
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON values, empty for lines that passed as they are."""
@@ -80,35 +95,59 @@ class Translation:
         return self._stock(lines)
 
     def _next_rule(self, lines: bytes) -> Rule | None:
-        """The rule for the first line that no pattern reads and for which there is one."""
-        starts, ends = _bounds(lines)
-        others = np.flatnonzero(~_native(np.frombuffer(lines, np.uint8), starts, ends))
-        tries = 0
-        for k in others.tolist():
-            line = lines[starts[k] : ends[k] + 1].replace(b"\r\n", b"\n")
-            if not _HEADER.match(line) or line.startswith(_DUMP):
-                continue
-            rule = next((rule for rule in self.rules() if rule.pattern.match(line) and rule.apply(line) != line), None)
-            if rule is not None:
-                return rule
-            tries += 1
-            if tries == _MOST_TRIES:
-                break
+        """The rule for the first line that no pattern reads and for which there is one.
+
+        Asked are the first lines that look like any, then some from all over of those that tell of replication, which
+        are `given_up` where no rule fits.
+        """
+        rest = _without_native(lines)
+        found = [match[0] for match in islice(_HEADER.finditer(rest), _MOST_TRIES)]
+        if rule := self._rule_for(found):
+            return rule
+        told = _EVIDENCE.findall(rest) if rest else []
+        if rule := self._rule_for(told[:: max(1, len(told) // _MOST_TRIES)]):
+            return rule
+        self.first_given_up = self.first_given_up or next(iter(told), b"")
+        self.given_up += len(told)
         return None
+
+    def _rule_for(self, lines: list[bytes]) -> Rule | None:
+        """The rule that fits the first of these lines that one fits."""
+        for line in lines:
+            line = line.replace(b"\r\n", b"\n")
+            fits = (rule for rule in self.rules() if rule.pattern.match(line) and rule.apply(line) != line)
+            if not line.startswith(_DUMP) and (rule := next(fits, None)):
+                return rule
+        return None
+
+    def take_given_up(self) -> str | None:
+        """That lines were given up, in words, once."""
+        count, first, self.given_up, self.first_given_up = self.given_up, self.first_given_up, 0, b""
+        return f"{count} lines in a layout that is not known, the first: {masked_line(first)}" if count else None
 
     def _stock(self, lines: bytes) -> bytes:
         """Lines in the stock pattern without what stands between level and message, or behind the logger."""
-        head = lines[:_HEAD]
-        if _PADDED.search(head):
+        buf = np.frombuffer(lines, np.uint8)
+        starts, ends = _bounds(lines)
+        blank = [_at(buf, starts, ends, offset) == 32 for offset in (30, 31, 32)]
+        if ((blank[1] & (blank[0] | blank[2])).any()) and _PADDED.search(lines):
             lines = _PADDED.sub(rb"\1 ", lines)
             self.found["padded levels"] = None
-        if _LINE_NUMBER.search(head):
+        last, before = buf[np.maximum(ends - 1, 0)], buf[np.maximum(ends - 2, 0)]
+        if ((last == 41) & (before >= 48) & (before <= 57)).any() and _LINE_NUMBER.search(lines):
             lines = _LINE_NUMBER.sub(rb"\1)", lines)
             self.found["line numbers"] = None
-        if _THREAD_FIRST.search(head):
+        if b"] [" in lines and _THREAD_FIRST.search(lines):
             lines = _THREAD.sub(rb"\1 ", lines)
             self.found["threads"] = None
         return lines
+
+
+def _without_native(lines: bytes) -> bytes:
+    """The lines that need a rule."""
+    buf, (starts, ends) = np.frombuffer(lines, np.uint8), _bounds(lines)
+    others = ~_native(buf, starts, ends)
+    return buf[: len(buf)][np.repeat(others, ends - starts + 1)].tobytes() if others.any() else b""
 
 
 def _bounds(lines: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -123,13 +162,7 @@ def _native(
     """Whether each line needs no rule: it is in a pattern that is read, or begins with a blank."""
     if not len(ends):
         return np.ones(0, bool)
-
-    def at(offset: int) -> npt.NDArray[np.uint8]:
-        found: npt.NDArray[np.uint8] = np.where(
-            starts + offset < ends, buf[np.minimum(starts + offset, len(buf) - 1)], 0
-        )
-        return found
-
+    at = partial(_at, buf, starts, ends)
     last = buf[np.maximum(ends - 1, 0)]
     last = np.where(last == 13, buf[np.maximum(ends - 2, 0)], last)
     piped = at(13) == 124
@@ -137,3 +170,11 @@ def _native(
     blank = (at(0) == 32) | (at(0) == 9) | (starts >= ends)
     native: npt.NDArray[np.bool_] = piped | stock | blank
     return native
+
+
+def _at(
+    buf: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], offset: int
+) -> npt.NDArray[np.uint8]:
+    """The byte of each line at an offset, 0 behind its end."""
+    found: npt.NDArray[np.uint8] = np.where(starts + offset < ends, buf[np.minimum(starts + offset, len(buf) - 1)], 0)
+    return found

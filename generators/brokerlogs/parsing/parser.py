@@ -131,12 +131,21 @@ class SourceParser:
         self.report.overlong += self._whole_lines.overlong - before
         for piece in pieces[:1] if not self.report.first_line else ():
             self.report.first_line = masked_line(piece)
-        events = [self._read(self._waiting + self._translation.lines(piece), last=False) for piece in pieces]
+        events = [table for piece in pieces for table in self._read_piece(piece)]
         if last:
             events.append(self.flush())
             self.report.torn = bool(self._whole_lines.rest) or self._whole_lines.dropped
             self._whole_lines = WholeLines()
         return pa.concat_tables(events) if events else EVENTS.empty_table()
+
+    def _read_piece(self, piece: bytes) -> list[pa.Table]:
+        """The events of these whole lines, and that some are in no layout that is known."""
+        events = [self._read(self._waiting + self._translation.lines(piece), last=False)]
+        if self._translation.given_up:
+            events.append(self.flush())
+        if self.low_watermark and (given_up := self._translation.take_given_up()):
+            events.append(self.note("lost", given_up))
+        return events
 
     def flush(self) -> pa.Table:
         """Decide what waits for lines to come, as when a live log stands still; an unfinished line is kept."""

@@ -198,3 +198,39 @@ def test_the_first_line_of_what_is_not_understood_is_shown_without_secrets() -> 
     parser.feed(b"\nsasl.password=hunter2, user=u " + b"x" * 200 + b"\n")
     assert parser.report.first_line.startswith("sasl.password=***, user=u x")
     assert len(parser.report.first_line) == 120
+
+
+def events_of(*pieces: str) -> list[dict[str, Any]]:
+    """What a parser makes of these pieces of one log, fed at once."""
+    parser = SourceParser("c", "broker-0/server.log", broker_id=0)
+    return parser.feed("".join(pieces).encode(), last=True).to_pylist()
+
+
+FILLING = "[2026-11-20 09:00:00,000] INFO Rolled new log segment at offset 7 in 2 ms. (kafka.log.Log)\n" * 2_000
+"""More than 64 KiB in the stock pattern."""
+ISR = "[2026-11-20 10:00:01,000] INFO [Partition orders-1 broker=0] ISR updated to 0,1  and version updated to 7 "
+DEEP = {
+    "padded levels": ISR.replace(" INFO ", " INFO  ") + "(kafka.cluster.Partition)\n",
+    "line numbers": ISR + "(kafka.cluster.Partition:70)\n",
+    "threads": ISR.replace(" INFO ", " INFO [data-plane-1] ") + "(kafka.cluster.Partition)\n",
+    "another layout": "2026-11-20 10:00:01,000 INFO kafka.cluster.Partition: "
+    + ISR.partition(" INFO ")[2].rstrip()
+    + "\n",
+}
+JUNK = "".join(f"10:00:00 garbage collection {k} took a while\n" for k in range(500))
+
+
+@pytest.mark.parametrize("change", DEEP.values(), ids=DEEP.keys())
+@pytest.mark.parametrize("between", ["", JUNK], ids=["", "lines that nothing fits between"])
+def test_a_change_of_layout_deep_in_a_piece_is_found(change: str, between: str) -> None:
+    told = events_of(FILLING, between, change)
+    assert [row["isr"] for row in told if row["event_type"] == "isr"] == [[0, 1]]
+    assert not [row for row in told if row["event_type"] == "lost"]
+
+
+def test_lines_that_tell_of_replication_in_no_known_layout_are_lost() -> None:
+    unknown = "at 10:00:01 <kafka> {[Partition orders-1 broker=0] ISR updated to 0,1}\n"
+    told = events_of(FILLING, JUNK, unknown * 3)
+    assert [row["detail"] for row in told if row["event_type"] == "lost"] == [
+        f"3 lines in a layout that is not known, the first: {unknown.rstrip()}"
+    ]
