@@ -79,17 +79,6 @@ class PathWalk:
                 self.duplicates.setdefault(path.parent, {})[path.name] = original
 
 
-def without_duplicates(paths: Iterable[Path]) -> list[Path]:
-    """These paths without those that lead to the same file as one before them."""
-    kept: dict[Identity | Path, Path] = {}
-    for path in paths:
-        try:
-            kept.setdefault(_identity(path), path)
-        except OSError:
-            kept.setdefault(path, path)
-    return list(kept.values())
-
-
 def _identity(path: Path) -> Identity:
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino

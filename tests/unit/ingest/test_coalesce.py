@@ -266,7 +266,7 @@ def course(steps: list[tuple[str, int, int]], leo_told: bool) -> list[Source]:
     return [reported.progress(ms + 1), other.progress(ms + 1)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(STEP, min_size=3, max_size=30), st.booleans(), st.sampled_from([400, 2_000, 30_000]), st.booleans(),
     st.sampled_from([None, 3]), st.lists(st.integers(1, 100), max_size=3), st.booleans(),

@@ -251,7 +251,7 @@ def test_many_partitions_are_made_of_tiles():
 
 
 def test_every_partition_can_be_simulated():
-    text = said(*MANY, "--lake", "lake", "--no-tiles", "--level", "0")
+    text = said(*MANY, "--duration", "1s", "--lake", "lake", "--no-tiles", "--level", "0")
     assert "tiles" not in text
     assert "501 terms" in text
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ from tests.bench.load import rounds
 
 pytestmark = pytest.mark.long
 
-PARTITIONS, SECONDS, STEP = 400, 120, 10
+PARTITIONS, SECONDS, STEP = 400, 60, 10
 TABLES = ("replication_events", "partition_hw", "minute_stats")
 
 
@@ -39,8 +40,7 @@ def size(lake, name):
 
 
 def rows(lake, name):
-    table = lake.rows(name).to_table().select(declared(name).arrow().names)
-    return sorted(map(repr, table.to_pylist()))
+    return lake.rows(name).to_table().select(declared(name).arrow().names)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -53,7 +53,10 @@ def test_no_table_grows(stored, name):
 @pytest.mark.parametrize("name", TABLES)
 def test_no_row_is_changed(stored, name):
     before, after, _ = stored
-    assert rows(after, name) == rows(before, name)
+    with duckdb.connect() as both:
+        both.register("one", rows(after, name)).register("other", rows(before, name))
+        for first, second in (("one", "other"), ("other", "one")):
+            assert not both.sql(f"FROM {first} EXCEPT ALL FROM {second}").fetchall()
 
 
 def row_groups_with(lake, name, partition):
@@ -70,7 +73,7 @@ def row_groups_with(lake, name, partition):
 
 def test_the_history_of_one_partition_is_in_few_row_groups(stored, tmp_path, monkeypatch):
     before, _, _ = stored
-    monkeypatch.setattr(compaction, "ROWS_OF_A_GROUP", 8192)
+    monkeypatch.setattr(compaction, "ROWS_OF_A_GROUP", 4096)
     lake = Lake(str(tmp_path))
     for path in before.open("partition_hw").file_uris():
         lake.append("partition_hw", pq.read_table(path).select(partition_hw.ARROW.names))

@@ -149,7 +149,7 @@ def test_a_table_of_an_earlier_version_gets_the_retention_once(tmp_path):
 def test_the_log_of_gold_stays_short(lake, monkeypatch):
     """A checkpoint is made every hundred commits, and the commits before it go once they are old."""
     lake.open(HEALTH).alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
-    for number in range(230):
+    for number in range(130):
         commit(lake, HEALTH, [file(lake, 1)], "q", number, overwrite=True)
     commits = list(Path(lake.root, "gold/partition_health/_delta_log").glob("*.json"))
     assert len(commits) < 110
