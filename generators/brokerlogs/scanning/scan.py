@@ -85,7 +85,7 @@ def scan(buf: Array, ends: Array, lines: Array, names: Names, first: int, known_
             names.logger_classes[line.logger, 2] = logger_end
             counts[LOGGERS] = count
         line.kind, name, name_end = classify(buf, names.logger_classes[line.logger, 0], line.end, line)
-        if line.kind == IGNORED and line.stock and two_lines(buf, line.message, line.end):
+        if line.kind == IGNORED and two_lines(buf, line.message, line.end):
             line.kind = BROKEN
         if name >= 0 and line.kind != BROKEN:
             line.place, count = enter(*names.places, counts[PLACES], hash_of(buf, name, name_end))

@@ -70,3 +70,26 @@ def test_the_low_watermark_is_the_greatest_time_decided():
 
 def test_an_empty_log():
     assert read(b"")[1] == []
+
+
+CUT = "[Partition orders-1 broker=1] ISR updat"
+OTHER = "Something else of no concern"
+
+
+@pytest.mark.parametrize(
+    "glued",
+    [
+        pytest.param(
+            f"[2026-11-21 10:00:00,000] INFO {CUT}[2026-11-21 10:00:00,001] INFO {OTHER} (kafka.server.Other)\n",
+            id="stock, the first one cut off",
+        ),
+        pytest.param(
+            f"{T0}|t|INFO|kafka.server.Other|Something el{T0}|t|INFO|kafka.cluster.Partition|{CUT}ed to 1,2\n",
+            id="piped, of another logger",
+        ),
+    ],
+)
+def test_a_line_of_another_logger_that_has_two_is_lost(glued):
+    parser, rows = read(recorded(2, 0), glued)
+    assert [row["event_type"] for row in rows] == ["fetch", "lost"]
+    assert parser.report.broken == 1

@@ -164,3 +164,12 @@ def test_a_recorded_cluster_with_stock_files_beside_ours(tmp_path: Path) -> None
         (folder / "replication.log").write_bytes(gzip.decompress(packed.read_bytes()))
     mine = events.filter(pc.match_substring(events["source_id"], "replication.log"))
     assert counts_by_file(read_logs([tmp_path], "c")) == counts_by_file(mine)
+
+
+def test_a_file_that_stopped_long_before_suppresses_nothing(tmp_path: Path) -> None:
+    hours = 2 * 3_600_000
+    logs = cluster(tmp_path, replication=numbered(*LEAN), server=stock(LEAN[0], LEAN[3], shrink(hours, hw=9)))
+    told = counts_by_file(read_logs([logs], "c"))
+    assert told["server.log", "hw"] == 1
+    alone = cluster(tmp_path / "alone", replication=numbered(*LEAN))
+    assert told["replication.log", "hw"] == counts_by_file(read_logs([alone], "c"))["replication.log", "hw"]

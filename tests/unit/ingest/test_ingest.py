@@ -158,3 +158,21 @@ def test_nothing_to_read_is_an_error_of_one_line_naming_the_path(
         ingest_logs([path], cluster="c", lake=str(tmp_path / "lake"))
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_later_timezone_holds_for_the_lines_to_come_and_is_said(tmp_path: Path) -> None:
+    log, lake = tmp_path / "broker-1" / "server.log", str(tmp_path / "lake")
+    log.parent.mkdir()
+    line = (
+        "[2026-11-20 1{}:00:00,000] INFO [Partition orders-1 broker=1] ISR updated to 1,{} (kafka.cluster.Partition)\n"
+    )
+    for hour, zone in enumerate(("UTC", "UTC", "Europe/Berlin")):
+        with log.open("a") as file:
+            file.write(line.format(hour, hour + 2).replace(" (", "  and version updated to 7 ("))
+        summary = ingest_logs([log.parent], cluster="c", lake=lake, options=ReadOptions(timezone=zone))
+        said = [message for message in summary.problems if "its times were read as" in message]
+        assert said == (
+            ["broker-1/server.log: its times were read as UTC so far, as Europe/Berlin from here on"] * (hour == 2)
+        )
+    isr = in_order(read_events(lake).filter(pc.equal(read_events(lake)["event_type"], "isr")))
+    assert [time.hour for time in isr["ts"].to_pylist()] == [10, 11, 11], "12:00 in Berlin is 11:00"
