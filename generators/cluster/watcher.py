@@ -18,6 +18,7 @@ from generators.cluster.asking.problems import NotAnswering, kind, why
 from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
+from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.notes import Notes
 from generators.cluster.observing.answers import Instant
 from generators.cluster.observing.observer import Observer
@@ -25,6 +26,8 @@ from generators.cluster.observing.settings import SettingsSeen
 from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED
 
 SETTINGS_EVERY_S = 300.0
+BOOTSTRAP_EVERY_S = 10.0
+"""Those named at the start are asked again while no broker answers."""
 METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
 ROUNDS_ALONE = 3
@@ -75,6 +78,8 @@ class Watcher:
     _settings_at: dict[int, float] = field(default_factory=dict)
     _rejected: int = 0
     _describer: int = -1
+    _bootstrap_at: float = 0.0
+    """When those named at the start may be asked again."""
     answered: bool = False
     """Whether some broker has ever answered a round."""
     said: bool = False
@@ -110,7 +115,8 @@ class Watcher:
 
     def _describe(self, until: float) -> int | None:
         """Learn from the metadata; the broker that was to tell it and does not answer."""
-        if not self.links.by_broker:
+        if self.notes.all_silent(self.links.by_broker) and monotonic() >= self._bootstrap_at:
+            self._bootstrap_at = monotonic() + BOOTSTRAP_EVERY_S
             self._bootstrap_again()
         began_us, found, out = time_ns() // 1000, self.links.describe(until), None
         for broker, error in self.links.take_errors():
@@ -125,16 +131,29 @@ class Watcher:
             self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
             self.links.pass_on()
             return out
+        self._require_same_cluster(described.partitions)
         self._rejected, self._describer = 0, broker
         self._learn(broker, described, at)
         return out
 
     def _bootstrap_again(self) -> None:
-        """No broker is known to be up: ask those named at the start."""
+        """No broker answers where it was: ask those named at the start, all may have other addresses now."""
         try:
-            self.links.connect(self.links.bootstrap(self.options.bootstrap).partitions.brokers)
+            described = self.links.bootstrap(self.options.bootstrap)
         except NotAnswering as error:
             self.notes.once(str(error))
+            return
+        self._require_same_cluster(described.partitions)
+        self.links.connect(described.partitions.brokers)
+
+    def _require_same_cluster(self, partitions: Partitions) -> None:
+        """Raises NotAnswering where brokers are those of another cluster now, whose offsets say nothing of this one."""
+        known = self.observer.partitions
+        if known is not None and known.cluster_id and partitions.cluster_id not in ("", known.cluster_id):
+            raise NotAnswering(
+                f"the brokers are those of the cluster with id {partitions.cluster_id} now, not of {known.cluster_id}: "
+                "start hwmark watch anew, with another --cluster"
+            )
 
     def _learn(self, broker: int, described: Described, at: Instant) -> None:
         self.notes.topics(described.refused)

@@ -129,6 +129,7 @@ class FakeCluster:
         self.describe_cluster = describe_cluster
         self.voters = dict.fromkeys(self.brokers, 0)
         """Milliseconds by which each voter of the controllers' quorum is behind; the first one leads it."""
+        self.cluster_id = "fake"
         self.groups: dict[str, FakeGroup] = {}
         self.versions = dict(VERSIONS)
         self.host = self.advertised_host = "127.0.0.1"
@@ -265,7 +266,12 @@ class _Connection(AdminAnswers):
             if b.up and (b.listed or b is self.broker)
         ]
         return MetadataResponse(
-            version=version, throttle_time_ms=0, brokers=brokers, cluster_id="fake", controller_id=1, topics=topics
+            version=version,
+            throttle_time_ms=0,
+            brokers=brokers,
+            cluster_id=self.cluster.cluster_id,
+            controller_id=1,
+            topics=topics,
         )
 
     def _described(self, name: str, topic: FakeTopic, version: int) -> Any:

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from generators.cluster import watcher as watcher_module
 from generators.cluster.asking.decoded import TopicFilter
 from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.asking.round import Pace
@@ -342,3 +343,27 @@ def test_brokers_whose_advertised_addresses_do_not_work_are_named(cluster, tmp_p
     options = WatchOptions(bootstrap=(cluster.bootstrap(),), interval_s=0.3, timeout_s=1.0)
     with pytest.raises(NotAnswering, match=r"advertised.listeners.*no\.such\.host\.invalid:\d+: its name cannot be"):
         watch(options, str(tmp_path), note=print)
+
+
+def test_brokers_that_come_back_at_other_addresses_are_found_by_the_bootstrap(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(watcher_module, "BOOTSTRAP_EVERY_S", 0.0)
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        for broker in (1, 2, 3):
+            cluster.stop(broker)
+        watcher.until(lambda: len(watcher.rows("ts", event_type="broker_state", detail="no_answer: refused")) > 2)
+        for broker in (2, 3):
+            cluster.brokers[broker].port = 0
+        for broker in (1, 2, 3):
+            cluster.start(broker)
+        watcher.rounds(2)
+        watcher.rounds(3)
+    assert watcher.error is None
+
+
+def test_brokers_of_another_cluster_are_not_believed(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        cluster.cluster_id = "another"
+        with pytest.raises(AssertionError, match="the cluster with id another now, not of fake"):
+            watcher.until(lambda: False, within_s=10)

@@ -79,8 +79,8 @@ def known(values: np.ndarray, where: Mask | None = None) -> pa.Array:
 
 
 def durations(ms: F64) -> pa.Array:
-    """Milliseconds as a column, null where they are NaN."""
-    return pa.array(ms, mask=np.isnan(ms))
+    """Milliseconds as a column, null where they are NaN, or below 0 since the clock was set back."""
+    return pa.array(ms, mask=~(ms >= 0))
 
 
 def lists(column: Lists, rows: I64, where: Mask | None = None) -> pa.Array:

@@ -31,8 +31,11 @@ class SettingsSeen:
     _racks: dict[int, str] = field(default_factory=dict)
 
     def broker(self, source: Source, settings: BrokerSettings, ts_us: int) -> list[pa.Table]:
-        """The row for what a broker says of itself."""
-        if self._brokers.get(source.broker, BrokerSettings()) == settings:
+        """The row for what a broker says of itself; what it says no more was not changed by that."""
+        known = self._brokers.get(source.broker, BrokerSettings())
+        lag_max_ms = known.lag_max_ms if settings.lag_max_ms is None else settings.lag_max_ms
+        settings = BrokerSettings(lag_max_ms, known.min_isr if settings.min_isr is None else settings.min_isr)
+        if known == settings:
             return []
         self._brokers[source.broker] = settings
         columns = {"replica_id": source.broker, "lag_max_ms": settings.lag_max_ms, "min_isr": settings.min_isr}

@@ -1,8 +1,11 @@
 """What brokers answer, round by round, to the rows that a watcher writes."""
 
+import numpy as np
 import pytest
 
 from generators.cluster.observing.observer import FIRST_ROUND, GONE
+from generators.cluster.observing.rows import Source, durations
+from generators.cluster.observing.settings import BrokerSettings, SettingsSeen
 from pipelines.replication.events.row_rules import split
 from schemas import replication_events
 from tests.unit.cluster.clusters import ORDERS, answer, at, observer, partitions, rows
@@ -243,3 +246,15 @@ def test_every_row_keeps_the_contract_of_bronze():
     mask, rejected = split(numbered)
     assert rejected.to_pylist() == []
     assert mask is None
+
+
+def test_a_clock_set_back_makes_an_error_that_is_not_known():
+    assert durations(np.array([1.5, np.nan, -3_600_000.0])).to_pylist() == [1.5, None, None]
+
+
+def test_what_a_broker_says_no_more_is_no_row():
+    seen, source = SettingsSeen(), Source("c", "main", 1)
+    assert len(seen.broker(source, BrokerSettings(30_000, 2), 1)) == 1
+    assert seen.broker(source, BrokerSettings(), 2) == []  # DESCRIBE_CONFIGS was withdrawn
+    (changed,) = seen.broker(source, BrokerSettings(min_isr=1), 3)
+    assert changed.select(["lag_max_ms", "min_isr"]).to_pylist() == [{"lag_max_ms": 30_000, "min_isr": 1}]
