@@ -63,12 +63,17 @@ def words(error: BaseException, lake: str) -> str | None:
         return f"{folder[1]} could not be made, and Java does not say why: {_UNSAID} {_AGAIN}"
     if damaged := next((cause for cause in chain if _of_a_table(cause)), None):
         file = _named(_message(damaged), lake) or _short(damaged)
-        return f"a table of lake {lake} is damaged or half-written: {file}: {_REPLACE}"
+        return damaged_table(lake, file)
     if any(_WORKER_IS_GONE.search(_message(cause)) for cause in chain):
         return f"a Python worker of Spark {_GONE} lake {lake}: {_AGAIN}"
     if any(type(cause).__name__ in _JVM_ANSWERS_NO_MORE for cause in chain):
         return f"the JVM of Spark {_GONE} lake {lake}: {_AGAIN}"
     return None
+
+
+def damaged_table(lake: str, file: str) -> str:
+    """What to do about a file of a table that cannot be read."""
+    return f"a table of lake {lake} is damaged or half-written: {file}: {_REPLACE}"
 
 
 def _chain(error: object) -> Iterator[BaseException]:

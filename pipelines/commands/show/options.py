@@ -77,6 +77,7 @@ def show(
       hwmark show isr --since 2026-11-21T09:20:00 --format json
     """
     from pipelines.commands import jobs
+    from pipelines.commands.failures import damaged_table
     from pipelines.commands.show import command
     from pipelines.lake import queries
     from pipelines.lake.lake import Lake
@@ -89,7 +90,8 @@ def show(
     limits = jobs.limits(settings, jobs.DAY if since is None else asked)
     wanted = queries.Filter(cluster, topic, partition)
     question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id)
-    place = Lake(settings.lake.path, settings.lake.storage_options)
+    place, unread = Lake(settings.lake.path, settings.lake.storage_options), set[str]()
+    queries.left_out.set(unread)
     if bootstrap is None or format is Format.table:
         echo(command.show(place, question, clock.now()))
     if bootstrap is not None:
@@ -97,3 +99,5 @@ def show(
         from pipelines.commands.watch.command import watch_options
 
         echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug)))
+    if unread:
+        raise FileNotFoundError(damaged_table(place.root, ", ".join(sorted(unread))))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.commands.failures import words
 from pipelines.streaming.follow import JvmEnded
-from tests.unit.project.lakes import health, sound
+from tests.unit.project.lakes import health, sound, write
 
 LAKE = "/data/lake"
 ARROW = OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
@@ -110,6 +110,23 @@ def test_a_damaged_table_is_one_line_that_names_the_lake_and_what_to_do(tmp_path
     assert done.output.endswith("start anew with `hwmark run --once --rebuild`\n")
     assert done.output.count("\n") == 1
     assert sorted(lake.rglob("*")) == before
+
+
+@pytest.mark.parametrize("hurt", [cut_off_file, removed_file], ids=lambda hurt: hurt.__name__)
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_show_goes_on_with_other_rows_past_a_file_of_gold_that_cannot_be_read(tmp_path, hurt, form):
+    lake = tmp_path / "lake"
+    sound(lake, health("orders", 0))
+    hurt(lake / "gold/partition_health")
+    write(lake, "partition_health", health("clicks", 0))
+    asked = ["--topic", "clicks"] if form == "table" else ["--format", "json"]
+    done = CliRunner().invoke(app, ["show", "health", *asked, "--lake", str(lake)])
+    assert done.exit_code == 1, done.output
+    *shown, said = done.output.strip().splitlines()
+    assert "clicks" in "".join(shown)
+    assert said.startswith(f"hwmark: a table of lake {lake} is damaged or half-written: gold/partition_health/part-")
+    if form == "table":
+        assert "NOT JUDGED: gold/partition_health/" in done.output, "what is not read is not calm"
 
 
 def test_a_huge_limit_is_wrong_usage(tmp_path):

@@ -108,6 +108,15 @@ def test_an_alert_withdrawn_and_restored_is_firing_though_its_event_time_is_olde
     assert rows_of(lake) == [("firing", "gone")]
 
 
+def test_an_alert_that_fires_is_not_hidden_by_what_comes_late_of_an_earlier_time_that_it_fired(lake):
+    alert = {"alert_id": "a1", "rule": "offline", "severity": "critical", "subject": "broker 1"}
+    fires = {"state": "firing", "first_ts": at(100), "last_ts": at(100), "summary": "now", "written_at": at(110)}
+    over = {"state": "resolved", "first_ts": at(0), "last_ts": at(50), "summary": "then", "written_at": at(120)}
+    sound(lake)
+    write(lake, "alerts", alert | fires, alert | over)
+    assert rows_of(lake) == [("resolved", "then"), ("firing", "now")]
+
+
 @pytest.mark.parametrize("earlier", ["without the column", "written without it"])
 def test_states_that_do_not_say_when_they_were_written_follow_event_time(lake, earlier):
     """Of earlier versions; such a row is older than every one that says when."""
