@@ -90,7 +90,7 @@ test-months: $(READY) ## a lake that lives through two months, day by day; a qua
 test-model: $(READY) ## the rules against a model of one partition, in a million histories; MODEL=--histories=20000
 	@$(BIN)/python -m tests.model.campaign $(MODEL)
 
-test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in any way; three quarters of an hour on two cores
+test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in any way; ten minutes on two cores
 	@HWMARK_HISTORIES=2000 $(BIN)/pytest -n 2 tests/unit/alerting/test_histories.py \
 	  tests/unit/alerting/test_simulated_histories.py
 

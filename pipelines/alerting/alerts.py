@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-
-import pyarrow as pa
+from typing import Any
 
 from pipelines.alerting.conditions import Condition, asking
 from pipelines.alerting.episodes import Episode, episodes
-from pipelines.alerting.evidence import CARRIED, Evidence
+from pipelines.alerting.evidence import Evidence, in_microseconds
 from pipelines.alerting.lasting import RULES as LASTING
+from pipelines.alerting.outbox import latest
 from pipelines.alerting.restarts import controlled_restarts
 from pipelines.alerting.rule import Evaluation
 from pipelines.alerting.rules import RULES, AlertRules
@@ -22,23 +22,17 @@ def conditions(
     evidence: Evidence,
     rules: AlertRules,
     now: datetime,
-    stored: Iterable[AlertState] = (),
     blind: Collection[str] = (),
 ) -> list[Condition]:
     """Conditions of every rule, but for those that need evidence which is `blind`: the same for the same evidence.
 
-    `now` (wall clock, aware) matters to sources and to the job only, `stored` to which incident a loss is of.
+    `now` (wall clock, aware) matters to sources and to the job only.
     """
-    told: dict[tuple[str, str], set[tuple[int, str]]] = {}
-    for state in stored:
-        place = state.rule, state.labels.get("cluster", "")
-        told.setdefault(place, set()).add((microseconds(state.first_ts), state.subject))
-    tables = evidence.in_microseconds()
+    tables = {name: in_microseconds(table) for name, table in evidence.items()}
     there = {name for name, table in tables.items() if table.num_rows}
     with asking(tables) as ask:
         restarts = controlled_restarts(ask, rules.controlled_restart.limit_s)
-        in_order = {place: sorted(episodes) for place, episodes in told.items()}
-        evaluation = Evaluation(ask, restarts, microseconds(now), in_order)
+        evaluation = Evaluation(ask, restarts, microseconds(now))
         return [
             condition
             for name, settings in rules.settings.items()
@@ -52,13 +46,13 @@ _OTHERS = ("carried", "blind")
 
 
 def group_conditions(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[Episode]:
-    """The conditions by the alert that they are of; an episode that is `stored` is never part of another."""
-    known = {(state.alert_id, microseconds(state.first_ts)) for state in stored}
-    return list(episodes(found, rules.group_s, known))
+    """The conditions by the alert that they are of; one that is `stored` goes on by its name."""
+    return list(episodes(found, rules.group_s, latest(stored).values()))
 
 
-def carried_states(found: Iterable[Episode]) -> pa.Table:
-    """CARRIED: the lasting states that are open, or would be if their recording went on, and what was so beside them.
+def carried_states(found: Iterable[Episode]) -> list[dict[str, Any]]:
+    """Rows of CARRIED, times in microseconds: the lasting states that are open, or would be if their recording went on,
+    and what was so beside them.
 
     Of each partition or replica the last, which is enough to name it.
     """
@@ -69,10 +63,10 @@ def carried_states(found: Iterable[Episode]) -> pa.Table:
             **{name: c.facts[name] for name in (*_WHO, "rank", "missing", "reason")},
         }
         for episode in found
-        if episode[0].rule in lasting and any(c.facts["open"] for c in episode)
-        for c in sorted(episode, key=lambda c: c.first)
+        if episode.conditions[0].rule in lasting and any(c.facts["open"] for c in episode.conditions)
+        for c in sorted(episode.conditions, key=lambda c: c.first)
     }  # fmt: skip
-    return pa.Table.from_pylist(list(rows.values()), schema=CARRIED)
+    return list(rows.values())
 
 
 _WHO = ("cluster", "topic", "topic_id", "partition", "replica")

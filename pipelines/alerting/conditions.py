@@ -20,8 +20,7 @@ class Condition:
     """One item, what is wrong with it and since when; conditions of one cause become one alert.
 
     `fires` is when it may be reported, `seen` when it was last seen, `last` its end or, while `open`, the present. A
-    state is seen until its end; an occurrence is seen once and stays reported until `last`. Conditions of different
-    `kin` are never one incident.
+    state is seen until its end; an occurrence is seen once and stays reported until `last`.
     """
 
     rule: str
@@ -35,7 +34,6 @@ class Condition:
     last: int
     open: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
-    kin: str = ""
 
 
 class Ask(Protocol):

@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from math import inf
+from typing import NamedTuple
 
 from pipelines.alerting.conditions import SECOND, Condition, items
 from pipelines.alerting.messages import labels, subject, summary
+from pipelines.alerting.rule import About
+from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState, alert_id
-from pipelines.lake.queries import moment
+from pipelines.lake.queries import microseconds, moment
 
-Episode = list[Condition]
+
+class Episode(NamedTuple):
+    """Conditions of one alert, and the state that was told of it, by whose name it goes on; None: nothing was."""
+
+    conditions: list[Condition]
+    told: AlertState | None = None
 
 
 def episodes(
-    conditions: Iterable[Condition], group_s: Mapping[str, int], known: Collection[tuple[str, int]] = ()
+    conditions: Iterable[Condition], group_s: Mapping[str, int], told: Iterable[AlertState] = ()
 ) -> Iterator[Episode]:
-    """The conditions by the episode of an alert that they are of.
+    """The conditions by the episode of an alert that they are of; `told` has the last state of each that was.
 
-    `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident, unless they
-    are `known` already, by id of their alert and beginning.
+    `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident. One that was
+    told stays what it was: what is found later joins the one before it, or else the one after it, and never makes one
+    of two.
     """
-    alerts = sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item))
-    return _incidents([e for _, same in groupby(alerts, _key) for e in _episodes(same)], group_s, known)
+    names, marks = defaultdict[str, dict[int, AlertState]](dict), []
+    for state in told:
+        names[state.alert_id][microseconds(state.first_ts)] = state
+    for key, same in groupby(sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item)), _key):
+        own = names[alert_id(*key)]
+        for run in list(_runs(same, own)):
+            marks.append((_kin(*key[:3]), min(c.first for c in run), run, own.pop(run[0].first, None)))
+    for first, state in (item for own in names.values() for item in own.items()):
+        if state.rule in RULES and (state.firing or RULES[state.rule].from_told):
+            of = state.labels.get("cluster", ""), state.labels.get("cause", "")
+            marks.append((_kin(state.rule, *of), first, [], state))
+    for (rule, *_), kin in groupby(sorted(marks, key=lambda mark: (*mark[:2], not mark[3])), lambda mark: mark[0]):
+        yield from _incidents(kin, group_s.get(rule, 0) * SECOND)
 
 
 def states(found: Iterable[Episode], severities: Mapping[str, str]) -> list[AlertState]:
     """One state for each episode, in order of time."""
-    each = [_state(episode, severities[episode[0].rule]) for episode in found]
+    each = [_state(*episode, severities) for episode in found]
     return sorted(each, key=lambda s: (s.first_ts, s.rule, s.labels["cluster"], s.subject))
 
 
@@ -35,49 +57,51 @@ def _key(condition: Condition) -> tuple[str, str, str, str]:
     return condition.rule, condition.cluster, condition.cause, condition.subject
 
 
-def _episodes(conditions: Iterable[Condition]) -> Iterator[Episode]:
-    """Runs of conditions, sorted by `fires`, that overlap in time."""
-    episode: Episode = []
+def _kin(rule: str, cluster: str, cause: str) -> tuple[str, str, str]:
+    """Which conditions may be one incident: of sources those with the same thing wrong."""
+    return rule, cluster, cause if RULES[rule].about is About.SOURCES else ""
+
+
+def _runs(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> Iterator[list[Condition]]:
+    """Runs of conditions of one alert, sorted by `fires`, that overlap in time, or were told to: what comes late may
+    show an earlier end, or beginning, than was told. `told`: what was told of the alert, by its beginning."""
+    run, until = list[Condition](), 0.0
     for condition in conditions:
-        if episode and not any(c.open for c in episode) and condition.fires > max(c.last for c in episode):
-            yield episode
-            episode = []
-        episode.append(condition)
-    if episode:
-        yield episode
+        before = told.get(condition.first)
+        of_another = before is not None and not before.firing and bool(run) and condition.first > run[0].first
+        if run and (condition.fires > until or of_another):
+            yield run
+            run, until = [], 0.0
+        run.append(condition)
+        within = [one for first, one in told.items() if one is before or (one.firing and first <= condition.first)]
+        ends = [microseconds(one.last_ts) for one in within]
+        until = max(until, inf if condition.open else condition.last, *ends)
+    if run:
+        yield run
 
 
 def _incidents(
-    episodes: Iterable[Episode], group_s: Mapping[str, int], known: Collection[tuple[str, int]]
+    marks: Iterable[tuple[tuple[str, ...], int, list[Condition], AlertState | None]], apart: int
 ) -> Iterator[Episode]:
-    """Episodes of one rule and cluster that begin close to each other, whatever they are about, as one."""
-    ordered = sorted(episodes, key=lambda e: (_kin(e), _begun(e), _key(e[0])))
-    for (rule, *_), same in groupby(ordered, _kin):
-        incident: Episode = []
-        last, apart = 0, group_s[rule] * SECOND
-        for episode in same:
-            close = apart and _begun(episode) - last <= apart
-            if incident and (not close or (alert_id(*_key(episode[0])), episode[0].first) in known):
-                yield incident
-                incident = []
-            last = _begun(episode)
-            incident = incident + episode
-        yield incident
+    """Runs that begin close to each other, or to what was told, whatever they are about, as one."""
+    found, told, last = list[Condition](), None, None
+    for _, begun, run, state in marks:
+        if last is not None and (not apart or begun - last > apart or (state and told)):
+            if found:
+                yield Episode(found, told)
+            found, told = [], None
+        found, told, last = found + run, told or state, begun
+    if found:
+        yield Episode(found, told)
 
 
-def _kin(episode: Episode) -> tuple[str, str, str]:
-    return episode[0].rule, episode[0].cluster, episode[0].kin
-
-
-def _begun(episode: Episode) -> int:
-    return min(condition.first for condition in episode)
-
-
-def _state(episode: Sequence[Condition], severity: str) -> AlertState:
+def _state(episode: Sequence[Condition], told: AlertState | None, severities: Mapping[str, str]) -> AlertState:
     head, firing = episode[0], any(c.open for c in episode)
     shown = [c for c in episode if c.open or c.seen < c.last] if firing else episode
     over = [item for item in items(episode) if item not in items(shown)]
+    name = (told.alert_id, told.subject, told.first_ts) if told else None
+    own, about, first = name or (alert_id(*_key(head)), subject(shown), moment(head.first))
     return AlertState(
-        alert_id(*_key(head)), head.rule, severity, "firing" if firing else "resolved", subject(shown),
-        moment(head.first), moment(max(c.seen for c in shown)), summary(shown, over), labels(shown, over),
+        own, head.rule, severities[head.rule], "firing" if firing else "resolved", about, first,
+        moment(max(c.seen for c in shown)), summary(shown, over), labels(shown, over),
     )  # fmt: skip

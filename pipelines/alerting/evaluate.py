@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions
 from pipelines.alerting.episodes import states
+from pipelines.alerting.lookup import stored
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
-from pipelines.alerting.state import AlertState, from_arrow, to_arrow
+from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.alerting.step import Step, last_step, recorded_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
@@ -69,15 +69,14 @@ def assess(
     place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0, before: Step | None = None
 ) -> Assessment:
     """The alerts of a lake at `now` of the wall clock (aware), with nothing written."""
-    stored = from_arrow(place.read(alerts.TABLE, alerts.ARROW))
     step = before or recorded_step(place)
-    return decide(read(place, rules, step, now, interval_s), rules, stored, step, now)
+    return decide(read(place, rules, step, now, interval_s), rules, stored(place), step, now)
 
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    found = group_conditions(conditions(seen.evidence, rules, now, stored, seen.blind), rules, stored)
-    present = continued(states(found, rules.severities), stored, rules.group_s)
+    found = group_conditions(conditions(seen.evidence, rules, now, seen.blind), rules, stored)
+    present = continued(states(found, rules.severities), stored)
     evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
     present += kept(stored, present, lambda state: _not_known(state, seen, evaluated))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
@@ -88,16 +87,14 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
 
     new = written(news(present, stored, was_over), stored, now)
     blind = [name for name in RULES if set(RULES[name].needs) & seen.blind.keys()]
-    unseen = before.carried.filter(pc.is_in(before.carried["rule"], pa.array(blind, pa.string())))
+    unseen = [row for row in before.carried if row["rule"] in blind]
     clocks = {
         rules.key(name): evaluated[name] if name in blind else seen.clocks
         for name, one in rules.settings.items()
         if one.enabled
     }
-    carried = pa.concat_tables([carried_states(found), unseen])
-    return Assessment(
-        stored, present, new, replace(seen.after, carried=carried, clocks={**seen.after.clocks, **clocks})
-    )
+    carried = [*carried_states(found), *unseen]
+    return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks))
 
 
 def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping[str, int]]) -> str | None:

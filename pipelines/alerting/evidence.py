@@ -1,12 +1,13 @@
-"""What the alert rules look at: narrow Arrow tables, and their schemas."""
+"""What the alert rules look at: narrow Arrow tables, their schemas, and which rows of a lake they are."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.verdict.sources import Progress
 from schemas import (
     brokers,
     cluster_minute,
@@ -20,84 +21,89 @@ from schemas import (
 )
 
 PLACE = ("cluster", "topic", "topic_id", "partition")
+_CLUSTER, _TIME = ("cluster", pa.string()), pa.timestamp("us", tz="UTC")
 
 
-def _columns(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in names])
+class Part(NamedTuple):
+    """One kind of evidence, and the table that it is read from: its rows with one of these values in a column."""
+
+    schema: pa.Schema
+    table: Any = None
+    column: str = ""
+    values: tuple[str, ...] = ()
 
 
-REGRESSIONS = _columns(
-    hw_regressions.ARROW,
-    (*PLACE, "ts", "leader_id", "regression_id", "class", "severity", "leader_id_before", "hw_before", "hw_after",
-     "lost_from", "lost_to", "lost_records", "evidence", "proof", "revision"),
-)  # fmt: skip
-MIN_ISR = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "kind", "isr", "frozen"))
-DISAGREEMENTS = _columns(partition_hw.ARROW, (*PLACE, "ts", "leader_id", "hw", "reported_hw"))
-SYNC = _columns(replica_sync.ARROW, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason"))
-GAPS = _columns(telemetry_gaps.ARROW, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind"))
-HEALTH = _columns(
-    partition_health.ARROW,
-    (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "last_event_ts"),
-)
-LEADERSHIPS = _columns(replication_events.ARROW, (*PLACE, "ts", "leader_id", "leader_epoch"))
-BROKER_STATES = _columns(replication_events.ARROW, ("cluster", "ts", "replica_id", "broker_epoch", "detail"))
-REPORTED = pa.schema([("cluster", pa.string()), ("source_id", pa.string()), ("broker_id", pa.int32()),
-                      ("reported_to", pa.timestamp("us", tz="UTC"))])  # fmt: skip
-"""Up to when each source has reported everything."""
-CLOSED = pa.schema([("cluster", pa.string()), ("closed", pa.timestamp("us", tz="UTC"))])
-"""When a drain last closed a cluster."""
-CLOCK = pa.schema([("cluster", pa.string()), ("clock", pa.timestamp("us", tz="UTC"))])
-"""The present of each cluster in event time, as far as the reconstruction has come."""
-BACKLOG = pa.schema([("cluster", pa.string()), ("oldest", pa.timestamp("us", tz="UTC")), ("judged_once", pa.bool_()),
-                     ("limit_s", pa.float64())])  # fmt: skip
-"""What the job has yet to read of each cluster: since when (wall clock), whether any of it was ever reconstructed, and
-after how long it is behind."""
-CARRIED = pa.schema([*(hw_regressions.ARROW.field(name) for name in PLACE), ("rule", pa.string()),
-                     ("replica", pa.int32()), ("ts", pa.timestamp("us", tz="UTC")), ("rank", pa.int64()),
-                     ("missing", pa.list_(pa.int32())), ("reason", pa.string()),
-                     ("ended", pa.timestamp("us", tz="UTC"))])  # fmt: skip
-"""Lasting states of the alerts that fired at an earlier evaluation, and that began before the rows that are read."""
-ENDED = pa.schema([("cluster", pa.string())])
-"""Clusters that a drain closed, and of which nothing came for a day of the wall clock."""
-BROKERS = _columns(brokers.ARROW, ("cluster", "broker_id", "state", "state_ts", "ts"))
-MINUTES = _columns(cluster_minute.ARROW, ("cluster", "minute"))
-"""Of the time for which there are rows of silver, and no evidence itself."""
-BLIND = pa.schema([("cluster", pa.string()), ("why", pa.string())])
-"""Tables that could not be read, by each cluster that is known."""
-DELIVERIES = _columns(deliveries.ARROW, ("channel", "alert_id", "episode", "outcome", "sent_at", "error"))
+def _rows(module: ModuleType, names: Iterable[str], column: str = "", *values: str) -> Part:
+    return Part(pa.schema([module.ARROW.field(name) for name in names]), module.TABLE, column, values)
 
-SCHEMAS = {
-    "regressions": REGRESSIONS, "min_isr": MIN_ISR, "disagreements": DISAGREEMENTS, "sync": SYNC, "gaps": GAPS,
-    "health": HEALTH, "leaderships": LEADERSHIPS, "broker_states": BROKER_STATES, "reported": REPORTED,
-    "closed": CLOSED, "clock": CLOCK, "backlog": BACKLOG,
-    "deliveries": DELIVERIES, "carried": CARRIED, "ended_recordings": ENDED, "brokers": BROKERS, "blind": BLIND,
+
+PARTS = {
+    "regressions": _rows(hw_regressions, (
+        *PLACE, "ts", "leader_id", "regression_id", "class", "severity", "leader_id_before", "hw_before", "hw_after",
+        "lost_from", "lost_to", "lost_records", "evidence", "proof", "revision",
+    )),
+    "min_isr": _rows(
+        partition_hw, (*PLACE, "ts", "leader_id", "kind", "isr", "frozen"), "kind", "freeze", "thaw", "term_start"
+    ),
+    "disagreements": _rows(
+        partition_hw, (*PLACE, "ts", "leader_id", "hw", "reported_hw"), "agreement", "disagree"
+    ),
+    "sync": _rows(replica_sync, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason")),
+    "gaps": _rows(telemetry_gaps, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind")),
+    "health": _rows(
+        partition_health, (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "last_event_ts")
+    ),
+    "brokers": _rows(brokers, ("cluster", "broker_id", "state", "state_ts", "ts")),
+    # For how long there are rows of silver.
+    "minutes": _rows(cluster_minute, ("cluster", "minute")),
+    "leaderships": _rows(
+        replication_events, (*PLACE, "ts", "leader_id", "leader_epoch"), "event_type", "leader", "follower", "election"
+    ),
+    "broker_states": _rows(
+        replication_events, ("cluster", "ts", "replica_id", "broker_epoch", "detail"), "event_type", "broker_state"
+    ),
+    "deliveries": _rows(deliveries, ("channel", "alert_id", "episode", "outcome", "sent_at", "error")),
+    # Up to when each source has reported everything.
+    "reported": Part(pa.schema([
+        _CLUSTER, ("source_id", pa.string()), ("broker_id", pa.int32()), ("reported_to", _TIME)
+    ])),
+    # When a drain last closed a cluster, and the present of each in event time, as far as it is reconstructed.
+    "closed": Part(pa.schema([_CLUSTER, ("closed", _TIME)])),
+    "clock": Part(pa.schema([_CLUSTER, ("clock", _TIME)])),
+    # Since when (wall clock) the job has something to read of a cluster, whether any of it was ever reconstructed, and
+    # after how long the job is behind.
+    "backlog": Part(pa.schema([
+        _CLUSTER, ("oldest", _TIME), ("judged_once", pa.bool_()), ("limit_s", pa.float64())
+    ])),
+    # Lasting states of the alerts that fired at an earlier evaluation, and that began before the rows that are read.
+    "carried": Part(pa.schema([
+        *(hw_regressions.ARROW.field(name) for name in PLACE), ("rule", pa.string()), ("replica", pa.int32()),
+        ("ts", _TIME), ("rank", pa.int64()), ("missing", pa.list_(pa.int32())), ("reason", pa.string()),
+        ("ended", _TIME),
+    ])),
+    # Clusters that a drain closed, and of which nothing came for a day of the wall clock.
+    "ended_recordings": Part(pa.schema([_CLUSTER])),
+    # Tables that could not be read, by each cluster that is known.
+    "blind": Part(pa.schema([_CLUSTER, ("why", pa.string())])),
 }  # fmt: skip
+SCHEMAS = {name: part.schema for name, part in PARTS.items()}
+
+Evidence = dict[str, pa.Table]
+"""One Arrow table for each name in SCHEMAS."""
 
 
-class Evidence(dict[str, pa.Table]):
-    """One Arrow table for each name in SCHEMAS."""
-
-    @staticmethod
-    def of(**tables: pa.Table) -> Evidence:
-        """Evidence with the named tables and the others empty."""
-        return Evidence({name: tables.get(name, schema.empty_table()) for name, schema in SCHEMAS.items()})
-
-    def in_microseconds(self) -> dict[str, pa.Table]:
-        """The tables with every time as microseconds since 1970, so that arithmetic needs no time zone."""
-        return {name: in_microseconds(table) for name, table in self.items()}
-
-
-def of_sources(found: Progress, clusters: Collection[str]) -> dict[str, pa.Table]:
-    """`reported` and `closed` of these clusters."""
-    rows = found.rows().items()
+def evidence_of(**given: pa.Table | Sequence[Mapping[str, Any]]) -> Evidence:
+    """Evidence with the tables, or rows, of these names and the others empty."""
     return {
-        name: pa.Table.from_pylist([row for row in own if row["cluster"] in clusters], SCHEMAS[name])
-        for name, own in rows
+        name: given[name]
+        if isinstance(given.get(name), pa.Table)
+        else pa.Table.from_pylist([*given.get(name, ())], schema)
+        for name, schema in SCHEMAS.items()
     }
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:
-    """The table with every time as microseconds since 1970."""
+    """The table with every time as microseconds since 1970, so that arithmetic needs no time zone."""
     for position, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
             table = table.set_column(position, column.name, table.column(position).cast(pa.int64()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -39,37 +39,12 @@ def _falls(severity: str) -> Callable[[str, LossSettings, Evaluation], Iterator[
     """The last verdicts of that severity; those of one cluster close to each other are one incident."""
 
     def conditions(name: str, settings: LossSettings, evaluation: Evaluation) -> Iterator[Condition]:
-        found = evaluation.ask(_FALLS, severity=severity, classes=[*losses.LOSSES, losses.NOT_EXCLUDED])
-        for cluster, falls in groupby(found, lambda row: row["cluster"]):
-            told = evaluation.told.get((name, cluster), ())
-            for subject, row in _incidents(list(falls), told, settings.group_s * SECOND):
-                ts = row["ts"]
-                yield Condition(name, cluster, "loss", subject, partition(row), ts, ts, ts, ts, True, row, kin=subject)
+        for row in evaluation.ask(_FALLS, severity=severity, classes=[*losses.LOSSES, losses.NOT_EXCLUDED]):
+            ts = row["ts"]
+            incident = f"incident at {datetime.fromtimestamp(ts // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            yield Condition(name, row["cluster"], "loss", incident, partition(row), ts, ts, ts, ts, True, row)
 
     return conditions
-
-
-def _incidents(
-    falls: Sequence[Mapping[str, Any]], told: Sequence[tuple[int, str]], apart: int
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The falls of one cluster in order of time, each with its incident.
-
-    An incident that was told stays what it was: one that is decided later joins the one before it, or else the one
-    after it, and never makes one of two.
-    """
-    marks = [(first, subject, None) for first, subject in told] + [(row["ts"], "", row) for row in falls]
-    subject, open_, last = "", list[Mapping[str, Any]](), None
-    for ts, known, row in sorted(marks, key=lambda mark: (mark[0], mark[2] is not None)):
-        if last is not None and (ts - last > apart or (known and subject)):
-            yield from ((subject or _incident(open_[0]), fall) for fall in open_)
-            subject, open_ = "", []
-        last, subject = ts, known or subject
-        open_ += [] if row is None else [row]
-    yield from ((subject or _incident(open_[0]), fall) for fall in open_)
-
-
-def _incident(first: Mapping[str, Any]) -> str:
-    return f"incident at {datetime.fromtimestamp(first['ts'] // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.alerting.state import AlertState, from_arrow
 from pipelines.errors import nearest
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
@@ -9,10 +10,19 @@ from pipelines.verdict.known import UnknownNameError
 from schemas import alerts
 
 
+def stored(lake: Lake) -> list[AlertState]:
+    """The states that `ops/alerts` holds, in no order."""
+    return from_arrow(lake.read(alerts.TABLE, alerts.ARROW))
+
+
 def alert(lake: Lake, alert_id: str) -> Row:
-    """Its latest state, a row of `ops/alerts`. Raises UnknownNameError naming the nearest."""
+    """Its latest state, a row of `ops/alerts`, of the time that it fires or fired last.
+
+    Raises UnknownNameError naming the nearest.
+    """
     table = lake.find(alerts.TABLE)
-    found = query(table, VIEWS["alerts"].select(Filter())) if table else []
+    view = VIEWS["alerts"]
+    found = query(table, f"{view.select(Filter())} ORDER BY {view.first}") if table else []
     row = next((row for row in found if row["alert_id"] == alert_id), None)
     if row is None:
         raise UnknownNameError(f"{lake.root} knows no alert {alert_id}; {nearest(alert_id, _ids(found))}")

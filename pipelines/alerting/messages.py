@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, AlertState
+from pipelines.alerting.state import END, LABELLED, AlertState
 from pipelines.verdict import words
 
-LABELLED = 100
-"""Items that the labels name; the sentence names fewer, the silver tables have all."""
 LABELLED_TOPICS = 1000
 
 
@@ -30,8 +28,10 @@ def status(state: AlertState) -> str:
 
 
 def subject(conditions: Sequence[Condition]) -> str:
-    """What an alert is about: brokers, a source, a cluster, or an incident."""
+    """What an alert is about: brokers, a source, a cluster, or an incident, named by its first fall."""
     names = subjects(conditions)
+    if RULES[conditions[0].rule].from_told:
+        return conditions[0].subject
     if len(names) > 1 and RULES[conditions[0].rule].about is About.BROKERS:
         return words.brokers(missing_brokers(conditions))
     return words.listed(names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pydantic.dataclasses import dataclass
@@ -58,7 +57,7 @@ def _disagreement(conditions: Sequence[Condition]) -> str:
 def _gaps(name: str, settings: GapSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Missing or misdated telemetry, by source and kind."""
     for row in evaluation.ask(_GAPS, kinds=list(settings.kinds)):
-        yield replace(occurrence(name, settings, row, row["kind"], row["source_id"], row["source_id"]), kin=row["kind"])
+        yield occurrence(name, settings, row, row["kind"], row["source_id"], row["source_id"])
 
 
 def _gap(conditions: Sequence[Condition]) -> str:

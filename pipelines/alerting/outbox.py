@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, AlertState
+from pipelines.alerting.state import END, LABELLED, AlertState
 
 HANDLED, WITHDRAWN = "handled", "withdrawn"
 
@@ -61,25 +61,17 @@ def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling
     return found
 
 
-def continued(
-    present: Iterable[AlertState], stored: Iterable[AlertState], group_s: Mapping[str, int]
-) -> list[AlertState]:
-    """The states under the names by which they were first reported, so that an incident stays one alert.
-
-    Its beginning may be known better now: an earlier fall was decided later, one of several silent sources reports
-    again. `group_s` is, by rule, how far apart what belongs together may begin. A loss has the name of its incident,
-    so it is the same also when it is no longer notified.
-    """
-    known, found = latest(stored), []
-    states = list(present)
+def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[AlertState]:
+    """The states under the names by which they were first reported, though their beginning is known better now."""
+    known, states, found = latest(stored), list(present), []
     there = {state.episode for state in states}
-    left = [s for s in known.values() if (s.firing or _from_told(s.rule)) and s.episode not in there]
+    left = {s.alert_id: s for s in known.values() if s.firing and s.episode not in there}
     for state in states:
         if state.episode not in known and any(_is_part(state, one) for one in known.values()):
             continue
-        if state.episode not in known and (before := next((s for s in left if _goes_on(s, state, group_s)), None)):
-            left.remove(before)
-            state = replace(state, alert_id=before.alert_id, subject=before.subject, first_ts=before.first_ts)
+        if state.episode not in known and (before := left.pop(state.alert_id, None)):
+            again = RULES[state.rule].about is About.SOURCES and state.first_ts > before.last_ts
+            state = state if again else replace(state, subject=before.subject, first_ts=before.first_ts)
         found.append(state)
     return found
 
@@ -87,20 +79,8 @@ def continued(
 def _is_part(state: AlertState, whole: AlertState) -> bool:
     """Whether it is the end of what was told as over: its first rows are read no more."""
     same = state.alert_id == whole.alert_id and not state.firing and not whole.firing
-    return same and whole.first_ts <= state.first_ts and state.last_ts <= whole.last_ts
-
-
-def _from_told(rule: str) -> bool:
-    return rule in RULES and RULES[rule].from_told
-
-
-def _goes_on(before: AlertState, now: AlertState, group_s: Mapping[str, int]) -> bool:
-    if (before.rule, before.labels.get("cluster")) != (now.rule, now.labels.get("cluster")):
-        return False
-    if abs(now.first_ts - before.first_ts) <= timedelta(seconds=group_s.get(now.rule, 0)) > timedelta():
-        return True
-    again = RULES[now.rule].about is About.SOURCES and now.first_ts > before.last_ts
-    return before.alert_id == now.alert_id and not again
+    within = same and whole.first_ts <= state.first_ts and state.last_ts <= whole.last_ts
+    return within and (state.named <= whole.named or (whole.size[0] or 0) > LABELLED)
 
 
 def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
@@ -108,7 +88,7 @@ def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
     last = latest(stored).values()
 
     def sources_in(states: Iterable[AlertState]) -> set[tuple[str, str]]:
-        return {(s.labels["cluster"], one) for s in states for one in s.labels.get("sources", "").split(", ") if one}
+        return {(s.labels["cluster"], one) for s in states if "sources" in s.labels for one in s.named}
 
     fires = sources_in(state for state in last if state.firing)
     return sources_in(state for state in last if state.labels.get(END) == HANDLED) - fires
@@ -129,20 +109,20 @@ def settled(
 
     What is about more than was told is told anew, and what was withdrawn since.
     """
-    told, found = tellings(stored), []
-    for state in present:
-        before = told.get(state.episode)
-        if before is not None and not before.withdrawn and state.firing and not state.exceeds(before.size):
-            words = [text for c, alert, text, at in handled if at >= before.at and _is_about(state, c, alert)]
-            lasts = lasts_s.get(state.rule)
-            if before.last.labels.get(END) == HANDLED:
-                state = _ended(state, HANDLED, before.last.summary)
-            elif words:
-                state = _ended(state, HANDLED, f"{state.summary}; {HANDLED}: {words[-1]}")
-            elif lasts is not None and (not before.last.firing or now >= before.at + timedelta(seconds=lasts)):
-                state = replace(state, state="resolved")
-        found.append(state)
-    return found
+    told = tellings(stored)
+
+    def settle(state: AlertState) -> AlertState:
+        before, lasts = told.get(state.episode), lasts_s.get(state.rule)
+        if before is None or before.withdrawn or not state.firing or state.exceeds(before.size):
+            return state
+        if before.last.labels.get(END) == HANDLED:
+            return _handled(state, before.last.summary)
+        if words := [text for c, alert, text, at in handled if at >= before.at and _is_about(state, c, alert)]:
+            return _handled(state, f"{state.summary}; {HANDLED}: {words[-1]}")
+        over = lasts is not None and (not before.last.firing or now >= before.at + timedelta(seconds=lasts))
+        return replace(state, state="resolved") if over else state
+
+    return [settle(state) for state in present]
 
 
 def _is_about(state: AlertState, cluster: str, alert: str | None) -> bool:
@@ -173,9 +153,9 @@ def news(
 ) -> list[AlertState]:
     """The rows to append, so that a reader of the table sees `present`; none when it already does.
 
-    An episode that began and ended unseen gets both its states, and only its end where it `was_over` before anybody
-    looked: that is history, and sent to nobody. What is stored as firing and is found no more (a verdict revised, a
-    source that reports again) is resolved.
+    An episode that began and ended unseen, or grew so, gets both its states, and only its end where it `was_over`
+    before anybody looked: that is history, and sent to nobody. What is stored as firing and is found no more (a verdict
+    revised, a source that reports again) is resolved.
     """
     known, rows, covered = latest(stored), [], set()
     for state in present:
@@ -183,7 +163,8 @@ def news(
         before = known.get(state.episode)
         if before is not None and before.says_the_same(state):
             continue
-        if before is None and not state.firing and not was_over(state):
+        unseen = not was_over(state) if before is None else not before.firing and state.exceeds(before.size)
+        if unseen and not state.firing:
             labels = {name: value for name, value in state.labels.items() if name != END}
             rows.append(replace(state, state="firing", last_ts=state.first_ts, labels=labels))
         rows.append(state)
@@ -193,13 +174,9 @@ def news(
 
 def _withdrawn(state: AlertState) -> AlertState:
     why = RULES[state.rule].withdrawn if state.rule in RULES else RULE_WITHDRAWN
-    summary = f"{state.summary} ({why})"
-    return (
-        _ended(state, WITHDRAWN, summary)
-        if why == RULE_WITHDRAWN
-        else replace(state, state="resolved", summary=summary)
-    )
+    labels = {**state.labels, END: WITHDRAWN} if why == RULE_WITHDRAWN else state.labels
+    return replace(state, state="resolved", summary=f"{state.summary} ({why})", labels=labels)
 
 
-def _ended(state: AlertState, how: str, summary: str) -> AlertState:
-    return replace(state, state="resolved", summary=summary, labels={**state.labels, END: how})
+def _handled(state: AlertState, summary: str) -> AlertState:
+    return replace(state, state="resolved", summary=summary, labels={**state.labels, END: HANDLED})

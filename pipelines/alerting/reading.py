@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.conditions import SECOND
-from pipelines.alerting.evidence import BACKLOG, BLIND, CARRIED, CLOCK, ENDED, MINUTES, SCHEMAS, Evidence, of_sources
+from pipelines.alerting.evidence import PARTS, SCHEMAS, Evidence, Part, evidence_of, in_microseconds
 from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
@@ -22,18 +22,7 @@ from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict.judged import REBUILT
 from pipelines.verdict.sources import Progress, progress
-from schemas import (
-    brokers,
-    cluster_minute,
-    deliveries,
-    hw_regressions,
-    notes,
-    partition_health,
-    partition_hw,
-    replica_sync,
-    replication_events,
-    telemetry_gaps,
-)
+from schemas import notes, replication_events
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -45,12 +34,12 @@ OVER = timedelta(days=1)
 """A cluster that was closed, and of which nothing came for so long (wall clock), is not recorded any more."""
 FROM_BRONZE = ("reported", "leaderships", "broker_states")
 FROM_GOLD = ("minutes", "health", "brokers")
+OF_OTHERS = ("deliveries",)
+"""What other commands than `run` make."""
 OUT_OF_ORDER_MS = 600_000
 """A file that was written so long before another may be committed after it."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "sync", "gaps", "health")
 """What is incomplete while silver is made anew."""
-RESTARTS = "restarts"
-"""The key in a step's clocks of its broker states, which several rules look at."""
 
 
 @dataclass
@@ -89,18 +78,22 @@ class _Tables:
             self.unread.update(dict.fromkeys(names, why))
             return otherwise
 
-    def rows(self, name: str, table: Table, keep: Expression | None = None) -> pa.Table:
-        """The rows of a table of the job; one that is missing though the job made it is not one without rows."""
-        schema: pa.Schema = MINUTES if name == "minutes" else SCHEMAS[name]
-        if self.made and not self.lake.has_table(table):
-            self.unread.setdefault(name, f"{table.path} is missing")
+    def rows(self, name: str, begins: Mapping[str, datetime] | None = None) -> pa.Table:
+        """The rows of a table, by cluster since when; one that is missing though the job made it is not one without."""
+        part = PARTS[name]
+        if self.made and name not in OF_OTHERS and not self.lake.has_table(part.table):
+            self.unread.setdefault(name, f"{part.table.path} is missing")
         if name in self.unread:
-            return schema.empty_table()
-        return self.attempt(table, (name,), lambda: self.lake.read(table, schema, keep), schema.empty_table())
+            return part.schema.empty_table()
+        empty = part.schema.empty_table()
+        return self.attempt(
+            part.table, (name,), lambda: self.lake.read(part.table, part.schema, _rows(part, begins)), empty
+        )
 
-    def oldest_new(self, name: str, table: Table, before: Mapping[str, int]) -> datetime | None:
+    def oldest_new(self, name: str, before: Mapping[str, int]) -> datetime | None:
         """The oldest time in the files that were written after the `newest` of an evaluation before, where it had any;
         telemetry that comes late is older than what was read then."""
+        table = PARTS[name].table
 
         def look() -> datetime | None:
             opened = self.lake.find(table)
@@ -122,20 +115,19 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     """
     written_by, history = reconstruction(lake), rules.history
     tables = _Tables(lake, written_by.made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
-    earlier = Bronze(frozenset(cluster for cluster, *_ in before.sources.reported))
+    earlier = Bronze(frozenset(one.cluster for one in before.sources.reported))
     bronze, sources = tables.attempt(
         replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)
     )
-    minutes = tables.rows("minutes", cluster_minute.TABLE)
-    health, states = tables.rows("health", partition_health.TABLE), tables.rows("brokers", brokers.TABLE)
+    minutes, health, states = (tables.rows(name) for name in FROM_GOLD)
     closed = _closed(sources)
     clocks = {
         cluster: microseconds(ts) - (0 if cluster in closed else written_by.grace_ms * 1000)
         for cluster, ts in _ends("max", minutes, health, states).items()
     }
-    gold = [tables.unread[name] for name in FROM_GOLD if name in tables.unread]
-    if any(why is not REBUILT for why in gold):
-        clocks = _latest(*before.clocks.values(), clocks)  # time stands still
+    if any(tables.unread.get(name, REBUILT) is not REBUILT for name in FROM_GOLD):  # time stands still
+        for one in before.clocks.values():
+            clocks |= {cluster: max(at, clocks.get(cluster, at)) for cluster, at in one.items()}
     anew, kept_from = before.query not in (None, written_by.query), _ends("min", minutes)
 
     def starts(keys: Iterable[str], seconds: int) -> dict[str, datetime]:
@@ -144,56 +136,53 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         return {
             cluster: moment(min([at, *(one[cluster] for one in each)]) - seconds * SECOND)
             for cluster, at in clocks.items()
-            if all(cluster in one for one in each)
+            if each and all(cluster in one for one in each)
         }
 
-    def asking(name: str) -> list[str]:
-        return [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
+    def since(name: str, seconds: int) -> pa.Table:
+        """The rows that a rule may not have seen, and those some time before, which say what they are the end of."""
+        asking = [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
+        begins = starts(asking or before.clocks, seconds)
+        late = (
+            None if name in FROM_BRONZE else tables.oldest_new(name, before.newest)
+        )  # which has times as they are told
+        return tables.rows(name, {} if anew else {c: at if late is None else min(at, late) for c, at in begins.items()})
 
-    def silver(name: str, table: Table, column: str = "", *values: str) -> pa.Table:
-        begins, late = starts(asking(name), history.silver_s), tables.oldest_new(name, table, before.newest)
-        begins = {cluster: start if late is None else min(start, late) for cluster, start in begins.items()}
-        keep = _window({} if anew else begins)
-        return tables.rows(name, table, keep & _one_of(column, *values) if column else keep)
-
-    def events(name: str, begins: Mapping[str, datetime], *types: str) -> pa.Table:
-        return tables.rows(name, replication_events.TABLE, _window(begins) & _one_of("event_type", *types))
-
-    recent = {c: moment(at - history.bronze_s * SECOND) for c, at in clocks.items()}
-    recent |= starts(asking("leaderships"), history.bronze_s)
-    restarts = pa.concat_tables(
-        [before.restarts, events("broker_states", starts([RESTARTS], history.bronze_s), "broker_state")]
-    )
-    restarts = restarts.filter(_window(starts(before.clocks, history.silver_s)))
-    restarts = restarts.group_by(restarts.column_names, use_threads=False).aggregate([])
-    found = Evidence.of(
-        regressions=tables.rows("regressions", hw_regressions.TABLE),
-        min_isr=silver("min_isr", partition_hw.TABLE, "kind", "freeze", "thaw", "term_start"),
-        disagreements=silver("disagreements", partition_hw.TABLE, "agreement", "disagree"),
-        sync=silver("sync", replica_sync.TABLE),
-        gaps=silver("gaps", telemetry_gaps.TABLE),
-        health=health,
-        leaderships=events("leaderships", recent, "leader", "follower", "election"),
-        broker_states=restarts,
-        clock=pa.Table.from_pylist([{"cluster": c, "clock": moment(ts)} for c, ts in clocks.items()], CLOCK),
-        backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
-        deliveries=_ops(tables, "deliveries", deliveries.TABLE, SCHEMAS["deliveries"]),
-        carried=_carried(before.carried, kept_from) if anew else before.carried,
-        brokers=states,
-    )
-    handled = _ops(tables, "notes", notes.TABLE, notes.ARROW)
+    of_brokers = in_microseconds(since("broker_states", history.bronze_s)).to_pylist()
+    each = {tuple(row.values()): row for row in (*before.restarts, *of_brokers)}.values()
+    first = {cluster: microseconds(at) for cluster, at in starts(before.clocks, history.silver_s).items()}
+    restarts = [row for row in each if row["ts"] >= first.get(row["cluster"], 0)]
     known = clocks.keys() | bronze.clusters
-    over = [c for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)]
-    said = sorted({why for why in tables.unread.values() if why is not REBUILT})
-    found |= of_sources(sources, known)
-    found["ended_recordings"] = pa.Table.from_pylist([{"cluster": c} for c in over], ENDED)
-    found["blind"] = pa.Table.from_pylist([{"cluster": c, "why": why} for c in sorted(known) for why in said], BLIND)
-    restarted = before.clocks.get(RESTARTS, {}) if "broker_states" in tables.unread else clocks
-    query = before.query if tables.unread else written_by.query
-    newest = {**tables.newest, **({} if not tables.unread else before.newest)}
-    after = replace(
-        before, sources=sources, restarts=restarts, query=query, newest=newest, clocks={RESTARTS: restarted}
+    found = evidence_of(
+        **{name: since(name, history.silver_s) for name in ("min_isr", "disagreements", "sync", "gaps")},
+        regressions=tables.rows("regressions"),
+        leaderships=since("leaderships", history.bronze_s),
+        deliveries=tables.rows("deliveries"),
+        health=health,
+        brokers=states,
+        broker_states=restarts,
+        clock=[{"cluster": c, "clock": ts} for c, ts in clocks.items()],
+        backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
+        # Silver that was made anew cannot tell the open states that began before it; elections are in bronze.
+        carried=[
+            row
+            for row in before.carried
+            if not anew or row["rule"] == "offline" or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
+        ],
+        reported=[vars(one) for one in sources.reported if one.cluster in known],
+        closed=[{"cluster": c, "closed": ts} for c, ts in sources.closed.items() if c in known],
+        ended_recordings=[
+            {"cluster": c} for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)
+        ],
     )
+    handled = tables.attempt(
+        notes.TABLE, ("notes",), lambda: lake.read(notes.TABLE, notes.ARROW), notes.ARROW.empty_table()
+    )
+    said = sorted({why for why in tables.unread.values() if why is not REBUILT})
+    blind = [{"cluster": c, "why": why} for c in sorted(known) for why in said]
+    found["blind"] = pa.Table.from_pylist(blind, SCHEMAS["blind"])
+    made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
+    after = replace(before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={})
     return Reading(found, after, clocks, tables.unread, kept_from, handled)
 
 
@@ -205,62 +194,40 @@ def _sources(lake: Lake, before: Progress, now: datetime) -> tuple[Bronze, Progr
 def _closed(sources: Progress) -> set[str]:
     """The clusters of which nothing was reported after a drain closed them."""
     last: dict[str, int] = {}
-    for (cluster, *_), (ts, _) in sources.reported.items():
-        last[cluster] = max(ts, last.get(cluster, ts))
+    for one in sources.reported:
+        last[one.cluster] = max(one.reported_to, last.get(one.cluster, 0))
     return {cluster for cluster, ts in sources.closed.items() if last.get(cluster, ts) <= ts}
-
-
-def _ops(tables: _Tables, name: str, table: Table, schema: pa.Schema) -> pa.Table:
-    """The rows of a table that other commands make."""
-    return tables.attempt(table, (name,), lambda: tables.lake.read(table, schema), schema.empty_table())
 
 
 def _ends(which: str, *times: pa.Table) -> dict[str, datetime]:
     """The first or last (min, max) time of each cluster, from tables whose first column is that, the last a time."""
-    each = [table.select([0, table.num_columns - 1]).rename_columns(CLOCK.names).cast(CLOCK) for table in times]
+    each = [
+        table.select([0, table.num_columns - 1]).rename_columns(SCHEMAS["clock"].names).cast(SCHEMAS["clock"])
+        for table in times
+    ]
     found = pa.concat_tables(each).drop_null().group_by("cluster").aggregate([("clock", which)])
     return dict(zip(found["cluster"].to_pylist(), found[f"clock_{which}"].to_pylist(), strict=True))
 
 
-def _latest(*clocks: Mapping[str, int]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in clocks:
-        found |= {cluster: max(at, found.get(cluster, at)) for cluster, at in one.items()}
-    return found
-
-
-def _carried(carried: pa.Table, begins: Mapping[str, datetime]) -> pa.Table:
-    """The open states that silver, which was made anew, cannot tell: they began before it. Elections are in bronze."""
-    rows = [
-        row
-        for row in carried.to_pylist()
-        if row["rule"] == "offline" or row["cluster"] not in begins or row["ts"] < begins[row["cluster"]]
-    ]
-    return pa.Table.from_pylist(rows, schema=CARRIED)
-
-
-def backlog(lake: Lake, bronze: Bronze, judged: Any, settings: JobBehindSettings, interval_s: float) -> pa.Table:
-    """BACKLOG: the clusters of which the job has yet to read something; those `judged` were read at least once."""
+def backlog(
+    lake: Lake, bronze: Bronze, judged: Any, settings: JobBehindSettings, interval_s: float
+) -> list[dict[str, Any]]:
+    """The clusters of which the job has yet to read something; those `judged` were read at least once."""
     limit_s = settings.limit_s(max(interval_s, interval(lake) or 0))
-    rows = [
+    return [
         {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in judged, "limit_s": limit_s}
         for cluster, unread in sorted((bronze.backlogs or {}).items())
     ]
-    return pa.Table.from_pylist(rows, schema=BACKLOG)
 
 
-def _window(starts: Mapping[str, datetime]) -> Expression:
-    """Rows from when on each cluster is looked at; of a cluster that has no such moment, all."""
+def _rows(part: Part, begins: Mapping[str, datetime] | None) -> Expression | None:
+    """The rows wanted of a table: of a cluster since a moment, of one that has no such moment all."""
     import pyarrow.dataset as ds
 
-    cluster, ts = ds.field("cluster"), ds.field("ts")
-    keep = ~cluster.isin(pa.array(starts, pa.string()))
-    for name, start in starts.items():
-        keep = keep | ((cluster == name) & (ts >= pa.scalar(start, pa.timestamp("us", tz="UTC"))))
-    return keep
-
-
-def _one_of(column: str, *values: str) -> Expression:
-    import pyarrow.dataset as ds
-
-    return ds.field(column).isin(pa.array(values, pa.string()))
+    keep = ds.scalar(True)
+    if begins:
+        cluster, ts = ds.field("cluster"), ds.field("ts")
+        keep = ~cluster.isin(pa.array(begins, pa.string()))
+        for name, start in begins.items():
+            keep = keep | ((cluster == name) & (ts >= pa.scalar(start, pa.timestamp("us", tz="UTC"))))
+    return keep & ds.field(part.column).isin(pa.array(part.values, pa.string())) if part.column else keep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass as plain
 from enum import Enum
 from typing import Annotated, Any, Generic, TypeVar
@@ -90,14 +90,12 @@ class About(Enum):
 class Evaluation:
     """What every rule is evaluated with.
 
-    `ask` queries the evidence; `restarts` are the controlled ones; `now` is the wall clock in microseconds since 1970;
-    `told` has by rule and cluster when, in event time, what was told of it began, and its subject, in order.
+    `ask` queries the evidence; `restarts` are the controlled ones; `now` is the wall clock in microseconds since 1970.
     """
 
     ask: Ask
     restarts: Restarts
     now: int
-    told: Mapping[tuple[str, str], Sequence[tuple[int, str]]]
 
 
 @plain(frozen=True)

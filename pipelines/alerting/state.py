@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from schemas import alerts
 
+LABELLED = 100
+"""Items that the labels name; the sentence names fewer, the silver tables have all."""
 END = "end"
 """The label that says how an alert ended that did not end well: withdrawn, handled, or with its recording."""
 
@@ -44,6 +46,12 @@ class AlertState:
         """How many partitions or sources it is or was about, and how many offsets are lost; None: it does not say."""
         count, offsets = self.labels.get("count"), self.labels.get("offsets")
         return int(count) + int(self.labels.get("over_count", 0)) if count else None, int(offsets) if offsets else None
+
+    @property
+    def named(self) -> set[str]:
+        """The partitions or sources that it is or was about, as far as it names them."""
+        labels = (self.labels.get(label, "") for label in ("partitions", "sources", "over"))
+        return {one for label in labels for one in label.split(", ") if one}
 
     def exceeds(self, size: tuple[int | None, int | None]) -> bool:
         """Whether it is about more than what had that size."""

@@ -3,22 +3,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
-from pipelines.alerting.evidence import BROKER_STATES, CARRIED, in_microseconds
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.state import AlertState
 from pipelines.lake.data_file import Written, write_file
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
+from pipelines.lake.records import record, write_record
 from pipelines.lake.table import add_files, committing
-from pipelines.verdict.sources import RECORD, Progress, record, recorded
+from pipelines.verdict.sources import RECORD, Progress
 from schemas import alerts, tables
 from schemas.declaration import Table
 
@@ -43,12 +43,12 @@ class Step:
 
     number: int = 0
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    carried: pa.Table = field(default_factory=CARRIED.empty_table)
-    restarts: pa.Table = field(default_factory=BROKER_STATES.empty_table)
+    carried: Sequence[Mapping[str, Any]] = ()
+    restarts: Sequence[Mapping[str, Any]] = ()
     query: str | None = None
     newest: Mapping[str, int] = field(default_factory=dict)
     sources: Progress = field(default_factory=Progress)
-    files: tuple[Written, ...] = ()
+    files: Sequence[Written] = ()
 
 
 def last_step(lake: Lake) -> Step:
@@ -66,19 +66,10 @@ def last_step(lake: Lake) -> Step:
 
 def recorded_step(lake: Lake) -> Step:
     """The last step as it was recorded, whether or not every table has it."""
-    found = record(lake)
-    try:
-        if found is not None:
-            files = tuple(Written(**file) for file in found["files"])
-            return Step(
-                found["number"], found.get("evaluated", {}), pa.Table.from_pylist(found["carried"], CARRIED),
-                pa.Table.from_pylist(found.get("restarts", []), BROKER_STATES), found.get("query"),
-                found.get("newest", {}), recorded(found), files,
-            )  # fmt: skip
-    except (ValueError, TypeError, KeyError) as damaged:
-        _log.warning("%s/%s is damaged (%s): the tables are read anew", lake.root, RECORD, damaged)
     table = lake.find(alerts.TABLE)
-    return Step((table.transaction_version(APP) or 0) if table else 0)
+    least = (table.transaction_version(APP) or 0) if table else 0
+    found = record(lake, RECORD, Step) or Step()
+    return replace(found, number=max(found.number, least))
 
 
 def take_step(lake: Lake, step: Step, rows: Mapping[Table, pa.Table]) -> None:
@@ -87,16 +78,9 @@ def take_step(lake: Lake, step: Step, rows: Mapping[Table, pa.Table]) -> None:
     for table, new in rows.items():
         lake.create_with_columns(table)
         files.append(write_file(lake.files(table), table.path, table.arrow(), [new.cast(table.arrow())]))
-    taken = replace(step, number=step.number + bool(files), files=tuple(files))
-    content = {
-        "number": taken.number, "evaluated": taken.clocks, "files": [asdict(file) for file in files],
-        "arrived": taken.sources.arrived, "bronze": taken.sources.bronze, "query": taken.query, "newest": taken.newest,
-        "carried": in_microseconds(taken.carried).to_pylist(),
-        "restarts": in_microseconds(taken.restarts).to_pylist(), **taken.sources.rows(),
-    }  # fmt: skip
-    lake.write_durably(RECORD, json.dumps(content).encode())
+    write_record(lake, RECORD, replace(step, number=step.number + bool(files), files=files))
     for file in files:
-        _commit(lake, file, taken.number)
+        _commit(lake, file, step.number + 1)
 
 
 def _commit(lake: Lake, file: Written, number: int) -> bool:
@@ -127,18 +111,12 @@ class Told:
 
 def told(lake: Lake, name: str) -> Told:
     """The moments up to which was told under a name; the beginning of time if that is not known."""
-    try:
-        with lake.files().open_input_stream(_path(name)) as stream:
-            found = json.loads(stream.read())
-        return Told(*(datetime.fromisoformat(found[key]) for key in ("alerts", "results")))
-    except (FileNotFoundError, ValueError, KeyError):
-        return Told()
+    return record(lake, _path(name), Told) or Told()
 
 
 def set_told(lake: Lake, name: str, up_to: Told) -> None:
     """Records what was told, once the last line of it is printed."""
-    content = {"alerts": up_to.alerts.isoformat(), "results": up_to.results.isoformat()}
-    lake.write_durably(_path(name), json.dumps(content).encode())
+    write_record(lake, _path(name), up_to)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from pipelines.errors import UsageError
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.alerting.step import News
-    from pipelines.lake.lake import Lake as Place
     from pipelines.settings import Settings
 
 T = TypeVar("T")
@@ -62,6 +61,7 @@ def check(
       hwmark check --lake lake --now              only what fires now
       hwmark check --lake lake --gx quality       suites of your own ([check.suites]), as Data Docs
     """
+    from pipelines.alerting.lookup import stored
     from pipelines.alerting.step import News, Told, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
@@ -82,20 +82,21 @@ def check(
     echo("\n".join(summary.lines() if summary else ()))
     states = _going_on(lambda: jobs.alerts(settings, now), wrong)
     # Read once: what another process writes from here on is not told yet.
-    rows, judged = stored(place), _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
+    rows = _going_on(lambda: stored(place), wrong)
+    judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
     earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
     for failed in earlier:
         echo(failed)
     unmet = bool(earlier or (summary and summary.failed))
-    severities = set[str]() if states is None else _tell(states, untold(rows, before) if since_last else News())
+    severities = set[str]() if states is None else _tell(states, untold(rows or (), before) if since_last else News())
     if unmet and not fail_on_check:
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if since_last and not wrong and judged is not None:
-        written, ran = [state.written_at for state in rows if state.written_at], judged["run_ts"].to_pylist()
+        written, ran = [state.written_at for state in rows or () if state.written_at], judged["run_ts"].to_pylist()
         set_told(place, name, Told(max([before.alerts, *written]), max([before.results, *ran])))
     fires = fail_on_alert and reaches(severities, fail_on_alert)
-    for error in wrong if fires else wrong[1:]:
-        echo(error_line(error), err=True)
+    for said in list(dict.fromkeys(map(error_line, wrong)))[0 if fires else 1 :]:
+        echo(said, err=True)
     if fires:
         raise typer.Exit(FIRING)
     if wrong:
@@ -133,14 +134,6 @@ def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     if not states and not over:
         echo("No alert is firing.")
     return {state.severity for state in states if state.firing} | {state.severity for state in news.fired}
-
-
-def stored(place: Place) -> list[AlertState]:
-    """The rows of `ops/alerts`."""
-    from pipelines.alerting.state import from_arrow
-    from schemas import alerts
-
-    return from_arrow(place.read(alerts.TABLE, alerts.ARROW))
 
 
 def reaches(severities: set[str], least: str) -> bool:

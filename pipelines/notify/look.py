@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pipelines.alerting.evaluate import assess, evaluate
+from pipelines.alerting.lookup import stored
 from pipelines.alerting.outbox import handled_sources
 from pipelines.alerting.rules import load
-from pipelines.alerting.state import from_arrow
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
 from pipelines.notify.episodes import Episode, episodes
@@ -17,7 +17,6 @@ from pipelines.verdict import Limits, Verdict, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import silence
 from pipelines.verdict.records import State
-from schemas import alerts
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: da
             lake.root, rules_file=rules_file or None, now=now, interval_s=interval_s,
             storage_options=lake.storage_options,
         )  # fmt: skip
-        states = from_arrow(lake.read(alerts.TABLE, alerts.ARROW))
+        states = stored(lake)
     else:
         found = assess(lake, load(rules_file or None), now, interval_s)
         states = found.stored + found.new

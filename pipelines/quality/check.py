@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pipelines.alerting.lookup import stored
 from pipelines.alerting.outbox import handled_sources
-from pipelines.alerting.state import from_arrow
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
@@ -29,7 +29,7 @@ from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
 from pipelines.verdict.sources import reports
-from schemas import alerts, quality_results, replication_events
+from schemas import quality_results, replication_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,7 +195,7 @@ class _Run:
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
         """Every source: reported_to, and silent_s, None where its cluster was closed after that, or it was handled."""
-        handled = handled_sources(from_arrow(self.lake.read(alerts.TABLE, alerts.ARROW)))
+        handled = handled_sources(stored(self.lake))
         bronze, rows = bronze_of(self.lake), list[dict[str, Any]]()
         for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze, self.now).items()):
             for source in seen.sources:

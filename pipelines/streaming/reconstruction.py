@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.lake.lake import Lake
+from pipelines.lake.records import record, write_record
 from pipelines.replication.rules import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD, committed_offset
 from pipelines.streaming.source.bronze_log import last_version_read
@@ -13,6 +15,18 @@ from schemas import replication_events
 
 MARK = f"{FOLDER}/rebuild.json"
 """Up to which version of bronze a rebuild has to come until silver is whole again."""
+
+
+@dataclass(frozen=True)
+class _Query:
+    query_id: str
+    rules: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Mark:
+    query_id: str
+    to: int | None
 
 
 @dataclass(frozen=True)
@@ -28,29 +42,18 @@ class Reconstruction:
 
 def reconstruction(lake: Lake) -> Reconstruction:
     """What the record of the job says; nothing where there is none."""
-    record = _json(lake, RECORD)
-    if "rules" not in record:
+    made = record(lake, RECORD, _Query)
+    if made is None or made.rules is None:
         return Reconstruction()
-    mark, offset = _json(lake, MARK), committed_offset(lake)
     # A mark that cannot be read does not say that the rebuild is over.
-    begun = "damaged" in mark or mark.get("query_id") == record["query_id"]
-    rebuilding = begun and ("to" not in mark or offset is None or last_version_read(offset) < int(str(mark["to"])))
-    rules: dict[str, int] = dict(record["rules"])  # type: ignore[call-overload]
-    grace_ms = rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
-    return Reconstruction(True, grace_ms, rebuilding, str(record["query_id"]))
+    mark, offset = record(lake, MARK, _Mark, _Mark(made.query_id, None)), committed_offset(lake)
+    rebuilding = mark is not None and mark.query_id == made.query_id
+    if rebuilding and mark and mark.to is not None and offset is not None:
+        rebuilding = last_version_read(offset) < mark.to
+    grace_ms = made.rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
+    return Reconstruction(True, grace_ms, rebuilding, made.query_id)
 
 
 def mark_rebuild(lake: Lake, query_id: str) -> None:
     """Records that a query makes silver anew from what bronze has now."""
-    to = lake.open(replication_events.TABLE).version()
-    lake.write_durably(MARK, json.dumps({"query_id": query_id, "to": to}).encode())
-
-
-def _json(lake: Lake, path: str) -> dict[str, object]:
-    try:
-        with lake.files().open_input_stream(path) as stream:
-            return dict(json.loads(stream.read()))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        return {"damaged": path}
+    write_record(lake, MARK, _Mark(query_id, lake.open(replication_events.TABLE).version()))

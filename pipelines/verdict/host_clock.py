@@ -9,6 +9,7 @@ from pipelines.lake.queries import presents
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.verdict import words
 from schemas import alerts, partition_hw, replication_events
+from schemas.declaration import Table
 
 APART = timedelta(seconds=60)
 """Clocks of hosts may be 30 s apart."""
@@ -18,18 +19,18 @@ LONG = timedelta(minutes=30)
 def clock_off(lake: Lake, now: datetime) -> str | None:
     """What shows that it is behind, or may be ahead; None where nothing does."""
     tables = (replication_events.TABLE, partition_hw.TABLE, alerts.TABLE)
-    newest = max((at for table in tables if (at := _last_commit(lake, table.path)) is not None), default=None)
+    commits = [at for table in tables if (at := _last_commit(lake, table)) is not None]
     told = max(presents(lake).values(), default=None)
-    if newest is None:
+    if not commits:
         return None
+    newest = max(commits)
     for what, at in (("its last commit", newest), ("the time that its sources tell", told)):
         if at is not None and at > now + APART:
             return (
                 f"The clock of this host is {words.span(at - now)} behind {lake.root}: {what} is {words.clock(at)}; "
                 "what is late, silent or over by the wall clock is judged wrongly until one of the two is set"
             )
-    together = told is not None and abs(newest - told) <= APART
-    if together and now > newest + LONG and interval(lake) is not None:
+    if told and abs(newest - told) <= APART and now > newest + LONG and interval(lake) is not None:
         return (
             f"By the clock of this host neither job nor sources have written for {words.span(now - newest)}: they have "
             "stopped, or the clock is ahead"
@@ -37,12 +38,8 @@ def clock_off(lake: Lake, now: datetime) -> str | None:
     return None
 
 
-def _last_commit(lake: Lake, path: str) -> datetime | None:
+def _last_commit(lake: Lake, table: Table) -> datetime | None:
     """When the last commit of a table was made, by the clock of who made it."""
-    from pipelines.lake.table import exists, open_table
-
-    uri = f"{lake.root.rstrip('/')}/{path}"
-    if not exists(uri, lake.storage_options):
-        return None
-    found = open_table(uri, lake.storage_options).history(1)
-    return datetime.fromtimestamp(found[0]["timestamp"] / 1000, UTC) if found and "timestamp" in found[0] else None
+    found = lake.find(table)
+    last = found.history(1)[0] if found else {}
+    return datetime.fromtimestamp(last["timestamp"] / 1000, UTC) if "timestamp" in last else None

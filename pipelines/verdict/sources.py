@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, instant, microseconds, moment, query, text
+from pipelines.lake.records import record
 from pipelines.lake.table import has_declared
 from pipelines.replication.metadata.broker_states import SILENT_STATES
 from pipelines.streaming.source.closings import closings
@@ -31,29 +30,29 @@ DOWN = ("stopping", "fenced", "unregistered", "controlled_shutdown")
 RECORD = "_alerts/step.json"
 """What the last evaluation of the alerts has found, so that its sources need not be read again."""
 
-_log = logging.getLogger("hwmark.verdict")
+
+@dataclass(frozen=True)
+class Reported:
+    """Up to when (microseconds) a source has reported everything, and at which level."""
+
+    cluster: str
+    source_id: str
+    broker_id: int
+    reported_to: int
+    level: int | None = None
 
 
 @dataclass(frozen=True)
 class Progress:
     """What bronze has of its sources at a version: `bronze` is its table's id and that. Times are microseconds.
 
-    `reported`: up to when each source (cluster, name, broker) has reported everything, and at which level; `closed`:
-    when a drain last closed a cluster; `arrived`: when (wall clock) something last came of it.
+    `closed`: when a drain last closed a cluster; `arrived`: when (wall clock) something last came of it.
     """
 
-    reported: Mapping[tuple[str, str, int], tuple[int, int | None]] = field(default_factory=dict)
+    reported: Sequence[Reported] = ()
     closed: Mapping[str, int] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=dict)
     bronze: tuple[str, int] | None = None
-
-    def rows(self) -> dict[str, list[Row]]:
-        """What was reported and closed, as a record has it."""
-        reported = [
-            {"cluster": cluster, "source_id": source, "broker_id": broker, "reported_to": ts, "level": level}
-            for (cluster, source, broker), (ts, level) in self.reported.items()
-        ]
-        return {"reported": reported, "closed": [{"cluster": c, "closed": ts} for c, ts in self.closed.items()]}
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:
@@ -69,22 +68,26 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
     same = before.bronze is not None and before.bronze[0] == table_id
     change = since(table, before.bronze[1] if same and before.bronze else None, lake.storage_options)
     kept = before if same and (change is None or change.files is not None) else Progress()
-    reported, closed = dict(kept.reported), dict(kept.closed)
+    reported, closed = {_key(one): one for one in kept.reported}, dict(kept.closed)
     found = [] if change is None else query(table, _LAST) if change.files is None else _last(lake, table, change)
     news = {row["cluster"] for row in found}
     for row in (*closings(lake), *found):
         cluster, source = row["cluster"], row["source_id"]
         ts = microseconds(row["ts"] if row["ts"] <= now + AHEAD else now)
         if source != DRAIN:
-            key = cluster, source, row["broker_id"]
-            reported[key] = max((ts, row["level"]), reported.get(key, (ts, None)), key=lambda one: one[0])
+            new = Reported(cluster, source, row["broker_id"], ts, row["level"])
+            reported[_key(new)] = max(new, reported.get(_key(new), new), key=lambda one: one.reported_to)
         elif row["detail"] == "closed":
             closed[cluster] = max(ts, closed.get(cluster, ts))
     arrived = {
         c: kept.arrived[c] if c in kept.arrived and c not in news else microseconds(at)
         for c, at in bronze.arrived.items()
     }
-    return Progress(reported, closed, arrived, (table_id, table.version()))
+    return Progress(list(reported.values()), closed, arrived, (table_id, table.version()))
+
+
+def _key(one: Reported) -> tuple[str, str, int]:
+    return one.cluster, one.source_id, one.broker_id
 
 
 # What has no cluster, no source, or a time outside is in quarantine.
@@ -110,33 +113,9 @@ def _last(lake: Lake, table: DeltaTable, change: Change) -> list[Row]:
     return found
 
 
-def record(lake: Lake) -> dict[str, Any] | None:
-    """What the last evaluation of the alerts recorded; None where that is not there, or damaged."""
-    try:
-        with lake.files().open_input_stream(RECORD) as stream:
-            found = json.loads(stream.read())
-        return found if isinstance(found, dict) else None
-    except FileNotFoundError:
-        return None
-    except ValueError as damaged:
-        _log.warning("%s/%s is damaged (%s): what it is of is read anew", lake.root, RECORD, damaged)
-        return None
-
-
-def recorded(found: Mapping[str, Any] | None) -> Progress:
-    """The sources of a `record`; none where there are none in it."""
-    if found is None:
-        return Progress()
-    try:
-        table_id, version = found["bronze"]
-        reported = {
-            (row["cluster"], row["source_id"], row["broker_id"]): (row["reported_to"], row.get("level"))
-            for row in found["reported"]
-        }
-        closed = {row["cluster"]: row["closed"] for row in found["closed"]}
-        return Progress(reported, closed, found["arrived"], (table_id, version))
-    except (KeyError, TypeError, ValueError):
-        return Progress()
+@dataclass(frozen=True)
+class _Recorded:
+    sources: Progress = field(default_factory=Progress)
 
 
 _seen: dict[str, Progress] = {}
@@ -145,8 +124,8 @@ _seen: dict[str, Progress] = {}
 
 def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:
     """What every source has reported by now, on top of what this process or the last evaluation has read."""
-    before = _seen.get(lake.root)
-    _seen[lake.root] = progress(lake, recorded(record(lake)) if before is None else before, bronze, now)
+    before = _seen.get(lake.root) or (record(lake, RECORD, _Recorded) or _Recorded()).sources
+    _seen[lake.root] = progress(lake, before, bronze, now)
     return _seen[lake.root]
 
 
@@ -177,9 +156,10 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
         for row in query(table, _UNHEARD):
             unheard = Unheard(row["state"], row["since"], row["reason"])
             found[row["cluster"]].unheard[row["broker_id"]] = unheard
-    for (cluster, source, broker), (ts, level) in sorted(seen.reported.items()):
-        if gone.get((cluster, broker), -1) < ts:
-            found[cluster].sources.append(Source(source, broker, moment(ts), level))
+    for one in sorted(seen.reported, key=_key):
+        if gone.get((one.cluster, one.broker_id), -1) < one.reported_to:
+            source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level)
+            found[one.cluster].sources.append(source)
     for cluster, ts in seen.closed.items():
         found[cluster].closed = moment(ts)
     return defaultdict(Reports, {name: found[name] for name in clusters})

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pipelines.alerting.alerts import conditions, group_conditions
 from pipelines.alerting.episodes import states as states_of
-from pipelines.alerting.evidence import SCHEMAS, Evidence
+from pipelines.alerting.evidence import SCHEMAS, evidence_of
 from pipelines.alerting.rules import AlertRules
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -20,7 +20,7 @@ def at(seconds):
 
 def evidence(clock=0, **tables):
     """Evidence of cluster `c` whose present is `clock`; times in rows are seconds, what is left out is orders-0."""
-    return Evidence.of(
+    return evidence_of(
         clock=rows("clock", {"clock": clock}), **{name: rows(name, *given) for name, given in tables.items()}
     )
 
@@ -35,9 +35,9 @@ def _timed(row):
     return {k: at(v) if k in _TIMES and v is not None else v for k, v in row.items()}
 
 
-def alert_states(found, rules, now):
+def alert_states(found, rules, now, stored=()):
     """The last state of every episode in the evidence."""
-    return states_of(group_conditions(conditions(found, rules, now), rules), rules.severities)
+    return states_of(group_conditions(conditions(found, rules, now), rules, stored), rules.severities)
 
 
 def states(found, rules=None, now=0):

@@ -1,5 +1,7 @@
 """Losses, disagreements, gaps and silent sources."""
 
+import pytest
+
 from pipelines.alerting.rules import AlertRules, parse
 from tests.unit.alerting.evidence_rows import alert_states, at, evidence, states
 
@@ -36,6 +38,32 @@ def test_a_later_loss_pages_again():
     second = FALL | {"regression_id": "r1", "ts": 600}
     found = alerts(evidence(700, regressions=[FALL, second]))
     assert len({a.alert_id for a in found if a.firing}) == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "now", "counts"),
+    [
+        pytest.param([0], [-50, 0], [2], id="an earlier fall was decided later"),
+        pytest.param([0, 50], [50], [1], id="the first fall is none any more"),
+        pytest.param([0], [-90, 0], [1, 1], id="another incident"),
+        pytest.param([0, 100], [0, 50, 100], [2, 1], id="between two that were told"),
+        pytest.param([0, 100], [50, 100], [1, 1], id="between two, of which the first is no more"),
+        pytest.param([0], [0, 30, 60, 90, 130], [5], id="each close to the one before"),
+    ],
+)
+def test_an_incident_that_was_told_stays_the_alert_that_it_was(told, now, counts):
+    falls = {ts: FALL | {"ts": ts, "regression_id": f"r{ts}", "partition": ts + 100} for ts in (*told, *now)}
+    stored = alerts(evidence(200, regressions=[falls[ts] for ts in told]))
+    found = alert_states(evidence(200, regressions=[falls[ts] for ts in now]), AlertRules(), at(0), stored)
+    assert [int(a.labels["count"]) for a in found] == counts
+    assert {(a.episode, a.subject) for a in stored} <= {(a.episode, a.subject) for a in found}
+
+
+@pytest.mark.parametrize("other", [{"cluster": "d"}, {"severity": "warning"}], ids=["cluster", "rule"])
+def test_an_incident_of_another_cluster_or_rule_is_another_alert(other):
+    stored = alerts(evidence(200, regressions=[FALL]))
+    found = alert_states(evidence(200, regressions=[FALL | {"ts": 5} | other]), AlertRules(), at(0), stored)
+    assert stored[0].episode not in {a.episode for a in found}
 
 
 POWER = FALL | {"class": "committed_loss", "leader_id": 3}

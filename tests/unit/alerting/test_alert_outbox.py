@@ -55,34 +55,19 @@ def test_a_resolved_alert_out_of_sight_stays_as_it_is():
     assert news([], [FIRING, RESOLVED]) == []
 
 
-GROUPED = {"loss": 60, "out_of_sync": 0}
-LOSS = replace(FIRING, alert_id="l1", rule="loss", subject="incident at noon")
-
-
 @pytest.mark.parametrize(
     ("stored", "found", "same"),
     [
-        pytest.param(
-            LOSS, replace(LOSS, alert_id="l2", first_ts=at(-50)), True, id="an earlier fall was decided later"
-        ),
-        pytest.param(LOSS, replace(LOSS, alert_id="l2", first_ts=at(-90)), False, id="another incident"),
-        pytest.param(LOSS, replace(LOSS, alert_id="l2", labels={"cluster": "d"}), False, id="of another cluster"),
-        pytest.param(LOSS, replace(LOSS, alert_id="l2", rule="gap"), False, id="of another rule"),
         pytest.param(FIRING, replace(FIRING, first_ts=at(40)), True, id="of several only the first is over"),
         pytest.param(FIRING, replace(FIRING, alert_id="a2"), False, id="of another broker"),
         pytest.param(replace(FIRING, state="resolved"), replace(FIRING, first_ts=at(9)), False, id="it was over"),
     ],
 )
 def test_an_incident_stays_the_alert_that_it_was(stored, found, same):
-    (state,) = continued([found], [stored], GROUPED)
+    (state,) = continued([found], [stored])
     assert (state.episode == stored.episode) == same
     assert (state.subject == stored.subject) == (same or found.subject == stored.subject)
     assert len(news([state], [stored])) == (0 if same else 2 if stored.firing else 1)
-
-
-def test_an_alert_that_is_found_again_is_not_taken_for_another():
-    other = replace(LOSS, alert_id="l2", first_ts=at(30))
-    assert continued([LOSS, other], [LOSS], GROUPED) == [LOSS, other]
 
 
 def test_the_resolved_state_is_the_latest_of_its_moment():

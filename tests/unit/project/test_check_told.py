@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -198,8 +199,9 @@ def test_only_a_check_that_was_printed_has_told(lake, told, monkeypatch):
 def test_the_tables_of_what_was_told_are_these(lake, told):
     write(lake, "hw_regressions", loss(ts=at(30)))
     told(60)
-    assert json.loads(Lake(lake).files().open_input_stream("_alerts/told/check.json").read()) == {
-        "alerts": at(60).isoformat(), "results": at(60).isoformat(),
+    record = json.loads(Lake(lake).files().open_input_stream("_alerts/told/check.json").read())
+    assert {name: datetime.fromisoformat(moment) for name, moment in record.items()} == {
+        "alerts": at(60), "results": at(60),
     }  # fmt: skip
     assert Lake(lake).has_table(alerts.TABLE)
     assert Lake(lake).has_table(quality_results.TABLE)
@@ -220,7 +222,6 @@ PAGE = {
 
 @pytest.mark.parametrize(("status", "options"), PAGE)
 def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status, options, monkeypatch):
-    from pathlib import Path
 
     page = Path("docs/exit-statuses.md").read_text().partition("## What `hwmark check` has not checked")[2]
     assert f"| {status} " in page
@@ -240,7 +241,6 @@ def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status,
 
 def test_the_page_says_of_every_status_what_was_not_checked():
     import re
-    from pathlib import Path
 
     from pipelines.commands.exits import STATUSES
 
@@ -297,7 +297,6 @@ def test_a_row_that_came_while_a_check_told_is_told_by_the_next(lake, told, monk
 
 
 def test_gold_that_cannot_be_read_ends_no_alert(lake, told):
-    from pathlib import Path
 
     write(lake, "hw_regressions", loss(ts=at(30)))
     for file in Path(f"{lake}/gold/partition_health").glob("*.parquet"):
@@ -305,3 +304,16 @@ def test_gold_that_cannot_be_read_ends_no_alert(lake, told):
     status, text = told(60, ALERT)
     assert (status, "FIRING critical loss" in text) == (3, True)
     assert "gold/partition_health cannot be read" in text
+
+
+def test_where_ops_alerts_cannot_be_read_expectations_that_failed_are_said(lake, told):
+    assert told(60, "--name", "earlier")[0] == 0
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    evaluate(lake, now=at(70))
+    assert told(70, CHECK, "--name", "earlier")[0] == 4
+    for file in (Path(lake) / alerts.TABLE.path).glob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:50])
+    status, text = told(80, ALERT, CHECK)
+    assert status == 1
+    assert "FAILED silver/hw_regressions no_unclean_loss" in text, "told to another name only"
+    assert all("is damaged or half-written: " in line for line in text.splitlines() if line.startswith("hwmark: "))

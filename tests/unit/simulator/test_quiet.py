@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.simulator.telemetry.faults import restart_sources
-from pipelines.alerting.evidence import SCHEMAS, Evidence
+from pipelines.alerting.evidence import SCHEMAS, Evidence, evidence_of
 from pipelines.alerting.rules import parse
 from pipelines.replication import Facts, Reconstructor, Rules
 from pipelines.settings import Simulate
@@ -54,7 +54,7 @@ def evidence(events: pa.Table, facts: Facts, health: pa.Table) -> Evidence:
         "reported": simulated.aggregate([("ts", "max")]).rename_columns(SCHEMAS["reported"].names),
         "clock": present.rename_columns(SCHEMAS["clock"].names),
     }
-    return Evidence.of(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
+    return evidence_of(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
 
 LOAD = ["steady:20,acks=all,tick=1s"]
