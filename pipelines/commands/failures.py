@@ -30,8 +30,10 @@ STORE = {
 _NO_FOLDER = re.compile(r"Mkdirs failed to create (?:file:)?(\S+)")
 """Hadoop's words for a folder that could not be made: Java does not say why."""
 _UNSAID = "no space left on device, an input/output error or no permission: look at `df` and dmesg, then"
-_DAMAGED = re.compile("Parquet error|Json error|Object at location .* not found|Invalid checkpoint|Invalid JSON")
-"""What deltalake says of a file of a table that is cut off, gone, or no such file."""
+_DAMAGED = re.compile(
+    "Parquet error|Parquet input source|Json error|Object at location .* not found|Invalid checkpoint|Invalid JSON"
+)
+"""What deltalake and pyarrow say of a file of a table that is cut off, gone, or no such file."""
 
 _REPLACE = "put a good copy back, or, of silver and gold, start anew with `hwmark run --once --rebuild`"
 
@@ -105,7 +107,7 @@ def _where(error: BaseException, number: int, lake: str) -> str | None:
 
 def _of_a_table(error: BaseException) -> bool:
     """Whether deltalake, or the engine in it, which raises plain exceptions, could not read a file of a table."""
-    plain = type(error) is Exception or type(error).__module__.startswith(("deltalake", "_internal"))
+    plain = type(error) is Exception or type(error).__module__.startswith(("deltalake", "_internal", "pyarrow"))
     return plain and _DAMAGED.search(str(error)) is not None
 
 
