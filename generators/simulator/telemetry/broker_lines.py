@@ -12,6 +12,7 @@ from typing import NamedTuple
 from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, reports
 from generators.simulator.telemetry.leader_view import LeaderView
+from schemas.event_types import CLEAN_START, UNCLEAN_START
 
 TRACE, DEBUG, INFO, WARN = "TRACE", "DEBUG", "INFO", "WARN"
 _PARTITION = "kafka.cluster.Partition"
@@ -220,9 +221,17 @@ def _broker_state(event: SimulationEvent) -> Iterator[Line]:
     yield Line(WARN, "LogDirFailureHandler", STOCK_LOGGER, message)
 
 
+def _start(event: SimulationEvent) -> Iterator[Line]:
+    """What a start says of the clean-shutdown file."""
+    found = {CLEAN_START: "Skipping recovery of 1", UNCLEAN_START: "Recovering 1"}.get(event.detail or "")
+    if found:
+        file = f"{'no ' if event.detail == UNCLEAN_START else ''}clean shutdown file was found"
+        yield Line(INFO, "main", "kafka.log.LogManager", f"{found} logs from /var/lib/kafka/data since {file}")
+
+
 _PLAIN = {
     "leader": _leader, "follower": _follower, "truncate": _truncate, "isr_rejected": _rejected,
-    "broker_state": _broker_state,
+    "broker_state": _broker_state, "config": _start,
 }  # fmt: skip
 
 

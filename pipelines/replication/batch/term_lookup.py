@@ -17,6 +17,7 @@ from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.partition.terms import Term
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
+from pipelines.replication.telemetry.sources import Source
 from pipelines.replication.term.layout import IDLE
 from schemas.levels import POLLED
 
@@ -44,6 +45,7 @@ class StateTermLookup:
     or their leaders have none in this micro-batch that is newer than that."""
     _terms: dict[tuple[int, int, int], TermSummary] = field(default_factory=dict)
     """What was answered about terms of this partition: a history asks the same again and again."""
+    _tellers_of: dict[int, list[Source]] = field(default_factory=dict)
 
     def look_at(self, partition: int) -> None:
         """Answers for this partition from here on."""
@@ -163,6 +165,17 @@ class StateTermLookup:
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return self.state.timeline.started_between(self._cluster, broker_id, after, until)
+
+    def lives_told(self, since: int, until: int, as_of: int) -> bool:
+        return any(source.tells(since, until, as_of) for source in self._tellers(self._cluster))
+
+    def _tellers(self, cluster: int) -> list[Source]:
+        """The sources of a cluster that report the lives of brokers."""
+        if cluster not in self._tellers_of:
+            name, known = str(self.state.clusters.all[cluster][0]), self.state.sources.known
+            keys = [(name, *source) for source in self.state.timeline.tellers(cluster)]
+            self._tellers_of[cluster] = [known[key] for key in keys if key in known]
+        return self._tellers_of[cluster]
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         by_rule = self._rules[self._cluster].min_isr or 1

@@ -27,6 +27,8 @@ CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
+LIVES = frozenset({"started", "fenced", "unfenced", "unregistered"})
+"""States that controllers alone report, of every broker."""
 LASTING = ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered")
 REPLAY_US = 10_000_000
 """A restarted controller reports old states again, within this time of the registration that it replays first."""
@@ -108,6 +110,11 @@ class Timeline:
         if key not in self._states:
             self._states[key] = _without_replays(self.brokers.get(key, []))
         return self._states[key]
+
+    def tellers(self, cluster: int) -> set[tuple[str, int]]:
+        """(source id, source epoch) of the controllers that report broker states."""
+        known = (states for (c, _), states in self.brokers.items() if c == cluster)
+        return {(state[3], state[4]) for states in known for state in states if state[1] in LIVES}
 
     def started_between(self, cluster: int, broker: int, after: int, until: int) -> bool:
         """Whether a broker reported the version of its software, as it does on every start, in (after, until]."""

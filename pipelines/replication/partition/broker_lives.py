@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.replication.compiled.types import NEVER
-from pipelines.replication.metadata.brokers_and_configs import BrokerState
+from pipelines.replication.metadata.brokers_and_configs import STARTS, BrokerState
 from pipelines.replication.partition.events import TermLookup
 from schemas.event_types import CLEAN_START
+
+STARTS_US = 1_000_000
+"""No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
+UNTOLD_US = 60_000_000
+"""A controller that tells nothing for this long may have ended: times of its rows are not known any finer, see
+telemetry.sources."""
+MOST_LOOKS = 12
+"""Each is twice as late as the one before: the last after a day and a half."""
 
 
 def count_clean_starts(states: Sequence[BrokerState], grace_us: int) -> int:
@@ -23,7 +31,19 @@ def count_clean_starts(states: Sequence[BrokerState], grace_us: int) -> int:
     return count
 
 
-def is_life_told(broker_id: int, until: int, lookup: TermLookup) -> bool:
-    """Whether the starts of a broker are reported, up to `until`: by a controller, which is taken to report them all
-    once it has named the broker, or by its own log, once it has reported one."""
-    return bool(lookup.broker_states(broker_id, until)) or lookup.started_between(broker_id, -NEVER, until)
+def is_life_told(broker_id: int, since: int, until: int, as_of: int, lookup: TermLookup) -> bool | None:
+    """Whether every start of a broker in (since, until] was reported: by its own log, which has reported one by then
+    and has no gap, or by a controller that goes on without a hole. None while a controller may still go on."""
+    states = lookup.broker_states(broker_id, until)
+    own = any(detail in STARTS for _, detail, *_ in states) or lookup.started_between(broker_id, -NEVER, until)
+    if own and not lookup.term(broker_id, since, until).has_gap:
+        return True
+    if not states or as_of >= until + UNTOLD_US:
+        return bool(states) and lookup.lives_told(since, until - STARTS_US, as_of)
+    return None
+
+
+def next_look(ts: int, as_of: int) -> int | None:
+    """The time of the next look at whether the starts of a broker up to `ts` were reported: a controller is silent for
+    hours and goes on without a hole. None after the last look."""
+    return next((at for k in range(MOST_LOOKS) if (at := ts + (UNTOLD_US << k)) > as_of), None)

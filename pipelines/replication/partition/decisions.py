@@ -5,9 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pipelines.replication.compiled.types import NEVER
+from pipelines.replication.partition.broker_lives import next_look
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
-from pipelines.replication.partition.loss_exclusion import awaited_until, missing_to_exclude_loss
+from pipelines.replication.partition.loss_exclusion import (
+    awaited_until,
+    is_leaders_life_told,
+    missing_to_exclude_loss,
+)
 from pipelines.replication.partition.stored_high_watermarks import (
     attribute_pending,
     count_hws_of_before,
@@ -147,6 +152,9 @@ def _unless_excluded(
     if again is not None:
         topic.judge_again_at = min(again, topic.judge_again_at or again)
         return verdict, False
+    told = is_leaders_life_told(topic.terms, term, topic.isr, as_of, lookup) if missing and at < NEVER else True
+    if told is False and (later := next_look(term.ts, as_of)) is not None:
+        topic.judge_again_at = min(later, topic.judge_again_at or later)
     if missing:
         verdict = loss_not_excluded(term, earlier[-1] if earlier else None, before, missing)
     return verdict, True

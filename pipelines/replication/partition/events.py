@@ -187,6 +187,11 @@ class TermLookup(Protocol):
         """Whether the broker's own log shows a start of it in (after, until], by its own clock."""
         ...
 
+    def lives_told(self, since: int, until: int, as_of: int) -> bool:
+        """Whether a controller reports broker states without a hole from `since` to `until`, as far as is known as of a
+        time that is UNTOLD_US after `until`."""
+        ...
+
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         """`min.insync.replicas` of the topic; `by_leader` is what the leader reported when its term began."""
         ...

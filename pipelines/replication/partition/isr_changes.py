@@ -103,6 +103,11 @@ class IsrHistory(Persisted):
         return {replica for commit in self.commits for replica in commit.isr}
 
     @property
+    def begins(self) -> int:
+        """The time of the first ISR known, 0 where there is none."""
+        return self.commits[0].ts if self.commits else 0
+
+    @property
     def has_epochs(self) -> bool:
         """Whether the last ISR known was reported with its partition epoch, as logs do."""
         return bool(self.commits) and self.commits[-1].partition_epoch is not None

@@ -8,8 +8,13 @@ yet: a broker may be killed before its logs are closed.
 
 from __future__ import annotations
 
-from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS
-from pipelines.replication.partition.broker_lives import count_clean_starts, is_life_told
+from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS, BrokerState
+from pipelines.replication.partition.broker_lives import (
+    STARTS_US,
+    UNTOLD_US,
+    count_clean_starts,
+    is_life_told,
+)
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import differing_records, wrong_clocks
@@ -17,8 +22,6 @@ from pipelines.replication.partition.terms import CommittedMark, Term, Terms
 from schemas.event_types import CLEAN_START, UNCLEAN_START
 
 ENDED = frozenset({"fenced", "unregistered", "started", UNCLEAN_START})
-STARTS_US = 1_000_000
-"""No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
 
 
 def missing_to_exclude_loss(
@@ -40,7 +43,7 @@ def missing_to_exclude_loss(
         return []
     resumed = term.ordinal > 0
     missing = [] if resumed else _missing_of_election(term, isr)
-    missing += _missing_of_log(terms, term, isr, min(as_of, term.ts + lookup.grace_us), lookup)
+    missing += _missing_of_log(terms, term, isr, as_of, lookup)
     missing += wrong_clocks(terms, {term.broker_id})
     missing += _missing_of_answers(terms, term, isr, lookup)
     if not missing:
@@ -59,8 +62,9 @@ def _may_have_led_before(terms: Terms, term: Term, isr: IsrHistory, as_of: int, 
     started = any(ts > since and detail in ("started", *STARTS) for ts, detail, *_ in states)
     if started or lookup.started_between(term.broker_id, since, term.ts):
         return True
-    told = term.ts - since <= STARTS_US or term.sampled or is_life_told(term.broker_id, term.ts, lookup)
-    return not told
+    if term.ts - since <= STARTS_US or term.sampled:
+        return False
+    return is_life_told(term.broker_id, since, term.ts, as_of, lookup) is False
 
 
 def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermLookup) -> list[str]:
@@ -93,7 +97,11 @@ def awaited_until(
     was before this term. Its clock may be ahead.
     """
     until, since = term.ts + lookup.grace_us, _had_its_log_since(terms, term, isr)
-    settled = max((t.returned + lookup.grace_us for t in terms.before(term) if t.returned), default=0)
+    settled = max((t.returned + UNTOLD_US for t in terms.before(term) if t.returned), default=0)
+    if not is_leaders_life_told(terms, term, isr, as_of, lookup):
+        settled = max(settled, term.ts + UNTOLD_US)
+    _, last_own = _states_before(term, since, as_of, lookup)
+    settled = max(settled, last_own + lookup.grace_us)
     if excluded and as_of < settled:
         return settled
     if as_of >= until:
@@ -121,21 +129,39 @@ def _had_its_log_since(terms: Terms, term: Term, isr: IsrHistory) -> int:
     return max(isr.member_since(term.broker_id, term.epoch), created)
 
 
-def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, until: int, lookup: TermLookup) -> list[str]:
+def is_leaders_life_told(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> bool | None:
+    """Whether all starts of the leader in the ISR until it led are known to be reported, see `is_life_told`."""
+    since = max(_had_its_log_since(terms, term, isr), isr.begins)
+    return term.sampled or is_life_told(term.broker_id, since, term.ts, as_of, lookup)
+
+
+def _states_before(term: Term, since: int, as_of: int, lookup: TermLookup) -> tuple[list[BrokerState], int]:
+    """(the states of a leader since then that it may have been in before it led, when its own log told the last start
+    after that, 0 if none). The controller's clock may be ahead; a start that the broker's own log tells later, by the
+    clock by which it led, is a later one, and so is the only one that the controller tells until then."""
+    grace_us = lookup.grace_us
+    states = lookup.broker_states(term.broker_id, min(as_of, term.ts + 2 * grace_us))
+    states = [state for state in states if state[0] >= since]
+    own = max((ts for ts, detail, *_ in states if detail in STARTS and ts > term.ts), default=0)
+    told = [ts for ts, detail, *_ in states if detail == "started" and term.ts < ts <= own + grace_us]
+    after = {*STARTS, *(["started"] if own and len(told) == 1 else [])}
+    may_be_before = [s for s in states if s[0] <= term.ts or (s[0] <= term.ts + grace_us and s[1] not in after)]
+    return may_be_before, own
+
+
+def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> list[str]:
     """What is missing to know that the log of the new leader is the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
-    states = lookup.broker_states(broker, until)
     since = _had_its_log_since(terms, term, isr)
-    states_known = bool(states)
-    states = [state for state in states if state[0] >= since]
+    states, _ = _states_before(term, since, as_of, lookup)
     details = [detail for _, detail, *_ in states]
     led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
     by_version = led is not None and lookup.started_between(broker, max(led, since), term.ts)
-    by_own_lines = resumed or by_version or terms.restarted.get(broker, -1) >= since
+    by_own_lines = resumed or by_version or term.restarted >= max(since, 1)
     starts = max(details.count("started"), int(by_own_lines))
     missing = [f"the log directories of broker {broker}"] if LOG_DIR_OFFLINE in details else []
     if UNCLEAN_START in details or starts > count_clean_starts(states, lookup.grace_us):
         missing.append(f"a clean stop of broker {broker} before it started again")
-    elif not (starts or states_known or term.sampled or lookup.started_between(broker, 0, term.ts)):
+    elif is_leaders_life_told(terms, term, isr, as_of, lookup) is False:
         missing.append(f"whether broker {broker} has started again")
     return missing

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from pipelines.replication.partition.broker_lives import count_clean_starts, is_life_told
+from pipelines.replication.partition.broker_lives import UNTOLD_US, count_clean_starts, is_life_told, next_look
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.terms import (
@@ -66,7 +66,7 @@ def attribute_stored_hw(
         resumes = event.event_type == "leader" and event.leader_epoch == led.epoch
         started = resumes or lookup.started_between(event.broker_id, led.ts, event.ts)
         led.whole = not led.has_gap and _told_its_end(led, event.ts, event.ts, started, lookup)
-        led.returned = 0 if started else event.ts
+        led.returned = event.ts
         led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
     key = terms.last_participated(event, joined, lookup)
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
@@ -87,26 +87,29 @@ def _told_its_end(term: Term, returned: int, as_of: int, started: bool, lookup: 
 
     `returned` is when it told something again, `started` whether its own lines show that it has started before that.
     """
-    states = [state for state in lookup.broker_states(term.broker_id, as_of) if state[0] > term.ts]
+    until = min(as_of, returned + lookup.grace_us)  # the controller's clock may be ahead
+    states = [state for state in lookup.broker_states(term.broker_id, until) if state[0] > term.ts]
     details = [detail for _, detail, *_ in states]
     starts = max(details.count("started"), int(started))
-    known = is_life_told(term.broker_id, returned, lookup)
+    known = is_life_told(term.broker_id, term.ts, returned, as_of, lookup) is not False
     return known and UNCLEAN_START not in details and starts <= count_clean_starts(states, lookup.grace_us)
 
 
 def settle_ends(terms: Terms, as_of: int, lookup: TermLookup) -> int | None:
-    """Looks again whether leaders that returned had told all of their terms, until the grace is over: the controller
-    may tell of a start between, on a clock that is ahead. Returns when to look again."""
+    """Looks again whether leaders that returned had told all of their terms, until the controller has told of a start
+    between, or that it goes on. Returns when to look again."""
     again = None
     for term in terms.terms:
         if term.returned:
-            until = term.returned + lookup.grace_us
+            later = next_look(term.returned, as_of)
+            started = lookup.started_between(term.broker_id, term.ts, term.returned)
+            started |= any(t.epoch == term.epoch and t.start_ts == term.returned for t in terms.terms)
             if not term.has_gap:
-                term.whole = _told_its_end(term, term.returned, min(as_of, until), False, lookup)
-            if as_of >= until:
+                term.whole = _told_its_end(term, term.returned, as_of, started, lookup)
+            if later is None or (as_of >= term.returned + UNTOLD_US and term.whole):
                 term.returned = 0
             else:
-                again = until if again is None else min(again, until)
+                again = later if again is None else min(again, later)
     return again
 
 

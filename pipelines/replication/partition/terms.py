@@ -44,7 +44,7 @@ class Term(Persisted):
     `loss_excluded`: it is known to begin with all that was committed before it. `whole`: whether its leader told all
     that it did in it: it went on after it in the same life, or had stopped cleanly; None where it has told nothing
     since. `log_start`: the largest known before it. `own_before`: when its leader began to lead or follow before that,
-    0 where it did not tell.
+    `restarted`: when it last did so in the leader epoch that it was in, 0 where it did not tell.
     `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
     `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
     behind a seam, see `Terms.crosses_seam`.
@@ -84,6 +84,7 @@ class Term(Persisted):
     returned: int = 0
     perhaps: frozenset[int] = frozenset()
     across_seam: bool = False
+    restarted: int = 0
 
     @property
     def key(self) -> TermKey:
@@ -234,6 +235,7 @@ class Terms(Persisted):
         term.min_isr, term.log_start = event.min_isr, self.log_start
         position = self.positions.get(event.broker_id)
         term.own_before, term.loss_excluded = position.ts if position else 0, False
+        term.restarted = self.restarted.get(event.broker_id, 0)
         if event.leo is not None and event.leo < self.log_start:
             self.log_start = 0
         self.log_start = max(self.log_start, event.log_start or 0)

@@ -180,7 +180,8 @@ class State:
     @property
     def forgets(self) -> bool:
         """Whether there is something that `forget` may drop."""
-        return len(self.ended_terms) > KEPT_TERMS or bool(self.gap_times)
+        silences = any(len(source.told) > 1 for source in self.sources.known.values())
+        return len(self.ended_terms) > KEPT_TERMS or bool(self.gap_times) or silences
 
     def forget(self, asked_from: I64, grace_us: int) -> None:
         """Drops ended terms and gaps that no history can tell apart any more; `asked_from`: by partition since when it
@@ -195,6 +196,8 @@ class State:
         if not len(asked_from):  # no partition has come yet: those that will ask of times before
             return
         oldest = int(asked_from.min()) - GAP_GRACES * grace_us
+        for source in self.sources.known.values():
+            source.forget(oldest)
         for known, last in ((self.gap_times, self.last_gaps), (self.misread_times, self.last_misreads)):
             for broker in [broker for broker, times in known.items() if times[0] <= oldest]:
                 times = known.pop(broker)

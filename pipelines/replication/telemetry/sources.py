@@ -19,6 +19,8 @@ RESTARTED_NUMBERS = "source_seq starts anew inside a source_epoch: its rows are 
 
 Run = tuple[int, int, int, int]
 """A row of COVERAGE: (seq_from, seq_to, since, largest time)"""
+Stretch = tuple[int, int, bool]
+"""(first time, largest time, whether no row is missing between it and the stretch before)"""
 
 
 def _earlier_start(runs: list[Run], since: int) -> int:
@@ -50,12 +52,42 @@ class Source(Struct):
     """The largest time that any other source had told when that stretch came."""
     superseded: bool = False
     """A later incarnation has begun: no more rows are expected."""
+    told: list[Stretch] = field(default_factory=list)
+    """Its stretches without a silence of a minute, in the order of their numbers; old ones that go on are one."""
+    declared: list[int] = field(default_factory=list)
+    """When it declared that rows before are missing."""
     doubtful: bool = False
     """Its first rows lie far ahead of all other sources: it counts for nothing until it or they show who is right."""
 
     def restarts_numbers(self, seq: int, ts: int) -> bool:
         """Whether a number comes again with a time after all rows before: a repeat has the time of its original."""
         return seq < self.next_seq and ts > self.latest >= 0
+
+    def tell(self, seq_from: int, since: int, largest: int) -> None:
+        """Adds a run of rows to its stretches."""
+        goes_on = not any(last + 1 == seq_from for _, last in self.lost[-1:])
+        if self.told and goes_on and since <= self.told[-1][1] + CLOCK_JUMP_US:
+            begins, ends, goes_on = self.told.pop()
+            since, largest = begins, max(ends, largest)
+        self.told.append((since, largest, goes_on))
+
+    def tells(self, since: int, until: int, as_of: int) -> bool:
+        """Whether its rows go on from `since` to `until` without a missing one, of those up to `as_of`, which is later
+        by a minute at least: the times within a stretch are not known."""
+        if any(since < ts <= until + CLOCK_JUMP_US for ts in self.declared):
+            return False
+        begins = NEVER
+        for first, last, goes_on in [*self.told, *((run[2], run[3], False) for run in sorted(self.pending_runs))]:
+            begins = begins if goes_on and begins < NEVER else first
+            if first <= as_of and begins <= since and last >= until:
+                return True
+        return False
+
+    def forget(self, before: int) -> None:
+        """Joins stretches of which nobody asks as of a time between them."""
+        while len(self.told) > 1 and self.told[1][2] and self.told[1][0] <= before:
+            begins, _, goes_on = self.told.pop(0)
+            self.told[0] = begins, self.told[0][1], goes_on
 
 
 @dataclass(frozen=True)
@@ -171,6 +203,8 @@ class Sources:
             if seq_from > source.next_seq:
                 rest.append((seq_from, seq_to, since, largest))
             elif seq_to >= source.next_seq:
+                if not wrong_clock and since >= 0:
+                    source.tell(max(seq_from, source.next_seq), since, largest)
                 source.next_seq = seq_to + 1
                 source.low_watermark = source.low_watermark if wrong_clock else max(source.low_watermark, largest)
         source.pending_runs = rest

@@ -22,12 +22,14 @@ def summary(hmax: int | None = None, **known: Any) -> TermSummary:
 
 @dataclass
 class FakeLookup:
-    """A TermLookup with terms by (broker, start ms), broker states as (ms, detail, epoch), and when brokers started."""
+    """A TermLookup with terms by (broker, start ms), broker states as (ms, detail, epoch), when brokers started, and
+    from when to when a controller reports states."""
 
     terms: dict[tuple[int, int], TermSummary] = field(default_factory=dict)
     states: dict[int, list[tuple[int, str, int | None]]] = field(default_factory=dict)
     starts: dict[int, list[int]] = field(default_factory=dict)
     least: int = 1
+    told: tuple[int, int] = (-1_000_000, 1 << 60)
     race_window_us: int = 150_000
     grace_us: int = 10_000_000
 
@@ -46,6 +48,9 @@ class FakeLookup:
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
+
+    def lives_told(self, since: int, until: int, as_of: int) -> bool:
+        return self.told[0] <= since // 1000 and until // 1000 <= self.told[1]
 
     def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         return True

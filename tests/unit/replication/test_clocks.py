@@ -101,9 +101,6 @@ def test_a_file_of_the_broker_that_was_written_late_does_not_make_its_clock_righ
     assert lost_later(late) == [("warning", "unproven")]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="open: the loss is said as not excluded only, since terms count as of their time"
-)
 def test_a_right_clock_in_a_later_incarnation_ends_the_doubt():
     right = Source("broker-2/replication.log", source_epoch=1).leader(40_030, 1, 9, 9, [2], replicas=[1, 2])
     assert lost_later(right)[0][0] == "critical"

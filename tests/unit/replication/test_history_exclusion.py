@@ -112,12 +112,45 @@ def test_a_restart_is_known_by_the_brokers_own_lines_too():
     assert verdicts(events) == not_excluded("a clean stop of broker 2 before it started again")
 
 
+def test_a_life_is_known_only_while_a_controller_goes_on_to_tell_of_lives():
+    """The controller's log ends an hour before; a broker that it named once may have restarted since."""
+    events, ended = [START, leader(3_600_000, 2, 1, 50, 50, (2,))], (-1_000_000, 10_000)
+    rows = regressions(events, FakeLookup(BLIND, told=ended))
+    assert [json.loads(r["evidence"])["missing"][1:] for r in rows] == [["whether broker 2 has started again"]]
+    assert regressions(events, FakeLookup(BLIND)) == []
+    itself = FakeLookup(BLIND, starts={2: [-5000]}, told=ended)  # its own log reports starts, and has no gap
+    assert regressions(events, itself) == []
+    itself.terms = {**BLIND, (2, 0): summary(has_gap=True)}
+    assert len(regressions(events, itself)) == 1
+
+
+def test_a_leader_whose_life_nobody_tells_may_not_have_told_its_term_to_its_end():
+    told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    events = [START, leader(3_600_000, 2, 1, 300, 300, (2,), unclean=True), follower(3_600_100, 1, 1, 300, 300, 2)]
+    assert regressions(events, FakeLookup(told)) == []
+    rows = regressions(events, FakeLookup(told, told=(-1_000_000, 10_000)))
+    assert [row["class"] for row in rows] == ["loss_not_excluded"]
+
+
 def test_a_start_of_the_leader_before_counts_though_the_controllers_clock_is_ahead():
     """Broker 1 is killed and back as a follower at 6.0 s; the controller says 9.0 s, by a clock that is ahead."""
     told = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
     events = [START, leader(5000, 2, 1, 300, 300, (2,), unclean=True), follower(6000, 1, 1, 300, 300, 2)]
     lives = {1: [*ALIVE, (9000, "started", 8)]}
     assert verdicts([*events, isr(30_000, 2, (2, 1), 2)], told, lives) == not_excluded("a clean election")
+
+
+@pytest.mark.parametrize(("states", "excluded"), [
+    pytest.param([(5300, UNCLEAN_START, None), (5310, "started", 8)], True, id="its own log tells it later"),
+    pytest.param([(5310, "started", 8)], False, id="the controller alone, whose clock may be ahead"),
+    pytest.param([(5200, "started", 8), (5300, UNCLEAN_START, None), (5310, "started", 9)], False, id="two of one"),
+])  # fmt: skip
+def test_a_start_soon_after_a_term_began_is_none_before_it(states, excluded):
+    """Broker 2 leads at 5 s; the leader before it returns, so that the verdict waits for what others tell."""
+    events = [START, leader(5000, 2, 1, 50, 50, (2,)), follower(5100, 1, 1, 50, 50, 2), isr(70_000, 2, (2, 1), 2)]
+    rows = verdicts(events, states={1: ALIVE, 2: [*ALIVE, *states]})
+    missing = not_excluded("a clean stop of broker 2 before it started again")
+    assert rows == ([] if excluded else missing)
 
 
 def test_of_one_start_every_log_directory_says_that_it_was_clean():

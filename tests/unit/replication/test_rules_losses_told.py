@@ -160,6 +160,7 @@ def test_a_hole_reaches_from_the_row_before_it_to_the_row_after(hole):
     a.leader(0, 0, 0, 0, [1, 2], min_isr=1).append(10, 5)
     reported(a.fetch(20, 2, 5), 20, 5, 0)
     b.follower(1, 0, 0, 0, of=1).leader(5000, 1, 5, 5, [2], unclean=True, partition_epoch=2)
+    q.progress(50_000)
     if hole:
         a.lost(8000)
     a.event(8001, "config", True, detail=CLEAN_START).follower(8100, 1, 5, 5, of=2)
@@ -215,3 +216,31 @@ def verdicts_in_batches(sources, every_ms):
     facts = Facts.concat([*said, one.finish()])
     found = sorted(last_rows(facts.hw_regressions, "regression_id"), key=lambda row: row["ts"])
     return [(row["class"], row["severity"], row["proof"]) for row in found]
+
+
+@pytest.mark.parametrize("cut_every", [None, 5000], ids=["replayed", "live"])
+@pytest.mark.parametrize(("controller_says", "classes"), [
+    pytest.param([70_000], [], id="goes on"),
+    pytest.param([], ["loss_not_excluded"], id="its log has ended"),
+    pytest.param([190_000], ["stale_leader_hw"], id="goes on two minutes later, and no row is missing"),
+    pytest.param(["lost", 70_000], ["loss_not_excluded"], id="its log has a hole"),
+    pytest.param(["skipped", 70_000], ["loss_not_excluded"], id="rows of it are missing"),
+])  # fmt: skip
+def test_a_broker_has_not_restarted_where_the_controller_goes_on(controller_says, classes, cut_every):
+    """Stock INFO: leader 1 ends, 2 is elected from its ISR at 60 s, and its own log shows no start."""
+    a, b, q = broker(1, level=0), broker(2, level=0), controller()
+    for number in (1, 2):
+        q.broker_state(-8000, number, "unfenced", epoch=number)
+    a.leader(0, 0, 100, 100, [1, 2], replicas=[1, 2])
+    b.follower(1, 0, 100, 100, of=1)
+    for says in controller_says:
+        if says == "lost":
+            q.lost(30_000)
+        elif says == "skipped":
+            q.skip()
+        else:
+            q.progress(says)
+    b.leader(60_000, 1, 200, 150, [2], replicas=[1, 2], partition_epoch=1)
+    for ms in range(70_000, 260_000, 10_000):
+        b.progress(ms)
+    assert [row[0] for row in verdicts_in_batches((a, b, q), cut_every)] == classes
