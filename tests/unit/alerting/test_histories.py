@@ -254,9 +254,9 @@ def test_retention_ends_nothing_that_was_told(seed):
     """What it removed before anybody looked is exempt."""
     rng, histories = drawn(seed)
     lake, kept_s = Lake(*histories), rng.choice((DAY, 2 * DAY))
-    for moment in range(6 * HOUR, END + 3 * DAY, 6 * HOUR):
+    for moment in range(6 * HOUR, END + 5 * DAY, 6 * HOUR):
         lake.look(moment)
-    for moment in range(END + 3 * DAY, LAST, 6 * DAY):
+    for moment in range(END + 5 * DAY, LAST, 6 * DAY):
         done = lake.look(moment, kept_s=kept_s)
     assert firing(done.present) == _holds(histories)
     assert {key: own for key, own in conditions(lake.told).items() if len(own) > 1} == {}
