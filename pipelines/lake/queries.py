@@ -26,6 +26,7 @@ from schemas import (
     tables,
 )
 from schemas.declaration import Column, Table
+from schemas.replication_events import FIRST, LAST
 
 Row = dict[str, Any]
 left_out: ContextVar[set[str] | None] = ContextVar("left_out", default=None)
@@ -221,7 +222,7 @@ def presents(lake: Lake) -> dict[str, datetime]:
     columns = ((brokers.TABLE, "ts"), (partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute"))
     for table, column in columns:
         if opened := lake.find(table):
-            for row in query(opened, f"SELECT cluster, max({column}) AS ts FROM t GROUP BY cluster"):
+            for row in query(opened, f"SELECT cluster, max({column}) AS ts FROM t {_of_events(column)}"):
                 if row["ts"] is not None:
                     found[row["cluster"]] = max(row["ts"], found.get(row["cluster"], row["ts"]))
     return found
@@ -230,8 +231,13 @@ def presents(lake: Lake) -> dict[str, datetime]:
 def beginnings(lake: Lake) -> dict[str, datetime]:
     """The first minute (event time) in which each cluster reported anything."""
     minutes = lake.find(cluster_minute.TABLE)
-    found = query(minutes, "SELECT cluster, min(minute) AS ts FROM t GROUP BY cluster") if minutes else []
+    found = query(minutes, f"SELECT cluster, min(minute) AS ts FROM t {_of_events('minute')}") if minutes else []
     return {row["cluster"]: row["ts"] for row in found}
+
+
+def _of_events(time: str) -> str:
+    """Leaves out times that no event has: rows set aside for theirs count in their own minutes."""
+    return f"WHERE {time} BETWEEN {instant(FIRST)} AND {instant(LAST)} GROUP BY cluster"
 
 
 def rows(lake: Lake, name: str, wanted: Filter, limit: int) -> tuple[list[Row], int]:

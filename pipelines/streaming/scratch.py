@@ -16,6 +16,7 @@ from pipelines.cache import cache_dir
 from pipelines.streaming.signals import ignore
 
 PREFIX, LOCK = "hwmark-spark-", ".lock"
+MADE_WITHIN_S = 60
 TRIES, PAUSE_S = 3, 2.0
 """A JVM that has lost its driver goes on writing until it notices."""
 _LOCAL_DIRS, _LOCAL_DIR = "SPARK_LOCAL_DIRS", "spark.local.dir"
@@ -45,7 +46,7 @@ def make(base: Path, prefix: str) -> Path:
 
     Its lock says so, which the kernel frees with the process: a number would be another's in another container.
     """
-    for left in base.glob(f"{prefix}*"):
+    for left in (*base.glob(f"{prefix}*"), *base.glob(f".{prefix}*")):
         if _is_left(left):
             shutil.rmtree(left, ignore_errors=True)
     made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=base))
@@ -91,9 +92,15 @@ def remove_at_end(scratch: Path) -> None:
 
 
 def _is_left(scratch: Path) -> bool:
-    """Whether the process that made it is gone; one without a lock is not of this program, or of an earlier version."""
+    """Whether the process that made it is gone; one without a lock is not of this program, or of an earlier version,
+    or its process was killed while it made it: then its name still begins with a dot, and it is not of just now."""
+    being_made = scratch.name.startswith(".")
     try:
+        if being_made and time.time() - scratch.stat().st_mtime < MADE_WITHIN_S:
+            return False
         lock = os.open(scratch / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return being_made and scratch.is_dir()
     except OSError:
         return False
     try:

@@ -108,3 +108,26 @@ def test_only_the_folder_of_a_process_that_has_ended_is_removed_whatever_its_num
         other.send_signal(signal.SIGKILL)
     last = scratch.make(tmp_path, "hwmark-test-")
     assert {path.name for path in tmp_path.iterdir()} == {ours.name, last.name, foreign.name}
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from pipelines.streaming import scratch
+stop = lambda *args: os.kill(os.getpid(), 9)
+setattr(*{"open": (os, "open", stop), "rename": (Path, "rename", stop)}[sys.argv[2]])
+scratch.make(Path(sys.argv[1]), "hwmark-test-")
+"""
+
+
+@pytest.mark.parametrize("step", ["open", "rename"])
+def test_a_folder_whose_process_was_killed_while_it_made_it_is_removed_later(tmp_path, monkeypatch, step):
+    """Its name begins with a dot, and it may have no lock: it lay there for ever."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), step]
+    assert subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode == -signal.SIGKILL
+    (half,) = tmp_path.iterdir()
+    ours = scratch.make(tmp_path, "hwmark-test-")
+    assert {*tmp_path.iterdir()} == {half, ours}  # another process may be making it just now
+    monkeypatch.setattr(scratch, "MADE_WITHIN_S", 0)
+    last = scratch.make(tmp_path, "hwmark-test-")
+    assert {path.name for path in tmp_path.iterdir()} == {ours.name, last.name}
