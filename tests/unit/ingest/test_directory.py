@@ -83,7 +83,7 @@ class Directory(RuleBasedStateMachine):
     def _tell(self, k: int, lines: bytes) -> None:
         assert lines.endswith(b"\n")
         for line in lines.splitlines():
-            if line.endswith(b"."):
+            if line.endswith(b" ."):
                 self.told[line] += 1
                 self.order[k].append(int(line.split()[1]))
 
@@ -170,7 +170,7 @@ class Directory(RuleBasedStateMachine):
         path = self._rotated()[which % len(self._rotated())]
         self.deleted[f"{LIVE}-2025{len(self.deleted) % 12 + 1:02}01"] = _content(path)
         if not self.told:
-            self.gone_before |= {int(line.split()[1]) for line in _content(path).splitlines() if line.endswith(b".")}
+            self.gone_before |= {int(line.split()[1]) for line in _content(path).splitlines() if line.endswith(b" .")}
         path.unlink()
 
     @precondition(lambda self: self.deleted)
@@ -192,7 +192,7 @@ class Directory(RuleBasedStateMachine):
                 self.poll(1 << 20, 1000)
             self.no_line_is_told_twice()
             there = Counter(line for path in self.folder.iterdir() for line in _content(path).splitlines())
-            untold = [line for line in there if line.endswith(b".") and not self.told[line]]
+            untold = [line for line in there if line.endswith(b" .") and not self.told[line]]
             if self.torn:
                 untold = [line for line in untold if not line.endswith(b"line %d ." % (self.written - 1))]
             assert not untold, (untold, sorted(path.name for path in self.folder.iterdir()))
