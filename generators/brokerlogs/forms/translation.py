@@ -21,7 +21,7 @@ from generators.brokerlogs.forms.envelopes import ENVELOPES, unfinished
 from generators.brokerlogs.forms.json_lines import json_rule
 from generators.brokerlogs.forms.layouts import LAYOUTS, layout_rule
 from generators.brokerlogs.forms.rule import Rule
-from generators.brokerlogs.parsing.parse_report import masked_line
+from generators.brokerlogs.scanning.masking import masked_line
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _HEADER = re.compile(

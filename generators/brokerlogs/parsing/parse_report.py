@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -13,17 +12,6 @@ from generators.brokerlogs.scanning.line_record import BROKEN, CONTINUATION, DUM
 from generators.brokerlogs.scanning.loggers import is_irrelevant
 
 LONGEST_EXAMPLE = 300
-
-
-_SECRET = re.compile(r"(?i)((?:password|secret|token|key|jaas)[\w.]*[\"']?\s*[=:]\s*)\S[^,;}]*")
-SHOWN = 120
-"""Characters of a line that a message shows."""
-
-
-def masked_line(lines: bytes) -> str:
-    """The first line that is not empty, cut, without values after words like password."""
-    first = next((line for line in lines[: 1 << 16].splitlines() if line.strip()), b"")
-    return _SECRET.sub(r"\1***", first.decode("utf-8", "replace"))[:SHOWN]
 
 
 @dataclass

@@ -19,11 +19,12 @@ from generators.brokerlogs.forms.translation import Translation
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
-from generators.brokerlogs.parsing.parse_report import ParseReport, masked_line
+from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.parsing.rare_lines import PREFIX, RareLines
 from generators.brokerlogs.scanning.fetch_grouping import STATE, decide
 from generators.brokerlogs.scanning.frequent_events import SOURCE, GroupedLines, Memory, append_frequent
 from generators.brokerlogs.scanning.line_record import DUMPED, RARE, TRUNCATING
+from generators.brokerlogs.scanning.masking import masked_line
 from generators.brokerlogs.scanning.overlong import WholeLines
 from generators.brokerlogs.scanning.scanner import Scanner
 from schemas.replication_events import as_int
