@@ -12,6 +12,7 @@ from pipelines.replication.batch.advance_histories import HistoryChanges, advanc
 from pipelines.replication.batch.broker_wide import apply_broker_wide, first_rejected, first_seen
 from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
 from pipelines.replication.batch.copied_lines import RareLines, mark_copies, remember_lines
+from pipelines.replication.batch.ended_terms import trim_earlier
 from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
 from pipelines.replication.batch.lane_jobs import history_limits, watermarks
@@ -217,10 +218,12 @@ class Reconstructor:
         settled = {str(name): low_watermark[number] for number, (name,) in clusters if name not in closed}
         state.sources.settled.update(settled)
         known = len(lookup.before["hw"])
-        trims = state.recent_hws.count or results.hw.blocks or state.lanes["pending"][:known].any()
+        kept = state.recent_hws.count or state.earlier_terms.count
+        trims = kept or results.hw.blocks or state.lanes["pending"][:known].any()
         if trims or state.forgets:
             asked_from = self._asked_from(lookup, batch)
             trim_timeline(state, results, lookup.before, asked_from)
+            trim_earlier(state, asked_from)
             state.forget(asked_from, self.rules.reorder_grace_ms * 1000)
         count_gauge_moves(state, changes.gauge_moves, minutes)
         count_changes(changes.isr_changes, changes.regressions, minutes)

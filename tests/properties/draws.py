@@ -28,7 +28,7 @@ class Draw:
         count = random.randint(2, 40)
         steps = tuple((random.randrange(len(ACTIONS)), random.randrange(10_000)) for _ in range(count))
         late_ms = random.choice((0, 0, 1500, GRACE_MS - 100))
-        return cls(seed, steps, Arrival(random.randrange(1000), random.randint(1, 5), late_ms))
+        return cls(seed, steps, Arrival(random.randrange(1000), random.randint(1, 5), late_ms, random.random() < 0.3))
 
     def batches(self) -> list[list[Row]]:
         """The rows by batch, under names of clusters that no other draw has."""

@@ -346,7 +346,7 @@ _OFTEN = [
     Lake.resume, *[Lake.lose] * 2,
 ]  # fmt: skip
 WRONG = [*[Lake.anything] * 4, *[Lake.spoil] * 3, *[Lake.repeat] * 2, *[Lake.contradict] * 2, Lake.restart_source]
-ACTIONS = [*_OFTEN, *WRONG, Lake.close]
+ACTIONS = [*_OFTEN, *WRONG, Lake.close, Lake.silence]
 
 
 def is_behind(row: Row, closing: Row) -> bool:

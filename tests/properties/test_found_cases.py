@@ -179,3 +179,58 @@ def test_how_far_a_leaders_log_went_is_known_as_it_ends():
     for source in (log, new, quorum):
         source.progress(12_000)
     assert_read_the_same(*cut_at(12_500, log.append(13_000, 20).follower(14_000, 1, 3, 3, 2), new, quorum))
+
+
+def test_who_fetched_from_a_leader_later_is_not_known_earlier_though_its_term_is_over():
+    new, quorum = successor(3, [3], 9, 0, unclean=True)
+    log = Source().leader(0, 0, 0, 0, [1, 2]).append(10, 9).fetch(20, 2, 9, 9).hw(20, 9)
+    for source in (log, new, quorum):
+        source.progress(12_000)
+    log.fetch(13_000, 3, 9, 9).follower(14_000, 1, 3, 3, 2)
+    assert_read_the_same(*cut_at(12_500, log, new, quorum))
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_report_that_may_be_cut_off_counts_though_a_larger_one_follows(over):
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).fetch(20, 2, 3, 5).fetch(20, 3, 3, 5).hw(20, 3)
+    log.hw(9000, 4)
+    for source in (new, quorum):
+        source.progress(12_000).progress(14_000)
+    log.hw(13_000, 5)
+    if over:
+        log.follower(14_000, 1, 3, 3, 2)
+    assert_read_the_same(*cut_at(12_500, log, new, quorum))
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_reports_above_what_was_computed_count_as_far_as_they_went_by_then(over):
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 9).fetch(20, 2, 3, 9).fetch(20, 3, 3, 9).hw(20, 3)
+    for hw in (5, 6):
+        log.event(9000 + hw, "hw", replica_id=1, leader_id=1, hw=hw, hw_before=hw - 1)
+    for source in (log, new, quorum):
+        source.progress(12_000)
+    log.event(13_000, "hw", replica_id=1, leader_id=1, hw=7, hw_before=6)
+    if over:
+        log.follower(14_000, 1, 3, 3, 2)
+    assert_read_the_same(*cut_at(12_500, log, new, quorum))
+
+
+def test_a_setting_that_is_told_after_the_verdict_was_not_known_though_the_term_is_over():
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).fetch(20, 2, 5, 5).fetch(20, 3, 5, 5)
+    for source in (log, new, quorum):
+        source.progress(12_000)
+    quorum.config(13_000, "clicks", min_isr=1)
+    log.fetch(13_500, 2, 5, 5).follower(14_000, 1, 3, 3, 2)
+    assert_read_the_same(*cut_at(12_500, log, new, quorum))
+
+
+def test_a_time_that_goes_back_is_read_with_the_row_before_it():
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5)
+    for source in (log, new, quorum):
+        source.progress(12_000)
+    log.progress(13_000).fetch(9000, 2, 5, 5).fetch(9000, 3, 5, 5).hw(9000, 5)
+    assert_read_the_same(*cut_at(12_500, log, new, quorum))

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.replication.compiled.types import NULL
+import numpy as np
+from msgspec.structs import replace
+
+from pipelines.replication.compiled.records import Arrays
+from pipelines.replication.compiled.types import I64, NULL, NULL32
 from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.state.state import State
+from pipelines.replication.term.layout import EARLIER, FETCHED, OVER, REPORTED
 
 CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
-REPORTS = ("reported", "witnessed", "witnessed_ts", "witnessed_from", "min_isr_told")
+WITNESSED = ("witnessed", "witnessed_ts", "witnessed_from")
+REPORTS = ("reported", *WITNESSED, "min_isr_told")
 
 
 def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
-    """Keeps the summaries of terms that ended, rows of TERMS by column, until the history of their partition has asked
-    for them."""
+    """Keeps the summaries of terms that ended, rows of TERMS by column, and how they were before, until the history of
+    their partition has asked for them."""
     width, ids = state.replicas.width, state.replicas["id"]
-    for k in range(len(ended["lane"])):
+    _keep_earlier(state.earlier_terms, ended, ended["what"] == REPORTED)
+    fetched = ended["what"] == FETCHED
+    for slot in range(width) if fetched.any() else ():
+        ended["fetcher"] = ids[ended["lane"] * width + slot]
+        _keep_earlier(state.earlier_terms, ended, fetched & (ended["fetchers"] >> slot & 1 == 1), ("fetcher",))
+    for k in np.flatnonzero(ended["what"] == OVER).tolist():
         lane, mask = int(ended["lane"][k]), int(ended["fetchers"][k])
         fetchers = frozenset(int(ids[lane * width + slot]) for slot in range(width) if (mask >> slot) & 1)
         summary = TermSummary(
@@ -29,6 +40,39 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
             **reports({name: ended[name][k] for name in REPORTS}),
         )
         state.ended_terms[lane, int(ended["start"][k])] = (int(ended["end"][k]), summary)
+
+
+def _keep_earlier(
+    kept: Arrays, rows: dict[str, Any], chosen: Any, columns: tuple[str, ...] = CUT_OFF + WITNESSED
+) -> None:
+    """Appends the chosen rows to EARLIER, with these columns of them."""
+    first = kept.count
+    kept.grow(first + int(np.count_nonzero(chosen)))
+    for name in ("lane", "start", "end", *columns):
+        kept[name][first:] = rows[name][chosen]
+
+
+def earlier(state: State, lane: int, start: int, as_of: int, summary: TermSummary) -> TermSummary:
+    """A term's summary with the reports and fetchers that it had at a time."""
+    rows = state.earlier_terms
+    at = np.flatnonzero((rows["lane"] == lane) & (rows["start"] == start) & (rows["end"] > as_of))
+    fetchers = rows["fetcher"][at]
+    summary = replace(summary, fetchers=summary.fetchers.difference(fetchers.tolist()))
+    at = at[fetchers == NULL32]
+    if not len(at):
+        return summary
+    cut_off, witnessed = ({name: rows[name][at[0]] for name in names} for names in (CUT_OFF, WITNESSED))
+    return replace(summary, **{"cut_off": None} | cut_off_report(cut_off) | reports(witnessed))
+
+
+def trim_earlier(state: State, asked_from: I64) -> None:
+    """Drops how terms were before the times of which histories may still ask, by partition."""
+    rows = state.earlier_terms
+    kept = rows["end"] > asked_from[state.lanes["partition"][rows["lane"]]]
+    data = rows.data[: rows.count][kept]
+    state.earlier_terms = Arrays(EARLIER)
+    state.earlier_terms.grow(len(data))
+    state.earlier_terms.data[: len(data)] = data
 
 
 def cut_off_report(values: dict[str, int]) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def _run_all(
     final = HwRows(state)
     keep.grow(pending + 3 * longest + 1024)
     sync.grow(4 * (longest + 4) * (state.replicas.width + 1) + len(jobs.jobs))
-    ended.grow(longest + 64)
+    ended.grow(2 * longest + 64)
     assigned, timeline, pending_starts = _assignments_at_starts(state, batch), _timeline(state), state.pending_from()
     cluster_rules = as_records(CLUSTER_RULES, _kernel_rules(state, rules))
     settings, cursor = as_records(SETTINGS, records(SETTINGS, 1)), as_records(CURSOR, records(CURSOR, 1))

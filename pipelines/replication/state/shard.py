@@ -123,7 +123,7 @@ def _of(values: I64, numbers: I64) -> I64:
 
 def _add_records(old: State, new: State, of: _Numbers) -> None:
     """The tables of records; their order stays, so that what is sorted stays sorted."""
-    lane_of = {name: getattr(old, name)["lane"] for name in ("pending_rows", "recent_hws")}
+    lane_of = {name: getattr(old, name)["lane"] for name in ("pending_rows", "recent_hws", "earlier_terms")}
     lanes = {name: {"lane": of.lanes[lane]} for name, lane in lane_of.items()}
     lanes["pending_rows"]["topic_id"] = of.topic_ids(old.pending_rows["topic_id"])
     _append(old.partitions, new.partitions, of.partitions >= 0, {"topic_id": of.topic_ids(old.partitions["topic_id"])})

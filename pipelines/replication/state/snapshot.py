@@ -28,7 +28,7 @@ from pipelines.replication.samples.watched import Watched
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.closings import Closings, Held
 from pipelines.replication.telemetry.sources import Source, Sources
-from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
+from pipelines.replication.term.layout import EARLIER, HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 
 MAGIC, VERSION = b"hwmark-state", 8
 
@@ -37,6 +37,7 @@ RECORDS: dict[str, RecordLayout] = {
     "series": SERIES, "partitions": PARTITIONS, "lanes": LANES, "replicas": REPLICAS, "pending_rows": HW_ROWS,
     "recent_hws": RECENT, "recorded_epochs": RECORDED_EPOCHS, "reported_epochs": REPORTED_EPOCHS,
     "requested_epochs": REQUESTED_EPOCHS, "clock_offsets": CLOCK_OFFSETS, "lines_read": LINES_READ,
+    "earlier_terms": EARLIER,
 }  # fmt: skip
 """Tables of records, each an attribute of State."""
 _ADDED_COLUMNS = {
@@ -193,7 +194,8 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     for name, layout in RECORDS.items():
         width, added = rest.width if name == "replicas" else 1, _ADDED_COLUMNS.get(name, frozenset())
         try:
-            setattr(state, name, Arrays.from_table(layout, tables[name], width, added))
+            if name in tables or name != "earlier_terms":  # which the first blobs of this version lack
+                setattr(state, name, Arrays.from_table(layout, tables[name], width, added))
         except ValueError as error:
             raise ValueError(f"state {name}: {error}: {_WAY_OUT}") from error
     for name in _KEYS:

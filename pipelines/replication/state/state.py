@@ -25,7 +25,17 @@ from pipelines.replication.samples.partitions import SampledPartitions
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.telemetry.closings import NOTHING_HELD, Closings, Held
 from pipelines.replication.telemetry.sources import Sources
-from pipelines.replication.term.layout import HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES, SLOTS
+from pipelines.replication.term.layout import (
+    EARLIER,
+    HW_ROWS,
+    LANES,
+    LINES_READ,
+    PARTITIONS,
+    RECENT,
+    REPLICAS,
+    SERIES,
+    SLOTS,
+)
 from schemas import replication_events
 from schemas.replication_events import WATCHER
 
@@ -111,6 +121,8 @@ class State:
     """Rare events by partition that its history has not applied yet."""
     ended_terms: dict[tuple[int, int], tuple[int, TermSummary]] = field(default_factory=dict)
     """Terms that are over: (lane, start) -> (end, summary)."""
+    earlier_terms: Arrays = field(default_factory=lambda: Arrays(EARLIER))
+    """How terms were, as far as a history may still ask for it."""
     histories: dict[int, PartitionHistory] = field(default_factory=dict)
     encoded_histories: EncodedHistories = field(default_factory=EncodedHistories)
     """Histories that have not been touched since the state was restored."""

@@ -34,7 +34,13 @@ from pipelines.replication.term.layout import IDLE, OPEN
 from pipelines.replication.term.leadership import begin_midflight, end_term, start_term
 from pipelines.replication.term.metadata_lookup import has_started_since, update_settings, version_at
 from pipelines.replication.term.replica_slots import in_set, isr_of, mask_of, own_slot, replicas_of
-from pipelines.replication.term.replica_sync import follow_hw, leader_leo_grew, on_fetched, update_sync_state
+from pipelines.replication.term.replica_sync import (
+    follow_hw,
+    leader_leo_grew,
+    note_first_fetches,
+    on_fetched,
+    update_sync_state,
+)
 from pipelines.replication.term.report_as_evidence import is_contradicted, retract_report
 
 
@@ -147,7 +153,8 @@ def _on_replica_leo(run: Run, term: Term, event: Event) -> None:
     if leader_leo != NULL:
         lane.unknown_leos &= ~(1 << own_slot(term))
     replica.leo = leo
-    replica.first_fetch = min(replica.first_fetch, now)
+    if seldom(replica.first_fetch == NEVER):
+        note_first_fetches(term, 1 << slot)
     if is_fetch:
         on_fetched(term, slot, leo, leader_leo if leader_leo != NULL else lane.leader_leo, now)
         _count_lag(run.stats, lane, event, leo)

@@ -109,7 +109,7 @@ def _on_unmatched(term: Term, timeline: Timeline, stats: Stats, event: Event, hw
     row = last_row(term)
     if seldom(uncertain) and row.agreement == OPEN:
         row.holding |= EXCUSED
-        witness(lane, hw, now, NULL)
+        witness(term, hw, NULL)
 
 
 @kernel

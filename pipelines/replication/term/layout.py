@@ -173,6 +173,7 @@ SILENT, BEHIND, NO_STATE, RECOVERED, UNASSIGNED = 0, 1, 2, 3, 4
 REASONS = ("silent", "behind", "no_state", "recovered", "unassigned")
 
 TERMS = record_layout(
+    what=0,
     lane=-1,
     start=NULL,
     end=NULL,
@@ -190,6 +191,22 @@ TERMS = record_layout(
     epoch=NULL32,
     level=0,
 )
+OVER, FETCHED, REPORTED = 0, 1, 2
+"""What a row of TERMS says: how a term ended; which replicas fetched in it at `end` for the first time; what its leader
+had reported before it reported more, at `end`."""
+EARLIER = record_layout(
+    lane=-1,
+    start=NULL,
+    end=NULL,
+    fetcher=NULL32,
+    cut_off=NULL,
+    cut_off_ts=NULL,
+    cut_off_until=NULL,
+    witnessed=NULL,
+    witnessed_ts=NULL,
+    witnessed_from=NULL,
+)
+"""How terms were before `end`: without a fetcher, or with these reports. Histories still behind it ask."""
 
 
 JOBS = record_layout(

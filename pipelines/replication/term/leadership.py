@@ -8,10 +8,10 @@ from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import Columns
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Assigned, Event, Stats, Term, replica_in
-from pipelines.replication.term.constants import first_not_below, level_of, unsigned
+from pipelines.replication.term.constants import first_not_below, level_of
 from pipelines.replication.term.high_watermark import put_hw, try_advance
 from pipelines.replication.term.isr import set_isr, update_under_min_isr
-from pipelines.replication.term.layout import IDLE, LEADING, MIDFLIGHT, OPEN, TERM_START, UNREPORTED
+from pipelines.replication.term.layout import IDLE, LEADING, MIDFLIGHT, OPEN, OVER, TERM_START, UNREPORTED
 from pipelines.replication.term.metadata_lookup import (
     as_of,
     bounded_by_restart,
@@ -20,6 +20,7 @@ from pipelines.replication.term.metadata_lookup import (
     settle_config,
     update_clock_offset,
 )
+from pipelines.replication.term.open_reports import put_reports
 from pipelines.replication.term.replica_slots import isr_of, own_slot
 from pipelines.replication.term.replica_sync import reset_replicas
 
@@ -31,28 +32,19 @@ def end_term(term: Term, now: int) -> None:
     if lane.state == IDLE:
         return
     fetchers = 0
+    reported = lane.reported_min_isr != NULL32 or term.settings.min_isr_told == 1
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
         if replica.first_fetch != NEVER and replica.id != lane.broker:
             fetchers |= 1 << slot
-    row = term.ended_rows[unsigned(term.cursor.ended)]
-    row.lane = term.number
-    row.start = lane.term_start
-    row.end = now
+    row = put_reports(term, OVER, now)
     row.hw = lane.hw
     row.leader_leo = lane.leader_leo
     row.fetchers = fetchers
-    row.cut_off = lane.cut_off
-    row.cut_off_ts = lane.cut_off_ts
-    row.cut_off_until = lane.cut_off_until
     row.reported = lane.reported
-    row.witnessed = lane.witnessed
-    row.witnessed_ts = lane.witnessed_ts
-    row.witnessed_from = lane.witnessed_from
-    row.min_isr_told = lane.min_isr_told
+    row.min_isr_told = 2 if reported else lane.min_isr_told
     row.epoch = lane.leader_epoch
     row.level = lane.level
-    term.cursor.ended += 1
     lane.frozen = 0
     lane.isr_known = 0
     lane.state = IDLE

@@ -99,7 +99,7 @@ def _full_output(run: Run, job: Record, cursor: Record) -> int:
         return KEEP_FULL
     if cursor.sync + 4 * (rows + 2) * (run.replicas.shape[1] + 1) > len(run.sync_rows):
         return SYNC_FULL
-    return ENDED_FULL if cursor.ended + rows + 1 > len(run.ended_rows) else 0
+    return ENDED_FULL if cursor.ended + 2 * (rows + 1) > len(run.ended_rows) else 0
 
 
 @hot

@@ -6,8 +6,9 @@ from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NEVER, NULL
 from pipelines.replication.term.bundles import Term, hw_row
+from pipelines.replication.term.constants import unsigned
 from pipelines.replication.term.high_watermark import last_open, open_gap, put_hw
-from pipelines.replication.term.layout import ADVANCE, EXACT, ONLY_WITNESS, OPEN, RACE, REPORT, TERM_START
+from pipelines.replication.term.layout import ADVANCE, EXACT, ONLY_WITNESS, OPEN, RACE, REPORT, REPORTED, TERM_START
 
 LINKED_BEFORE, LINKED_AFTER, COMPUTED, EXCUSED = 1, 2, 4, 8
 """What an open report has beside it: a known HW that it begins at; a report that begins at it; a computed HW of its own
@@ -37,19 +38,51 @@ def _follows_open(term: Term, before: int, now: int) -> bool:
     return at >= 0
 
 
-@hot
-def witness(lane: Record, hw: int, now: int, since: int) -> None:
-    """A report above what was computed counts: a leader's own HW is the truth, what is computed is ours. One of a chain
-    does unless that begins with what is computed yet, at `since`; NULL: it is none of a chain."""
-    if hw > lane.witnessed:
-        lane.witnessed, lane.witnessed_ts, lane.witnessed_from = hw, now, since
+@kernel
+def put_reports(term: Term, what: int, end: int) -> Record:
+    """Writes a row of TERMS with what this term's leader has reported; returns it."""
+    lane, row = term.lane, term.ended_rows[unsigned(term.cursor.ended)]
+    row.what = what
+    row.lane = term.number
+    row.start = lane.term_start
+    row.end = end
+    row.cut_off = lane.cut_off
+    row.cut_off_ts = lane.cut_off_ts
+    row.cut_off_until = lane.cut_off_until
+    row.witnessed = lane.witnessed
+    row.witnessed_ts = lane.witnessed_ts
+    row.witnessed_from = lane.witnessed_from
+    term.cursor.ended += 1
+    return row
 
 
 @kernel
-def _link_unmatched(lane: Record, hw: int, before: int, now: int) -> None:
+def _keep_reports(term: Term) -> None:
+    """Keeps what was reported before the present row, which reports more."""
+    if term.cursor.ended > 0:
+        last = term.ended_rows[unsigned(term.cursor.ended - 1)]
+        of_term = last.lane == term.number and last.start == term.lane.term_start
+        if last.what == REPORTED and of_term and last.end == term.lane.last_ts:
+            return
+    put_reports(term, REPORTED, term.lane.last_ts)
+
+
+@kernel
+def witness(term: Term, hw: int, since: int) -> None:
+    """A report above what was computed counts: a leader's own HW is the truth, what is computed is ours. One of a chain
+    does unless that begins with what is computed yet, at `since`; NULL: it is none of a chain."""
+    lane = term.lane
+    if hw > lane.witnessed:
+        _keep_reports(term)
+        lane.witnessed, lane.witnessed_ts, lane.witnessed_from = hw, lane.last_ts, since
+
+
+@kernel
+def _link_unmatched(term: Term, hw: int, before: int) -> None:
     """Two reports above what was computed, of which one begins at the other, are no single wrong line."""
+    lane = term.lane
     if before != NULL and before == lane.last_unmatched:
-        witness(lane, hw, now, lane.chain_from)
+        witness(term, hw, lane.chain_from)
     else:
         lane.chain_from = hw
     lane.last_unmatched = hw
@@ -64,11 +97,11 @@ def leave_open(term: Term, hw: int, before: int, now: int) -> None:
     lane = term.lane
     lower = hw < lane.hw and lane.agreed == NULL
     if hw > lane.hw:
-        _link_unmatched(lane, hw, before, now)
+        _link_unmatched(term, hw, before)
     if lane.unknown_leos != 0 or lane.isr_doubted == 1 or lower:
         put_hw(term, now, REPORT, hw, 0, ONLY_WITNESS)
         if hw > lane.hw:
-            witness(lane, hw, now, NULL)
+            witness(term, hw, NULL)
         return
     since = _taken_by_another(term, hw, before, now)
     if since >= 0:  # this one goes on where that one should have ended: that one is wrong
@@ -83,6 +116,7 @@ def leave_open(term: Term, hw: int, before: int, now: int) -> None:
     if before != NULL and fills_gap(lane, hw, before):
         links |= _narrow_gap(lane, hw, before)
     if hw > lane.hw and (lane.cut_off_until != NEVER or hw > lane.cut_off):
+        _keep_reports(term)
         lane.cut_off, lane.cut_off_ts, lane.cut_off_until = hw, now, NEVER
         lane.cut_off_isr = lane.isr
     row = put_hw(term, now, REPORT, hw, links, OPEN)

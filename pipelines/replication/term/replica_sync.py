@@ -20,6 +20,7 @@ from pipelines.replication.term.kafka_rules import (
 )
 from pipelines.replication.term.layout import (
     BEHIND,
+    FETCHED,
     IN_SYNC,
     LAGGING,
     NO_STATE,
@@ -30,6 +31,21 @@ from pipelines.replication.term.layout import (
     UNASSIGNED,
 )
 from pipelines.replication.term.replica_slots import in_set, own_slot
+
+
+@kernel
+def note_first_fetches(term: Term, slots: int) -> None:
+    """Notes that these replicas fetch for the first time in this term, and tells histories since when."""
+    lane, row = term.lane, term.ended_rows[unsigned(term.cursor.ended)]
+    for slot in range(lane.slots):
+        if in_set(slots, slot):
+            replica_in(term, slot).first_fetch = lane.last_ts
+    row.what = FETCHED
+    row.lane = term.number
+    row.start = lane.term_start
+    row.end = lane.last_ts
+    row.fetchers = slots
+    term.cursor.ended += 1
 
 
 @kernel

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import kernel
 from pipelines.replication.compiled.records import Record
-from pipelines.replication.compiled.types import NULL
+from pipelines.replication.compiled.types import NEVER, NULL
 from pipelines.replication.term.bundles import Event, Stats, Term, hw_row, replica_in
 from pipelines.replication.term.constants import RETRACTED
 from pipelines.replication.term.high_watermark import agree, in_maximal_isr, on_hw_rose, put_hw
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, ONLY_WITNESS, OPEN, REPORT, TERM_START
-from pipelines.replication.term.replica_sync import leader_leo_grew, on_fetched, update_sync_state
+from pipelines.replication.term.replica_sync import leader_leo_grew, note_first_fetches, on_fetched, update_sync_state
 
 
 @kernel
@@ -116,11 +116,14 @@ def remember_report(lane: Record, hw: int, ts: int) -> None:
 @kernel
 def raise_leos(term: Term, hw: int, now: int) -> None:
     """At level 2 a report says that every LEO of the maximal ISR is at least it, as if they had fetched."""
-    lane = term.lane
+    lane, first = term.lane, 0
     leader_leo_grew(term, hw, now)
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
         if in_maximal_isr(lane, slot) and replica.id != lane.broker and replica.leo < hw:
             replica.leo = hw
-            replica.first_fetch = min(replica.first_fetch, now)
+            if replica.first_fetch == NEVER:
+                first |= 1 << slot
             on_fetched(term, slot, hw, lane.leader_leo, now)
+    if first:
+        note_first_fetches(term, first)
