@@ -1,7 +1,8 @@
-"""All that is too long for CI, one part after another: `make nightly`.
+"""All that is too long for CI, one part after another: `make nightly`; one part: `python -m tests.nightly test-months`.
 
-A line each with its name, its seconds and what came of it; a part that fails ends no other. What a part prints is in
-build/nightly/<name>.log. The status is 1 where a part failed, or was not done within its minutes or the whole time.
+`--list` says what each would run. A line each with its name, its seconds and what came of it; a part that fails ends
+no other. What a part prints is in build/nightly/<name>.log. The status is 1 where a part failed, or was not done within
+its minutes or the whole time.
 """
 
 import os
@@ -61,5 +62,19 @@ def stop(making):
             continue
 
 
+def listed(parts):
+    """A line for each part with its minutes, then the commands that it would run; 1 where make knows none."""
+    failed = 0
+    for name, minutes in parts:
+        would = subprocess.run(["make", "-n", "-o", ".venv/ready", name], capture_output=True, text=True)
+        failed |= would.returncode != 0
+        print(f"{name}, at most {minutes} minutes:", *(would.stdout or would.stderr).splitlines(), sep="\n  ")
+    return int(failed)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    asked = {*sys.argv[1:]} - {"--list"}
+    if wrong := asked - {name for name, _ in PARTS}:
+        sys.exit(f"nightly: no part is named {', '.join(sorted(wrong))}: see --list")
+    chosen = [part for part in PARTS if not asked or part[0] in asked]
+    sys.exit(listed(chosen) if "--list" in sys.argv else main(chosen))

@@ -21,7 +21,7 @@ from tests.faults.stages import INJECTED
 from tests.faults.trial import SOUND, VERDICTS, Outcome, Prepared, prepare, tried
 
 SEED = 1
-OUTCOMES = "outcomes.jsonl"
+OUTCOMES, PREPARED = "outcomes.jsonl", "prepared.pickle"
 COLUMNS = ("EIO", "ENOSPC", "kill", "short")
 
 
@@ -70,7 +70,7 @@ def _cell(counts: Counter[str]) -> str:
 
 def _prepared(folder: Path) -> Prepared:
     """The lakes of the stages, those of an earlier campaign in this folder where there are any."""
-    kept = folder / "prepared.pickle"
+    kept = folder / PREPARED
     if not kept.exists():
         kept.write_bytes(pickle.dumps(prepare(build(folder), folder)))
     found: Prepared = pickle.loads(kept.read_bytes())
@@ -87,11 +87,19 @@ def main() -> None:
     asked.add_argument("--only", default="", help="those whose words this regular expression finds")
     asked.add_argument("--most", type=int, help="so many at most")
     asked.add_argument("--folder", type=Path, help="kept; a campaign in it goes on with what is left to try")
-    asked.add_argument("--list", action="store_true", help="name the faults there are, and try none")
+    asked.add_argument(
+        "--list",
+        action="store_true",
+        help="name the faults that a campaign in this folder has, or the stages; try none",
+    )
     options = asked.parse_args()
     folder, until = options.folder or Path(tempfile.mkdtemp(prefix="hwmark-faults-")), 60 * options.minutes
     folder.mkdir(parents=True, exist_ok=True)
     folder, began = folder.resolve(), time.monotonic()
+    if options.list and not (folder / PREPARED).exists():
+        print("\n".join(options.stages))
+        print("their faults are known once a campaign has run in a --folder: name that one, or --most 0 --folder NEW")
+        return
     share_compiled_kernels()
     prepared = _prepared(folder)
     every = injections({stage.name: prepared.calls[stage.name] for stage in INJECTED})

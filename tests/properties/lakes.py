@@ -68,13 +68,14 @@ class Lake:
         self._put_contradictions_together()
 
     def _put_contradictions_together(self) -> None:
-        """Of rows with one number that are not the same none is final before the others come."""
+        """Of rows with one number, in their source or their series, that are not the same none is final before the
+        others come."""
         first: dict[Any, int] = {}
         for k, row in enumerate(self.rows):
-            if row["source_id"] != "hwmark/drain":
-                key = row["cluster"], row["source_id"], row["source_epoch"], row["source_seq"]
-                if self.rows[first.setdefault(key, k)] != row:
-                    self.at[k] = self.at[first[key]]
+            source = row["cluster"], row["source_id"], row["source_epoch"]
+            for key in ((*source, row["source_seq"]), (*source, row["topic"], row["partition"], row["seq"])):
+                if row["source_id"] != "hwmark/drain" and self.rows[first.setdefault(key, k)] != row:
+                    self.at[k] = min(self.at[k], self.at[first[key]])
 
     def _collect(self) -> None:
         """Takes the rows that sources wrote since, in the order of their times."""
@@ -367,22 +368,29 @@ class Arrival:
     by_row: bool = False
 
     def batches_of(self, lake: Lake) -> list[list[Row]]:
-        """The rows of each batch; none is later than the grace. Of one source they come in their order, unless
-        `by_row`."""
+        """The rows of each batch; none is later than the grace, nor than one of a later incarnation of its source. Of
+        one source they come in their order, unless `by_row`."""
         random = Random(self.seed)
         late: dict[Any, float] = {}
         keys = [
-            (at, repr(row["source_seq"])) if self.by_row else row["source_id"]
+            (at, row["source_id"]) if self.by_row else row["source_id"]
             for row, at in zip(lake.rows, lake.at, strict=True)
         ]
         most: dict[Any, float] = {}
+        latest_ms = GRACE_MS - (1000 if self.by_row else 100)  # rows have times up to 700 ms ahead
         for row, at, key in zip(lake.rows, lake.at, keys, strict=True):  # a row of before comes late already
             behind = 0 if row["ts"] is None else at - (row["ts"] / 1000 - BASE_MS)
-            most[key] = min(most.get(key, self.late_ms), GRACE_MS - 100 - behind)
+            most[key] = min(most.get(key, self.late_ms), latest_ms - behind)
         arrivals = [
             at + late.setdefault(key, random.uniform(0, max(0, most[key])))
             for at, key in zip(lake.at, keys, strict=True)
         ]
+        began: dict[Any, float] = {}
+        for k, row in reversed([*enumerate(lake.rows)]):
+            source = row["cluster"], row["source_id"], row["source_epoch"]
+            if isinstance(source[2], int):
+                arrivals[k] = min(arrivals[k], began.get((*source[:2], source[2] + 1), arrivals[k]))
+                began[source] = min(arrivals[k], began.get(source, arrivals[k]))
         for k, row in enumerate(lake.rows):
             if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it
                 behind = (at for at, other in zip(arrivals, lake.rows, strict=True) if is_behind(other, row))

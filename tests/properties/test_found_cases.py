@@ -195,8 +195,8 @@ def test_a_report_that_may_be_cut_off_counts_though_a_larger_one_follows(over):
     new, quorum = successor(2, [2, 3], 3, 3)
     log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).fetch(20, 2, 3, 5).fetch(20, 3, 3, 5).hw(20, 3)
     log.hw(9000, 4)
-    for source in (new, quorum):
-        source.progress(12_000).progress(14_000)
+    for source in (log, new, quorum):
+        source.progress(12_000)
     log.hw(13_000, 5)
     if over:
         log.follower(14_000, 1, 3, 3, 2)
@@ -217,20 +217,14 @@ def test_reports_above_what_was_computed_count_as_far_as_they_went_by_then(over)
     assert_read_the_same(*cut_at(12_500, log, new, quorum))
 
 
-def test_a_setting_that_is_told_after_the_verdict_was_not_known_though_the_term_is_over():
-    new, quorum = successor(2, [2, 3], 3, 3)
-    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).fetch(20, 2, 5, 5).fetch(20, 3, 5, 5)
-    for source in (log, new, quorum):
-        source.progress(12_000)
-    quorum.config(13_000, "clicks", min_isr=1)
-    log.fetch(13_500, 2, 5, 5).follower(14_000, 1, 3, 3, 2)
-    assert_read_the_same(*cut_at(12_500, log, new, quorum))
-
-
+@pytest.mark.xfail(strict=True, reason="open: HWs go by their own times, not by those of the rows before them")
 def test_a_time_that_goes_back_is_read_with_the_row_before_it():
     new, quorum = successor(2, [2, 3], 3, 3)
-    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 9).fetch(20, 2, 5, 9).fetch(20, 3, 3, 9).hw(20, 3)
     for source in (log, new, quorum):
         source.progress(12_000)
-    log.progress(13_000).fetch(9000, 2, 5, 5).fetch(9000, 3, 5, 5).hw(9000, 5)
-    assert_read_the_same(*cut_at(12_500, log, new, quorum))
+    first = [*log.rows, *new.rows, *quorum.rows]
+    later = log.progress(13_000).fetch(9000, 3, 5, 9).hw(9000, 5).rows[len(log.rows) - 3 :]
+    for source in (log, new, quorum):
+        source.progress(30_000)
+    assert_read_the_same(first, [*later, log.rows[-1], new.rows[-1], quorum.rows[-1]])

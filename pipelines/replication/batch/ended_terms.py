@@ -52,17 +52,28 @@ def _keep_earlier(
         kept[name][first:] = rows[name][chosen]
 
 
-def earlier(state: State, lane: int, start: int, as_of: int, summary: TermSummary) -> TermSummary:
-    """A term's summary with the reports and fetchers that it had at a time."""
-    rows = state.earlier_terms
-    at = np.flatnonzero((rows["lane"] == lane) & (rows["start"] == start) & (rows["end"] > as_of))
-    fetchers = rows["fetcher"][at]
-    summary = replace(summary, fetchers=summary.fetchers.difference(fetchers.tolist()))
-    at = at[fetchers == NULL32]
-    if not len(at):
-        return summary
-    cut_off, witnessed = ({name: rows[name][at[0]] for name in names} for names in (CUT_OFF, WITNESSED))
-    return replace(summary, **{"cut_off": None} | cut_off_report(cut_off) | reports(witnessed))
+class EarlierTerms:
+    """How terms were at any time that a history may ask for."""
+
+    def __init__(self, state: State) -> None:
+        self._rows = state.earlier_terms
+        self._order = np.argsort(self._rows["lane"], kind="stable")
+        self._lanes = self._rows["lane"][self._order]
+
+    def as_of(self, lane: int, start: int, as_of: int, summary: TermSummary) -> TermSummary:
+        """A term's summary with the reports and fetchers that it had at a time."""
+        rows, (first, end) = self._rows, np.searchsorted(self._lanes, [lane, lane + 1])
+        at = self._order[first:end]
+        at = at[(rows["start"][at] == start) & (rows["end"][at] > as_of)]
+        if not len(at):
+            return summary
+        fetchers = rows["fetcher"][at]
+        summary = replace(summary, fetchers=summary.fetchers.difference(fetchers.tolist()))
+        at = at[fetchers == NULL32]
+        if not len(at):
+            return summary
+        cut_off, witnessed = ({name: rows[name][at[0]] for name in names} for names in (CUT_OFF, WITNESSED))
+        return replace(summary, **{"cut_off": None} | cut_off_report(cut_off) | reports(witnessed))
 
 
 def trim_earlier(state: State, asked_from: I64) -> None:

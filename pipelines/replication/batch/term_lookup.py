@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pipelines.replication.batch.ended_terms import CUT_OFF, REPORTS, cut_off_report, earlier, reports
+from pipelines.replication.batch.ended_terms import CUT_OFF, REPORTS, EarlierTerms, cut_off_report, reports
 from pipelines.replication.batch.hw_timeline import HwTimeline
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import NEVER, NULL32
@@ -89,9 +89,7 @@ class StateTermLookup:
             if lanes["state"][lane] == IDLE or lanes["term_start"][lane] != start_ts:
                 return TermSummary()
             summary = self._of_running_term(lane, as_of)
-        elif summary.min_isr_told == 1:
-            summary = replace(summary, min_isr_told=int(self.min_isr_told(None, as_of)))
-        summary = earlier(self.state, lane, start_ts, as_of, summary)
+        summary = self._earlier.as_of(lane, start_ts, as_of, summary)
         settled = max(start_ts, as_of - self.race_window_us)
         hmax, reported = (of(lane, start_ts, settled) for of in (self.timeline.as_of, self.timeline.reported))
         return replace(summary, hmax=hmax, reported=reported, leader_leo=None)
@@ -158,6 +156,10 @@ class StateTermLookup:
         lane = self._lane(term.broker_id)
         running = lane >= 0 and self.state.lanes["state"][lane] != IDLE
         return lane if running and self.state.lanes["term_start"][lane] == term.start_ts else -1
+
+    @cached_property
+    def _earlier(self) -> EarlierTerms:
+        return EarlierTerms(self.state)
 
     @cached_property
     def timeline(self) -> HwTimeline:

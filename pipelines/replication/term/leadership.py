@@ -32,7 +32,6 @@ def end_term(term: Term, now: int) -> None:
     if lane.state == IDLE:
         return
     fetchers = 0
-    reported = lane.reported_min_isr != NULL32 or term.settings.min_isr_told == 1
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
         if replica.first_fetch != NEVER and replica.id != lane.broker:
@@ -42,7 +41,7 @@ def end_term(term: Term, now: int) -> None:
     row.leader_leo = lane.leader_leo
     row.fetchers = fetchers
     row.reported = lane.reported
-    row.min_isr_told = 2 if reported else lane.min_isr_told
+    row.min_isr_told = lane.min_isr_told
     row.epoch = lane.leader_epoch
     row.level = lane.level
     lane.frozen = 0

@@ -1,6 +1,7 @@
 """`make nightly`: every part is tried, and the status says whether one failed. `make test-wheel`: which Pythons."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import nightly
+from tests.faults import campaign
 from tests.wheel import trial
 
 REPOSITORY = Path(__file__).parents[3]
@@ -32,6 +34,25 @@ def test_parts_are_targets():
     assert {name for name, _ in nightly.PARTS} <= {*targets} - {"nightly"}
     assert len(dict(nightly.PARTS)) == len(nightly.PARTS)
     assert sum(minutes for _, minutes in nightly.PARTS) <= 60 * nightly.HOURS
+
+
+def test_every_part_can_be_looked_through_and_one_be_named():
+    """Nothing is run: neither a target, nor what a campaign prepares."""
+    words = [sys.executable, "-m", "tests.nightly", "--list"]
+    said = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert [line.partition(",")[0] for line in said.splitlines() if line[0] != " "] == [*dict(nightly.PARTS)]
+    one = subprocess.run([*words, "test-months"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert [line for line in one.splitlines() if line[0] == " "] == ["  .venv/bin/python -m tests.months.campaign"]
+    wrong = subprocess.run([*words, "test-month"], cwd=REPOSITORY, capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stderr) == (1, "nightly: no part is named test-month: see --list\n")
+
+
+def test_the_faults_are_not_prepared_to_be_listed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(campaign, "prepare", None)
+    monkeypatch.setattr(sys, "argv", ["campaign", "--list", "--folder", str(tmp_path)])
+    campaign.main()
+    assert "ingest" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_part_that_fails_ends_no_other(makefile, capsys):

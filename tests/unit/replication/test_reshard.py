@@ -146,6 +146,7 @@ def test_a_state_with_a_bucket_missing_is_refused():
 MOVED = {
     "sources", "clusters", "topics", "topic_ids", "source_names", "series_keys", "partition_keys", "lane_keys",
     "series", "partitions", "lanes", "replicas", "pending_rows", "recent_hws", "timeline", "recorded_epochs",
+    "earlier_terms",
     "reported_epochs", "requested_epochs", "wrong_clocks", "clock_offsets", "lines_read", "waiting",
     "queued_events", "ended_terms", "histories", "encoded_histories", "due", "lost_numbers", "gap_times",
     "misread_times", "last_gaps", "last_misreads",
@@ -166,6 +167,7 @@ def test_whatever_a_state_has_is_moved():
         "lanes": ["cluster", "home", "partition", "topic", "topic_id"],
         "pending_rows": ["lane", "topic_id"],
         "recent_hws": ["lane"],
+        "earlier_terms": ["lane"],
         "recorded_epochs": ["key", "topic_id"],
         "reported_epochs": ["key", "series", "topic_id"],
         "requested_epochs": ["key", "series", "topic_id"],
