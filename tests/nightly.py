@@ -66,7 +66,8 @@ def listed(parts):
     """A line for each part with its minutes, then the commands that it would run; 1 where make knows none."""
     failed = 0
     for name, minutes in parts:
-        would = subprocess.run(["make", "-n", "-o", ".venv/ready", name], capture_output=True, text=True)
+        words = ["make", "-n", "--no-print-directory", "-o", ".venv/ready", name]
+        would = subprocess.run(words, capture_output=True, text=True)
         failed |= would.returncode != 0
         print(f"{name}, at most {minutes} minutes:", *(would.stdout or would.stderr).splitlines(), sep="\n  ")
     return int(failed)

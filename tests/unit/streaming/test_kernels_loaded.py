@@ -34,7 +34,7 @@ def test_what_reading_logs_compiled_is_not_all(tmp_path, monkeypatch):
     (tmp_path / "scan").mkdir()
     assert not kernels.are_compiled()
     kernels.load()
-    (tmp_path / "reconstruction").touch()
+    kernels._mark().touch()  # which alone says what is complete
     assert kernels.are_compiled()
 
 
@@ -42,7 +42,7 @@ def test_the_first_run_compiles_before_spark_starts_and_says_so(tmp_path, monkey
     """Tasks compiled it instead, side by side: ten minutes of "0 of 2 tasks"."""
     done = []
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernels, "compiling", lambda: subprocess.Popen(["touch", str(tmp_path / "reconstruction")]))
+    monkeypatch.setattr(kernels, "compiling", lambda: subprocess.Popen(["touch", kernels._mark()]))
     monkeypatch.setattr(job, "_prepared", lambda *_: SimpleNamespace(buckets=1, layout=(2, 2)))
     monkeypatch.setattr(job, "_session", lambda *_: done.append(kernels.are_compiled()) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
