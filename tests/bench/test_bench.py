@@ -27,6 +27,7 @@ from tests.bench.processes import cpu_seconds, memory_bytes
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_the_engines_agree():
     words = [sys.executable, "-m", "tests.bench", "dense", "--events", "20000", "--rounds", "1"]

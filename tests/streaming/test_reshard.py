@@ -77,6 +77,7 @@ def test_resharded_and_killed_at_each_step_the_tables_are_those_of_replay(spark,
 
 
 @pytest.mark.spark
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "settings"), [(["--reshard", "4"], {}), ([], {"HWMARK_RUN__SHUFFLE_PARTITIONS": "1"})]
 )
