@@ -58,7 +58,7 @@ def _key(condition: Condition) -> tuple[str, str, str, str]:
 
 
 def _kin(rule: str, cluster: str, cause: str) -> tuple[str, str, str]:
-    """Which conditions may be one incident: of sources those with the same thing wrong."""
+    """The kind of incident that a condition may be part of; sources are one only with the same thing wrong."""
     return rule, cluster, cause if RULES[rule].about is About.SOURCES else ""
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions
 from pipelines.alerting.episodes import states
-from pipelines.alerting.lookup import stored
+from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
@@ -70,7 +70,7 @@ def assess(
 ) -> Assessment:
     """The alerts of a lake at `now` of the wall clock (aware), with nothing written."""
     step = before or recorded_step(place)
-    return decide(read(place, rules, step, now, interval_s), rules, stored(place), step, now)
+    return decide(read(place, rules, step, now, interval_s), rules, read_states(place), step, now)
 
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:

@@ -1,4 +1,4 @@
-"""What the alert rules look at: narrow Arrow tables, their schemas, and which rows of a lake they are."""
+"""Evidence of the alert rules: narrow Arrow tables, their schemas, and which rows of a lake they are."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pipelines.verdict.known import UnknownNameError
 from schemas import alerts
 
 
-def stored(lake: Lake) -> list[AlertState]:
+def read_states(lake: Lake) -> list[AlertState]:
     """The states that `ops/alerts` holds, in no order."""
     return from_arrow(lake.read(alerts.TABLE, alerts.ARROW))
 

@@ -28,7 +28,7 @@ def status(state: AlertState) -> str:
 
 
 def subject(conditions: Sequence[Condition]) -> str:
-    """What an alert is about: brokers, a source, a cluster, or an incident, named by its first fall."""
+    """The subject of an alert: brokers, a source, a cluster, or an incident, named by its first fall."""
     names = subjects(conditions)
     if RULES[conditions[0].rule].from_told:
         return conditions[0].subject

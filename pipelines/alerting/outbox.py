@@ -80,7 +80,7 @@ def _is_part(state: AlertState, whole: AlertState) -> bool:
     """Whether it is the end of what was told as over: its first rows are read no more."""
     same = state.alert_id == whole.alert_id and not state.firing and not whole.firing
     within = same and whole.first_ts <= state.first_ts and state.last_ts <= whole.last_ts
-    return within and (state.named <= whole.named or (whole.size[0] or 0) > LABELLED)
+    return within and (state.names <= whole.names or (whole.size[0] or 0) > LABELLED)
 
 
 def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
@@ -88,7 +88,7 @@ def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
     last = latest(stored).values()
 
     def sources_in(states: Iterable[AlertState]) -> set[tuple[str, str]]:
-        return {(s.labels["cluster"], one) for s in states if "sources" in s.labels for one in s.named}
+        return {(s.labels["cluster"], one) for s in states if "sources" in s.labels for one in s.names}
 
     fires = sources_in(state for state in last if state.firing)
     return sources_in(state for state in last if state.labels.get(END) == HANDLED) - fires

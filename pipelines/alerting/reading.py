@@ -35,7 +35,7 @@ OVER = timedelta(days=1)
 FROM_BRONZE = ("reported", "leaderships", "broker_states")
 FROM_GOLD = ("minutes", "health", "brokers")
 OF_OTHERS = ("deliveries",)
-"""What other commands than `run` make."""
+"""Tables that other commands than `run` make."""
 OUT_OF_ORDER_MS = 600_000
 """A file that was written so long before another may be committed after it."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "sync", "gaps", "health")
@@ -143,9 +143,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         """The rows that a rule may not have seen, and those some time before, which say what they are the end of."""
         asking = [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
         begins = starts(asking or before.clocks, seconds)
-        late = (
-            None if name in FROM_BRONZE else tables.oldest_new(name, before.newest)
-        )  # which has times as they are told
+        # Of bronze times are known only as they are told.
+        late = None if name in FROM_BRONZE else tables.oldest_new(name, before.newest)
         return tables.rows(name, {} if anew else {c: at if late is None else min(at, late) for c, at in begins.items()})
 
     of_brokers = in_microseconds(since("broker_states", history.bronze_s)).to_pylist()

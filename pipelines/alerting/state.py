@@ -48,7 +48,7 @@ class AlertState:
         return int(count) + int(self.labels.get("over_count", 0)) if count else None, int(offsets) if offsets else None
 
     @property
-    def named(self) -> set[str]:
+    def names(self) -> set[str]:
         """The partitions or sources that it is or was about, as far as it names them."""
         labels = (self.labels.get(label, "") for label in ("partitions", "sources", "over"))
         return {one for label in labels for one in label.split(", ") if one}

@@ -61,7 +61,7 @@ def check(
       hwmark check --lake lake --now              only what fires now
       hwmark check --lake lake --gx quality       suites of your own ([check.suites]), as Data Docs
     """
-    from pipelines.alerting.lookup import stored
+    from pipelines.alerting.lookup import read_states
     from pipelines.alerting.step import News, Told, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
@@ -82,7 +82,7 @@ def check(
     echo("\n".join(summary.lines() if summary else ()))
     states = _going_on(lambda: jobs.alerts(settings, now), wrong)
     # Read once: what another process writes from here on is not told yet.
-    rows = _going_on(lambda: stored(place), wrong)
+    rows = _going_on(lambda: read_states(place), wrong)
     judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
     earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
     for failed in earlier:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pipelines.alerting.evaluate import assess, evaluate
-from pipelines.alerting.lookup import stored
+from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import handled_sources
 from pipelines.alerting.rules import load
 from pipelines.lake.lake import Lake
@@ -44,7 +44,7 @@ def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: da
             lake.root, rules_file=rules_file or None, now=now, interval_s=interval_s,
             storage_options=lake.storage_options,
         )  # fmt: skip
-        states = stored(lake)
+        states = read_states(lake)
     else:
         found = assess(lake, load(rules_file or None), now, interval_s)
         states = found.stored + found.new

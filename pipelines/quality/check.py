@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipelines.alerting.lookup import stored
+from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import handled_sources
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
@@ -195,7 +195,7 @@ class _Run:
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
         """Every source: reported_to, and silent_s, None where its cluster was closed after that, or it was handled."""
-        handled = handled_sources(stored(self.lake))
+        handled = handled_sources(read_states(self.lake))
         bronze, rows = bronze_of(self.lake), list[dict[str, Any]]()
         for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze, self.now).items()):
             for source in seen.sources:

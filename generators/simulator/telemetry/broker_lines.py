@@ -222,7 +222,7 @@ def _broker_state(event: SimulationEvent) -> Iterator[Line]:
 
 
 def _start(event: SimulationEvent) -> Iterator[Line]:
-    """What a start says of the clean-shutdown file."""
+    """The line of a start about the clean-shutdown file."""
     found = {CLEAN_START: "Skipping recovery of 1", UNCLEAN_START: "Recovering 1"}.get(event.detail or "")
     if found:
         file = f"{'no ' if event.detail == UNCLEAN_START else ''}clean shutdown file was found"

@@ -117,5 +117,5 @@ def _apply_lost(state: State, found: GapRows, cluster: int, row: dict[str, Any],
     if not row["source_id"].startswith(WATCHER):  # what a watcher misses is not missing in the broker's log
         (state.record_misread if misread else state.record_gap)(cluster, row["broker_id"], ts)
         if (own := state.sources.known.get((row["cluster"], row["source_id"], row["source_epoch"]))) is not None:
-            own.declared = sorted({*own.declared, ts})
+            own.declare_lost(ts)
     found.of_sources.append(gap_row(row, ts, "source", seq, seq, "gap", row["detail"]))

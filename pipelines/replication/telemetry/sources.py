@@ -6,6 +6,7 @@ missing telemetry, and its low watermark is the largest time before its first ho
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -74,7 +75,8 @@ class Source(Struct):
     def tells(self, since: int, until: int, as_of: int) -> bool:
         """Whether its rows go on from `since` to `until` without a missing one, of those up to `as_of`, which is later
         by a minute at least: the times within a stretch are not known."""
-        if any(since < ts <= until + CLOCK_JUMP_US for ts in self.declared):
+        after = bisect_right(self.declared, since)
+        if after < len(self.declared) and self.declared[after] <= until + CLOCK_JUMP_US:
             return False
         begins = NEVER
         for first, last, goes_on in [*self.told, *((run[2], run[3], False) for run in sorted(self.pending_runs))]:
@@ -82,6 +84,12 @@ class Source(Struct):
             if first <= as_of and begins <= since and last >= until:
                 return True
         return False
+
+    def declare_lost(self, ts: int) -> None:
+        """Notes that it declared then that rows before are missing."""
+        at = bisect_right(self.declared, ts)
+        if not at or self.declared[at - 1] != ts:
+            self.declared.insert(at, ts)
 
     def forget(self, before: int) -> None:
         """Joins stretches of which nobody asks as of a time between them."""

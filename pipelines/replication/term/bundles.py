@@ -107,6 +107,18 @@ def replica_in(term: Term, slot: int) -> Record:
 
 
 @hot
+def begin_term_row(term: Term, what: int, end: int) -> Record:
+    """Begins a row of TERMS about this term, up to `end`; returns it."""
+    row = term.ended_rows[unsigned(term.cursor.ended)]
+    row.what = what
+    row.lane = term.number
+    row.start = term.lane.term_start
+    row.end = end
+    term.cursor.ended += 1
+    return row
+
+
+@hot
 def hw_row(term: Term, row: int) -> Record:
     return term.hw_rows[unsigned(row)]
 

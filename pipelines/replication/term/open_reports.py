@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NEVER, NULL
-from pipelines.replication.term.bundles import Term, hw_row
+from pipelines.replication.term.bundles import Term, begin_term_row, hw_row
 from pipelines.replication.term.constants import unsigned
 from pipelines.replication.term.high_watermark import last_open, open_gap, put_hw
 from pipelines.replication.term.layout import ADVANCE, EXACT, ONLY_WITNESS, OPEN, RACE, REPORT, REPORTED, TERM_START
@@ -41,18 +41,13 @@ def _follows_open(term: Term, before: int, now: int) -> bool:
 @kernel
 def put_reports(term: Term, what: int, end: int) -> Record:
     """Writes a row of TERMS with what this term's leader has reported; returns it."""
-    lane, row = term.lane, term.ended_rows[unsigned(term.cursor.ended)]
-    row.what = what
-    row.lane = term.number
-    row.start = lane.term_start
-    row.end = end
+    lane, row = term.lane, begin_term_row(term, what, end)
     row.cut_off = lane.cut_off
     row.cut_off_ts = lane.cut_off_ts
     row.cut_off_until = lane.cut_off_until
     row.witnessed = lane.witnessed
     row.witnessed_ts = lane.witnessed_ts
     row.witnessed_from = lane.witnessed_from
-    term.cursor.ended += 1
     return row
 
 

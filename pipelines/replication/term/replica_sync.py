@@ -8,7 +8,7 @@ from __future__ import annotations
 from pipelines.replication.compiled.decorators import hot, kernel, seldom
 from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NEVER, NULL
-from pipelines.replication.term.bundles import Term, replica_in
+from pipelines.replication.term.bundles import Term, begin_term_row, replica_in
 from pipelines.replication.term.constants import lacks_fetches, unsigned
 from pipelines.replication.term.kafka_rules import (
     caught_up_at_term_start,
@@ -36,16 +36,11 @@ from pipelines.replication.term.replica_slots import in_set, own_slot
 @kernel
 def note_first_fetches(term: Term, slots: int) -> None:
     """Notes that these replicas fetch for the first time in this term, and tells histories since when."""
-    lane, row = term.lane, term.ended_rows[unsigned(term.cursor.ended)]
+    lane, row = term.lane, begin_term_row(term, FETCHED, term.lane.last_ts)
     for slot in range(lane.slots):
         if in_set(slots, slot):
             replica_in(term, slot).first_fetch = lane.last_ts
-    row.what = FETCHED
-    row.lane = term.number
-    row.start = lane.term_start
-    row.end = lane.last_ts
     row.fetchers = slots
-    term.cursor.ended += 1
 
 
 @kernel
