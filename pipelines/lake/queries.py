@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,7 @@ from schemas.replication_events import FIRST, LAST
 
 Row = dict[str, Any]
 left_out: ContextVar[set[str] | None] = ContextVar("left_out", default=None)
-"""Files of gold that could not be read, for a command that goes on with the rows of others and says so at its end."""
+"""Files of gold that could not be read, see `leaving_out`."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,17 @@ class Filter:
 
 
 _SQL_TYPES = {"string": "VARCHAR", "int": "INT", "bigint": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+@contextmanager
+def leaving_out() -> Iterator[set[str]]:
+    """Lets queries go on with the rows of other files where one of gold cannot be read, and names those files."""
+    unread = set[str]()
+    before = left_out.set(unread)
+    try:
+        yield unread
+    finally:
+        left_out.reset(before)
 
 
 def query(table: DeltaTable, sql: str) -> list[Row]:

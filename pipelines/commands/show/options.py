@@ -90,14 +90,14 @@ def show(
     limits = jobs.limits(settings, jobs.DAY if since is None else asked)
     wanted = queries.Filter(cluster, topic, partition)
     question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id)
-    place, unread = Lake(settings.lake.path, settings.lake.storage_options), set[str]()
-    queries.left_out.set(unread)
-    if bootstrap is None or format is Format.table:
-        echo(command.show(place, question, clock.now()))
-    if bootstrap is not None:
-        from pipelines.commands.show import lost_reads
-        from pipelines.commands.watch.command import watch_options
+    place = Lake(settings.lake.path, settings.lake.storage_options)
+    with queries.leaving_out() as unread:
+        if bootstrap is None or format is Format.table:
+            echo(command.show(place, question, clock.now()))
+        if bootstrap is not None:
+            from pipelines.commands.show import lost_reads
+            from pipelines.commands.watch.command import watch_options
 
-        echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug)))
+            echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug)))
     if unread:
         raise FileNotFoundError(damaged_table(place.root, ", ".join(sorted(unread))))
