@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from time import monotonic
 
 import pyarrow as pa
 
+from generators.brokerlogs.discovery.archives import PIPE, Archives
 from generators.brokerlogs.discovery.sources import Discovery, Source, discover
 from generators.brokerlogs.events.clock_offsets import unused_patterns
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
@@ -54,18 +56,20 @@ def ingest_logs(
 ) -> IngestSummary:
     """Read broker logs into the lake, from where the last call for the same sources stopped.
 
-    With `follow` it reads until `stop` is set, and discovers logs that appear below `paths`. `on_progress` is called
-    with a line of text after each round. Raises NothingToRead, or RoleHeld where another process reads a source.
+    With `follow` it reads until `stop` is set, and discovers logs that appear below `paths`; the path `-` is what comes
+    through standard input, until that ends. `on_progress` is called with a line of text after each round. Raises
+    NothingToRead, or RoleHeld where another process reads a source.
     """
-    options, stop = options or ReadOptions(), stop or threading.Event()
-    found = _discover(paths, options)
+    options, stop, archives = options or ReadOptions(), stop or threading.Event(), Archives()
+    paths = [archives.pipe(sys.stdin.buffer, wait=not follow) if str(path) == PIPE else path for path in paths]
+    found = _discover(paths, options, archives)
     with ExitStack() as roles:
-        ingest = _Ingest(TailerFactory(cluster, options, follow, stop), lake, storage_options, roles)
+        ingest = _Ingest(TailerFactory(cluster, options, follow, stop), lake, storage_options, roles, archives)
         found = ingest.with_stable_names(found)
         ingest.add_sources(found, found.sources)
         session = ingest.session
         rounds = (
-            session.following(stop, lambda: ingest.rediscover(paths), options.grace_ms)
+            session.following(stop, lambda: ingest.rediscover(paths), options.grace_ms, archives.piping)
             if follow
             else session.rounds(stop.is_set)
         )
@@ -83,9 +87,15 @@ class _Ingest:
     """One call: its sources, its lake, and the role of each source, held until `roles` is closed."""
 
     def __init__(
-        self, factory: TailerFactory, lake: str, storage_options: StorageOptions | None, roles: ExitStack
+        self,
+        factory: TailerFactory,
+        lake: str,
+        storage_options: StorageOptions | None,
+        roles: ExitStack,
+        archives: Archives,
     ) -> None:
         self.factory, self.lake, self.storage_options, self._roles = factory, lake, storage_options, roles
+        self._archives = archives
         coalesce_ms = factory.options.coalesce_ms
         self._runs = FetchRuns(coalesce_ms) if coalesce_ms else None
         self.session = IngestSession(factory)
@@ -117,13 +127,15 @@ class _Ingest:
                 self._runs.limit_by_lag(tailer.settings.events(0))
         self.session.add_tailers(tailers)
         self.session.add_messages(found.messages)
+        self.session.unread.update(found.unread)
 
     def rediscover(self, paths: Sequence[str | Path]) -> None:
         """Add logs that were not there before; one that another process reads is left to it."""
         if monotonic() - self._last_discovery < REDISCOVER_S:
             return
         options = self.factory.options
-        self._last_discovery, found = monotonic(), discover(paths, zone=options.timezone, name=options.source)
+        self._last_discovery = monotonic()
+        found = discover(paths, zone=options.timezone, name=options.source, archives=self._archives)
         found = self.with_stable_names(found)
         for source in filter(self.session.is_new, found.sources):
             try:
@@ -154,16 +166,16 @@ class _Ingest:
 
 def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | None = None) -> pa.Table:
     """All events of broker logs as one table in bronze schema, merged by time; no lake is touched."""
-    options = options or ReadOptions()
-    found, factory = _discover(paths, options), TailerFactory(cluster, options)
+    options, archives = options or ReadOptions(), Archives()
+    found, factory = _discover(paths, options, archives), TailerFactory(cluster, options)
     session = IngestSession(factory)
     session.add_tailers(factory.tailers(found, found.sources, {}))
     tables = [current.table() for current in session.rounds() if current.rows]
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 
 
-def _discover(paths: Sequence[str | Path], options: ReadOptions) -> Discovery:
-    found = discover(paths, zone=options.timezone, name=options.source)
+def _discover(paths: Sequence[str | Path], options: ReadOptions, archives: Archives) -> Discovery:
+    found = discover(paths, zone=options.timezone, name=options.source, archives=archives)
     if not found.sources:
         raise NothingToRead(paths, found.messages)
     return found

@@ -14,7 +14,9 @@ from pipelines.commands.stopping import until_stopped
 
 
 def ingest_logs(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Log files, or directories of brokers.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Log files, folders, archives, or - for a pipe.")
+    ],
     cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
     lake: Lake = None,
     source: Annotated[
@@ -30,13 +32,14 @@ def ingest_logs(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Turn Kafka broker logs (any layout or envelope, plain or .gz, rotated) into events of a lake.
+    """Turn Kafka broker logs (any layout, envelope, compression or archive, rotated) into events of a lake.
 
     \b
     Examples:
       hwmark ingest logs /var/log/kafka --cluster prod --lake lake
       hwmark ingest logs broker-1/ broker-2/ broker-3/ --cluster prod --lake lake
       hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
+      kubectl logs kafka-0 | hwmark ingest logs - --cluster prod --lake lake
     """
     from generators.brokerlogs.ingest import ReadOptions
     from generators.brokerlogs.ingest import ingest_logs as ingest

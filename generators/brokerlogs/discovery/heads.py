@@ -38,10 +38,18 @@ def _head_of(path: Path, *_: int) -> bytes:
 
 def other_log(folder: Path, name: str) -> str | None:
     """The live name of a log by its first lines, whose name says nothing; None for what is no log."""
-    if name.startswith(".") or name in SETTINGS or not _HEADER.search(first_bytes(folder / name)):
+    if name.startswith(".") or name in SETTINGS:
+        return None
+    head = first_bytes(folder / name)
+    if is_archive(head) or not _HEADER.search(head):
         return None
     found = _LIKE_A_LOG.match(name)
     return found["live"] if found else name
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether a file that begins so, once it is no longer compressed, holds files."""
+    return head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04")
 
 
 def is_dump_name(name: str) -> bool:

@@ -1,19 +1,24 @@
-"""Bytes of one log file, plain or gzip, from any position, and damage found while reading."""
+"""Bytes of one log file, plain or compressed, from any position, and damage found while reading."""
 
 from __future__ import annotations
 
 import os
-import zlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+from generators.brokerlogs.discovery.codecs import Unpacking
 from pipelines.printable import printable
 
+UNPACKED = "hwmark-unpacked-"
+"""How folders begin in which archives are unpacked."""
 _BLOCK = 1 << 18
+_INSIDE = re.compile(rf"[^\s']*/{UNPACKED}\w+(?=/)")
 
 
-class Stopped(Exception):
-    """The reader was stopped in the middle of a compressed file."""
+def original(text: str) -> str:
+    """A text in which paths of what was unpacked begin as those of their archives."""
+    return _INSIDE.sub("", text)
 
 
 class LogBytes:
@@ -27,22 +32,25 @@ class LogBytes:
     """
 
     def __init__(self, path: Path, position: int = 0, stop: Callable[[], bool] = lambda: False) -> None:
-        self._stop = stop
-        self.path, self._name = path, printable(str(path))
+        self.path, self._name = path, printable(original(str(path)))
         self.damage: str | None = None
         self.error: str | None = None
         self.skipped = 0
-        self.compressed = path.name.endswith(".gz")
         self._descriptor = -1
-        self._inflate = zlib.decompressobj(31)
-        self._inside = False
-        self._pending = b""
+        self._unpacking: Unpacking | None = None
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            unpacking = Unpacking(self._descriptor, path.name, stop)
         except OSError as error:
             self.error = f"{self._name}: cannot be read ({error.strerror})"
             return
+        self._unpacking = unpacking if unpacking.codec else None
         self._skip_to(position)
+
+    @property
+    def compressed(self) -> bool:
+        """Whether its bytes are those of a compressed file, which does not grow."""
+        return self._unpacking is not None
 
     def __del__(self) -> None:
         if self._descriptor >= 0:
@@ -53,10 +61,15 @@ class LogBytes:
         if self._descriptor < 0:
             return b""
         try:
-            return self._read_gzip(limit) if self.compressed else os.read(self._descriptor, limit)
+            if self._unpacking is None:
+                return os.read(self._descriptor, limit)
+            data = self._unpacking.read(limit)
         except OSError as error:
             self.error = f"{self._name}: reading stopped ({error.strerror})"
             return b""
+        if self._unpacking.damage:
+            self.damage = f"{self._name}: {self._unpacking.damage}"
+        return data
 
     def before(self, position: int, length: int) -> bytes:
         """At most `length` bytes of a plain file that end at `position`, as they are now; the next read is the same."""
@@ -76,29 +89,3 @@ class LogBytes:
             return
         while self.skipped < position and (skipped := self.read(min(position - self.skipped, _BLOCK))):
             self.skipped += len(skipped)
-
-    def _read_gzip(self, limit: int) -> bytes:
-        parts: list[bytes] = []
-        while limit > 0 and self.damage is None and (part := self._inflate_some(limit)) is not None:
-            parts.append(part)
-            limit -= len(part)
-        return b"".join(parts)
-
-    def _inflate_some(self, limit: int) -> bytes | None:
-        if self._stop():
-            raise Stopped
-        block = self._pending or os.read(self._descriptor, _BLOCK)
-        try:
-            part = self._inflate.decompress(block, limit)
-        except zlib.error as error:
-            self.damage = f"{self._name}: broken gzip ({error}), what could be read before counts"
-            return None
-        if not block and not part:
-            if self._inside:
-                self.damage = f"{self._name}: truncated gzip, what could be read before its end counts"
-            return None
-        self._inside, self._pending = True, self._inflate.unconsumed_tail
-        if self._inflate.eof:  # a gzip file may have several members
-            self._pending, self._inflate = self._inflate.unused_data, zlib.decompressobj(31)
-            self._inside = bool(self._pending)
-        return part

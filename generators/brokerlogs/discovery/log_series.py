@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
 from generators.brokerlogs.discovery.heads import first_bytes, other_log
 from generators.brokerlogs.discovery.walk import Identity
 
 _ROTATED = re.compile(r"^(?P<live>.+?\.(?:log|out|dump))(?:[.\-_](?:\d{1,9}|\d{4}-?\d\d-?\d\d[\d\-T_]*))*$")
-PACKED = re.compile(r"\.(zst|bz2|xz|lz4|zip|7z|tar|tgz|Z|lzma|snappy)$")
+PACKED = re.compile(r"\.(7z|rar|Z|snappy)$")
 _MISNAMED = ("stage-change.log", "state-change.log")
 """Kafka 4's log4j2.yaml rotates the second to the first."""
 _NUMBERED = re.compile(r"^(?P<stem>.+?)-(?:\d{1,5}|\d{4}-?\d\d-?\d\d[\d\-T_.]*)\.log$")
@@ -68,7 +69,7 @@ class Series:
         times = {(entry.key, entry.mtime_ns): self._times.get((entry.key, entry.mtime_ns)) for entry in by_key.values()}
         self._times.clear()
         self._times.update({key: time for key, time in times.items() if time is not None})
-        names = [rotated_name(entry.path.name.removesuffix(".gz"), self.live) for entry in rotated]
+        names = [rotated_name(plain_name(entry.path.name), self.live) for entry in rotated]
         order = oldest_first(
             names, lambda k: self._first_time(rotated[k]), lambda: max(map(self._first_time, live), default=0.0)
         )
@@ -89,7 +90,7 @@ class Series:
         there = [name for name in os.listdir(self.folder) if name not in self.excluded and not PACKED.search(name)]
         names = {name for name in there if self._is_mine(name)}
         found = []
-        for name in sorted(name for name in names if name.removesuffix(".gz") not in names or not name.endswith(".gz")):
+        for name in sorted(name for name in names if plain_name(name) == name or plain_name(name) not in names):
             path = self.folder / name
             try:
                 stat = path.stat()
@@ -112,7 +113,7 @@ def live_name(name: str, numbered: bool = True) -> str | None:
 
     With `numbered`, `rep-1.log` and `rep-2026-11-20.log` belong to `rep.log`.
     """
-    plain = name.removesuffix(".gz").replace(*_MISNAMED)
+    plain = plain_name(name).replace(*_MISNAMED)
     if numbered and (found := _NUMBERED.match(plain)):
         return found["stem"] + ".log"
     found = _ROTATED.match(plain)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from socket import gethostname
 
+from generators.brokerlogs.discovery.archives import Archives
+from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.heads import SETTINGS, is_dump, is_dump_name, other_log, sniff_broker
+from generators.brokerlogs.discovery.log_file import original
 from generators.brokerlogs.discovery.log_series import PACKED, Series, live_name
 from generators.brokerlogs.discovery.walk import PathWalk
 from pipelines.printable import file_name
@@ -39,14 +42,19 @@ class Discovery:
 
     sources: list[Source] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Those on files of no source of which something was not read."""
 
 
-def discover(paths: Iterable[str | Path], *, zone: str = "UTC", name: str | None = None) -> Discovery:
+def discover(
+    paths: Iterable[str | Path], *, zone: str = "UTC", name: str | None = None, archives: Archives | None = None
+) -> Discovery:
     """Group files and folders into sources; only the first bytes of each file are read.
 
-    `zone` is that of times without one, `name` stands for broker or path in the ids of the sources.
+    `zone` is that of times without one, `name` stands for broker or path in the ids of the sources. What archives hold
+    is read from `archives`, as long as that is kept.
     """
-    walk, found = PathWalk(paths), Discovery()
+    walk, found = PathWalk(paths, archives or Archives()), Discovery()
     by_id: dict[str, Source] = {}
     for folder, members in sorted(walk.folders.items()):
         duplicates = walk.duplicates.get(folder, {})
@@ -63,9 +71,10 @@ def discover(paths: Iterable[str | Path], *, zone: str = "UTC", name: str | None
                 series=series,
                 broker_id=first.broker_id if first.broker_id is not None else source.broker_id,
                 properties=first.properties or source.properties,
-                unread=tuple(dict.fromkeys([*first.unread, *source.unread])),
+                unread=tuple(dict.fromkeys(map(original, [*first.unread, *source.unread]))),
             )
-    found.messages[:0] = walk.messages
+    found.unread[:] = map(original, walk.unread)
+    found.messages[:] = [*map(original, [*walk.messages, *found.messages]), *found.unread]
     found.sources.extend(by_id[source_id] for source_id in sorted(by_id))
     return found
 
@@ -116,7 +125,7 @@ def _groups(
         stem
         for stem, names in by_stem.items()
         if stem and len(names) > 1 and any(live_name(name, numbered=False) != stem for name in names)
-        if stem in stems or f"{stem}.gz" in stems or len({sniff_broker(folder / name) for name in names}) == 1
+        if stem in map(plain_name, stems) or len({sniff_broker(folder / name) for name in names}) == 1
     }
     for name in members:
         stem, live = stems[name], live_name(name, numbered=False)
@@ -147,7 +156,7 @@ def _source_id(series: Series, broker: int | None, *, dumped: bool) -> str:
         return file_name(series.live)
     if broker is not None:
         return file_name(f"{BY_BROKER}{broker}/{series.live}")
-    return file_name(f"{gethostname()}{series.folder}/{series.live}")
+    return file_name(f"{gethostname()}{original(str(series.folder))}/{series.live}")
 
 
 def _reason_to_skip(name: str) -> str | None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from generators.brokerlogs.discovery.archives import Archives
+
 Identity = tuple[int, int]
 """Device and inode."""
 
@@ -18,13 +20,16 @@ class PathWalk:
     read.
     """
 
-    def __init__(self, paths: Iterable[str | Path]) -> None:
+    def __init__(self, paths: Iterable[str | Path], archives: Archives) -> None:
         self.folders: dict[Path, list[str]] = {}
         self.partly: set[Path] = set()
         """Folders of which only some files were given by path."""
         self.duplicates: dict[Path, dict[str, Path]] = {}
         """By folder the names of files that are read under another path, with that path."""
         self.messages: list[str] = []
+        self.unread: list[str] = []
+        """What is wrong with archives."""
+        self._archives = archives
         self._seen: dict[Identity, Path] = {}
         self._named: dict[Path, set[str]] = {}
         self._walk([Path(path).absolute() for path in paths])
@@ -43,6 +48,8 @@ class PathWalk:
                 links.append(path)
             elif os.path.isdir(path):
                 waiting.extend(reversed(self._folder(path)))
+            elif os.path.isfile(path) and (folder := self._unpacked(path)):
+                waiting.append(folder)
             elif os.path.isfile(path):
                 self._named.setdefault(path.parent, set()).add(path.name)
             else:
@@ -59,10 +66,18 @@ class PathWalk:
         if original != path:
             self.messages.append(f"{path}: the same folder as {original}, read once")
         elif path not in self.folders:
-            self.folders[path] = [entry.name for entry in entries if os.path.isfile(entry)]
+            unpacked = {entry: self._unpacked(entry) for entry in entries if os.path.isfile(entry)}
+            self.folders[path] = [entry.name for entry, folder in unpacked.items() if folder is None]
+            entries.extend(folder for folder in unpacked.values() if folder)
             nothing = [entry for entry in entries if not (os.path.isfile(entry) or os.path.isdir(entry))]
             self.messages.extend(f"{entry}: {_why_no_file(entry)}, left out" for entry in nothing)
         return [entry for entry in entries if os.path.isdir(entry)]
+
+    def _unpacked(self, path: Path) -> Path | None:
+        """The folder with what an archive holds; None for other files."""
+        folder, problems = self._archives.folder_of(path) or (None, [])
+        self.unread.extend(problem for problem in problems if problem not in self.unread)
+        return folder
 
     def _drop_duplicates(self) -> None:
         """Of several names of one file keep one."""

@@ -27,13 +27,13 @@ class Failures:
         self._failures: dict[Hashable, _Failure] = {}
         self._fresh: list[str] = []
 
-    def add(self, key: Hashable, reason: str) -> None:
-        """A reading failed."""
+    def add(self, key: Hashable, reason: str, rounds: int = 1) -> None:
+        """A reading failed, which counts as so many that did."""
         failure = self._failures.setdefault(key, _Failure(reason))
-        failure.rounds += 1
+        before, failure.rounds = failure.rounds, failure.rounds + rounds
         delay = self._retry_s * 2.0 ** (failure.rounds - 1)
         failure.again = self._clock() + min(delay, LONGEST_DELAY_S)
-        if failure.rounds == ROUNDS:
+        if before < ROUNDS <= failure.rounds:
             self._fresh.append(reason)
         if failure.rounds >= ROUNDS and not self._retry_s:
             failure.again = inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.told_lines import Run, Stretch
 
 TAIL = 1024
+_NUMBER = re.compile(rb"\d{13}\|[^|\n]*\|[A-Z]+\|[^|\n]*\|(\d+)\|")
 _MARK = b"\xef\xbb\xbf"
 """With it editors begin a file in UTF-8."""
 
@@ -132,3 +134,9 @@ def is_whole(entry: Entry, seen: Seen | None) -> bool:
 
 def _digest(tail: bytes) -> str:
     return hashlib.blake2b(tail, digest_size=8).hexdigest()
+
+
+def line_number(lines: bytes) -> int:
+    """The number (%sn) of the first line, -1 where it has none."""
+    found = _NUMBER.match(lines)
+    return int(found[1]) if found else -1

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
+from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
-from generators.brokerlogs.tailing.failures import Failures
-from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole
+from generators.brokerlogs.tailing.failures import ROUNDS, Failures
+from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole, line_number
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.told_lines import Digests, Run, Stretch, Told, line_digests
 from pipelines.printable import printable
-
-_NUMBER = re.compile(rb"\d{13}\|[^|\n]*\|[A-Z]+\|[^|\n]*\|(\d+)\|")
 
 
 class SeriesReader:
@@ -115,7 +113,6 @@ class SeriesReader:
                     self._seen.pop(file.entry.key, None)
                 self._file = None
             elif not data:
-                self._failures.end(file.entry.key)
                 self._on_end(file)
                 break
             elif lines := self._fresh(file, file.whole_lines(data)):
@@ -146,7 +143,7 @@ class SeriesReader:
             if between and not file.older:
                 told.append(self._tell(file, between, digests[at : run.begin]))
             elif between and not file.foreign:
-                file.note(file.offset - len(lines) + int(bounds[at]), _number(between))
+                file.note(file.offset - len(lines) + int(bounds[at]), line_number(between))
             if run.at >= 0:
                 at = run.end
                 continues = run.stretch is self.mine and run.told_end == self.mine.count
@@ -165,12 +162,16 @@ class SeriesReader:
             self.mine.starts.append(self.mine.count)
         self._end = file.entry.key
         self.mine.append(digests)
-        self._number = _number(lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :])
+        self._number = line_number(lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :])
         return torn + lines
 
     def _on_end(self, file: OpenFile) -> None:
         """The end of a file was seen."""
         key, seen, run = file.entry.key, file.seen_whole(), file.run
+        if file.bytes.damage and not file.offset:
+            self._failures.add(key, file.bytes.damage, ROUNDS)
+            return
+        self._failures.end(key)
         if file.bytes.damage and self._seen.get(key) != seen:
             self._messages.append(file.bytes.damage)
             self._missing = self._missing or file.bytes.damage
@@ -235,7 +236,7 @@ class SeriesReader:
             end = entries[at]
             seen = self._seen[end.key]
             is_open = self._file is not None and self._file.entry.key == end.key
-            torn = seen.offset < end.size and not end.path.name.endswith(".gz")
+            torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
             if not is_open and (torn or end.live or not is_whole(end, seen)):
                 yield end, False
             if self._only is None:
@@ -293,8 +294,3 @@ class SeriesReader:
             raise PositionLost
         self.forget_end()
         return self._advance(limit)
-
-
-def _number(lines: bytes) -> int:
-    found = _NUMBER.match(lines)
-    return int(found[1]) if found else -1

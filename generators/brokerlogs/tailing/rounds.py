@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.discovery.log_file import Stopped
+from generators.brokerlogs.discovery.codecs import Stopped
 from generators.brokerlogs.tailing.coalesce import FetchRuns
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.sequence_numbers import Numbering

@@ -139,6 +139,8 @@ class IngestSession:
         self.factory, self.cluster = factory, factory.cluster
         self.tailers: list[Tailer] = []
         self.messages: dict[str, None] = {}
+        self.unread = set[str]()
+        """What of files of no source was not read."""
         self.commits = self.bytes = 0
         self._began = monotonic()
         self._sources: dict[str, SourceSummary] = {}
@@ -184,12 +186,20 @@ class IngestSession:
             if current.rows or current.bytes:
                 yield current
 
-    def following(self, stop: threading.Event, rediscover: Callable[[], None], grace_ms: int) -> Iterator[Round]:
-        """Rounds as the files grow, at least one a second while there are rows, until `stop` is set.
+    def following(
+        self, stop: threading.Event, rediscover: Callable[[], None], grace_ms: int, goes_on: Callable[[], bool]
+    ) -> Iterator[Round]:
+        """Rounds as the files grow, at least one a second while there are rows, until `stop` is set, or to the end of
+        what there is once nothing `goes_on`.
 
         `rediscover` is called between rounds; a heartbeat is no further ahead than half of `grace_ms`.
         """
         while not stop.is_set():
+            if not goes_on():
+                for tailer in self.tailers:
+                    tailer.follow = False
+                yield from self.rounds(stop.is_set)
+                return
             began = monotonic()
             yield from self.rounds(stop.is_set)
             heartbeats = Round()
@@ -227,7 +237,13 @@ class IngestSession:
             tailer.messages.clear()
         sources = list(self._sources.values())
         return IngestSummary(
-            self.cluster, sources, list(self.messages), monotonic() - self._began, self.commits, self._broken
+            self.cluster,
+            sources,
+            list(self.messages),
+            monotonic() - self._began,
+            self.commits,
+            self._broken,
+            len(self.unread),
         )
 
 

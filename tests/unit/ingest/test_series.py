@@ -133,7 +133,7 @@ def test_a_source_has_the_same_name_whatever_else_is_in_the_call(tmp_path: Path)
     assert [source.source_id for source in discover(folders[:1], name="east").sources] == ["east/server.log"]
 
 
-NAMES = ["server.log", "server.log.1.zst", "server.log.2.bz2", "server.log.old", "server.log.bak", "server.log.123456"]
+NAMES = ["server.log", "server.log.1.7z", "server.log.2.Z", "server.log.old", "server.log.bak", "server.log.123456"]
 
 
 def test_nothing_in_a_folder_is_passed_over_in_silence(tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_nothing_in_a_folder_is_passed_over_in_silence(tmp_path: Path) -> None:
     found = discover([tmp_path])
     read = {source.source_id: [entry.path.name for entry in source.series.entries()] for source in found.sources}
     assert read.keys() == {"broker-7/broker.txt", "broker-7/server.log"}
-    assert sorted(read["broker-7/server.log"]) == sorted(name for name in NAMES if not name.endswith(("zst", "bz2")))
+    assert sorted(read["broker-7/server.log"]) == sorted(name for name in NAMES if not name.endswith(("7z", "Z")))
     said = "\n".join(found.messages)
     assert "1 files that are no logs, left out: notes" in said
-    assert "server.log.1.zst: .zst is not unpacked here, unread" in said
+    assert "server.log.1.7z: .7z is not unpacked here, unread" in said
     assert len(next(source for source in found.sources if "server" in source.source_id).unread) == 2
 
 

@@ -1,0 +1,87 @@
+"""Archives (tar, compressed or not, and zip), unpacked beside, and what comes through a pipe."""
+
+from __future__ import annotations
+
+import tarfile
+import threading
+import zipfile
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from generators.brokerlogs.discovery.heads import first_bytes, is_archive
+from generators.brokerlogs.discovery.log_file import UNPACKED, LogBytes, original
+
+PIPE = "-"
+_NONE = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".properties", ".jar")
+"""How names of files end that a broker has many of, and that are not looked into."""
+_BROKEN = "{}: broken archive ({}), what could be read before counts, the rest is unread"
+_FIRST_LINES_S = 2.0
+_DAMAGES = (OSError, EOFError, RuntimeError, ValueError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
+
+
+class Archives:
+    """The archives of one call, each unpacked once, into folders that are gone with this object."""
+
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+        self._unpacked: dict[tuple[Path, int, int], tuple[Path, list[str]]] = {}
+        self._copying: threading.Thread | None = None
+
+    def folder_of(self, path: Path) -> tuple[Path, list[str]] | None:
+        """The folder with the files of an archive, and messages on what could not be read; None for other files."""
+        if path.name.endswith(_NONE) or not is_archive(first_bytes(path)):
+            return None
+        stat = path.stat()
+        key = path, stat.st_size, stat.st_mtime_ns
+        if key not in self._unpacked:
+            folder = self._place(path.with_name(f"{path.name}!"))
+            folder.mkdir(parents=True, exist_ok=True)
+            self._unpacked[key] = folder, _unpack(path, folder)
+        return self._unpacked[key]
+
+    def pipe(self, stream: BinaryIO, *, wait: bool) -> Path:
+        """The file to which a pipe is copied: to its end with `wait`, else as it comes, its first lines now."""
+        path, some = self._place(Path("/pipe")), threading.Event()
+
+        def copy() -> None:
+            with path.open("wb", buffering=0) as file:
+                while data := stream.read1(1 << 16):  # type: ignore[attr-defined]
+                    file.write(data)
+                    some.set()
+            some.set()
+
+        path.touch()
+        self._copying = threading.Thread(target=copy, daemon=True)
+        self._copying.start()
+        some.wait()
+        self._copying.join(None if wait else _FIRST_LINES_S)
+        return path
+
+    def piping(self) -> bool:
+        """Whether there may be more to come: the pipe is open, or there is none."""
+        return self._copying is None or self._copying.is_alive()
+
+    def _place(self, path: Path) -> Path:
+        self._folder = self._folder or TemporaryDirectory(prefix=UNPACKED)
+        return Path(self._folder.name, *Path(original(str(path))).parts[1:])
+
+
+def _unpack(path: Path, folder: Path) -> list[str]:
+    """Write the files of an archive; returns what is wrong with it."""
+    data = LogBytes(path)
+    problems = list[str]()
+    try:
+        if first_bytes(path).startswith(b"PK"):
+            with zipfile.ZipFile(path) as zipped:
+                for name in zipped.namelist():
+                    zipped.extract(name, folder)
+        else:
+            with tarfile.open(fileobj=data, mode="r|") as packed:  # type: ignore[call-overload]
+                for member in packed:
+                    if member.isfile():
+                        packed.extract(member, folder, filter="data")
+    except _DAMAGES as error:
+        problems.append(_BROKEN.format(original(str(path)), error))
+    return [*problems, *filter(None, (data.damage, data.error))]
