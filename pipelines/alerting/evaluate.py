@@ -16,14 +16,13 @@ from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
-from pipelines.alerting.state import AlertState, to_arrow
-from pipelines.alerting.step import Step, last_step, recorded_step, take_step
+from pipelines.alerting.state import AlertState
+from pipelines.alerting.step import Step, last_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import moment
 from pipelines.lake.roles import hold
 from pipelines.verdict import words
-from schemas import alerts
 
 _log = logging.getLogger("hwmark.alerting")
 
@@ -46,10 +45,9 @@ def evaluate(
     """
     rules, place = load(rules_file), Lake(lake, storage_options or {})
     with hold(lake, "alerts", storage_options, wait_s=wait_s) as held:
-        before = last_step(place)
-        found = assess(place, rules, now or datetime.now(UTC), interval_s, before)
+        found = assess(place, rules, now or datetime.now(UTC), interval_s)
         held.check()
-        take_step(place, found.step, {alerts.TABLE: to_arrow(found.new)} if found.new else {})
+        take_step(place, found.step, found.new)
     _log.info("%d alerts: %d new states", len(found.present), len(found.new))
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
@@ -65,11 +63,9 @@ class Assessment:
     step: Step
 
 
-def assess(
-    place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0, before: Step | None = None
-) -> Assessment:
+def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0) -> Assessment:
     """The alerts of a lake at `now` of the wall clock (aware), with nothing written."""
-    step = before or recorded_step(place)
+    step = last_step(place)
     return decide(read(place, rules, step, now, interval_s), rules, read_states(place), step, now)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pipelines.alerting.step import recorded_step
 from pipelines.commands.progress import libraries_silent
 from pipelines.lake.compaction import compact
 from pipelines.lake.durable_log import checkpoint
@@ -43,7 +42,6 @@ def maintain(
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
     with hold(lake, "maintain", options) as held:
         read, kept, under_way = version_read(place), recorded(place), begun(place)
-        told = recorded_step(place).files
         for name in tables():
             on_table(tables()[name].path)
             if not place.has_table(name):
@@ -56,8 +54,7 @@ def maintain(
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and name in TIMES else None
             with libraries_silent():
                 done = list(_keep_up(place, name, read, oldest, vacuum_hours))
-            needed = kept.get(name, frozenset()) | {file.path for file in told if file.kind == tables()[name].path}
-            if orphans := remove_orphans(place, name, needed, vacuum_hours, under_way):
+            if orphans := remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 done.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(done)
 

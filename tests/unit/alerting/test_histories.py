@@ -111,7 +111,7 @@ class Lake:
         self.rows = [row for history in histories for row in history.rows]
         self.clusters = [history.cluster for history in histories]
 
-    def look(self, now, *, rebuilding=False, kept_s=None, killed=False, away=()):
+    def look(self, now, *, rebuilding=False, kept_s=None, killed="", away=()):
         floor = None if kept_s is None else max(0, now - kept_s)
         clock = now - 10  # what is later may still be preceded by what comes
         blind = dict.fromkeys(MADE_ANEW if rebuilding else away, "cannot be read")
@@ -137,8 +137,10 @@ class Lake:
             self.step,
             at(now),
         )
+        if killed != "before it told":
+            self.told = self.told + done.new
         if not killed:
-            self.told, self.step = self.told + done.new, done.step
+            self.step = done.step
             self.looked_at = self.looked_at if blind else now
         return done
 
@@ -212,7 +214,7 @@ def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
         lake = Lake(*histories)
         for moment in moments:
             if rng.random() < 0.1:
-                lake.look(moment, killed=True)
+                lake.look(moment, killed=rng.choice(("before it told", "before the step")))
             if rng.random() < 0.05:
                 lake.look(moment, rebuilding=True)
             away = rng.sample(TABLES, rng.choice((0, 0, 0, 1, 4)))
@@ -352,11 +354,11 @@ def test_what_was_told_as_over_is_not_found_anew_where_its_first_rows_are_read_n
 
 
 def test_carried_states_go_through_the_record(tmp_path):
-    from pipelines.alerting.step import recorded_step, take_step
+    from pipelines.alerting.step import last_step, take_step
     from pipelines.lake.lake import Lake as OnDisk
 
     lake = frozen((0, None))
     lake.look(DAY)
     place = OnDisk(str(tmp_path))
-    take_step(place, lake.step, {})
-    assert recorded_step(place).carried == lake.step.carried != []
+    take_step(place, lake.step, [])
+    assert last_step(place).carried == lake.step.carried != []

@@ -178,7 +178,7 @@ class Lake:
     def __init__(self, *recordings):
         self.recordings, self.told, self.step = recordings, [], Step()
 
-    def look(self, now, *, killed=False):
+    def look(self, now, *, killed=""):
         clocks = {
             one.cluster: microseconds(moment(now - one.grace if now < one.batches[-1][0] else one.seconds))
             for one in self.recordings
@@ -190,8 +190,10 @@ class Lake:
             evidence_of(clock=clock, carried=self.step.carried, **tables), replace(self.step, clocks={}), clocks
         )
         done = decide(seen, RULES, self.told, self.step, moment(now))
+        if killed != "before it told":
+            self.told = self.told + done.new
         if not killed:
-            self.told, self.step = self.told + done.new, done.step
+            self.step = done.step
         return done
 
 
@@ -215,7 +217,7 @@ def test_what_is_told_of_a_simulated_cluster_is_what_was_true(seeds):
     for name, moments in schedules(rng, seconds):
         lake = Lake(*recordings)
         for at in moments:
-            lake.look(at, killed=rng.random() < 0.1)
+            lake.look(at, killed=rng.choice(("before it told", "before the step")) if rng.random() < 0.1 else "")
         done = lake.look(seconds + BATCH)
         assert lake.look(seconds + BATCH).new == [], (name, "two evaluations at one moment")
         told, fires = set(conditions(lake.told)), firing(done.present)

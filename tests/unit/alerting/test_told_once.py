@@ -288,30 +288,27 @@ def test_an_alert_goes_on_naming_who_led_last_where_nobody_is_in_sync(lake):
         assert later.says_the_same(first), "its elections are a day old"
 
 
-@pytest.mark.parametrize("cut", ["before the record", "before the table", "within the table"])
+@pytest.mark.parametrize("cut", ["append", "write_durably"])
 def test_an_evaluation_that_was_cut_off_is_told_once_by_the_next(lake, cut, monkeypatch):
-    from pipelines.alerting import step
-
-    put(lake, hw_regressions, fall(0))
-    health(lake, 10)
+    """Before `ops/alerts` has its rows, and before the step that they are of is recorded."""
+    health(lake, 0)
+    put(lake, partition_hw)
+    evaluate(lake, now=at(0))
+    put(lake, hw_regressions, fall(5))
+    put(lake, partition_hw, freeze(0), freeze(700, "thaw"))
+    health(lake, 800)
     with monkeypatch.context() as patched:
 
-        def killed(*_args, **_more):
+        def killed(*_given):
             raise KeyboardInterrupt
 
-        def killed_after(*given):
-            step_commit(*given)
-            raise KeyboardInterrupt
-
-        step_commit = step._commit
-        if cut == "before the record":
-            patched.setattr(Lake, "write_durably", killed)
-        else:
-            patched.setattr(step, "_commit", killed if cut == "before the table" else killed_after)
+        patched.setattr(Lake, cut, killed)
         with pytest.raises(KeyboardInterrupt):
-            evaluate(lake, now=at(10))
-    assert told(evaluate(lake, now=at(20))) == [("loss", "firing")]
-    assert stored(lake) == [("loss", "firing", at(0))]
+            evaluate(lake, now=at(800))
+    once = [("loss", "firing", at(5)), ("under_min_isr", "firing", at(0)), ("under_min_isr", "resolved", at(700))]
+    assert cut == "append" or stored(lake) == once
+    assert ("loss", "firing") in told(evaluate(lake, now=at(900)))
+    assert stored(lake) == once
 
 
 def test_a_record_that_is_gone_or_damaged_has_everything_read_anew(lake):
