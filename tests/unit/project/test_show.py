@@ -115,6 +115,7 @@ def test_an_alert_that_fires_is_not_hidden_by_what_comes_late_of_an_earlier_time
     sound(lake)
     write(lake, "alerts", alert | fires, alert | over)
     assert rows_of(lake) == [("resolved", "then"), ("firing", "now")]
+    assert rows_of(lake, since=at(200)) == [("firing", "now")], "since when it fires hides none that fires"
 
 
 @pytest.mark.parametrize("earlier", ["without the column", "written without it"])
@@ -137,9 +138,9 @@ def test_states_that_do_not_say_when_they_were_written_follow_event_time(lake, e
     assert rows_of(lake) == [("firing", "firing")]
 
 
-def rows_of(lake):
+def rows_of(lake, since=None):
     """The states and sentences of the view alerts."""
-    return [(row["state"], row["summary"]) for row in rows(Lake(lake), "alerts", Filter(), 10)[0]]
+    return [(row["state"], row["summary"]) for row in rows(Lake(lake), "alerts", Filter(since=since), 10)[0]]
 
 
 def test_harmless_findings_do_not_hide_a_loss(lake):
