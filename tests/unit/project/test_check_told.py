@@ -132,10 +132,14 @@ def test_results_that_found_no_room_end_no_alert(lake, told, monkeypatch):
     fails(lake)
     write(lake, "hw_regressions", loss(ts=at(30)))
 
-    def append(_lake, table, rows):
-        raise OSError(28, "No space left on device", "lake")
+    append = Lake.append
 
-    monkeypatch.setattr(Lake, "append", append)
+    def full(lake, table, rows):
+        if table is quality_results.TABLE:
+            raise OSError(28, "No space left on device", "lake")
+        append(lake, table, rows)
+
+    monkeypatch.setattr(Lake, "append", full)
     status, text = told(60, ALERT, CHECK)
     assert (status, "FIRING critical loss" in text) == (3, True)
     status, text = told(70)
