@@ -267,7 +267,7 @@ def laid(lake, draw, between):
             between()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_lakes_are_read_as_one_batch(tmp_path, seed):
     draw = random.Random(seed)

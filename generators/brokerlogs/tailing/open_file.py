@@ -45,15 +45,16 @@ class OpenFile:
     ) -> None:
         self.entry, self.offset, self.older, self.limits = entry, offset, older, limits or []
         self.bytes = LogBytes(entry.path, offset, stop)
-        self.begins, self.foreign = offset == 0, False
+        self.begins = offset == 0
         self.run: Run | None = None
         self.never_told: list[int] = []
         self.first_number = -1
         """The number (%sn) of the first of the lines never told."""
+        self._noted_end = -1
         self._rest, self._endless = b"", 0
         self._leading = offset == 0
         """Whether only zeros were read, which a writer leaves that did not notice that its file was truncated."""
-        self._tail = b"" if self.bytes.compressed else self.bytes.before(offset, TAIL)
+        self._tail = self._tail_before = b"" if self.bytes.compressed else self.bytes.before(offset, TAIL)
 
     @property
     def torn(self) -> int:
@@ -72,6 +73,18 @@ class OpenFile:
         self._rest = data[end:]
         return self._advance(data[:end])
 
+    def last_lines(self) -> bytes:
+        """The whole lines that were put back, where no more follow."""
+        end = self._rest.rfind(b"\n") + 1
+        lines, self._rest = self._rest[:end], self._rest[end:]
+        return self._advance(lines)
+
+    def put_back(self, lines: bytes) -> None:
+        """Give these again, the last ones given, with those that follow."""
+        self.offset -= len(lines)
+        self._tail = self._tail_before[: len(self._tail_before) - len(lines)][-TAIL:]
+        self._rest = lines + self._rest
+
     def torn_line(self) -> bytes:
         """What is no whole line, with a newline added; empty where nothing is left."""
         torn, line, self._rest = self.torn, self._rest, b""
@@ -84,15 +97,18 @@ class OpenFile:
         endless, self._endless = self._endless > 0, 0
         return endless
 
-    def note(self, begin: int, number: int) -> None:
-        """Lines that were never told begin at this byte, with this number (%sn)."""
+    def note(self, begin: int, end: int, number: int) -> None:
+        """The lines between these bytes were never told; the first one has this number (%sn)."""
         if not self.never_told:
             self.first_number = number
-        self.never_told.append(begin)
+        if begin != self._noted_end:
+            self.never_told.append(begin)
+        self._noted_end = end
 
     def _advance(self, lines: bytes) -> bytes:
         self.offset += len(lines)
-        self._tail = (self._tail + lines[-TAIL:])[-TAIL:]
+        self._tail_before = self._tail + lines
+        self._tail = self._tail_before[-TAIL:]
         if lines and not lines.endswith(b"\n"):
             self._endless += len(lines)
         return lines
@@ -110,7 +126,7 @@ class OpenFile:
         stat = self.bytes.stat()
         if stat is None:
             return Seen(self.offset, -1, -1, "")
-        ended = self.offset + len(self._rest) >= stat.st_size
+        ended = self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
         mtime_ns = stat.st_mtime_ns if ended and not self.bytes.compressed else -1
         return Seen(self.offset, stat.st_size, mtime_ns, _digest(self._tail))
 

@@ -5,26 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import numpy as np
-
 from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
+from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
 from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole, line_number
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
-from generators.brokerlogs.tailing.told_lines import Digests, Run, Stretch, Told, line_digests
+from generators.brokerlogs.tailing.told_lines import (
+    Digests,
+    Run,
+    Stretch,
+    Told,
+    last_message,
+    line_begins,
+    line_digests,
+)
 from pipelines.printable import printable
+
+NOWHERE = (-1, -1)
+"""Stands for the file that held the line told last, once that file has other content."""
 
 
 class SeriesReader:
     """Reads what `told` lacks of a series, oldest file first, and adds it to the stretch `mine`.
 
     The file that holds the last line told is read on, then the files after it. Unknown lines of files before it are
-    `older`: others are to read them, and `only` is what this one reads of such a file. `at_end` is True when the last
-    read found nothing more, `blocked` while a file that comes next cannot be read. `retry_s` is the first delay before
-    such a file is read again. Raises Stopped where decompression runs long and `stop` returns True.
+    `older`: `older_readers` read them, those of one file before the next file is looked at, and `only` is what such a
+    reader reads. `at_end` is True when the last read found nothing more, `blocked` while a file that comes next cannot
+    be read. `retry_s` is the first delay before such a file is read again. Raises Stopped where decompression runs long
+    and `stop` returns True.
     """
 
     def __init__(
@@ -41,6 +52,7 @@ class SeriesReader:
         self.series, self.told, self.mine = series, told, mine
         self.at_end = self.blocked = False
         self.older: list[Older] = list(position.older) if position else []
+        self.older_readers: list[SeriesReader] = []
         self._only, self._stop, self._failures = only, stop, Failures(retry_s)
         self._seen: dict[Identity, Seen] = dict(position.seen) if position else {}
         self._end = position.end if position else None
@@ -64,6 +76,11 @@ class SeriesReader:
     def torn(self) -> int:
         """Bytes at the end of the file that are no whole line yet."""
         return self._file.torn if self._file else 0
+
+    @property
+    def reading(self) -> Identity | None:
+        """The file that it reads on as that grows."""
+        return self._end if self._located else None
 
     def take_messages(self) -> list[str]:
         """What is wrong with files, each message once."""
@@ -98,7 +115,7 @@ class SeriesReader:
             if lines := self._read_on(limit):
                 return lines
             if not self._pending and not self._advance(limit):
-                self.at_end = True
+                self.at_end = self._older_are_told()
                 return b""
 
     def _read_on(self, limit: int) -> bytes:
@@ -113,20 +130,34 @@ class SeriesReader:
                     self._seen.pop(file.entry.key, None)
                 self._file = None
             elif not data:
+                if lines := self._fresh(file, file.last_lines(), ended=True):
+                    return lines
                 self._on_end(file)
+                if file.older and self._only is None:
+                    self._file = None
                 break
             elif lines := self._fresh(file, file.whole_lines(data)):
                 return lines
         return b""
 
-    def _fresh(self, file: OpenFile, lines: bytes) -> bytes:
-        """Those of the next lines of a file that are to be told now."""
+    def _fresh(self, file: OpenFile, lines: bytes, *, ended: bool = False) -> bytes:
+        """Those of the next lines of a file that are to be told now; `ended` where no more follow.
+
+        Two lines in a row show that they were told, so that the last message waits for the next one.
+        """
         if not lines.endswith(b"\n"):
             return b"" if file.older else lines
         digests = line_digests(lines)
         if file.take_endless():
             digests[0] = 0
         runs = self.told.lay(digests, file.limits, begins=file.begins, after=file.run) if file.limits else []
+        if file.limits and not ended and len(lines) <= LONGEST:
+            waits = max(last_message(digests), runs[-1].end if runs else 0)
+            if waiting := lines[line_begins(lines)[waits] :]:
+                file.put_back(waiting)
+                lines, digests = lines[: -len(waiting)], digests[:waits]
+            if not lines:
+                return b""
         tell = self._tell if not runs and not file.older else partial(self._unknown, runs=runs)
         lines = tell(file, lines, digests)
         file.run, file.begins = runs[-1] if runs and runs[-1].end == len(digests) else None, False
@@ -136,19 +167,19 @@ class SeriesReader:
 
     def _unknown(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> bytes:
         """The lines between the runs, but for older ones, which are noted."""
-        bounds = np.concatenate([[0], np.flatnonzero(np.frombuffer(lines, np.uint8) == 10) + 1])
+        bounds = line_begins(lines)
         told, at = [], 0
         for run in [*runs, Run(len(digests), len(digests), self.mine, -1)]:
             between = lines[bounds[at] : bounds[run.begin]]
             if between and not file.older:
                 told.append(self._tell(file, between, digests[at : run.begin]))
-            elif between and not file.foreign:
-                file.note(file.offset - len(lines) + int(bounds[at]), line_number(between))
+            elif between:
+                begin = file.offset - len(lines) + int(bounds[at])
+                file.note(begin, begin + len(between), line_number(between))
             if run.at >= 0:
                 at = run.end
                 continues = run.stretch is self.mine and run.told_end == self.mine.count
                 file.older = not continues and (file.older or self._only is not None)
-                file.foreign = run.stretch is not self.mine and run.told_end == run.stretch.count
         return b"".join(told)
 
     def _tell(self, file: OpenFile, lines: bytes, digests: Digests) -> bytes:
@@ -198,6 +229,8 @@ class SeriesReader:
             return False
         self._failures.end(folder)
         at = self._where(entries)
+        if at is not None and not self._located:  # the others are looked at again, one by one
+            self._examined = {key: examined for key, examined in self._examined.items() if key == self._end}
         self._located = at is not None
         if at is not None:
             self._publish()
@@ -228,6 +261,7 @@ class SeriesReader:
                 if waits or (data and (data.error or (seen and holds(entry, seen, data)))):
                     return k
                 self._seen.pop(entry.key, None)
+                self._end = NOWHERE
         return None
 
     def _targets(self, entries: Sequence[Entry], at: int | None) -> Iterator[tuple[Entry, bool]]:
@@ -241,7 +275,10 @@ class SeriesReader:
                 yield end, False
             if self._only is None:
                 yield from ((entry, False) for entry in entries[at + 1 :] if self._is_unknown(entry))
-                yield from ((entry, True) for entry in entries[:at] if entry.offered and self._is_unknown(entry))
+            if self._only is None and self._older_are_told():
+                taken = {reader.reading for reader in self.older_readers}
+                older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
+                yield from ((entry, True) for entry in older if self._is_unknown(entry))
         elif self._end is not None:
             yield from ((entry, True) for entry in entries if self._is_unknown(entry))
         elif self._only is not None:
@@ -249,6 +286,11 @@ class SeriesReader:
         else:
             offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
             yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
+
+    def _older_are_told(self) -> bool:
+        """Whether the lines of files looked at that are older were read."""
+        readers = self.older_readers
+        return len(readers) >= len(self.older) and all(reader.at_end for reader in readers)
 
     def _is_unknown(self, entry: Entry) -> bool:
         examined = self._examined.get(entry.key)
@@ -288,9 +330,9 @@ class SeriesReader:
     def _on_lost_end(self, entries: Sequence[Entry], limit: int) -> bool:
         """The lines told last are in no file: read on where the numbers of the lines do. Raises PositionLost."""
         unknown = [self._examined[entry.key] for entry in entries if entry.key in self._examined]
-        if not unknown:
+        if not entries:
             return False
-        if self._number < 0 or unknown[0].number != self._number + 1:
+        if not unknown or self._number < 0 or unknown[0].number != self._number + 1:
             raise PositionLost
         self.forget_end()
         return self._advance(limit)

@@ -75,21 +75,20 @@ class TailerFactory:
             told = Told()
             first = self._tailer(source, told, states.get(source.source_id), settings.get(source.source_id))
             tailers.append(first)
-            while (name := older_id(source, first.older_count + 1)) in states:
+            older, readers = first.reader.older, first.reader.older_readers
+            while (name := older_id(source, len(readers) + 1)) in states:
                 tailers.append(self._tailer(replace(source, source_id=name), told, states[name]))
-                first.older_count += 1
-            older = first.reader.older
-            older.extend([Older(0, 0, 0)] * (first.older_count - len(older)))
+                readers.append(tailers[-1].reader)
+            older.extend([Older(0, 0, 0)] * (len(readers) - len(older)))
         return tailers
 
     def older_tailers(self, tailer: Tailer) -> list[Tailer]:
         """Tailers of lines that `tailer` came upon, and that lie before lines that were told."""
-        found = []
-        while tailer.older_count < len(tailer.reader.older):
-            only = tailer.reader.older[tailer.older_count]
-            tailer.older_count += 1
-            source = replace(tailer.source, source_id=older_id(tailer.source, tailer.older_count))
-            found.append(self._tailer(source, tailer.reader.told, only=only))
+        reader, found = tailer.reader, []
+        for only in reader.older[len(reader.older_readers) :]:
+            source = replace(tailer.source, source_id=older_id(tailer.source, len(reader.older_readers) + 1))
+            found.append(self._tailer(source, reader.told, only=only))
+            reader.older_readers.append(found[-1].reader)
         return found
 
     def _tailer(

@@ -62,7 +62,6 @@ class Tailer:
         self.siblings: list[Tailer] = []
         self.messages: list[str] = []
         self.finished = False
-        self.older_count = 0
         """Readers that there are of older lines in its files."""
         self._make_parser, self._limit, self._stop = make_parser, chunk, stop
         self._defaults: dict[str, Any] = dict(defaults or {})
@@ -170,7 +169,7 @@ class Tailer:
             rows = self._parse(data)
             self._heartbeat.on_lines(rows["ts"][0].value if waited and rows.num_rows else None)
             self._append_chunk(rows, read_position, before)
-        elif not self.follow and not self.finished:
+        elif not self.follow and not self.finished and self.reader.at_end:
             self._finish()
         elif self._notes and self.max_ts:
             self._flush()

@@ -32,10 +32,20 @@ def line_digests(lines: bytes) -> Digests:
     """A digest per whole line; odd numbers are those of lines that continue a message, as a stack trace does."""
     if not lines:
         return np.zeros(0, np.int64)
-    buf = np.frombuffer(lines, np.uint8)
-    offsets = np.concatenate([[0], np.flatnonzero(buf == 10) + 1])
+    buf, offsets = np.frombuffer(lines, np.uint8), line_begins(lines)
     digests: Digests = np.where(np.diff(offsets) > LONGEST, 0, hashes(buf, offsets) & ~1)
     return digests | np.isin(buf[offsets[:-1]], _WHITESPACE)
+
+
+def line_begins(lines: bytes) -> npt.NDArray[np.int64]:
+    """The byte at which each whole line begins, and the end of the last one."""
+    return np.concatenate([[0], np.flatnonzero(np.frombuffer(lines, np.uint8) == 10) + 1])
+
+
+def last_message(digests: Digests) -> int:
+    """The number of the line with which the last message begins, 0 where all lines continue one."""
+    begins = np.flatnonzero(digests & 1 == 0)
+    return int(begins[-1]) if len(begins) else 0
 
 
 class Stretch:

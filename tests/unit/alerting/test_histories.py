@@ -204,7 +204,7 @@ def all_of(histories, what):
     return {(one.cluster, rule, item) for one in histories for rule, item, _ in getattr(one, what)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(-(-HISTORIES // TOGETHER)))
 def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
     rng, histories = drawn(seed)
@@ -250,7 +250,7 @@ def _holds(histories):
     }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(-(-HISTORIES // TOGETHER // 4)))
 def test_retention_ends_nothing_that_was_told(seed):
     """What it removed before anybody looked is exempt."""

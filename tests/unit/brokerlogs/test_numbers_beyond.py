@@ -26,7 +26,7 @@ def shapes():
     return list(found.values())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("beyond", [1 << 31, (1 << 63) - 1, 1 << 63, 10**30])
 def test_no_number_of_a_line_ends_the_reading(beyond):
     lines = []

@@ -13,6 +13,21 @@ def reader_of(folder: Path, live: str = "rep.log") -> SeriesReader:
     return SeriesReader(Series(folder, live), Told([mine]), mine)
 
 
+def read_with_older(reader: SeriesReader, limit: int = 1 << 16) -> list[bytes]:
+    """What the reader of a series and those of older lines in its files tell until they are at its end."""
+    told: list[bytes] = [b""]
+    while True:
+        for k, one in enumerate([reader, *reader.older_readers]):
+            told[k] += b"".join(iter(lambda one=one: one.read(limit), b""))
+        for only in reader.older[len(reader.older_readers) :]:
+            mine = Stretch()
+            reader.told.stretches.append(mine)
+            reader.older_readers.append(SeriesReader(reader.series, reader.told, mine, only=only))
+            told.append(b"")
+        if reader.at_end and all(one.at_end for one in reader.older_readers):
+            return told
+
+
 def restarted(reader: SeriesReader) -> SeriesReader:
     """A new reader from the position of this one."""
     position, stretches = reader.read_position, reader.told.stretches

@@ -33,7 +33,7 @@ def _fetches(events: pa.Table) -> int:
     return pc.sum(pc.equal(events["event_type"], "fetch")).as_py() + (pc.sum(events["repeats"]).as_py() or 0)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("scenario", traces.scenarios())
 @pytest.mark.parametrize("round_bytes", [1, 64 << 20])
 def test_every_table_of_a_recorded_incident_is_the_same(

@@ -40,7 +40,7 @@ class Directory(RuleBasedStateMachine):
         self.copies = 0
         self.deleted: dict[str, bytes] = {}
         self.gone_before: set[int] = set()
-        """Lines of files that were deleted before any line was told: nothing could show them."""
+        """Lines of files that were deleted before they were opened: nothing could show them."""
         self._start([])
 
     # -- the reader
@@ -53,6 +53,7 @@ class Directory(RuleBasedStateMachine):
             told.stretches.append(stretch)
             only = Older(0, 0, 0) if k else None
             self.readers.append(SeriesReader(Series(self.folder, LIVE), told, stretch, position, only=only))
+        self.readers[0].older_readers = self.readers[1:]
         older = self.readers[0].older
         older.extend([Older(0, 0, 0)] * (len(self.readers) - 1 - len(older)))
 
@@ -77,6 +78,7 @@ class Directory(RuleBasedStateMachine):
                 mine = Stretch()
                 self.readers[0].told.stretches.append(mine)
                 self.readers.append(SeriesReader(Series(self.folder, LIVE), self.readers[0].told, mine, only=only))
+                self.readers[0].older_readers.append(self.readers[-1])
                 self.order.append([])
             k += 1
 
@@ -169,7 +171,8 @@ class Directory(RuleBasedStateMachine):
     def delete(self, which: int) -> None:
         path = self._rotated()[which % len(self._rotated())]
         self.deleted[f"{LIVE}-2025{len(self.deleted) % 12 + 1:02}01"] = _content(path)
-        if not self.told:
+        positions = [position for reader in self.readers if (position := reader.read_position)]
+        if not any(path.stat().st_ino == inode for position in positions for _, inode in position.seen):
             self.gone_before |= {int(line.split()[1]) for line in _content(path).splitlines() if line.endswith(b" .")}
         path.unlink()
 
@@ -188,8 +191,9 @@ class Directory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            for _ in range(3):
+            for _ in range(50):
                 self.poll(1 << 20, 1000)
+            assert all(reader.at_end for reader in self.readers)
             self.no_line_is_told_twice()
             there = Counter(line for path in self.folder.iterdir() for line in _content(path).splitlines())
             untold = [line for line in there if line.endswith(b" .") and not self.told[line]]

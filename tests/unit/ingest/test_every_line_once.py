@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from generators.brokerlogs.tailing.failures import Failures
 from generators.brokerlogs.tailing.read_position import PositionLost
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
-from tests.unit.ingest.reading import reader_of, restarted
+from tests.unit.ingest.reading import read_with_older, reader_of, restarted
 
 
 def stock(time: str, count: int, tag: str) -> bytes:
@@ -66,6 +67,75 @@ def test_files_rotated_twice_between_two_polls_are_read_though_their_times_fall(
         rotate(live)
         live.write_bytes(content)
     assert read + rest(restarted(reader) if restart else reader) == A + B + C
+
+
+@pytest.mark.parametrize("limit", [50, 70, 200, 1 << 16])
+def test_known_lines_are_known_wherever_a_piece_of_their_copy_ends(tmp_path: Path, limit: int) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A + B)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == A + B
+    (tmp_path / "rep.log.7").write_bytes(A[A.index(b"A 20") - 100 :] + B[: B.index(b"B 20")])
+    reader = restarted(reader)
+    assert b"".join(iter(lambda: reader.read(limit), b"")) == b""
+    assert len(reader.older) == 1, "the cut line with which the copy begins"
+
+
+@pytest.mark.parametrize("limit", [50, 200, 1 << 16])
+def test_unknown_lines_in_a_row_are_one_older_part_of_their_file(tmp_path: Path, limit: int) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(B + C)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == B + C
+    (tmp_path / "rep.log.1").write_bytes(A + B)
+    reader = restarted(reader)
+    assert b"".join(iter(lambda: reader.read(limit), b"")) == b""
+    assert [begin for *_, begin in reader.older] == [0]
+
+
+@pytest.mark.parametrize("limit", [50, 200, 1 << 16])
+def test_older_lines_that_continue_those_of_another_file_are_told(tmp_path: Path, limit: int) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(C)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == C
+    for k in (7, 8, 9):
+        (tmp_path / f"rep.log.{k}").write_bytes(A)
+    (tmp_path / "rep.log.1").write_bytes(A + B)
+    reader = restarted(reader)
+    assert read_with_older(reader, limit) == [b"", A, B]
+    assert read_with_older(restarted(reader), limit) == [b"", b"", b""]
+
+
+def emptied(live: Path) -> None:
+    live.write_bytes(A + B)
+    os.truncate(live, 0)
+
+
+def replaced(live: Path) -> None:
+    with live.open("ab") as file:
+        file.write(B)
+    live.rename(live.with_name("elsewhere"))
+    live.touch()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("gone", [emptied, replaced], ids=lambda gone: gone.__name__)
+def test_lines_that_went_with_the_file_of_the_last_line_are_missing_before_others_come(
+    tmp_path: Path, gone: Callable[[Path], None], restart: bool
+) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == A
+    gone(live)
+    reader = restarted(reader) if restart else reader
+    with pytest.raises(PositionLost):
+        rest(reader)
+    reader.forget_end()
+    assert rest(reader) == b""
+    live.write_bytes(C)
+    assert rest(reader) == C
 
 
 def test_a_copy_of_the_live_log_beside_it_is_not_read(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_states_that_are_merged_and_split_go_on_to_equal_facts(cluster, seed, ba
     assert differences(whole(cluster), run_with(parts, buckets)) == {}
 
 
+@pytest.mark.nightly
 @fewer
 @given(CHANGING, st.integers(0, 1000), st.integers(2, 6), BUCKETS)
 def test_so_do_states_with_lost_telemetry_and_changed_configurations(cluster, seed, batches, buckets):

@@ -87,6 +87,7 @@ def differences(one, other):
     return {name: kinds for name, kinds in found.items() if any(kinds.values())}
 
 
+@pytest.mark.nightly
 @examples
 @given(HISTORIES, st.integers(0, 1000))
 def test_the_order_of_rows_does_not_matter(cluster, seed):
@@ -94,6 +95,7 @@ def test_the_order_of_rows_does_not_matter(cluster, seed):
     assert differences(whole(cluster), run([shuffled])) == {}
 
 
+@pytest.mark.nightly
 @examples
 @given(HISTORIES, st.integers(0, 1000))
 def test_repeats_do_not_matter(cluster, seed):
@@ -151,6 +153,7 @@ def test_sources_known_late_that_once_changed_the_facts(seed, steps, order, batc
     assert differences(run([rows]), run(parts)) == {}
 
 
+@pytest.mark.nightly
 @examples
 @given(st.builds(Cluster, **SIZE, configs=st.just(True)), st.integers(0, 1000), st.integers(2, 9))
 def test_sources_first_known_after_others_count_as_if_they_had_come_first(cluster, seed, batches):

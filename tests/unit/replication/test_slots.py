@@ -183,6 +183,7 @@ def watched(pairs=PAIRS, every_ms=10_000):
     return events_of(in_time(one, *others)).sort_by([("ts", "ascending"), ("source_seq", "ascending")])
 
 
+@pytest.mark.nightly
 def test_sampled_replicas_that_are_not_assigned_any_more_give_their_slots():
     events = watched()
     facts = replay(events)

@@ -77,6 +77,7 @@ def test_the_same_bytes_in_another_process_zone_and_language(what, tmp_path):
     assert one == other
 
 
+@pytest.mark.nightly
 def test_another_seed_gives_other_bytes(tmp_path):
     words = ["--lake", "lake", "--duration", "5s"]
     one, other = (made([*words, "--seed", str(k)], tmp_path / str(k), PLACES[0]) for k in (1, 2))
