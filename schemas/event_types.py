@@ -1,5 +1,7 @@
 """The types of events in `bronze/replication_events`, and what a row of each must hold."""
 
+import re
+
 REQUIRED: dict[str, tuple[str, ...]] = {
     "leader": ("leader_epoch", "leo", "hw", "isr"),
     "follower": ("leo", "hw"),
@@ -39,6 +41,8 @@ ANSWERS, NO_ANSWER, NOT_LISTED = "answers", "no_answer", "not listed"
 """How the detail of a watcher's `broker_state` begins: `answers`, or `no_answer: refused`; and how it ends where most
 of the brokers that answered did not list this one: `no_answer: refused, not listed`."""
 
+_CUT = re.compile(r"hw=(\d+) epoch=(\d+) end=(\d+)")
+
 DETAILS = {
     "broker_state": (
         "started",
@@ -54,6 +58,18 @@ DETAILS = {
     "isr_proposed": ("shrink", "expand"),
 }
 """The values of `detail`, for the event types where it carries meaning; of a watcher's how they begin."""
+
+
+def cut_detail(hw: int, epoch: int, end: int) -> str:
+    """The detail of a `truncate` row: the replica's HW before, and the end below it of this leader epoch, the last one of
+    both logs, that the leader answered."""
+    return f"hw={hw} epoch={epoch} end={end}"
+
+
+def cut_answer(detail: str | None) -> tuple[int, int, int] | None:
+    """HW, epoch and end of a `cut_detail`, None of any other."""
+    found = _CUT.fullmatch(detail or "")
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def known_detail(event_type: str, detail: str | None) -> bool:

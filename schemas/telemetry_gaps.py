@@ -5,6 +5,8 @@ from schemas.keys import LEVEL
 
 NOT_UNDERSTOOD = "not understood: "
 """How the detail begins where the lines are there, in a shape that the reader does not know."""
+UNREAD = "unread: "
+"""How the detail begins where a file, or all of a stream, was offered and could not be read."""
 
 TABLE = Table(
     "silver/telemetry_gaps",

@@ -60,7 +60,7 @@ def ingest_logs(
     through standard input, until that ends. `on_progress` is called with a line of text after each round. Raises
     NothingToRead, or RoleHeld where another process reads a source.
     """
-    options, stop, archives = options or ReadOptions(), stop or threading.Event(), Archives()
+    options, stop, archives = options or ReadOptions(), stop or threading.Event(), Archives(follow=follow)
     paths = [archives.pipe(sys.stdin.buffer, wait=not follow) if str(path) == PIPE else path for path in paths]
     found = _discover(paths, options, archives)
     with ExitStack() as roles:
@@ -127,7 +127,6 @@ class _Ingest:
                 self._runs.limit_by_lag(tailer.settings.events(0))
         self.session.add_tailers(tailers)
         self.session.add_messages(found.messages)
-        self.session.unread.update(found.unread)
 
     def rediscover(self, paths: Sequence[str | Path]) -> None:
         """Add logs that were not there before; one that another process reads is left to it."""
@@ -135,7 +134,7 @@ class _Ingest:
             return
         options = self.factory.options
         self._last_discovery = monotonic()
-        found = discover(paths, zone=options.timezone, name=options.source, archives=self._archives)
+        found = _found(paths, options, self._archives)
         found = self.with_stable_names(found)
         for source in filter(self.session.is_new, found.sources):
             try:
@@ -159,7 +158,7 @@ class _Ingest:
         patterns = unused_patterns(self.factory.options.clock_offsets, source_ids)
         self.session.add_messages([f"clock_offsets: no source is named like {pattern!r}" for pattern in patterns])
         summary = self.session.summary()
-        if summary.problems and not summary.line_count and not self._known:
+        if summary.problems and not (summary.line_count or summary.left_out) and not self._known:
             raise NothingToRead(paths, summary.problems)
         return summary
 
@@ -175,7 +174,11 @@ def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | 
 
 
 def _discover(paths: Sequence[str | Path], options: ReadOptions, archives: Archives) -> Discovery:
-    found = discover(paths, zone=options.timezone, name=options.source, archives=archives)
+    found = _found(paths, options, archives)
     if not found.sources:
         raise NothingToRead(paths, found.messages)
     return found
+
+
+def _found(paths: Sequence[str | Path], options: ReadOptions, archives: Archives) -> Discovery:
+    return discover(paths, zone=options.timezone, name=options.source, archives=archives, broker=options.broker)

@@ -49,7 +49,7 @@ PARTS = {
         partition_hw, (*PLACE, "ts", "leader_id", "hw", "reported_hw"), "agreement", "disagree"
     ),
     "sync": _rows(replica_sync, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason")),
-    "gaps": _rows(telemetry_gaps, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind")),
+    "gaps": _rows(telemetry_gaps, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind", "detail")),
     "health": _rows(
         partition_health, (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "last_event_ts")
     ),

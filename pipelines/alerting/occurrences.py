@@ -10,12 +10,13 @@ from pydantic.dataclasses import dataclass
 from pipelines.alerting.conditions import SECOND, Condition, counted_partitions, partition, subjects
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Kinds, OccurrenceSettings
 from pipelines.verdict import words
+from schemas.telemetry_gaps import UNREAD
 
 _ENDED = "cluster IN (SELECT cluster FROM ended_recordings) AS ended"
 _DISAGREEMENTS = f"SELECT d.*, clock, {_ENDED} FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
 _GAPS = f"""
-SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster) WHERE list_contains($kinds, kind)
-ORDER BY ALL
+SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster)
+WHERE list_contains($kinds, kind) AND coalesce(starts_with(detail, '{UNREAD}'), false) = $unread ORDER BY ALL
 """
 
 
@@ -56,7 +57,7 @@ def _disagreement(conditions: Sequence[Condition]) -> str:
 
 def _gaps(name: str, settings: GapSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Missing or misdated telemetry, by source and kind."""
-    for row in evaluation.ask(_GAPS, kinds=list(settings.kinds)):
+    for row in evaluation.ask(_GAPS, kinds=list(settings.kinds), unread=False):
         yield occurrence(name, settings, row, row["kind"], row["source_id"], row["source_id"])
 
 
@@ -67,7 +68,19 @@ def _gap(conditions: Sequence[Condition]) -> str:
     return f"telemetry of {who}: {words.count(len(conditions), 'row')} of kind {conditions[0].cause}"
 
 
+def _unread(name: str, settings: OccurrenceSettings, evaluation: Evaluation) -> Iterator[Condition]:
+    """Files and streams that were offered and could not be read, by source."""
+    for row in evaluation.ask(_GAPS, kinds=["gap"], unread=True):
+        yield occurrence(name, settings, row, "unread", row["source_id"], row["source_id"])
+
+
+def _left_out(conditions: Sequence[Condition]) -> str:
+    count = words.count(len(subjects(conditions)), "source")
+    return f"{count} offered and not understood: {words.listed(subjects(conditions))}; `hwmark show verdict` says why"
+
+
 RULES = (
     AlertRule("disagreement", OccurrenceSettings(), _disagreements, _disagreement, ("disagreements",), look="hw"),
     AlertRule("gap", GapSettings(), _gaps, _gap, ("gaps",), About.SOURCES),
+    AlertRule("broker_unread", OccurrenceSettings(severity="critical"), _unread, _left_out, ("gaps",), About.SOURCES),
 )

@@ -22,6 +22,9 @@ def ingest_logs(
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="Names the sources, where neither broker nor path shall.")
     ] = None,
+    broker: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Whose logs they are, where their lines do not say.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the files grow and rotate.")] = False,
     timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of times without one (stock pattern).")] = None,
     pattern: Annotated[
@@ -62,6 +65,7 @@ def ingest_logs(
                 coalesce_ms=settings.coalesce_ms,
                 layout=settings.ingest.layout,
                 source=source,
+                broker=broker,
             ),
             on_progress=say,
             stop=until_stopped(),

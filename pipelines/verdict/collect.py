@@ -19,7 +19,7 @@ from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import brokers, hw_regressions, partition_health, telemetry_gaps
-from schemas.telemetry_gaps import NOT_UNDERSTOOD
+from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
 CLOCKS_DIFFER = timedelta(seconds=10)
 """What others say of a partition sooner after its leader's last word may come of clocks that differ."""
@@ -151,11 +151,13 @@ def _filled(
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
     groups, levels, fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
     gaps, odd, unstarted, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), *_uncovered(lake, wanted)
+    unread = _unread(lake, wanted)
     for record in records:
         name = record.cluster
         told = {source.broker_id for source in record.sources}
         yield replace(
             record, groups=tuple(groups[name]), levels=levels[name], gaps=gaps[name], not_understood=tuple(odd[name]),
+            unread=tuple(unread[name]),
             falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
             unread_brokers=tuple(sorted(assigned[name] - told)) if told else (), unstarted=unstarted[name],
@@ -214,7 +216,7 @@ def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:
     """By kind: how many, of clocks and of numbers that start anew how many sources have them."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     kind = f"CASE WHEN kind = 'reset' AND detail IS NOT NULL THEN '{judged.ANEW}' ELSE kind END AS kind"
-    rows = f"SELECT cluster, source_id, {kind} FROM t WHERE {_noticed(wanted)} AND NOT {_ODD}"
+    rows = f"SELECT cluster, source_id, {kind} FROM t WHERE {_noticed(wanted)} AND NOT {_ODD} AND NOT {_UNREAD}"
     values = "count(*) AS n, count(DISTINCT source_id) AS sources"
     for row in _rows(lake, _GAPS, f"SELECT cluster, kind, {values} FROM ({rows}) GROUP BY cluster, kind"):
         found[row["cluster"]][row["kind"]] = row["sources" if row["kind"] in ("clock", judged.ANEW) else "n"]
@@ -231,6 +233,16 @@ def _not_understood(lake: Lake, wanted: Filter) -> Mapping[str, list[NotUndersto
     return found
 
 
+def _unread(lake: Lake, wanted: Filter) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    keys = "cluster, source_id, detail"
+    sql = f"SELECT DISTINCT {keys} FROM t WHERE {_noticed(wanted)} AND {_UNREAD} ORDER BY {keys}"
+    for row in _rows(lake, _GAPS, sql):
+        found[row["cluster"]].append(f"{row['source_id']}: {row['detail'].removeprefix(UNREAD)}")
+    return found
+
+
+_UNREAD = f"coalesce(starts_with(detail, {text(UNREAD)}), false)"
 _ODD = f"coalesce(starts_with(detail, {text(NOT_UNDERSTOOD)}), false)"
 
 

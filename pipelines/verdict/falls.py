@@ -18,6 +18,8 @@ from schemas import alerts, hw_regressions
 _PLACE = "concat(topic, '-', partition)"
 _FELL = f"""CASE
   WHEN class = '{NOT_EXCLUDED}' THEN {_PLACE}
+  WHEN hw_before IS NULL THEN {_PLACE}
+  WHEN hw_after IS NULL AND lost_from IS NULL THEN concat({_PLACE}, ' HW ', hw_before)
   WHEN lost_from IS NULL OR lost_to IS NULL THEN concat({_PLACE}, ' HW ', hw_before, ' to ', hw_after)
   ELSE concat({_PLACE}, ' offsets ', lost_from, '..', lost_to - 1) END"""
 _LOSS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"

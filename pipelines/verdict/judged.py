@@ -177,6 +177,8 @@ def missing(record: ClusterRecord) -> Iterator[str]:
         yield f"{words.count(clocks, 'clock')} found wrong"
     if anew := record.gaps.get(ANEW, 0):
         yield f"{words.count(anew, 'source')} that began numbers anew inside an epoch, and counts as repeats since"
+    if record.unread:
+        yield f"not read: {words.listed([why.partition(', its first line')[0] for why in record.unread])}"
     if record.not_understood:
         yield _not_understood(record.not_understood)
 

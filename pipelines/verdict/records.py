@@ -133,6 +133,8 @@ class ClusterRecord:
     levels: Mapping[int | None, int] = field(default_factory=dict)
     gaps: Mapping[str, int] = field(default_factory=dict)
     not_understood: tuple[NotUnderstood, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Sources of which a file, or all, could not be read, and why."""
     groups: tuple[PartitionGroup, ...] = ()
     falls: tuple[FallGroup, ...] = ()
     lost_in: int = 0

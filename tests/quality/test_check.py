@@ -105,8 +105,8 @@ def failed(summary):
 def test_a_good_lake_passes_every_expectation(judged_once):
     summary = judged_once[1]
     assert failed(summary) == []
-    assert len({(r.table, r.expectation) for r in summary.results}) == len(summary.results) == 12
-    assert summary.lines()[-1] == "12 expectations, 0 failed"
+    assert len({(r.table, r.expectation) for r in summary.results}) == len(summary.results) == 13
+    assert summary.lines()[-1] == "13 expectations, 0 failed"
 
 
 def test_results_are_rows_that_remember_the_versions(judged_once):
@@ -127,6 +127,7 @@ BAD = [
     (hw_regressions, fall("unclean_loss", regression_id="y"), "no_unclean_loss", {"regression_id": "y"}),
     (hw_regressions, fall("hw_moved_back", regression_id="z"), "no_hw_moved_back", {"topic": "orders"}),
     (telemetry_gaps, gap("gap"), "no_gaps", {"seq_to": 8}),
+    (telemetry_gaps, gap("late") | {"detail": "unread: 7z"}, "sources_understood", {"detail": "unread: 7z"}),
     (partition_health, health(isr=[1, 4]), "isr_within_ar", {"isr": [1, 4]}),
     (partition_health, health(hw=8), "hw_at_most_leader_leo", {"hw": 8}),
     (replication_events, event(2, kind="isr", isr=[4], replicas=[1]), "isr_within_ar", {"isr": [4]}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 import threading
 import zipfile
@@ -12,38 +13,46 @@ from typing import BinaryIO
 
 from generators.brokerlogs.discovery.heads import first_bytes, is_archive
 from generators.brokerlogs.discovery.log_file import UNPACKED, LogBytes, original
+from generators.brokerlogs.discovery.streams import prefix_of, split
 
 PIPE = "-"
-_NONE = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".properties", ".jar")
-"""How names of files end that a broker has many of, and that are not looked into."""
+_BROKERS_OWN = re.compile(r"^\d{20}\.|\.(?:index|timeindex|txnindex|snapshot|properties|jar)$")
+"""Names of files that a broker has many of, and that are not looked into."""
 _BROKEN = "{}: broken archive ({}), what could be read before counts, the rest is unread"
 _FIRST_LINES_S = 2.0
 _DAMAGES = (OSError, EOFError, RuntimeError, ValueError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
 class Archives:
-    """The archives of one call, each unpacked once, into folders that are gone with this object."""
+    """The archives of one call, each unpacked once, into folders that are gone with this object.
 
-    def __init__(self) -> None:
+    A file with the lines of several containers, each behind its name, is one, too, unless files are followed.
+    """
+
+    def __init__(self, *, follow: bool = False) -> None:
+        self._follow = follow
         self._folder: TemporaryDirectory[str] | None = None
-        self._unpacked: dict[tuple[Path, int, int], tuple[Path, list[str]]] = {}
+        self._unpacked: dict[tuple[Path, int, int], tuple[Path, list[str]] | None] = {}
         self._copying: threading.Thread | None = None
 
     def folder_of(self, path: Path) -> tuple[Path, list[str]] | None:
-        """The folder with the files of an archive, and messages on what could not be read; None for other files."""
-        if path.name.endswith(_NONE) or not is_archive(first_bytes(path)):
+        """The folder with what an archive holds, and messages on what could not be read; None for other files."""
+        head = b"" if _BROKERS_OWN.search(path.name) else first_bytes(path)
+        unpack = _unpack if is_archive(head) else None if self._follow or not prefix_of(head) else split
+        if unpack is None:
             return None
         stat = path.stat()
         key = path, stat.st_size, stat.st_mtime_ns
         if key not in self._unpacked:
             folder = self._place(path.with_name(f"{path.name}!"))
             folder.mkdir(parents=True, exist_ok=True)
-            self._unpacked[key] = folder, _unpack(path, folder)
+            problems = unpack(path, folder)
+            self._unpacked[key] = None if problems is None else (folder, problems)
         return self._unpacked[key]
 
     def pipe(self, stream: BinaryIO, *, wait: bool) -> Path:
         """The file to which a pipe is copied: to its end with `wait`, else as it comes, its first lines now."""
-        path, some = self._place(Path("/pipe")), threading.Event()
+        path, some = self._place(Path("/pipe.log")), threading.Event()
 
         def copy() -> None:
             with path.open("wb", buffering=0) as file:
@@ -68,7 +77,7 @@ class Archives:
         return Path(self._folder.name, *Path(original(str(path))).parts[1:])
 
 
-def _unpack(path: Path, folder: Path) -> list[str]:
+def _unpack(path: Path, folder: Path) -> list[str] | None:
     """Write the files of an archive; returns what is wrong with it."""
     data = LogBytes(path)
     problems = list[str]()

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from generators.brokerlogs.discovery.log_file import LogBytes
+from generators.brokerlogs.discovery.streams import prefix_of
 
 SNIFF = 1 << 16
 SETTINGS = ("server.properties", "meta.properties")
@@ -41,7 +42,7 @@ def other_log(folder: Path, name: str) -> str | None:
     if name.startswith(".") or name in SETTINGS:
         return None
     head = first_bytes(folder / name)
-    if is_archive(head) or not _HEADER.search(head):
+    if is_archive(head) or not (_HEADER.search(head) or prefix_of(head)):
         return None
     found = _LIKE_A_LOG.match(name)
     return found["live"] if found else name

@@ -80,6 +80,11 @@ class Series:
         ordered = [rotated[k]._replace(number=number) for k, number in zip(order, numbers, strict=True)]
         return ordered + [entry._replace(number=last) for entry in live]
 
+    def written(self) -> float:
+        """When (s) the live file, or its folder, was written last; 0 where neither is there."""
+        there = [path for path in (self.folder / self.live, self.folder) if path.exists()]
+        return there[0].stat().st_mtime if there else 0.0
+
     def _first_time(self, entry: Entry) -> float:
         key = entry.key, entry.mtime_ns
         if key not in self._times:

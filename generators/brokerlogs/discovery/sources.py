@@ -42,23 +42,29 @@ class Discovery:
 
     sources: list[Source] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
-    """Those on files of no source of which something was not read."""
 
 
 def discover(
-    paths: Iterable[str | Path], *, zone: str = "UTC", name: str | None = None, archives: Archives | None = None
+    paths: Iterable[str | Path],
+    *,
+    zone: str = "UTC",
+    name: str | None = None,
+    archives: Archives | None = None,
+    broker: int | None = None,
 ) -> Discovery:
     """Group files and folders into sources; only the first bytes of each file are read.
 
     `zone` is that of times without one, `name` stands for broker or path in the ids of the sources. What archives hold
-    is read from `archives`, as long as that is kept.
+    is read from `archives`, as long as that is kept. `broker`: whose logs they are, whatever they say themselves.
     """
     walk, found = PathWalk(paths, archives or Archives()), Discovery()
     by_id: dict[str, Source] = {}
     for folder, members in sorted(walk.folders.items()):
         duplicates = walk.duplicates.get(folder, {})
         for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages):
+            if broker is not None and source.broker_id != -1:
+                own = file_name(f"{BY_BROKER}{broker}/{source.series.live}")
+                source = replace(source, source_id=own, broker_id=broker)
             source_id = file_name(f"{name}/{source.series.live}") if name else source.source_id
             first = by_id.setdefault(source_id, source)
             series = replace(first.series, zone=zone)
@@ -73,8 +79,11 @@ def discover(
                 properties=first.properties or source.properties,
                 unread=tuple(dict.fromkeys(map(original, [*first.unread, *source.unread]))),
             )
-    found.unread[:] = map(original, walk.unread)
-    found.messages[:] = [*map(original, [*walk.messages, *found.messages]), *found.unread]
+    for path, reason in walk.unread.items():
+        found.messages.append(reason)
+        source = _nothing_but(path, original(reason))
+        by_id.setdefault(source.source_id, source)
+    found.messages[:] = map(original, [*walk.messages, *found.messages])
     found.sources.extend(by_id[source_id] for source_id in sorted(by_id))
     return found
 
@@ -108,7 +117,14 @@ def _sources_of(
             Source(_source_id(series, own, dumped=dumped), series, -1 if dumped else node, properties, unread)
         )
     messages.extend(reason for _, reason in packed)
-    return result
+    lives = tuple(live for live, _ in groups)
+    return result + [_nothing_but(folder / name, reason) for name, reason in packed if not name.startswith(lives)]
+
+
+def _nothing_but(path: Path, reason: str) -> Source:
+    """The source that tells that a file was not read."""
+    series = Series(path.parent, path.name, frozenset([path.name]), excluded=frozenset([path.name]))
+    return Source(_source_id(series, None, dumped=False), series, unread=(reason,))
 
 
 def _groups(

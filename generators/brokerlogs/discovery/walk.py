@@ -27,7 +27,7 @@ class PathWalk:
         self.duplicates: dict[Path, dict[str, Path]] = {}
         """By folder the names of files that are read under another path, with that path."""
         self.messages: list[str] = []
-        self.unread: list[str] = []
+        self.unread: dict[Path, str] = {}
         """What is wrong with archives."""
         self._archives = archives
         self._seen: dict[Identity, Path] = {}
@@ -76,7 +76,8 @@ class PathWalk:
     def _unpacked(self, path: Path) -> Path | None:
         """The folder with what an archive holds; None for other files."""
         folder, problems = self._archives.folder_of(path) or (None, [])
-        self.unread.extend(problem for problem in problems if problem not in self.unread)
+        if problems:
+            self.unread[path] = problems[0]
         return folder
 
     def _drop_duplicates(self) -> None:

@@ -39,6 +39,10 @@ class BrokerLogState:
     """ISR that was proposed and not answered yet, by place."""
     prints_followers: bool = False
     """Whether the source prints the starts of followers (Kafka 2.6 and later)."""
+    loaded_hws: dict[int, int] = field(default_factory=dict)
+    """By place the HW with which a log was loaded, until it is cut."""
+    answers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By place the leader epoch and its end that a leader answered, until the log is cut."""
 
     def wanted(self, place: int) -> bool:
         """Whether events of this partition are wanted (internal topics may not be)."""

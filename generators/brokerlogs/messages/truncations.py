@@ -6,14 +6,29 @@ import re
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern
+from schemas.event_types import cut_detail
 
 
 def _truncate(broker: BrokerLogState, line: Line, place: int, offset: int, events: EventBuilder) -> None:
-    if broker.wanted(place):
-        events.append("truncate", line.ts, line.broker, line.level, place=place, replica_id=line.broker, leo=offset)
+    """What the leader answered is told where its log ends below this replica's HW: what lies between is lost."""
+    hw, answer = broker.loaded_hws.get(place), broker.answers.pop(place, None)
+    if not broker.wanted(place):
+        return
+    detail = cut_detail(hw, *answer) if hw is not None and answer is not None and 0 <= answer[1] < hw else None
+    broker.loaded_hws.pop(place, None)
+    about = {"place": place, "replica_id": line.broker, "leo": offset, "detail": detail}
+    events.append("truncate", line.ts, line.broker, line.level, **about)
+
+
+def _loaded(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    broker.loaded_hws[broker.partitions.place_of(match[1])] = int(match[2])
 
 
 def _truncating(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    if match[1] and (answer := _ANSWER.search(line.message)):
+        broker.answers[broker.partitions.place_of(match[1])] = int(answer[1]), int(answer[2])
+    if match[4]:
+        broker.loaded_hws[broker.partitions.place_of(match[4])] = int(match[5])
     if match[1] and line.log_layer_line < 0:
         _truncate(broker, line, broker.partitions.place_of(match[1]), int(match[2]), events)
     elif match[3]:
@@ -38,6 +53,7 @@ def _lowered(broker: BrokerLogState, line: Line, match: re.Match[str], events: E
         events.append("hw", line.ts, line.broker, line.level, replica_id=line.broker, **about)
 
 
+_ANSWER = re.compile(r"leaderEpoch=(\d+), endOffset=(\d+)")
 TRUNCATIONS: dict[str, MessagePattern] = {
     "Truncating": (
         re.compile(
@@ -47,6 +63,7 @@ TRUNCATIONS: dict[str, MessagePattern] = {
         ),
         _truncating,
     ),
+    "Log": (re.compile(r"Log loaded for partition (\S+) with initial high watermark (\d+)"), _loaded),
     "Truncate": (re.compile(r"Truncate and start at offset (\d+)"), _truncated),
     "Non-monotonic": (
         re.compile(r"Non-monotonic update of high watermark from \(offset=(-?\d+).*? to \(offset=(\d+)"),

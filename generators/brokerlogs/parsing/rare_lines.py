@@ -160,7 +160,7 @@ class RareLines:
 
     def dump(self) -> dict[str, Any]:
         """The state as a JSON value."""
-        controller = self.controller
+        controller, cuts = self.controller, (self.broker.loaded_hws.items(), self.broker.answers.items())
         return {
             "names": self.broker.names,
             "proposed": list(self.broker.proposed.items()),
@@ -172,6 +172,7 @@ class RareLines:
             "role": [controller.active, controller.epoch],
             "assigned": controller.assigned,
             "prints_followers": self.broker.prints_followers,
+            **({"cuts": [*map(list, cuts)]} if any(cuts) else {}),
             "lifecycle": vars(self.lifecycle),
             "reported_at": self.reported_at,
             "early": self.early,
@@ -187,6 +188,7 @@ class RareLines:
         controller.active, controller.epoch = stored["role"]
         controller.assigned = stored.get("assigned", {})
         self.broker.prints_followers = stored.get("prints_followers", False)
+        self.broker.loaded_hws, self.broker.answers = map(dict, stored.get("cuts", ((), ())))
         self.lifecycle = Lifecycle(**stored["lifecycle"])
         self.reported_at = stored["reported_at"]
         self.early = [(ts, message) for ts, message in stored["early"]]

@@ -54,6 +54,8 @@ class ReadOptions:
     """Unchanged fetches within this become one row (see tailing.coalesce); 0 keeps all."""
     source: str | None = None
     """Stands for broker or path in the names of sources."""
+    broker: int | None = None
+    """Whose logs they are, where it is not for the lines to say."""
     layout: Layout = "order"
     """How the rows of a commit lie in its files."""
 
@@ -138,8 +140,6 @@ class IngestSession:
         self.factory, self.cluster = factory, factory.cluster
         self.tailers: list[Tailer] = []
         self.messages: dict[str, None] = {}
-        self.unread = set[str]()
-        """What of files of no source was not read."""
         self.commits = self.bytes = 0
         self._began = monotonic()
         self._sources: dict[str, SourceSummary] = {}
@@ -184,6 +184,15 @@ class IngestSession:
             self.bytes += current.bytes
             if current.rows or current.bytes:
                 yield current
+        if not stop() and (unread := self._unread()).rows:
+            yield unread
+
+    def _unread(self) -> Round:
+        """What was not read of sources that have no rows, at the latest time that is known."""
+        current, ts = Round(), max((tailer.max_ts for tailer in self.tailers), default=0)
+        for tailer in self.tailers:
+            current.add(tailer, tailer.unread_rows(ts or int(tailer.source.series.written() * 1e6)))
+        return current
 
     def following(
         self, stop: threading.Event, rediscover: Callable[[], None], grace_ms: int, goes_on: Callable[[], bool]
@@ -242,7 +251,6 @@ class IngestSession:
             monotonic() - self._began,
             self.commits,
             self._broken,
-            len(self.unread),
         )
 
 

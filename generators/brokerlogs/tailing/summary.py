@@ -75,8 +75,6 @@ class IngestSummary:
     commits: int = 0
     broken: Counter[str] = field(default_factory=Counter)
     """Events that break the contract, by the rule."""
-    others_unread: int = 0
-    """Files of no source that were not read."""
 
     @property
     def events(self) -> int:
@@ -103,7 +101,7 @@ class IngestSummary:
     @property
     def left_out(self) -> int:
         """The number of files and folders that were not read."""
-        return sum(source.left_out for source in self.sources) + self.others_unread
+        return sum(source.left_out for source in self.sources)
 
     def lines(self) -> list[str]:
         """The summary, line by line."""

@@ -294,6 +294,17 @@ class Tailer:
         ts = max(ts, self.max_ts, self.parser.low_watermark)
         return self._progress(np.unique(np.append(quiet_seconds(self.max_ts or ts, ts), ts)))
 
+    def unread_rows(self, ts: int) -> list[pa.Table]:
+        """What was not read of a source that has no rows to say so between, as rows of the time `ts` (us)."""
+        report, before = self.parser.report, self.report_before
+        if report.lines > before.lines and not (report.understood or report.aside):
+            self._note_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
+        if not self._notes or self._has_rows or not self.drained or not (self.finished or self.reader.at_end):
+            return []
+        self.parser.low_watermark, self._has_rows = max(self.parser.low_watermark, ts), True
+        self.max_ts = max(self.max_ts, ts)
+        return self._take_notes()
+
     def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:
         """Rows of a source at the end of its live log that no event brings about.
 

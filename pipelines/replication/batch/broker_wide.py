@@ -19,7 +19,7 @@ from pipelines.replication.telemetry.coverage import SourcedRows
 from pipelines.replication.telemetry.sources import Gap
 from schemas.event_types import RACK
 from schemas.replication_events import DRAIN, WATCHER
-from schemas.telemetry_gaps import NOT_UNDERSTOOD
+from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
 _APPLIED = pa.array(["broker_state", "config", "lost", "unread"])
 
@@ -118,4 +118,5 @@ def _apply_lost(state: State, found: GapRows, cluster: int, row: dict[str, Any],
         (state.record_misread if misread else state.record_gap)(cluster, row["broker_id"], ts)
         if (own := state.sources.known.get((row["cluster"], row["source_id"], row["source_epoch"]))) is not None:
             own.declare_lost(ts)
-    found.of_sources.append(gap_row(row, ts, "source", seq, seq, "gap", row["detail"]))
+    detail = f"{UNREAD}{row['detail']}" if row["event_type"] == "unread" else row["detail"]
+    found.of_sources.append(gap_row(row, ts, "source", seq, seq, "gap", detail))

@@ -50,13 +50,16 @@ def count_pending_hws(topic: TopicState, at: int, lookup: TermLookup) -> None:
         topic.judge_again_at = topic.decision_time()
 
 
+_MAY_BE_EXPLAINED = ("loss_not_excluded", "hw_moved_back")
+
+
 def decide_truncations(topic: TopicState, at: int, lookup: TermLookup) -> None:
     """Publishes verdicts on truncations; one that nothing explains waits for a term that would."""
     ripe = [t for t in topic.truncations if t.due <= at]
     topic.truncations = [t for t in topic.truncations if t.due > at]
     for truncation in ripe:
         verdict = truncation.unexplained or judge_truncation(truncation, topic.terms, topic.isr, lookup)
-        if truncation.unexplained is None and verdict is not None and verdict.cls == "loss_not_excluded":
+        if truncation.unexplained is None and verdict is not None and verdict.cls in _MAY_BE_EXPLAINED:
             topic.truncations.append(replace(truncation, due=at + CONFIRMATION_US, unexplained=verdict))
         elif truncation.unexplained is not None and not still_unexplained(truncation, topic.terms, lookup):
             continue

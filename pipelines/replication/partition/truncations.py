@@ -8,6 +8,7 @@ from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge, mark_at_start
 from pipelines.replication.partition.terms import CommittedMark, Term, TermKey, Terms
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
+from schemas.event_types import cut_answer
 
 
 class Truncation(PersistedFrozen, frozen=True):
@@ -26,6 +27,8 @@ class Truncation(PersistedFrozen, frozen=True):
     unexplained: Verdict | None = None  # its verdict, unless a term that is reported later explains it
     behind_gap: bool = False  # telemetry of the replica is missing since it began to follow, or that start is
     hw: int | None = None  # with which the replica began to follow
+    # the replica's HW, and the end of which leader epoch of its own its leader answered below that
+    answered: tuple[int, int, int] | None = None
 
 
 class HwMovedBack(Persisted):
@@ -49,6 +52,8 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
 
     The HW and the ISR are those of a race window earlier: the replica's clock is not the leader's.
     """
+    if truncation.answered is not None:
+        return _answered_below_hw(truncation, terms)
     earlier = truncation.ts - lookup.race_window_us
     epochs = [term.epoch for term in terms.terms[-1:]]
     replaced = truncation.epoch is not None and any(truncation.epoch > epoch for epoch in epochs)
@@ -79,6 +84,19 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
     return _info("uncommitted_truncation", truncation, term, CommittedMark(committed))
 
 
+def _answered_below_hw(truncation: Truncation, terms: Terms) -> Verdict | None:
+    """Lost is what lies between where the leader's log leaves the last epoch of both and the HW of the replica, in that
+    term or a later one; None where a start below the HW has a verdict of its own."""
+    hw, epoch, end = truncation.answered or (0, 0, 0)
+    told = any(t.epoch > epoch and t.start_offset is not None and t.start_offset <= end for t in terms.terms)
+    folded = terms.folded_term
+    if told or (folded is not None and folded.epoch > epoch):
+        return None
+    evidence = {"broker": truncation.replica_id, "hw": [hw, truncation.to], "answered": {"epoch": epoch, "end": end}}
+    evidence |= {"bound": "at_least"}
+    return Verdict("hw_moved_back", "bounded", evidence, None, hw, truncation.to, None, end, hw)
+
+
 def _begins_there(truncation: Truncation, terms: Terms) -> bool:
     """Whether the leader that a replica follows began no higher than it cut: that start has a verdict of its own."""
     starts = [t.start_offset for t in terms.terms if t.epoch == truncation.epoch]
@@ -98,6 +116,8 @@ def _below_hw(truncation: Truncation, term: Term, hw: int, terms: Terms) -> Verd
 
 def still_unexplained(truncation: Truncation, terms: Terms, lookup: TermLookup) -> bool:
     """Whether nothing reported since explains it: the clock of its leader may be behind, the replica's ahead."""
+    if truncation.answered is not None:
+        return _answered_below_hw(truncation, terms) is not None
     _, marks = judge(terms, truncation.due, lookup)
     return not _follows_from_a_start(truncation, terms, marks)
 
@@ -193,5 +213,5 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         position.leo = event.leo if position.leo is None else min(position.leo, event.leo)  # else it has fetched since
     return Truncation(
         event.ts, due, replica, event.leo, before, event.log_start, last_term, epoch, event.partition_epoch, first,
-        behind_gap=behind_gap, hw=hw,
+        behind_gap=behind_gap, hw=hw, answered=cut_answer(event.detail),
     )  # fmt: skip

@@ -149,6 +149,15 @@ def test_gaps_by_source_and_only_of_the_kinds_asked_for():
     assert sorted(a.labels["cause"] for a in alerts(found, late_too)) == ["gap", "late"]
 
 
+def test_what_was_offered_and_not_understood_is_critical_and_no_gap_beside():
+    """Its first line stays out of messages to channels."""
+    gap = {"ts": 0, "series": "source", "seq_from": 5, "seq_to": 5, "kind": "gap"}
+    detail = "unread: nothing of it was understood, its first line is 'x'"
+    (alert,) = alerts(evidence(0, gaps=[gap | {"source_id": "h/app.log", "detail": detail}]))
+    assert (alert.rule, alert.severity, alert.labels["cause"]) == ("broker_unread", "critical", "unread")
+    assert alert.summary == "c: 1 source offered and not understood: h/app.log; `hwmark show verdict` says why"
+
+
 def test_gaps_of_one_incident_are_one_alert():
     gap = {"series": "source", "seq_from": 5, "seq_to": 9, "kind": "gap"}
     rows = [gap | {"ts": n, "source_id": f"broker-{n}/server.log"} for n in (1, 2, 3)]

@@ -125,6 +125,8 @@ def test_a_cluster_of_which_no_partition_was_reported():
         ({"gaps": {"gap": 1, "late": 9, "reset": 9}}, "1 gap in its telemetry"),
         ({"gaps": {"clock": 2}}, "2 clocks found wrong"),
         ({"gaps": {"anew": 1}}, "1 source that began numbers anew inside an epoch, and counts as repeats since"),
+        ({"unread": ("h/app.log: nothing of it was understood, its first line is 'x'",)},
+         "not read: h/app.log: nothing of it was understood"),
         ({"not_understood": (NotUnderstood("a", 1, "x"), NotUnderstood("b", 3, "y"))},
          '4 lines of a, b not understood, such as "y"'),
     ],

@@ -1,0 +1,131 @@
+"""The lines of several brokers in one stream, and what was offered and not understood."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from generators.brokerlogs.discovery.sources import discover
+from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
+from pipelines.cli import app
+from pipelines.lake.bronze import read_events
+from pipelines.replication import Rules, replay
+
+PREFIXES = {
+    "docker compose": "kafka-{}  | ",
+    "kubectl --prefix": "[pod/kafka-{}/kafka] ",
+    "stern": "kafka-{} kafka ",
+}
+
+
+def lines(broker: int) -> list[str]:
+    """What a broker prints, with lines that do not name it, and a stack trace."""
+    leads = (
+        f"Leader a-0 with topic id Some(VnxQjQJbTyezjT7yW1einw) starts at leader epoch {broker} from offset 5 with "
+        "partition epoch 3, high watermark 5, ISR [1], adding replicas [] and removing replicas [] . Previous leader "
+        "None and previous leader epoch was -1."
+    )
+    texts = [
+        f"[BrokerServer id={broker}] Transition from SHUTDOWN to STARTING (kafka.server.BrokerServer)",
+        f"Kafka version: 3.{broker}.0 (org.apache.kafka.common.utils.AppInfoParser)",
+        f"[Broker id={broker}] {leads} (state.change.logger)",
+        "Deleted log (kafka.log.LogManager)",
+    ]
+    dated = [f"[2026-11-20 10:0{k}:0{broker},000] INFO {text}" for k, text in enumerate(texts)]
+    return [*dated, "java.io.IOException: no", "\tat x.Y(Z)"]
+
+
+def interleaved(prefix: str, *, in_blocks: bool = False) -> str:
+    per = [[prefix.format(broker) + line for line in lines(broker)] for broker in (1, 2, 3)]
+    told = (
+        [line for block in per for line in block]
+        if in_blocks
+        else [one for row in zip(*per, strict=True) for one in row]
+    )
+    return "\n".join([*told, ""])
+
+
+def apart(folder: Path) -> list[dict[str, Any]]:
+    """The events of the three brokers' own files."""
+    for broker in (1, 2, 3):
+        (folder / str(broker)).mkdir(parents=True)
+        (folder / str(broker) / "all.log").write_text("\n".join([*lines(broker), ""]))
+    return read_logs([folder], "c").to_pylist()
+
+
+@pytest.mark.parametrize("in_blocks", [False, True], ids=["interleaved", "one behind the other"])
+@pytest.mark.parametrize("prefix", PREFIXES.values(), ids=PREFIXES.keys())
+@pytest.mark.parametrize("name", ["all.log", "all.txt"])
+def test_each_broker_of_a_stream_is_a_source(prefix: str, in_blocks: bool, name: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text(interleaved(prefix, in_blocks=in_blocks))
+    events = read_logs([tmp_path / "in"], "c").to_pylist()
+    assert {row["source_id"].replace(".txt", "") for row in events} <= {f"broker-{n}/all.log" for n in (1, 2, 3)}
+    versions = {(row["broker_id"], row["detail"]) for row in events if row["event_type"] == "config"}
+    assert versions == {(n, f"kafka=3.{n}.0") for n in (1, 2, 3)}
+    same = [{**row, "source_id": row["source_id"].replace(".txt", "")} for row in events]
+    assert same == apart(tmp_path / "apart")
+
+
+def test_a_pod_is_not_taken_for_a_broker(tmp_path: Path) -> None:
+    text = "[2026-11-20 10:00:00,000] INFO Deleted log (kafka.log.LogManager)"
+    (tmp_path / "all.log").write_text(f"kafka-1 | {text}\nkafka-2 | {text}\n")
+    sources = discover([tmp_path]).sources
+    assert [source.broker_id for source in sources] == [None, None]
+    assert [source.source_id.partition("/all.log!")[2] for source in sources] == [
+        "/kafka-1/all.log",
+        "/kafka-2/all.log",
+    ]
+
+
+def test_a_stream_of_one_container_stays_the_file_it_is(tmp_path: Path) -> None:
+    (tmp_path / "all.log").write_text("".join(f"kafka-0 kafka {line}\n" for line in lines(4)))
+    assert [source.source_id for source in discover([tmp_path]).sources] == ["broker-4/all.log"]
+
+
+def test_a_broker_that_is_named_is_that_of_the_logs(tmp_path: Path) -> None:
+    text = "[2026-11-20 10:00:00,000] INFO Kafka version: 4.1.0 (org.apache.kafka.common.utils.AppInfoParser)\n"
+    (tmp_path / "out.txt").write_text(text * 2)
+    words = ["ingest", "logs", str(tmp_path / "out.txt"), "--cluster", "c", "--lake", str(tmp_path / "lake")]
+    assert CliRunner().invoke(app, [*words, "--broker", "7"]).exit_code == 0
+    told = read_events(str(tmp_path / "lake")).to_pylist()
+    assert {(row["source_id"], row["broker_id"]) for row in told} == {("broker-7/out.txt", 7)}
+    assert "kafka=4.1.0" in {row["detail"] for row in told}
+    assert read_logs([tmp_path / "out.txt"], "c", ReadOptions(broker=7)).num_rows
+
+
+def unread(folder: Path, lake: Path) -> list[dict[str, Any]]:
+    """Gaps that reconstruction tells of what these logs lack."""
+    ingest_logs([folder], cluster="c", lake=str(lake))
+    return replay(read_events(str(lake)), Rules()).telemetry_gaps.to_pylist()
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a log"])
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "app.log",
+            b"2026-11-21 01:28:00,000 hello password=x\n" * 3,
+            "nothing of it was understood, its first line is ",
+        ),
+        ("logs.tar", b"x" * 257 + b"ustar" + b"y" * 400, "broken archive"),
+        ("other.log.7z", b"7z", ".7z is not unpacked here"),
+    ],
+)
+def test_what_was_offered_and_not_understood_is_a_row(
+    name: str, content: bytes, said: str, beside: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    if beside:
+        (folder / "server.log").write_text("\n".join([*lines(1), ""]))
+    (gap,) = (row for row in unread(folder, tmp_path / "lake") if row["detail"])
+    assert gap["detail"].startswith("unread: ")
+    assert said in gap["detail"]
+    assert "=x" not in gap["detail"]
+    assert (gap["ts"].year, gap["ts"].month) == (2026, 11)
+    again = [row for row in unread(folder, tmp_path / "lake") if row["detail"]]
+    assert again == [gap], "told once"
