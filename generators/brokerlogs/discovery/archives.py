@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from generators.brokerlogs.discovery.heads import first_bytes, is_archive
 from generators.brokerlogs.discovery.log_file import UNPACKED, LogBytes, original
-from generators.brokerlogs.discovery.streams import prefix_of, split
+from generators.brokerlogs.discovery.streams import Splitter, prefix_of, split
 
 PIPE = "-"
 _BROKERS_OWN = re.compile(r"^\d{20}\.|\.(?:index|timeindex|txnindex|snapshot|properties|jar)$")
@@ -34,6 +34,7 @@ class Archives:
         self._folder: TemporaryDirectory[str] | None = None
         self._unpacked: dict[tuple[Path, int, int], tuple[Path, list[str]] | None] = {}
         self._copying: threading.Thread | None = None
+        self._failure: OSError | None = None
 
     def folder_of(self, path: Path) -> tuple[Path, list[str]] | None:
         """The folder with what an archive holds, and messages on what could not be read; None for other files."""
@@ -51,14 +52,25 @@ class Archives:
         return self._unpacked[key]
 
     def pipe(self, stream: BinaryIO, *, wait: bool) -> Path:
-        """The file to which a pipe is copied: to its end with `wait`, else as it comes, its first lines now."""
-        path, some = self._place(Path("/pipe.log")), threading.Event()
+        """Where a pipe is copied to: to its end with `wait`, else as it comes, its first lines now.
+
+        A file, or a folder with one for each container whose name stands before its lines.
+        """
+        path, some, prefixes = self._place(Path("/pipe.log")), threading.Event(), list[re.Pattern[bytes]]()
 
         def copy() -> None:
-            with path.open("wb", buffering=0) as file:
-                while data := stream.read1(1 << 16):  # type: ignore[attr-defined]
-                    file.write(data)
+            try:
+                data = stream.read1(1 << 16)  # type: ignore[attr-defined]
+                prefixes.extend(filter(None, [prefix_of(data)]))
+                inside = path.parent / "pipe"
+                out = Splitter(prefixes[0], inside, path.name) if prefixes else path.open("wb", buffering=0)
+                while data:
+                    out.write(data)
                     some.set()
+                    data = stream.read1(1 << 16)  # type: ignore[attr-defined]
+                out.close()
+            except OSError as error:
+                self._failure = error
             some.set()
 
         path.touch()
@@ -66,10 +78,14 @@ class Archives:
         self._copying.start()
         some.wait()
         self._copying.join(None if wait else _FIRST_LINES_S)
-        return path
+        self.piping()
+        return path.parent / "pipe" if prefixes else path
 
     def piping(self) -> bool:
-        """Whether there may be more to come: the pipe is open, or there is none."""
+        """Whether there may be more to come: the pipe is open, or there is none. Raises OSError where it could not be
+        copied."""
+        if self._failure is not None:
+            raise self._failure
         return self._copying is None or self._copying.is_alive()
 
     def _place(self, path: Path) -> Path:

@@ -28,21 +28,43 @@ def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
 
 
 def split(path: Path, folder: Path) -> list[str] | None:
-    """Write the lines of each container to a file in a folder of its name; None where there is only one.
+    """Write the lines of each container to a file in a folder of its name; None where there is only one."""
+    prefix, data = prefix_of(LogBytes(path).read(1 << 16)), LogBytes(path)
+    if prefix is None:
+        return None
+    out = Splitter(prefix, folder, plain_name(path.name).removesuffix(".log") + ".log")
+    while len(out.names) <= _MOST and (piece := data.read(_PIECE)):
+        out.write(piece)
+    out.close()
+    return [*filter(None, (data.damage, data.error))] if 1 < len(out.names) <= _MOST else None
+
+
+class Splitter:
+    """Files with the lines of each container of a stream, in folders of their names below `folder`.
 
     A line without a name belongs to the one before it.
     """
-    data = LogBytes(path)
-    prefix, rest, name = prefix_of(data.read(1 << 16)), b"", ""
-    names = set[str]()
-    data, file_name = LogBytes(path), plain_name(path.name).removesuffix(".log") + ".log"
-    while prefix is not None and len(names) <= _MOST and (piece := data.read(_PIECE)):
-        lines, newline, rest = (rest + piece).rpartition(b"\n")
-        name, of = _by_name(lines + newline, prefix, name)
-        _append(of, folder, file_name, names)
-    if prefix is not None:
-        _append(_by_name(rest, prefix, name)[1], folder, file_name, names)
-    return [*filter(None, (data.damage, data.error))] if 1 < len(names) <= _MOST else None
+
+    def __init__(self, prefix: re.Pattern[bytes], folder: Path, file_name: str) -> None:
+        self.names = set[str]()
+        self._prefix, self._folder, self._file_name = prefix, folder, file_name
+        self._rest, self._name = b"", ""
+
+    def write(self, data: bytes) -> None:
+        """Add the lines that these bytes end."""
+        lines, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        self._name, of = _by_name(lines + newline, self._prefix, self._name)
+        for name, texts in of.items():
+            if name:
+                (self._folder / name).mkdir(parents=True, exist_ok=True)
+                with (self._folder / name / self._file_name).open("ab" if name in self.names else "wb") as file:
+                    file.writelines(texts)
+                self.names.add(name)
+
+    def close(self) -> None:
+        """Add what is no whole line."""
+        if self._rest:
+            self.write(b"\n")
 
 
 def _by_name(lines: bytes, prefix: re.Pattern[bytes], name: str) -> tuple[str, dict[str, list[bytes]]]:
@@ -54,12 +76,3 @@ def _by_name(lines: bytes, prefix: re.Pattern[bytes], name: str) -> tuple[str, d
             name, at = found, match.start()
     parts[name].append(lines[at:])
     return name, parts
-
-
-def _append(of: dict[str, list[bytes]], folder: Path, file_name: str, names: set[str]) -> None:
-    for name, texts in of.items():
-        if name:
-            (folder / name).mkdir(exist_ok=True)
-            with (folder / name / file_name).open("ab" if name in names else "wb") as file:
-                file.writelines(texts)
-            names.add(name)

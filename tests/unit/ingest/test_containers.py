@@ -190,3 +190,13 @@ def test_overlapping_windows_of_a_pipe_count_once(tmp_path: Path, monkeypatch: p
     told = read_events(str(tmp_path))
     assert told.filter(pa.compute.field("event_type") == "isr").num_rows == 2000
     assert not told.filter(pa.compute.field("event_type") == "lost").num_rows
+
+
+def test_a_pipe_that_cannot_be_copied_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def read1(self, *_: object) -> bytes:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Full()))
+    with pytest.raises(OSError, match="No space left"):
+        ingest_logs(["-"], cluster="c", lake=str(tmp_path / "lake"))

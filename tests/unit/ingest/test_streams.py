@@ -1,6 +1,9 @@
 """The lines of several brokers in one stream, and what was offered and not understood."""
 
+import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +69,16 @@ def test_each_broker_of_a_stream_is_a_source(prefix: str, in_blocks: bool, name:
     assert versions == {(n, f"kafka=3.{n}.0") for n in (1, 2, 3)}
     same = [{**row, "source_id": row["source_id"].replace(".txt", "")} for row in events]
     assert same == apart(tmp_path / "apart")
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_each_broker_of_a_pipe_is_a_source(follow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = interleaved(PREFIXES["stern"]).encode().removesuffix(b"\n")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
+    ingest_logs(["-"], cluster="c", lake=str(tmp_path), follow=follow)
+    told = read_events(str(tmp_path)).to_pylist()
+    versions = {(row["source_id"], row["broker_id"], row["detail"]) for row in told if row["event_type"] == "config"}
+    assert versions == {(f"broker-{n}/pipe.log", n, f"kafka=3.{n}.0") for n in (1, 2, 3)}
 
 
 def test_a_pod_is_not_taken_for_a_broker(tmp_path: Path) -> None:
