@@ -108,6 +108,17 @@ def test_a_broker_that_is_named_is_that_of_the_logs(tmp_path: Path) -> None:
     assert read_logs([tmp_path / "out.txt"], "c", ReadOptions(broker=7)).num_rows
 
 
+def test_a_log_that_is_not_understood_tells_of_no_time(tmp_path: Path) -> None:
+    """Its broker is known from its settings; who told nothing is no broker that was heard of."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "server.properties").write_text("node.id=4\n")
+    (tmp_path / "in" / "server.log").write_text("at 10:00 all is well\n" * 3)
+    for _ in range(2):
+        ingest_logs([tmp_path / "in"], cluster="c", lake=str(tmp_path / "lake"))
+    told = [(row["event_type"], row["broker_id"]) for row in read_events(str(tmp_path / "lake")).to_pylist()]
+    assert told == [("unread", 4)]
+
+
 def unread(folder: Path, lake: Path) -> list[dict[str, Any]]:
     """Gaps that reconstruction tells of what these logs lack."""
     ingest_logs([folder], cluster="c", lake=str(lake))
