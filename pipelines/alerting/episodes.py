@@ -38,7 +38,8 @@ def episodes(
     for key, same in groupby(sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item)), _key):
         own = names[alert_id(*key)]
         for run in list(_runs(same, own)):
-            marks.append((_kin(*key[:3]), min(c.first for c in run), run, own.pop(run[0].first, None)))
+            before = next((own.pop(c.first) for c in run if c.first in own), None)
+            marks.append((_kin(*key[:3]), min(c.first for c in run), run, before))
     for first, state in (item for own in names.values() for item in own.items()):
         if state.rule in RULES and (state.firing or RULES[state.rule].from_told):
             of = state.labels.get("cluster", ""), state.labels.get("cause", "")
@@ -64,11 +65,13 @@ def _kin(rule: str, cluster: str, cause: str) -> tuple[str, str, str]:
 
 def _runs(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> Iterator[list[Condition]]:
     """Runs of conditions of one alert, sorted by `fires`, that overlap in time, or were told to: what comes late may
-    show an earlier end, or beginning, than was told. `told`: what was told of the alert, by its beginning."""
+    show an earlier end, or beginning, than was told. `told`: what was told of the alert, by its beginning; what was
+    told as over begins a run of its own, unless what is before it was told with it."""
     run, until = list[Condition](), 0.0
     for condition in conditions:
         before = told.get(condition.first)
-        of_another = before is not None and not before.firing and bool(run) and condition.first > run[0].first
+        over = before if before and not before.firing and run and condition.first > run[0].first else None
+        of_another = over and (not over.covers({c.item for c in run}) or any(c.first in told for c in run))
         if run and (condition.fires > until or of_another):
             yield run
             run, until = [], 0.0

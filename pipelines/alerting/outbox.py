@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, LABELLED, AlertState
+from pipelines.alerting.state import END, AlertState
 
 HANDLED, WITHDRAWN = "handled", "withdrawn"
 
@@ -77,10 +77,9 @@ def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> li
 
 
 def _is_part(state: AlertState, whole: AlertState) -> bool:
-    """Whether it is the end of what was told as over: its first rows are read no more."""
+    """Whether it is what was told as over: its first rows are read no more, or show an earlier beginning than then."""
     same = state.alert_id == whole.alert_id and not state.firing and not whole.firing
-    within = same and whole.first_ts <= state.first_ts and state.last_ts <= whole.last_ts
-    return within and (state.names <= whole.names or (whole.size[0] or 0) > LABELLED)
+    return same and whole.first_ts <= state.last_ts <= whole.last_ts and whole.covers(state.names)
 
 
 def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -52,6 +52,10 @@ class AlertState:
         """The partitions or sources that it is or was about, as far as it names them."""
         labels = (self.labels.get(label, "") for label in ("partitions", "sources", "over"))
         return {one for label in labels for one in label.split(", ") if one}
+
+    def covers(self, items: Collection[str]) -> bool:
+        """Whether it is or was about all of these partitions or sources, as far as it names them."""
+        return self.names.issuperset(items) or (self.size[0] or 0) > LABELLED
 
     def exceeds(self, size: tuple[int | None, int | None]) -> bool:
         """Whether it is about more than what had that size."""

@@ -322,6 +322,17 @@ def test_a_late_row_that_shows_an_earlier_end_makes_no_second_alert_of_one_that_
     assert lake.look(3 * DAY).new == []
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["the same partition", "another one"])
+def test_what_began_earlier_than_it_was_told_is_told_once_when_it_is_over(number):
+    """A simulated cluster showed it: evaluated twice after its end it had another name, and was sent anew."""
+    ends = [(50 * HOUR, n, None, 40 * HOUR + n) for n in {0, number}]
+    lake = late((2 * HOUR, 0, 1000, None), (30 * HOUR, number, 900, None), *ends)
+    assert [s.state for s in lake.look(DAY).new] == ["firing"]
+    assert all(s.first_ts == at(1000) for s in lake.look(2 * DAY).new)
+    assert [s.state for s in lake.look(3 * DAY).new] == ["resolved"]
+    assert [lake.look(moment).new for moment in (3 * DAY, 4 * DAY)] == [[], []]
+
+
 def test_an_alert_whose_first_condition_late_telemetry_takes_away_keeps_the_others_that_it_named():
     spans = ((2 * HOUR, 0, 1000, None), (3 * HOUR, 1, 5000, 6000), (3 * HOUR, 2, 9000, 9900))
     lake = late(*spans, (30 * HOUR, 0, None, 1100))
