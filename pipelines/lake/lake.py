@@ -25,18 +25,21 @@ if TYPE_CHECKING:
 class Lake:
     """Where a lake is, and the options by which `deltalake` gets at it.
 
-    A table is given by its declaration, or by its name there (`partition_hw`).
+    A table is given by its declaration, or by its name there (`partition_hw`). `copies`: by path of a table where a
+    copy is to be read in its place, which lacks the files that are `unread` (see `pipelines.lake.damage`).
     """
 
     root: str
     storage_options: StorageOptions = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     def path(self, table: Table | str) -> str:
         """Where a table is below the root."""
         return declared(table).path
 
     def uri(self, table: Table | str) -> str:
-        return f"{self.root.rstrip('/')}/{self.path(table)}"
+        return self.copies.get(self.path(table)) or f"{self.root.rstrip('/')}/{self.path(table)}"
 
     def files(self, table: Table | str | None = None) -> FileSystem:
         """A file system rooted at a table's folder, or at the lake."""

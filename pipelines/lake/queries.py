@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import unquote
 
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.table import dataset, reopening
+from pipelines.lake.table import reopening
 from schemas import (
     alerts,
     brokers,
@@ -30,8 +26,6 @@ from schemas.declaration import Column, Table
 from schemas.replication_events import FIRST, LAST
 
 Row = dict[str, Any]
-left_out: ContextVar[set[str] | None] = ContextVar("left_out", default=None)
-"""Files of gold that could not be read, see `leaving_out`."""
 
 
 @dataclass(frozen=True)
@@ -130,17 +124,6 @@ class Filter:
 _SQL_TYPES = {"string": "VARCHAR", "int": "INT", "bigint": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
 
 
-@contextmanager
-def leaving_out() -> Iterator[set[str]]:
-    """Lets queries go on with the rows of other files where one of gold cannot be read, and names those files."""
-    unread = set[str]()
-    before = left_out.set(unread)
-    try:
-        yield unread
-    finally:
-        left_out.reset(before)
-
-
 def query(table: DeltaTable, sql: str) -> list[Row]:
     """Rows of a query in SQL, which calls the table `t`; maps are dictionaries.
 
@@ -152,36 +135,9 @@ def query(table: DeltaTable, sql: str) -> list[Row]:
     else:
         table_name = "t"
 
-    def rows(of: DeltaTable = table) -> Any:
-        return QueryBuilder().register(table_name, of).execute(sql).read_all()
-
-    try:
-        found = reopening(table, rows)
-    except Exception as error:
-        if (unread := left_out.get()) is None or "/gold/" not in table.table_uri:
-            raise
-        found = _of_whole_files(table, rows, unread, error)
+    found = reopening(table, lambda: QueryBuilder().register(table_name, table).execute(sql).read_all())
     columns = [_values(found.column(name)) for name in found.column_names]
     return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _of_whole_files(table: DeltaTable, read: Callable[[DeltaTable], Any], unread: set[str], error: Exception) -> Any:
-    """What is read of a table of gold by way of a copy without the files that cannot be read, which are added.
-
-    Raises what went wrong where that is not files, or where no other is left.
-    """
-    place, parts = table.table_uri.rstrip("/"), []
-    for path in map(unquote, table.get_add_actions(flatten=True).column("path").to_pylist()):
-        try:
-            parts.append(dataset(table, keep=lambda one, own=path: one.endswith(own)).to_table())  # type: ignore[misc]
-        except Exception:
-            unread.add(f"gold/{place.rpartition('/')[2]}/{path}")
-    if not parts or not unread:
-        raise error
-    with TemporaryDirectory(prefix="hwmark-") as folder:
-        for part in parts:
-            write_deltalake(folder, part, mode="append")
-        return read(DeltaTable(folder))
 
 
 def _later(table: DeltaTable, sql: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter, Row, View, beginnings, left_out, presents, query, text
+from pipelines.lake.queries import Filter, Row, View, beginnings, presents, query, text
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
@@ -87,7 +87,8 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     reported, begun = reports(lake, known, bronze, now), beginnings(lake)
     written_by = reconstruction(lake)
     needed = (hw_regressions.TABLE, partition_health.TABLE, brokers.TABLE) if written_by.made else ()
-    blind = next((f"{table.path} is missing" for table in needed if not lake.has_table(table)), "")
+    missing = (f"{table.path} is missing" for table in needed if not lake.has_table(table))
+    blind = f"{', '.join(lake.unread)} cannot be read" if lake.unread else next(missing, "")
     records = [
         replace(
             _seen(name, begun.get(name), known.get(name), bronze, reported[name]),
@@ -99,8 +100,6 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     wanted = replace(wanted, since=starts(since, known))
     lost = replace(wanted, since=not_told(lake, wanted.since))
     asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet) if _concerned(record))
-    if unread := sorted(left_out.get() or ()):
-        asked = tuple(replace(record, blind=f"{', '.join(unread)} cannot be read") for record in asked)
     return Survey(lake, wanted, asked, quiet)
 
 

@@ -79,8 +79,9 @@ def show(
     from pipelines.commands import jobs
     from pipelines.commands.failures import damaged_table
     from pipelines.commands.show import command
-    from pipelines.lake import queries
-    from pipelines.lake.lake import Lake
+    from pipelines.lake.damage import past_damage
+    from pipelines.lake.lake import Lake as Place
+    from pipelines.lake.queries import Filter
     from pipelines.verdict.since import since_of
 
     if bootstrap is not None and what is not What.loss:
@@ -88,10 +89,11 @@ def show(
     asked = None if since is None else since_of(since)
     settings = settings_of_existing_lake(config, lake={"path": lake}, watch={"bootstrap": bootstrap})
     limits = jobs.limits(settings, jobs.DAY if since is None else asked)
-    wanted = queries.Filter(cluster, topic, partition)
+    wanted = Filter(cluster, topic, partition)
     question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id)
-    place = Lake(settings.lake.path, settings.lake.storage_options)
-    with queries.leaving_out() as unread:
+    place = Place(settings.lake.path, settings.lake.storage_options)
+
+    def answer(place: Place) -> None:
         if bootstrap is None or format is Format.table:
             echo(command.show(place, question, clock.now()))
         if bootstrap is not None:
@@ -99,5 +101,16 @@ def show(
             from pipelines.commands.watch.command import watch_options
 
             echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug)))
-    if unread:
-        raise FileNotFoundError(damaged_table(place.root, ", ".join(sorted(unread))))
+
+    try:
+        answer(place)
+        return
+    except UsageError:
+        raise
+    except Exception as error:
+        failed = error
+    with past_damage(place) as rest:
+        if not rest.unread:
+            raise failed
+        answer(rest)
+    raise FileNotFoundError(damaged_table(place.root, ", ".join(rest.unread)))
