@@ -218,39 +218,6 @@ def test_a_channel_that_is_tried_seldom_still_fails_between_two_attempts(lake):
     assert told(evaluate(lake, now=at(20 * 3600))) == [("notify_failing", "resolved")], "tried no more"
 
 
-@pytest.fixture
-def cut_off(lake, monkeypatch):
-    """A loss was evaluated, and the evaluation killed before `ops/alerts` had its row; the file of that row."""
-    from pipelines.alerting import step
-
-    put(lake, hw_regressions, LOSS)
-    health(lake, 10)
-    with monkeypatch.context() as patched:
-        patched.setattr(step, "_commit", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            evaluate(lake, now=at(10))
-    (file,) = Path(f"{lake}/ops/alerts").glob("*.parquet")
-    return file
-
-
-def test_maintain_leaves_the_file_that_the_next_evaluation_will_commit(lake, cut_off):
-    import os
-
-    from pipelines.commands.maintain.command import maintain
-
-    os.utime(cut_off, (0, 0))
-    list(maintain(lake))
-    assert cut_off.exists()
-    assert told(evaluate(lake, now=at(20))) == [("loss", "firing")]
-    assert stored(lake) == [("loss", "firing", at(0))]
-
-
-def test_a_file_that_is_gone_before_it_was_committed_is_not_committed(lake, cut_off):
-    cut_off.unlink()
-    assert told(evaluate(lake, now=at(20))) == [("loss", "firing")]
-    assert stored(lake) == [("loss", "firing", at(0))]
-
-
 def test_a_notifier_sends_what_fires_though_gold_cannot_be_read(lake):
     from pipelines.notify.look import look
     from pipelines.verdict import Limits
