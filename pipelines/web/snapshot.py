@@ -68,7 +68,7 @@ class Snapshot(Lake):
 def opened(lake: Lake) -> Snapshot:
     """The lake as it is now."""
     found = {table.path: there for table in tables().values() if (there := lake.find(table)) is not None}
-    return Snapshot(lake.root, lake.storage_options, found)
+    return Snapshot(lake.root, lake.storage_options, opened=found)
 
 
 class Reader:
