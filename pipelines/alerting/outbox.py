@@ -28,10 +28,15 @@ _BEFORE = datetime.min.replace(tzinfo=UTC)
 """Rows of earlier versions do not say when they were written."""
 
 
-def written(rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime) -> list[AlertState]:
-    """New rows with the time `now` of the wall clock, behind all that are stored though that clock was set back."""
+def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
+    """The time `now` of the wall clock, or a later one behind all that are stored: clocks differ, and are set back."""
     last = max((state.written_at for state in stored if state.written_at), default=_BEFORE)
-    at = max(now, last + timedelta(microseconds=1))
+    return max(now, last + timedelta(microseconds=1))
+
+
+def written(rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime) -> list[AlertState]:
+    """New rows with the next moment."""
+    at = next_moment(stored, now)
     return [replace(state, written_at=at) for state in rows]
 
 

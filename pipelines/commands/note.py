@@ -34,7 +34,8 @@ def note(
     """
     import pyarrow as pa
 
-    from pipelines.alerting.lookup import alert
+    from pipelines.alerting.lookup import alert, read_states
+    from pipelines.alerting.outbox import next_moment
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.queries import Filter
     from pipelines.verdict.known import refuse_unknown
@@ -47,7 +48,7 @@ def note(
         alert(place, incident)
     row = {
         "cluster": cluster, "incident_id": incident, "handled": handled, "text": text, "author": _author(),
-        "written_at": clock.now(),
+        "written_at": next_moment(read_states(place), clock.now()),
     }  # fmt: skip
     place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
     echo(f"noted of {cluster}" + (": the next evaluation ends what it is about" if handled else ""))

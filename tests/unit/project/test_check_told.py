@@ -85,6 +85,17 @@ def test_the_least_severity_that_ends_with_3(lake, told):
     assert (status, text) == (2, "hwmark: --fail-on-alert=fatal is no severity; say info, warning or critical\n")
 
 
+@pytest.mark.parametrize("written", [90, 40], ids=["later", "by a clock that is behind"])
+def test_a_note_ends_what_was_told_before_it_whatever_the_clock_of_its_host(lake, told, monkeypatch, written):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert told(60, ALERT)[0] == 3
+    monkeypatch.setattr(clock, "now", lambda: at(written))
+    noted = CliRunner().invoke(app, ["note", "--cluster", "prod", "--handled", "sent again", "--lake", lake])
+    assert (noted.exit_code, noted.output) == (0, "noted of prod: the next evaluation ends what it is about\n")
+    status, text = told(100, ALERT)
+    assert (status, "HANDLED critical loss: prod: " in text) == (0, True)
+
+
 def test_what_was_over_before_anybody_looked_is_one_line(lake, told):
     frozen(lake, -900)
     frozen(lake, -100, "thaw")
@@ -213,8 +224,8 @@ def test_the_tables_of_what_was_told_are_these(lake, told):
 
 
 PAGE = {
-    ("0", ""): (),
-    ("0", ALERT): ("fails",),
+    ("0", ""): ("fires", "fails"),
+    ("0", ALERT): ("info", "fails"),
     ("0", CHECK): ("fires",),
     ("1", f"{ALERT} {CHECK}"): ("broken",),
     ("2", "--lake nowhere"): (),
@@ -227,12 +238,13 @@ PAGE = {
 
 @pytest.mark.parametrize(("status", "options"), PAGE)
 def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status, options, monkeypatch):
-
     page = Path("docs/exit-statuses.md").read_text().partition("## What `hwmark check` has not checked")[2]
     assert f"| {status} " in page
     has = PAGE[status, options]
     if "fires" in has:
         write(lake, "hw_regressions", loss(ts=at(30)))
+    if "info" in has:
+        write(lake, "hw_regressions", loss(ts=at(30), severity="info", **{"class": "loss_not_excluded"}))
     if "fails" in has:
         write(lake, "quarantine", {"reasons": ["leo is missing"]})
     if "broken" in has:
@@ -241,7 +253,33 @@ def test_the_page_of_exit_statuses_says_what_was_not_checked(lake, told, status,
         monkeypatch.setattr("pipelines.alerting.evaluate.hold", _held)
     judged = quarantine_suite() if "fails" in has else []
     monkeypatch.setattr("pipelines.quality.check.standard_suites", lambda: judged)
-    assert told(60, *options.split())[0] == int(status)
+    ended, text = told(60, *options.split())
+    assert ended == int(status)
+    if status in ("0", "3", "4"):
+        assert (" critical loss: " in text) == ("fires" in has), "it is printed, whatever the status says"
+        assert ("FAILED bronze/quarantine" in text) == ("fails" in has)
+    record = Path(lake, "_alerts/told/check.json")
+    assert record.exists() == (status in ("0", "3", "4")), "otherwise nothing counts as told"
+
+
+def test_where_nobody_reads_nothing_counts_as_told(lake, told, monkeypatch):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+
+    def gone(*_given, **_more):
+        raise BrokenPipeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipelines.commands.exits._nobody_reads", lambda: True)
+        patched.setattr("pipelines.commands.progress.alert_line", gone)
+        assert told(60, ALERT)[0] == 141
+    assert not Path(lake, "_alerts/told/check.json").exists()
+    assert told(70, ALERT)[0] == 3
+
+
+def test_only_ingest_ends_with_65():
+    commands = Path("pipelines/commands")
+    using = {path.name for path in commands.rglob("*.py") if "NOT_UNDERSTOOD" in path.read_text()}
+    assert using == {"exits.py", "ingest.py"}
 
 
 def test_the_page_says_of_every_status_what_was_not_checked():
