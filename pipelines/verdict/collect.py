@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -148,8 +148,8 @@ def _filled(
     lake: Lake, wanted: Filter, lost: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
 ) -> Iterator[ClusterRecord]:
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
-    groups, levels, fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
-    gaps, odd, unstarted, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), *_uncovered(lake, wanted)
+    groups, (levels, unstarted), fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
+    gaps, odd, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), _assigned(lake, wanted)
     unread = _unread(lake, wanted)
     for record in records:
         name = record.cluster
@@ -188,27 +188,27 @@ def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
     return found
 
 
-def _levels(lake: Lake, wanted: Filter) -> Mapping[str, dict[int | None, int]]:
-    """Partitions by level; unknown in a lake whose job is older than the column."""
-    table = lake.find(partition_health.TABLE)
-    there = table is not None and any(field.name == "level" for field in table.schema().fields)
-    level = "level" if there else "cast(NULL AS int)"
-    where = f"SELECT cluster, {level} AS level FROM t WHERE {_now(wanted)}"
-    found: dict[str, dict[int | None, int]] = defaultdict(dict)
-    for row in _rows(lake, _HEALTH, f"SELECT cluster, level, count(*) AS n FROM ({where}) GROUP BY cluster, level"):
-        found[row["cluster"]][row["level"]] = row["n"]
+def _levels(lake: Lake, wanted: Filter) -> tuple[Mapping[str, dict[int | None, int]], Mapping[str, int]]:
+    """By cluster its partitions by level, and how many of them have no HW."""
+    levels, unstarted = defaultdict[str, dict[int | None, int]](dict), Counter[str]()
+    counts = "count(*) AS n, count(*) FILTER (WHERE hw IS NULL) AS unstarted"
+    for row in _rows(
+        lake, _HEALTH, f"SELECT cluster, level, {counts} FROM t WHERE {_now(wanted)} GROUP BY cluster, level"
+    ):
+        levels[row["cluster"]][row["level"]] = row["n"]
+        unstarted[row["cluster"]] += row["unstarted"]
+    return levels, unstarted
+
+
+def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
+    """By cluster the brokers that have replicas."""
+    found, brokers = (
+        defaultdict[str, set[int]](set),
+        f"SELECT cluster, unnest(ar) AS broker FROM t WHERE {_now(wanted)}",
+    )
+    for row in _rows(lake, _HEALTH, f"SELECT DISTINCT cluster, broker FROM ({brokers}) WHERE broker IS NOT NULL"):
+        found[row["cluster"]].add(row["broker"])
     return found
-
-
-def _uncovered(lake: Lake, wanted: Filter) -> tuple[Mapping[str, int], Mapping[str, set[int]]]:
-    """By cluster the number of partitions without any HW, and the brokers that have replicas."""
-    rows, unstarted, assigned = f"SELECT * FROM t WHERE {_now(wanted)}", defaultdict[str, int](int), defaultdict(set)
-    for row in _rows(lake, _HEALTH, f"SELECT cluster, count(*) AS n FROM ({rows}) WHERE hw IS NULL GROUP BY cluster"):
-        unstarted[row["cluster"]] = row["n"]
-    for row in _rows(lake, _HEALTH, f"SELECT DISTINCT cluster, unnest(ar) AS broker FROM ({rows})"):
-        if row["broker"] is not None:
-            assigned[row["cluster"]].add(row["broker"])
-    return unstarted, assigned
 
 
 def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:

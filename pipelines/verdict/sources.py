@@ -152,10 +152,8 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
         found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]
         if row["state"] == "unregistered":
             gone[row["cluster"], row["broker_id"]] = microseconds(row["state_ts"])
-    if table is not None and any(one.name == "witness" for one in table.schema().fields):
-        for row in query(table, _UNHEARD):
-            unheard = Unheard(row["state"], row["since"], row["reason"])
-            found[row["cluster"]].unheard[row["broker_id"]] = unheard
+    for row in [] if table is None else query(table, _UNHEARD):
+        found[row["cluster"]].unheard[row["broker_id"]] = Unheard(row["state"], row["since"], row["reason"])
     for one in sorted(seen.reported, key=_key):
         if gone.get((one.cluster, one.broker_id), -1) < one.reported_to:
             source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level)
