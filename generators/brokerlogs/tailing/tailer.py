@@ -159,10 +159,9 @@ class Tailer:
         except PositionLost:
             return self._lost()
         self.messages.extend(self.reader.take_messages())
-        for reason in self.reader.take_unread():
-            self.left_out.add(reason)
-            self.messages.append(f"{reason}, left for later")
-            self._notes.append(("unread", reason))
+        unread = self.reader.take_unread()
+        self.messages.extend(f"{reason}, left for later" for reason in unread)
+        self._note_unread(unread)
         if missing := self.reader.missing():
             self._notes.append(("lost", f"an unknown number of lines: {missing}"))
         if data:

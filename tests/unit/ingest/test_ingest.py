@@ -140,7 +140,6 @@ def test_two_readers_of_one_source_are_refused(tmp_path: Path) -> None:
 NOTHING = {
     "no such path": ("gone", None),
     "a folder without logs": ("empty/", None),
-    "only a broken gzip": ("replication.log.gz", b"this is no gzip"),
     "only a request log": ("kafka-request.log", b"1|t|DEBUG|kafka.request.logger|Completed request:{}\n"),
 }
 

@@ -134,6 +134,7 @@ def unread(folder: Path, lake: Path) -> list[dict[str, Any]]:
             b"2026-11-21 01:28:00,000 hello password=x\n" * 3,
             "nothing of it was understood, its first line is ",
         ),
+        ("replication.log.gz", b"this is no gzip", "broken gzip"),
         ("logs.tar", b"x" * 257 + b"ustar" + b"y" * 400, "broken archive"),
         ("other.log.7z", b"7z", ".7z is not unpacked here"),
     ],
