@@ -80,7 +80,7 @@ def test_its_files_have_such_text(lakes):
 def hwmark(lake, *words):
     done = CliRunner().invoke(app, [*words, "--lake", lake.root])
     assert done.exit_code in (0, 3, 4), done.output
-    return done.output
+    return done.stdout
 
 
 @pytest.mark.parametrize("view", ["verdict", "hw", "isr", "sync", "regressions", "health", "loss"])
