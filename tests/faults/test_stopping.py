@@ -134,6 +134,7 @@ def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path):
 SUBMITTED = "from pipelines.cli import main\nmain()\n"
 
 
+@pytest.mark.nightly
 def test_sigterm_to_the_jvm_of_spark_submit_and_the_next_run_goes_on(tmp_path):
     import pyspark
 

@@ -206,7 +206,8 @@ class SeriesReader:
         if file.bytes.damage and self._seen.get(key) != seen:
             self._messages.append(file.bytes.damage)
             self._missing = self._missing or file.bytes.damage
-        if not self._located and run and run.stretch is self.mine and run.told_end == self.mine.count:
+        holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
+        if holds_end and not (self._located and file.older):  # of a log and its copy the log, which goes on
             self._end, file.older = key, False
         if file.never_told and file.entry.offered and self._only is None:
             self._examined[key] = Examined(seen, tuple(file.never_told), file.first_number)

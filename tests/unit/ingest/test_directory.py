@@ -129,8 +129,11 @@ class Directory(RuleBasedStateMachine):
         for k in range(KEPT, 0, -1):
             for suffix in ("", ".gz"):
                 path = self.folder / f"{LIVE}.{k}{suffix}"
-                if path.exists():
-                    path.unlink() if k == KEPT else path.rename(self.folder / f"{LIVE}.{k + 1}{suffix}")
+                if path.exists() and k == KEPT:
+                    self._forget(path)
+                    path.unlink()
+                elif path.exists():
+                    path.rename(self.folder / f"{LIVE}.{k + 1}{suffix}")
         first = self.folder / f"{LIVE}.1"
         if truncate:
             shutil.copyfile(self.live, first)
@@ -138,6 +141,14 @@ class Directory(RuleBasedStateMachine):
         else:
             self.live.rename(first)
             self.live.touch()
+
+    def _forget(self, path: Path) -> None:
+        """Expect no lines of a file that goes before it was opened."""
+        lines = [line for line in _content(path).splitlines() if line.endswith(b" .")]
+        positions = [position for reader in self.readers if (position := reader.read_position)]
+        was_opened = any(path.stat().st_ino == inode for position in positions for _, inode in position.seen)
+        if not was_opened or not any(self.told[line] for line in lines):  # numbers of inodes are used again
+            self.gone_before |= {int(line.split()[1]) for line in lines}
 
     # -- people
 
@@ -171,9 +182,7 @@ class Directory(RuleBasedStateMachine):
     def delete(self, which: int) -> None:
         path = self._rotated()[which % len(self._rotated())]
         self.deleted[f"{LIVE}-2025{len(self.deleted) % 12 + 1:02}01"] = _content(path)
-        positions = [position for reader in self.readers if (position := reader.read_position)]
-        if not any(path.stat().st_ino == inode for position in positions for _, inode in position.seen):
-            self.gone_before |= {int(line.split()[1]) for line in _content(path).splitlines() if line.endswith(b" .")}
+        self._forget(path)
         path.unlink()
 
     @precondition(lambda self: self.deleted)

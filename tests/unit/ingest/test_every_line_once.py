@@ -119,13 +119,16 @@ def replaced(live: Path) -> None:
     live.touch()
 
 
+@pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("gone", [emptied, replaced], ids=lambda gone: gone.__name__)
 def test_lines_that_went_with_the_file_of_the_last_line_are_missing_before_others_come(
-    tmp_path: Path, gone: Callable[[Path], None], restart: bool
+    tmp_path: Path, gone: Callable[[Path], None], restart: bool, copied: bool
 ) -> None:
     live = tmp_path / "rep.log"
     live.write_bytes(A)
+    if copied:
+        shutil.copy(live, tmp_path / "rep.log-20261101")
     reader = reader_of(tmp_path)
     assert rest(reader) == A
     gone(live)
