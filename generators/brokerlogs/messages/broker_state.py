@@ -26,6 +26,10 @@ class Line:
     message: str
     log_layer_line: int = -1
     """Of a fetcher's truncation: the line of UnifiedLog that says whether anything was cut, -1 if there is none."""
+    directory: str | None = None
+    """The log directory of its prefix."""
+    moves: bool = False
+    """Whether a thread printed it that moves replicas between log directories."""
 
 
 @dataclass
@@ -37,6 +41,10 @@ class BrokerLogState:
     """Topic id to topic."""
     proposed: dict[int, list[int]] = field(default_factory=dict)
     """ISR that was proposed and not answered yet, by place."""
+    moving_to: dict[int, str] = field(default_factory=dict)
+    """The directory of the future log of a replica that is moved to it, by place."""
+    led: set[int] = field(default_factory=set)
+    """Places of the partitions that the broker leads by their last start."""
     prints_followers: bool = False
     """Whether the source prints the starts of followers (Kafka 2.6 and later)."""
     loaded_hws: dict[int, int] = field(default_factory=dict)

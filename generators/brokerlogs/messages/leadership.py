@@ -27,6 +27,7 @@ def _leader(broker: BrokerLogState, line: Line, match: re.Match[str], events: Ev
     epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), _optional_int(match[5]), int(match[6])
     broker.record_epochs(place, events, match[2], epoch, partition_epoch)
     state = broker.partitions.state[place]
+    broker.led.add(place)
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
     state["leader_leo"], state["hw"] = leo, hw
@@ -56,6 +57,7 @@ def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
         return
     epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), _optional_int(match[5]), int(match[6])
     broker.prints_followers = True
+    broker.led.discard(place)
     broker.record_epochs(place, events, match[2], epoch, partition_epoch)
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)

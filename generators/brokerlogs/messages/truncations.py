@@ -53,7 +53,25 @@ def _lowered(broker: BrokerLogState, line: Line, match: re.Match[str], events: E
         events.append("hw", line.ts, line.broker, line.level, replica_id=line.broker, **about)
 
 
+def read_move(broker: BrokerLogState, line: Line) -> bool:
+    """Record the beginning or the end of a replica's move to another log directory; returns whether it is either."""
+    if begun := _FUTURE_LOG.match(line.message):
+        broker.moving_to[broker.partitions.place_of(begun[1])] = begun[2]
+    elif ended := _REPLACED.match(line.message):
+        broker.moving_to.pop(broker.partitions.place_of(ended[1]), None)
+    return bool(begun or ended)
+
+
+def is_of_future_log(broker: BrokerLogState, line: Line) -> bool:
+    """Whether a line tells of the log that is to replace a replica's own: a leader cuts none of its own."""
+    is_moved = line.place in broker.led or broker.moving_to.get(line.place) == line.directory
+    return line.moves or (line.directory is not None and is_moved)
+
+
 _ANSWER = re.compile(r"leaderEpoch=(\d+), endOffset=(\d+)")
+MOVING_THREAD = b"ReplicaAlterLogDirsThread"
+_FUTURE_LOG = re.compile(r"Created log for partition (\S+) in (\S+)/[^/\s]+-future with ")
+_REPLACED = re.compile(r"The current replica is successfully replaced with the future replica for (\S+)")
 TRUNCATIONS: dict[str, MessagePattern] = {
     "Truncating": (
         re.compile(

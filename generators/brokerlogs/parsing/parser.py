@@ -19,6 +19,7 @@ from generators.brokerlogs.forms.translation import Translation
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
+from generators.brokerlogs.messages.truncations import MOVING_THREAD
 from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.parsing.rare_lines import PREFIX, RareLines
 from generators.brokerlogs.scanning.fetch_grouping import STATE, decide
@@ -34,6 +35,12 @@ _KILLED_HINT = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: dis
 
 def _timestamp(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _head(buf: np.ndarray, message: int) -> bytes:
+    """A line up to its message, where that is not too long."""
+    before: bytes = buf[max(0, message - 200) : message].tobytes()
+    return before[before.rfind(b"\n") + 1 :]
 
 
 class RareLine(NamedTuple):
@@ -277,8 +284,10 @@ class SourceParser:
         if rare_line.kind == DUMPED:
             self._cap_level(self._rare.read_dumped(Line(rare_line.ts, 0, METADATA_LOG, -1, text), events))
             return
-        match = PREFIX.match(text)
+        match, directory, moves = PREFIX.match(text), None, False
         if match:
+            if directory := match["dir"]:
+                moves = MOVING_THREAD in _head(buf, rare_line.message)
             self._learn_broker(match)
             place = self._partitions.place_of(match["log"]) if match["log"] else place
             text = text[match.end() :]
@@ -287,7 +296,7 @@ class SourceParser:
             self._source["capped"][0] = 0
         level = 0 if self._source["capped"][0] else rare_line.level
         cut = rare_line.fetch if rare_line.kind == TRUNCATING else -1
-        line = Line(rare_line.ts, level, int(self._source["broker"][0]), place, text, cut)
+        line = Line(rare_line.ts, level, int(self._source["broker"][0]), place, text, cut, directory, moves)
         self._cap_level(self._rare.read(logger, line, events))
 
     def _learn_broker(self, match: re.Match[str]) -> None:

@@ -15,6 +15,7 @@ from generators.brokerlogs.messages.evidence import may_be_evidence, shape_of
 from generators.brokerlogs.messages.lifecycle import Lifecycle
 from generators.brokerlogs.messages.metadata_records import read_record
 from generators.brokerlogs.messages.quorum_roles import read_role
+from generators.brokerlogs.messages.truncations import read_move
 from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.scanning.loggers import class_name
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
@@ -25,7 +26,7 @@ PREFIX = re.compile(
     r"|Controller id=(?P<b8>\d+)(?: epoch=(?P<epoch>\d+))?"
     r"|ReplicaManager broker=(?P<b7>\d+)"
     r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*"
-    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,]+), dir=[^\]]*|[^\]]*)\] "
+    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,]+), dir=(?P<dir>[^\]]*)|[^\]]*)\] "
 )
 _CONTROLLER_LOGGERS = frozenset(
     [
@@ -111,15 +112,20 @@ class RareLines:
     def on_start_sign(self, sign: str, pause: int) -> bool:
         """Record a sign of a start; `pause` is the time (ms) of the last line before the last silence."""
         is_start = self.lifecycle.start(sign, pause)
+        if is_start:
+            self.broker.led.clear()
         if (end := self.lifecycle.killed()) is not None:
             self.killed.append(end)
         return is_start
 
     def on_missing_lines(self) -> None:
         """Lines are missing here: what they might have changed is unknown."""
+        self.broker.led.clear()
         self.controller.forget_role()
 
     def _shape(self, kind: str, line: Line, events: EventBuilder) -> bool:
+        if kind == "LogManager" and read_move(self.broker, line):
+            return True
         if kind in _BROKER_LOGGERS or kind.endswith("AlterPartitionManager"):
             of_controller = kind == "state.change.logger" and zookeeper.read(self.controller, line, events)
             return of_controller or broker.read(self.broker, line, events)
@@ -173,6 +179,8 @@ class RareLines:
             "assigned": controller.assigned,
             "prints_followers": self.broker.prints_followers,
             **({"cuts": [*map(list, cuts)]} if any(cuts) else {}),
+            "led": sorted(self.broker.led),
+            "moving_to": list(self.broker.moving_to.items()),
             "lifecycle": vars(self.lifecycle),
             "reported_at": self.reported_at,
             "early": self.early,
@@ -189,6 +197,8 @@ class RareLines:
         controller.assigned = stored.get("assigned", {})
         self.broker.prints_followers = stored.get("prints_followers", False)
         self.broker.loaded_hws, self.broker.answers = map(dict, stored.get("cuts", ((), ())))
+        self.broker.moving_to = dict(stored.get("moving_to", ()))
+        self.broker.led = set(stored.get("led", ()))
         self.lifecycle = Lifecycle(**stored["lifecycle"])
         self.reported_at = stored["reported_at"]
         self.early = [(ts, message) for ts, message in stored["early"]]

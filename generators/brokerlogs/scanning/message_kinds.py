@@ -59,6 +59,8 @@ _M_SETTING = literal("Setting high watermark ")
 _M_STOPPING = literal("Stopping serving ")
 _M_SKIPPING, _M_RECOVERING = literal("Skipping recovery "), literal("Recovering ")
 _M_ATTEMPTING = literal("Attempting recovery ")
+_M_CREATED, _M_FUTURE = literal("Created log for "), literal("-future with properties")
+_M_REPLACED = literal("The current replica is successfully replaced ")
 _M_PROCESSED = literal("Processed ")
 _M_EXECUTING = literal("Executing ")
 _M_COMPLETING = literal("Completing ")
@@ -184,6 +186,8 @@ def _of_few_shapes(buf: Array, kind: int, pos: int, end: int) -> int:
     if kind == DIRECTORIES:
         rare = begins(buf, pos, end, _M_STOPPING) or begins(buf, pos, end, _M_SKIPPING)
         rare = rare or begins(buf, pos, end, _M_RECOVERING) or begins(buf, pos, end, _M_ATTEMPTING)
+        rare = rare or begins(buf, pos, end, _M_REPLACED)
+        rare = rare or (begins(buf, pos, end, _M_CREATED) and find(buf, pos, end, _M_FUTURE) >= 0)
         return RARE if rare else NOTED
     frequent = begins(buf, pos, end, _M_PROCESSED) or begins(buf, pos, end, _M_EXECUTING)
     frequent = frequent or begins(buf, pos, end, _M_COMPLETING) or begins(buf, pos, end, _M_READ)

@@ -224,6 +224,43 @@ def test_a_follower_hw_that_falls():
     assert (row["event_type"], row["replica_id"], row["hw_before"], row["hw"]) == ("hw", 4, 230, 120)
 
 
+MANAGER = "kafka.log.LogManager"
+FUTURE = "Created log for partition orders-1 in /d/b/orders-1.5f0c5ad33e2c4c8fa5f01f87949b2c30-future with {}"
+REPLACED = "The current replica is successfully replaced with the future replica for orders-1"
+FELL = "Non-monotonic update of high watermark from (offset=1000, segment=[1000:0]) to (offset=943, segment=[943:0])"
+
+
+def in_directory(directory, message, ms=0):
+    return line(f"[UnifiedLog partition=orders-1, dir={directory}] {message}", LOG, ms=ms)
+
+
+@pytest.mark.parametrize("message", [FELL, "Truncate and start at offset 990", "Truncating to offset 990"])
+def test_the_future_log_of_a_replica_that_is_moved_is_not_the_replica(message):
+    """As Kafka 4.1 prints a move to another log directory; the leader's own log stays as it is."""
+    moving, moved = line(FUTURE, MANAGER), line(REPLACED, MANAGER, ms=20)
+    of_future = in_directory("/d/b", message, ms=10)
+    assert events(moving, of_future, moved, broker_id=1) == []
+    assert [row["ts"] for row in events(moving, in_directory("/d/a", message, ms=10), broker_id=1)] == [10], "its own"
+    after = in_directory("/d/b", message, ms=30)
+    assert [row["ts"] for row in events(moving, of_future, moved, after, broker_id=1)] == [30]
+
+
+def test_what_the_thread_of_a_move_prints_is_of_the_future_log():
+    """Where the line with which the move began is in another file."""
+    message = f"[UnifiedLog partition=orders-1, dir=/d/b] {FELL}"
+    assert events(line(message, LOG, thread="ReplicaAlterLogDirsThread-1"), broker_id=1) == []
+    assert len(events(line(message, LOG, thread="ReplicaFetcherThread-0-2"), broker_id=1)) == 1
+
+
+@pytest.mark.parametrize("message", [FELL, "Truncate and start at offset 990", "Truncating to offset 990"])
+def test_a_leader_cuts_no_log_of_its_own(message):
+    """Where the line is missing with which the move to another log directory began."""
+    leads, cut = leader(leo=4900, hw=4900, isr="1,2"), in_directory("/d/b", message, ms=5)
+    assert [row["event_type"] for row in events(leads, cut)] == ["leader"]
+    follows = line(FOLLOWER.format(2).replace("orders-0", "orders-1"), STATE, ms=3)
+    assert [row["ts"] for row in events(leads, follows, cut)] == [0, 3, 5]
+
+
 def test_a_follower_hw_that_was_updated():
     received = "Follower received high watermark 100 from the leader"
     row = one(fetcher(f"{received} and updated replica high watermark to 99 for partition orders-1"))
