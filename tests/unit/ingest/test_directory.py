@@ -143,11 +143,16 @@ class Directory(RuleBasedStateMachine):
             self.live.touch()
 
     def _forget(self, path: Path) -> None:
-        """Expect no lines of a file that goes before it was opened."""
+        """Expect no lines of a file that goes, where nothing can show that it had them.
+
+        It was not opened, or another file ends with its last line that was told: that may be all that it had.
+        """
         lines = [line for line in _content(path).splitlines() if line.endswith(b" .")]
         positions = [position for reader in self.readers if (position := reader.read_position)]
         was_opened = any(path.stat().st_ino == inode for position in positions for _, inode in position.seen)
-        if not was_opened or not any(self.told[line] for line in lines):  # numbers of inodes are used again
+        told = [line for line in lines if self.told[line]]  # numbers of inodes are used again
+        others = [_content(other) for other in self.folder.iterdir() if other != path]
+        if not was_opened or not told or any(other.endswith(told[-1] + b"\n") for other in others):
             self.gone_before |= {int(line.split()[1]) for line in lines}
 
     # -- people
