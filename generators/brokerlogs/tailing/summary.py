@@ -47,6 +47,8 @@ class SourceSummary:
     broken: int = 0
     overlong: int = 0
     left_out: int = 0
+    tells_nothing: bool = False
+    """Whether none of its lines was ever understood."""
     unknown: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -57,7 +59,7 @@ class SourceSummary:
     def line(self) -> str:
         """The source in one line."""
         if not self.first_ts or not self.last_ts:
-            nothing = "not all of it was read" if self.left_out else "nothing new"
+            nothing = "not all of it was read" if self.left_out or self.tells_nothing else "nothing new"
             return f"{self.source_id}: {self.lines:,} lines, {'no events in them' if self.lines else nothing}"
         text = f"{_timestamp(self.first_ts)} to {_timestamp(self.last_ts)}"
         of = f", as {' in '.join(self.form)}" if self.form else ""
@@ -95,7 +97,9 @@ class IngestSummary:
 
     def unread(self) -> list[str]:
         """A line for each source of which nothing was understood."""
-        nothing = [one for one in self.sources if one.lines and not (one.understood or one.aside)]
+        nothing = [
+            one for one in self.sources if one.tells_nothing or (one.lines and not (one.understood or one.aside))
+        ]
         return [f"{one.source_id}: {_UNREAD.format(one.first_line)}" for one in nothing]
 
     @property
@@ -145,6 +149,7 @@ def count_lines(summary: SourceSummary, tailer: Tailer) -> None:
     summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
     summary.broken, summary.overlong = report.broken - before.broken, report.overlong - before.overlong
     summary.examples, summary.first_line = report.examples, report.first_line
+    summary.tells_nothing = tailer.tells_nothing
     summary.form, summary.left_out = tailer.parser.form, 0 if tailer.follow else len(tailer.left_out)
 
 

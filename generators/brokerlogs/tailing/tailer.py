@@ -296,7 +296,7 @@ class Tailer:
     def unread_rows(self, ts: int) -> list[pa.Table]:
         """What was not read of a source that has no rows to say so between, as rows of the time `ts` (us)."""
         report = self.parser.report
-        if report.lines > self.report_before.lines and self._tells_nothing:
+        if report.lines > self.report_before.lines and self.tells_nothing:
             self._note_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
         if not self._notes or self._has_rows or not self.drained or not (self.finished or self.reader.at_end):
             return []
@@ -305,7 +305,7 @@ class Tailer:
         return self._take_notes()
 
     @property
-    def _tells_nothing(self) -> bool:
+    def tells_nothing(self) -> bool:
         """Whether it has lines, and none that was understood: then it tells of no time up to which it told all."""
         report = self.parser.report
         return report.lines > 0 and not (report.understood or report.aside)
@@ -316,7 +316,7 @@ class Tailer:
         While it is silent: those that its parser holds back, and a progress row, at the present time where lines arrive
         within `allowed_us` of being written. While its lines are no events: progress rows up to them.
         """
-        if not self.reader.at_end or self.reader.blocked or self._tells_nothing:
+        if not self.reader.at_end or self.reader.blocked or self.tells_nothing:
             return []
         if not self._heartbeat.silent:
             return self._quiet_progress(self.parser.low_watermark) if self.max_ts else self.progress_rows()

@@ -254,7 +254,10 @@ def test_counts_of_an_earlier_call_are_not_reported_again():
     summary = SourceSummary("s")
 
     again = SourceParser.restore(parser.snapshot())
-    count_lines(summary, SimpleNamespace(report_before=parser.report, parser=again, follow=False, left_out=set()))
+    count_lines(
+        summary,
+        SimpleNamespace(report_before=parser.report, parser=again, follow=False, left_out=set(), tells_nothing=False),
+    )
     assert summary.shapes == {}
 
 

@@ -119,6 +119,16 @@ def test_a_log_that_is_not_understood_tells_of_no_time(tmp_path: Path) -> None:
     assert told == [("unread", 4)]
 
 
+def test_each_call_ends_with_65_while_nothing_of_a_log_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text("2026-11-21 01:28:00,000 hello\n" * 3)
+    (tmp_path / "server.log").write_text("\n".join([*lines(1), ""]))
+    for _ in range(2):
+        words = ["ingest", "logs", str(tmp_path), "--cluster", "c", "--lake", str(tmp_path / "lake")]
+        done = CliRunner().invoke(app, words)
+        assert (done.exit_code, "app.log: nothing of it was understood" in done.stdout) == (65, True)
+    assert "app.log: 0 lines, nothing new" not in done.stdout
+
+
 def unread(folder: Path, lake: Path) -> list[dict[str, Any]]:
     """Gaps that reconstruction tells of what these logs lack."""
     ingest_logs([folder], cluster="c", lake=str(lake))
