@@ -197,10 +197,18 @@ def presents(lake: Lake) -> dict[str, datetime]:
 
 
 def beginnings(lake: Lake) -> dict[str, datetime]:
-    """The first minute (event time) in which each cluster reported anything."""
-    minutes = lake.find(cluster_minute.TABLE)
-    found = query(minutes, f"SELECT cluster, min(minute) AS ts FROM t {_of_events('minute')}") if minutes else []
-    return {row["cluster"]: row["ts"] for row in found}
+    """When (event time) each cluster first reported anything: the first HW of its first minute, or that minute."""
+    minutes, hws = lake.find(cluster_minute.TABLE), lake.find(partition_hw.TABLE)
+    first = query(minutes, f"SELECT cluster, min(minute) AS ts FROM t {_of_events('minute')}") if minutes else []
+    found = {row["cluster"]: row["ts"] for row in first}
+    within = [
+        f"(cluster = {text(name)} AND ts >= {instant(ts)} AND ts < {instant(ts + timedelta(minutes=1))})"
+        for name, ts in found.items()
+    ]
+    if hws and within:
+        hws_sql = f"SELECT cluster, min(ts) AS ts FROM t WHERE {' OR '.join(within)} GROUP BY cluster"
+        found |= {row["cluster"]: row["ts"] for row in query(hws, hws_sql)}
+    return found
 
 
 def _of_events(time: str) -> str:

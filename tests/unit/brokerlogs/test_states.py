@@ -225,7 +225,7 @@ def test_a_follower_hw_that_falls():
 
 
 MANAGER = "kafka.log.LogManager"
-FUTURE = "Created log for partition orders-1 in /d/b/orders-1.5f0c5ad33e2c4c8fa5f01f87949b2c30-future with {}"
+FUTURE = "Created log for partition orders-1 in /d/b/orders-1.5f0c5ad33e2c4c8f-future with properties {}"
 REPLACED = "The current replica is successfully replaced with the future replica for orders-1"
 FELL = "Non-monotonic update of high watermark from (offset=1000, segment=[1000:0]) to (offset=943, segment=[943:0])"
 

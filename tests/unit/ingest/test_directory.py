@@ -145,14 +145,15 @@ class Directory(RuleBasedStateMachine):
     def _forget(self, path: Path) -> None:
         """Expect no lines of a file that goes, where nothing can show that it had them.
 
-        It was not opened, or another file ends with its last line that was told: that may be all that it had.
+        It was not opened, or a copy goes as far as it was read or further: that may be all that it had.
         """
         lines = [line for line in _content(path).splitlines() if line.endswith(b" .")]
         positions = [position for reader in self.readers if (position := reader.read_position)]
         was_opened = any(path.stat().st_ino == inode for position in positions for _, inode in position.seen)
         told = [line for line in lines if self.told[line]]  # numbers of inodes are used again
+        ends = [line + b"\n" for line in lines[lines.index(told[-1]) :]] if told else []
         others = [_content(other) for other in self.folder.iterdir() if other != path]
-        if not was_opened or not told or any(other.endswith(told[-1] + b"\n") for other in others):
+        if not was_opened or not told or any(other.endswith(last) for other in others for last in ends):
             self.gone_before |= {int(line.split()[1]) for line in lines}
 
     # -- people

@@ -22,6 +22,8 @@ def test_a_cluster_neither_begins_nor_ends_with_them(tmp_path, year):
     write(lake, "cluster_minute", *minutes)
     place = Lake(lake, {})
     assert (beginnings(place), presents(place)) == ({"prod": NOON}, {"prod": at(60)})
+    write(lake, "partition_hw", *({"cluster": "prod", "ts": at(seconds)} for seconds in (-5, 11, 20, 70)))
+    assert beginnings(place) == {"prod": at(11)}, "a verdict says nothing of what was before its first row"
     said = CliRunner().invoke(app, ["check", "--lake", lake]).output
     assert str(year) not in said
     assert "2026-09-01" in said
