@@ -82,7 +82,7 @@ nightly: $(READY) ## all that is too long for CI, one after another; at most eig
 
 test-faults: $(READY) ## writes that fail, call by call, on a disk and an object store; at most two hours
 	@$(BIN)/python -m tests.faults.campaign --minutes 100; disk=$$?; \
-	  FAULTS=all $(BIN)/pytest tests/objectstore/test_faulty_store.py && exit $$disk
+	  FAULTS=all $(BIN)/pytest --all tests/objectstore/test_faulty_store.py && exit $$disk
 
 test-months: $(READY) ## a lake that lives through two months, day by day; a quarter of an hour
 	@$(BIN)/python -m tests.months.campaign

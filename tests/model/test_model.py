@@ -21,7 +21,7 @@ def test_two_brokers_and_two_terms(view: View):
     assert list(found(Scope(2, 2), islice(every(Scope(2, 2)), 0, None, 4), [view])) == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("scope", DRAWN, ids=lambda scope: f"{scope.brokers}-brokers-{scope.terms}-terms")
 def test_longer_histories_by_lot(scope: Scope):
     assert list(found(scope, islice(drawn(scope, Random(7)), 60), VIEWS)) == []

@@ -29,12 +29,13 @@ def reconstructed(lake: Lake) -> None:
     out.commit([written(out, **facts.tables())], 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ingest_sink_and_upkeep_leave_what_they_leave_on_a_disk(store, logs, tmp_path, seed):
     remote, local = Lake(f"s3://{BUCKET}/faulty-{seed}", store.options), Lake(str(tmp_path / "lake"), {})
     brought(logs, local.root, {})
     reconstructed(local)
-    store.faults(seed=seed, rate=RATE)
+    store.faults(seed=seed, rate=RATE, repeat="_ingest")
     brought(logs, remote.root, store.options)
     reconstructed(remote)
     list(maintain(remote.root, vacuum_hours=0, storage_options=store.options))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.properties.draws import TOGETHER, findings
 
-LAKES, SEED = int(os.environ.get("LAKES", "250")), int(os.environ.get("SEED", "0"))
+LAKES, SEED = int(os.environ.get("LAKES", "150")), int(os.environ.get("SEED", "0"))
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + LAKES, TOGETHER))

@@ -77,7 +77,7 @@ def expected(tmp_path):
     return contents(lake)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["empty", "zeros", "nameless"])
 def test_a_batch_outlives_it_at_any_moment(tmp_path, monkeypatch, how):
     whole = expected(tmp_path)

@@ -219,7 +219,7 @@ def test_with_all_of_its_logs_the_loss_is_told(name: str, tmp_path: Path) -> Non
     assert State.LOST in states(name, _logs(name), tmp_path)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "logs"), [(n, logs) for n, _, logs in CASES], ids=[f"{n}: {w}" for n, w, _ in CASES])
 def test_no_loss_is_calm_where_logs_are_missing(name: str, logs: list[Path], tmp_path: Path) -> None:
     assert State.OK not in states(name, logs, tmp_path)

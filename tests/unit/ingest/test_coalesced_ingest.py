@@ -88,6 +88,7 @@ POINTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("point", "before"), POINTS.values(), ids=POINTS.keys())
 def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers are those of the rows that are written: none is left out, no fetch is lost or counted twice."""

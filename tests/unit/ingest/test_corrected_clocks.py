@@ -42,6 +42,7 @@ def happenings(events: pa.Table) -> list[dict]:
     return sorted(rows, key=lambda row: (row["source_id"], row["source_seq"]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ms", [HOUR, -HOUR, 1500])
 @pytest.mark.parametrize("key", ["2", "broker-2/*"])
 def test_rows_of_a_corrected_broker_are_those_of_a_right_clock(tmp_path: Path, key: str, ms: int) -> None:

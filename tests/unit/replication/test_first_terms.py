@@ -32,6 +32,7 @@ def run(rows, cuts, restart):
     return comparable(Facts.concat(parts)), health, columns
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):

@@ -23,7 +23,7 @@ RULES = Rules(lag_max_ms=4000, reorder_grace_ms=ARRIVAL_MS + 3000)
 SIZE = {"seed": st.integers(0, 10_000), "steps": st.integers(1, 80)}
 HISTORIES = st.builds(Cluster, **SIZE)
 examples = settings(
-    max_examples=25, deadline=None, derandomize=True, database=None, phases=[Phase.generate, Phase.shrink]
+    max_examples=12, deadline=None, derandomize=True, database=None, phases=[Phase.generate, Phase.shrink]
 )
 
 

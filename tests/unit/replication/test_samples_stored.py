@@ -96,6 +96,7 @@ def story(seed):
     return in_time(*brokers)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_of_a_foreign_watcher_give_the_same_from_stored_states(seed):
     rows = sorted(story(seed), key=lambda row: (row["ts"] // 2_000_000, row["source_id"], row["source_seq"]))

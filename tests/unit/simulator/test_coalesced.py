@@ -40,6 +40,7 @@ def assert_same(events: pa.Table, rules: Rules, random: Random, longest_ms: int)
     return len(events) - len(few)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("level", [FULL, LEAN, INFO])
@@ -51,6 +52,7 @@ def test_an_incident(seed, level):
     assert level == FULL or went == 0, "where fetches are not reported none goes"
 
 
+@pytest.mark.nightly
 def test_incidents_have_runs_to_coalesce():
     events, rules, _ = simulated(again(run_of(3), load=BUSY))
     assert assert_same(events, rules, Random(0), longest(rules.lag_max_ms)) > len(events) // 6

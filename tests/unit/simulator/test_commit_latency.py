@@ -49,6 +49,7 @@ def commits(**settings: object) -> dict[str, list[float]]:
     return seen.ms
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("controllers", [(3000,), (3000, 3001, 3002)])
 def test_on_a_loaded_machine_a_shrink_takes_up_to_seconds_and_an_expand_up_to_a_quarter_of_one(controllers) -> None:
     ms = commits(alter_us=LOADED, controllers=controllers)

@@ -43,6 +43,7 @@ def reported(planned: Plan, resting: bool) -> tuple[pa.Table, dict[str, pa.Table
     return pa.concat_tables([*parts, telemetry.close()]), truth.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", seeds(8))
 def test_truth_and_facts_are_those_of_fetches_one_by_one(seed):
     run = run_of(seed, versions=RECENT)

@@ -131,6 +131,7 @@ def test_no_value_of_any_type_raises_or_moves_another_topic(tmp_path):
     write_file(lake.files("quarantine"), "quarantine", quarantine.ARROW, [set_aside])
 
 
+@pytest.mark.nightly
 def test_no_value_ends_compaction(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     opened(lake.root)
