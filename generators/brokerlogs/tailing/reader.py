@@ -18,6 +18,7 @@ from generators.brokerlogs.tailing.told_lines import (
     Run,
     Stretch,
     Told,
+    last_lines_begin,
     last_message,
     line_begins,
     line_digests,
@@ -151,11 +152,13 @@ class SeriesReader:
         if file.take_endless():
             digests[0] = 0
         runs = self.told.lay(digests, file.limits, begins=file.begins, after=file.run) if file.limits else []
-        if file.limits and not ended and len(lines) <= LONGEST:
-            waits = max(last_message(digests), runs[-1].end if runs else 0)
-            if waiting := lines[line_begins(lines)[waits] :]:
-                file.put_back(waiting)
-                lines, digests = lines[: -len(waiting)], digests[:waits]
+        known = runs[-1].end if runs else 0
+        if file.limits and not ended and known < len(digests):
+            waits = max(last_message(digests), known)
+            begin = last_lines_begin(lines, len(digests) - waits)
+            if begin or len(lines) <= LONGEST:
+                file.put_back(lines[begin:])
+                lines, digests = lines[:begin], digests[:waits]
             if not lines:
                 return b""
         tell = self._tell if not runs and not file.older else partial(self._unknown, runs=runs)

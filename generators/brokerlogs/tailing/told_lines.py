@@ -42,6 +42,14 @@ def line_begins(lines: bytes) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.flatnonzero(np.frombuffer(lines, np.uint8) == 10) + 1])
 
 
+def last_lines_begin(lines: bytes, count: int) -> int:
+    """The byte at which the last `count` lines begin."""
+    begin = len(lines)
+    for _ in range(count):
+        begin = lines.rfind(b"\n", 0, begin - 1) + 1
+    return begin
+
+
 def last_message(digests: Digests) -> int:
     """The number of the line with which the last message begins, 0 where all lines continue one."""
     begins = np.flatnonzero(digests & 1 == 0)
