@@ -172,11 +172,11 @@ class IngestSession:
 
     def rounds(self, stop: Callable[[], bool] = lambda: False) -> Iterator[Round]:
         """Rounds until all there is was read, or `stop` returns True; a round in which much was read may have no
-        rows."""
+        rows. None is longer than a second where files are followed: a busy log may grow as fast as it is read."""
         ended = False
         while not ended:
             current, began = Round(), monotonic()
-            while not ended and (current.bytes < ROUND_BYTES if current.rows else monotonic() - began < PERIOD_S):
+            while not ended and not self._is_full(current, monotonic() - began):
                 step(self.tailers, current, stop)
                 for tailer in [*self.tailers]:
                     self.add_tailers(self.factory.older_tailers(tailer))
@@ -186,6 +186,11 @@ class IngestSession:
                 yield current
         if not stop() and (unread := self._unread()).rows:
             yield unread
+
+    def _is_full(self, current: Round, seconds: float) -> bool:
+        """Whether a round is long enough, or has as many bytes as are committed at once."""
+        is_late = seconds >= PERIOD_S and (self.factory.follow or not current.rows)
+        return is_late or (bool(current.rows) and current.bytes >= ROUND_BYTES)
 
     def _unread(self) -> Round:
         """What was not read of sources that have no rows, at the latest time that is known."""
@@ -209,8 +214,11 @@ class IngestSession:
                 yield from self.rounds(stop.is_set)
                 return
             began = monotonic()
-            yield from self.rounds(stop.is_set)
-            heartbeats = Round()
+            for current in self.rounds(stop.is_set):
+                yield current
+                if monotonic() - began >= PERIOD_S:
+                    break
+            heartbeats = self._unread()
             for tailer in self.tailers:
                 heartbeats.add(tailer, tailer.heartbeat_rows(grace_ms * 1000 // 2))
             if heartbeats.rows:

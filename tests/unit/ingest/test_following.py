@@ -97,6 +97,25 @@ def test_logs_that_come_later_are_taken_up(tmp_path, follow):
     assert set(events["source_epoch"].to_pylist()) == {0}
 
 
+def test_a_log_that_grows_as_fast_as_it_is_read_is_told_and_keeps_no_other_waiting(tmp_path, follow, monkeypatch):
+    """Nothing was committed, and no later log was found, until 64 MB were read or the reader was stopped."""
+    logs = tmp_path / "logs"
+    log = broker(logs, 1, leader(), recorded(2, 5, ms=100))
+    written, pull = iter(range(1_000_000)), tailer.Tailer.pull
+
+    def pull_from_a_growing_log(self):
+        with log.open("a") as file:
+            file.write(recorded(2, 6 + (number := next(written)), ms=200 + number))
+        return pull(self)
+
+    monkeypatch.setattr(tailer.Tailer, "pull", pull_from_a_growing_log)
+    follower = follow(logs)
+    follower.until(has("broker-1/replication.log"))
+    broker(logs, 2, leader(name="clicks-0"))
+    follower.until(has("broker-1/replication.log", "broker-2/replication.log"))
+    assert numbers_without_holes(read_events(follower.lake))
+
+
 def test_a_log_that_comes_later_and_is_read_by_another_process_is_left_to_it(tmp_path, follow):
     logs = tmp_path / "logs"
     broker(logs, 1, leader(), recorded(2, 5, ms=100))
