@@ -52,9 +52,9 @@ class Archives:
         return self._unpacked[key]
 
     def pipe(self, stream: BinaryIO, *, wait: bool) -> Path:
-        """Where a pipe is copied to: to its end with `wait`, else as it comes, its first lines now.
+        """Copy a pipe, to its end with `wait`, else as it comes, its first lines now; returns where it is copied to.
 
-        A file, or a folder with one for each container whose name stands before its lines.
+        That is a file, or a folder with one for each container whose name stands before its lines.
         """
         path, some, prefixes = self._place(Path("/pipe.log")), threading.Event(), list[re.Pattern[bytes]]()
 

@@ -48,7 +48,7 @@ class LogBytes:
         self._skip_to(position)
 
     @property
-    def compressed(self) -> bool:
+    def is_compressed(self) -> bool:
         """Whether its bytes are those of a compressed file, which does not grow."""
         return self._unpacking is not None
 
@@ -84,7 +84,7 @@ class LogBytes:
         return os.fstat(self._descriptor) if self._descriptor >= 0 else None
 
     def _skip_to(self, position: int) -> None:
-        if not self.compressed:
+        if not self.is_compressed:
             self.skipped = os.lseek(self._descriptor, position, os.SEEK_SET)
             return
         while self.skipped < position and (skipped := self.read(min(position - self.skipped, _BLOCK))):

@@ -23,7 +23,7 @@ _PIECE = 8 << 20
 
 
 def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
-    """What stands before the lines of a stream that begins so: the name of a container; None where nothing does."""
+    """The pattern of a container's name, as it stands before the lines of a stream that begins so; None without one."""
     return next((prefix for prefix in _PREFIXES if prefix.match(head.lstrip())), None)
 
 

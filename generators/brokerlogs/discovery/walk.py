@@ -28,7 +28,7 @@ class PathWalk:
         """By folder the names of files that are read under another path, with that path."""
         self.messages: list[str] = []
         self.unread: dict[Path, str] = {}
-        """What is wrong with archives."""
+        """Messages on damaged archives."""
         self._archives = archives
         self._seen: dict[Identity, Path] = {}
         self._named: dict[Path, set[str]] = {}

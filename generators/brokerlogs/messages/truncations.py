@@ -10,7 +10,7 @@ from schemas.event_types import cut_detail
 
 
 def _truncate(broker: BrokerLogState, line: Line, place: int, offset: int, events: EventBuilder) -> None:
-    """What the leader answered is told where its log ends below this replica's HW: what lies between is lost."""
+    """Append a cut, with where the leader's log ends if that is below this replica's HW: what lies between is lost."""
     hw, answer = broker.loaded_hws.get(place), broker.answers.pop(place, None)
     if not broker.wanted(place):
         return

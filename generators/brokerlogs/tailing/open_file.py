@@ -54,7 +54,7 @@ class OpenFile:
         self._rest, self._endless = b"", 0
         self._leading = offset == 0
         """Whether only zeros were read, which a writer leaves that did not notice that its file was truncated."""
-        self._tail = self._tail_before = b"" if self.bytes.compressed else self.bytes.before(offset, TAIL)
+        self._tail = self._tail_before = b"" if self.bytes.is_compressed else self.bytes.before(offset, TAIL)
 
     @property
     def torn(self) -> int:
@@ -67,7 +67,7 @@ class OpenFile:
             length = len(data)
             data = data.lstrip(b"\0").removeprefix(_MARK)
             self.offset, self._leading = self.offset + length - len(data), not data
-            self._tail = b"" if self.bytes.compressed else self.bytes.before(self.offset, TAIL)
+            self._tail = b"" if self.bytes.is_compressed else self.bytes.before(self.offset, TAIL)
         data = self._rest + data
         end = data.rfind(b"\n") + 1 or (len(data) if len(data) > LONGEST else 0)
         self._rest = data[end:]
@@ -116,7 +116,7 @@ class OpenFile:
     def is_intact(self, fresh: int) -> bool:
         """Whether it still has what was read from it, `fresh` bytes just now: not truncated, not overwritten."""
         stat = self.bytes.stat()
-        if self.bytes.compressed or stat is None:
+        if self.bytes.is_compressed or stat is None:
             return True
         end = self.offset + len(self._rest)
         return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
@@ -127,7 +127,7 @@ class OpenFile:
         if stat is None:
             return Seen(self.offset, -1, -1, "")
         ended = self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
-        mtime_ns = stat.st_mtime_ns if ended and not self.bytes.compressed else -1
+        mtime_ns = stat.st_mtime_ns if ended and not self.bytes.is_compressed else -1
         return Seen(self.offset, stat.st_size, mtime_ns, _digest(self._tail))
 
     def seen_whole(self) -> Seen:
@@ -138,7 +138,7 @@ class OpenFile:
 
 def holds(entry: Entry, seen: Seen, data: LogBytes) -> bool:
     """Whether a file still has what was seen of it; `data` are its bytes."""
-    if data.compressed:
+    if data.is_compressed:
         return (entry.size, entry.mtime_ns) == (seen.size, seen.mtime_ns)
     return entry.size >= seen.offset and _digest(data.before(seen.offset, TAIL)) == seen.tail
 

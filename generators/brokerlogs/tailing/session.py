@@ -55,7 +55,7 @@ class ReadOptions:
     source: str | None = None
     """Stands for broker or path in the names of sources."""
     broker: int | None = None
-    """Whose logs they are, where it is not for the lines to say."""
+    """The broker of all logs that are given, where their lines are not to say it."""
     layout: Layout = "order"
     """How the rows of a commit lie in its files."""
 

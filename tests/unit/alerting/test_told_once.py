@@ -299,10 +299,10 @@ def test_an_evaluation_that_was_cut_off_is_told_once_by_the_next(lake, cut, monk
     health(lake, 800)
     with monkeypatch.context() as patched:
 
-        def killed(*_given):
+        def die(*_given):
             raise KeyboardInterrupt
 
-        patched.setattr(Lake, cut, killed)
+        patched.setattr(Lake, cut, die)
         with pytest.raises(KeyboardInterrupt):
             evaluate(lake, now=at(800))
     once = [("loss", "firing", at(5)), ("under_min_isr", "firing", at(0)), ("under_min_isr", "resolved", at(700))]

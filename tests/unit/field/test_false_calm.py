@@ -158,7 +158,7 @@ class Thinning(NamedTuple):
         return " ".join(map(str, filter(None, self)))
 
 
-def thinned(name: str) -> Iterator[Thinning]:
+def thinnings(name: str) -> Iterator[Thinning]:
     """All that is taken away of the lines of a recording."""
     for logger, how in product(LOGGERS, ("without", "only")):
         yield Thinning(name, how, "", logger)
@@ -210,7 +210,7 @@ def states(name: str, logs: list[Path], folder: Path, keep: Kept | None = None, 
     return {line.state for one in records for line in verdict(one, LIMITS, now).lines if line.part == "history"}
 
 
-THINNED = [one for name in (*UNPACKED, *PACKED) for one in thinned(name)]
+THINNED = [one for name in (*UNPACKED, *PACKED) for one in thinnings(name)]
 CASES = [(name, what, logs) for name in (*UNPACKED, *PACKED) for what, logs in subsets(name)]
 
 

@@ -107,12 +107,12 @@ def test_older_lines_that_continue_those_of_another_file_are_told(tmp_path: Path
     assert read_with_older(restarted(reader), limit) == [b"", b"", b""]
 
 
-def emptied(live: Path) -> None:
+def empty(live: Path) -> None:
     live.write_bytes(A + B)
     os.truncate(live, 0)
 
 
-def replaced(live: Path) -> None:
+def rotate_away(live: Path) -> None:
     with live.open("ab") as file:
         file.write(B)
     live.rename(live.with_name("elsewhere"))
@@ -121,7 +121,7 @@ def replaced(live: Path) -> None:
 
 @pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("gone", [emptied, replaced], ids=lambda gone: gone.__name__)
+@pytest.mark.parametrize("gone", [empty, rotate_away], ids=lambda gone: gone.__name__)
 def test_lines_that_went_with_the_file_of_the_last_line_are_missing_before_others_come(
     tmp_path: Path, gone: Callable[[Path], None], restart: bool, copied: bool
 ) -> None:

@@ -39,7 +39,7 @@ def lines(broker: int) -> list[str]:
     return [*dated, "java.io.IOException: no", "\tat x.Y(Z)"]
 
 
-def interleaved(prefix: str, *, in_blocks: bool = False) -> str:
+def interleave(prefix: str, *, in_blocks: bool = False) -> str:
     per = [[prefix.format(broker) + line for line in lines(broker)] for broker in (1, 2, 3)]
     told = (
         [line for block in per for line in block]
@@ -62,7 +62,7 @@ def apart(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["all.log", "all.txt"])
 def test_each_broker_of_a_stream_is_a_source(prefix: str, in_blocks: bool, name: str, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / name).write_text(interleaved(prefix, in_blocks=in_blocks))
+    (tmp_path / "in" / name).write_text(interleave(prefix, in_blocks=in_blocks))
     events = read_logs([tmp_path / "in"], "c").to_pylist()
     assert {row["source_id"].replace(".txt", "") for row in events} <= {f"broker-{n}/all.log" for n in (1, 2, 3)}
     versions = {(row["broker_id"], row["detail"]) for row in events if row["event_type"] == "config"}
@@ -73,7 +73,7 @@ def test_each_broker_of_a_stream_is_a_source(prefix: str, in_blocks: bool, name:
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_each_broker_of_a_pipe_is_a_source(follow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = interleaved(PREFIXES["stern"]).encode().removesuffix(b"\n")
+    data = interleave(PREFIXES["stern"]).encode().removesuffix(b"\n")
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data))))
     ingest_logs(["-"], cluster="c", lake=str(tmp_path), follow=follow)
     told = read_events(str(tmp_path)).to_pylist()
