@@ -26,7 +26,7 @@ TABLE = Table(
         Column("isr", "array<int>", "in-sync replicas"),
         Column("osr", "array<int>", "assigned but not in sync"),
         Column("out_of_sync", "array<int>", "replicas out of sync by Kafka's rule, in the ISR or not"),
-        Column("holding_replicas", "array<int>", "who holds the HW back"),
+        Column("holding_replicas", "array<int>", "who holds the HW back; several at level 1: one of them"),
         Column("under_replicated", "boolean", "fewer in sync than assigned"),
         Column("under_min_isr", "boolean", "fewer in sync than min.insync.replicas"),
         Column("offline", "boolean", "nobody leads"),

@@ -177,14 +177,14 @@ def _now(wanted: Filter) -> str:
 
 
 def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
-    keys = "cluster, condition, who, unknown"
+    keys = "cluster, condition, who, one_of, unknown"
     values = "count(*) AS partitions, max(stalled_ms) AS stalled_ms"
     sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet)}) GROUP BY {keys} ORDER BY {keys}"
     found: Groups = defaultdict(list)
     for row in _rows(lake, _HEALTH, sql):
         who = tuple(int(number) for number in row["who"].split(",") if number)
-        group = PartitionGroup(Condition[row["condition"]], who, row["partitions"], row["unknown"], row["stalled_ms"])
-        found[row["cluster"]].append(group)
+        known = row["partitions"], row["unknown"], row["stalled_ms"], row["one_of"]
+        found[row["cluster"]].append(PartitionGroup(Condition[row["condition"]], who, *known))
     return found
 
 

@@ -77,8 +77,11 @@ def _group(group: PartitionGroup, record: ClusterRecord) -> str:
         longest = (
             f", the longest for {words.span(timedelta(milliseconds=group.stalled_ms))}" if group.stalled_ms else ""
         )
-        back = "holds" if len(group.brokers) == 1 else "hold"
-        return f"{words.brokers(group.brokers)} {back} back {partitions}{longest}"
+        if not group.brokers:
+            return f"{partitions} held back{longest}; by whom is not known"
+        who = f"{'one of ' if group.one_of else ''}{words.brokers(group.brokers)}"
+        back = "holds" if group.one_of or len(group.brokers) == 1 else "hold"
+        return f"{who} {back} back {partitions}{longest}"
     if group.condition is Condition.OUT_OF_SYNC:
         return f"{words.brokers(group.brokers)} out of sync in {partitions}"
     if group.condition is Condition.UNDER_REPLICATED:

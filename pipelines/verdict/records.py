@@ -78,13 +78,15 @@ class NotUnderstood:
 
 @dataclass(frozen=True)
 class PartitionGroup:
-    """Partitions that stand alike because of the same brokers; `unknown`: so they stood when last reported."""
+    """Partitions that stand alike because of the same brokers, or `one_of` them; `unknown`: so they stood when last
+    reported."""
 
     condition: Condition
     brokers: tuple[int, ...]
     partitions: int
     unknown: bool = False
     stalled_ms: int | None = None
+    one_of: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pipelines.lake.queries import instant, text
 from pipelines.verdict.records import Condition
+from schemas.levels import POLLED
 from schemas.partition_health import STALLED_MS
 
 _IS = {
@@ -24,6 +25,7 @@ _WHO = {
     Condition.UNDER_REPLICATED: "array_distinct(array_concat(array_except(ar, isr), array_intersect(ar, unheard)))",
     Condition.OUT_OF_SYNC: "out_of_sync",
 }
+_ONE_OF = f"condition = '{Condition.HELD_BACK.name}' AND level = {POLLED} AND cardinality(holding_replicas) > 1"
 _UNSAID = "leader_id IS NULL OR (NOT coalesce(offline, false) AND under_replicated IS NULL)"
 """Who leads, or who is in sync, was never reported."""
 
@@ -40,10 +42,10 @@ class Quiet:
 
 
 def standing(where: str, quiet: Iterable[Quiet]) -> str:
-    """The query for the rows that match, each with `condition`, `rank`, `who` (broker ids) and `unknown`.
+    """The query for the rows that match, each with `condition`, `rank`, `who` (broker ids), `one_of` and `unknown`.
 
     `who` is of what is not known the leader that reports nothing. What a quiet broker led is known where somebody
-    else spoke of it since.
+    else spoke of it since. `one_of`: samples leave several that may hold the HW back.
     """
     quiet = list(quiet)
     dead: dict[str, list[int]] = {}
@@ -65,7 +67,8 @@ def standing(where: str, quiet: Iterable[Quiet]) -> str:
     )
     return (
         f"SELECT *, CASE condition {ranks} ELSE {len(_IS)} END AS rank, silent_leader IS NOT NULL AS unknown, "
-        f"coalesce(silent_leader, CASE condition {who} END, '') AS who FROM ({said})"
+        f"coalesce(silent_leader, CASE condition {who} END, '') AS who, coalesce({_ONE_OF}, false) AS one_of "
+        f"FROM ({said})"
     )
 
 

@@ -100,7 +100,8 @@ def _write_settings(state: State, rules: Rules, numbers: I64, rows: Records) -> 
         for same in np.split(mine, np.searchsorted(ts[mine], changes)):
             if len(same):
                 at = int(ts[same[0]])
-                rows[same, _AT.min_isr_told] = state.timeline.tells_min_isr(cluster, topic, at)
+                told = own.min_isr is not None or state.timeline.tells_min_isr(cluster, topic, at)
+                rows[same, _AT.min_isr_told] = told
                 rows[same, _AT.lag_max] = lag_at(configs[1], at, own)
                 rows[same, _AT.min_isr] = state.timeline.min_isr(cluster, topic, at, None, own.min_isr or 1)
 

@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NEVER, NULL
+from pipelines.replication.events.columns import int64_column
 from pipelines.replication.metadata.broker_states import SILENT_STATES, BrokerNow
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import REPLICAS
 from schemas.levels import LEAN
+from schemas.replication_events import WATCHER
 
 
 def states_of_brokers(state: State) -> dict[int, dict[int, BrokerNow]]:
@@ -52,6 +56,35 @@ def last_rounds(state: State, lanes: I64) -> I64:
     at = np.flatnonzero((lanes >= 0) & sampled[place])
     known[at] = [by_cluster.get(cluster, 0) for cluster in state.lanes["cluster"][place[at]].tolist()]
     return known
+
+
+def sampled_until(state: State, lanes: I64) -> I64:
+    """Return up to when each of these lanes (-1: none) is known: the last round of its leader of which all was read.
+
+    NEVER for lanes that samples do not fill. Samples that still wait for others may say otherwise from then on.
+    """
+    until = np.full(len(lanes), NEVER)
+    if not state.has_watcher or not state.lanes.count:
+        return until
+    lane, waiting = np.maximum(lanes, 0), _first_waiting(state)
+    at = np.flatnonzero((lanes >= 0) & state.sampled_lanes()[lane])
+    cluster, leader = (state.lanes[name][lane[at]] for name in ("cluster", "broker"))
+    keys, of = np.unique((cluster << 32) | leader, return_inverse=True)
+    names = [str(name) for (name,) in state.clusters.all]
+    rounds = (
+        state.watched.last_round(names[key >> 32], key & 0xFFFFFFFF, waiting.get(names[key >> 32], NEVER) - 1)
+        for key in keys.tolist()
+    )
+    until[at] = np.fromiter(rounds, np.int64, len(keys))[of]
+    return until
+
+
+def _first_waiting(state: State) -> dict[str, int]:
+    """By cluster the time of the first row of a watcher that is not read yet."""
+    rows = state.waiting.select(["cluster", "source_id", "ts"])
+    rows = rows.filter(pc.starts_with(rows["source_id"].cast(pa.string()), WATCHER))
+    first = rows.group_by("cluster").aggregate([("ts", "min")])
+    return dict(zip(first["cluster"].to_pylist(), int64_column(first["ts_min"]).tolist(), strict=True))
 
 
 def unanswered(state: State, lanes: I64) -> npt.NDArray[np.bool_]:

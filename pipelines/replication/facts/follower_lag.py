@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
-from pipelines.replication.facts.answers import answered_leos
+from pipelines.replication.facts.answers import answered_leos, sampled_until
 from pipelines.replication.facts.broker_counts import Broker, Row
 from pipelines.replication.facts.columns import NameColumns, bigints, ints, times, word_column
 from pipelines.replication.facts.partition_health import led_lanes
@@ -59,6 +59,7 @@ def followers(state: State, low_watermarks: I64) -> Followers:
     )
     home = lanes["home"][lane]
     now = np.where(home < 0, NULL, low_watermarks[home]) if len(low_watermarks) else np.full(len(home), NULL)
+    now = np.minimum(now, sampled_until(state, lane))
     known = (leo >= 0) & (leader_leo != NULL)
     caught_up = np.where(known | (lanes["level"][lane] != POLLED), caught_up, NULL)
     lag = np.where(known, np.maximum(leader_leo - leo, 0), NULL)

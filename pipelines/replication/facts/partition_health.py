@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
 from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
-from pipelines.replication.facts.answers import answered_leos, last_rounds, unanswered, untold
+from pipelines.replication.facts.answers import answered_leos, last_rounds, sampled_until, unanswered, untold
 from pipelines.replication.facts.columns import bigints, ints, members, times, word_column
 from pipelines.replication.facts.failure_risk import RISKS, risks
 from pipelines.replication.state.state import State
@@ -46,6 +46,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     hw, leo = of_lane("hw", NULL, known), of_lane("leader_leo", NULL, known)
     stalled, home = of_lane("stalled_since", NULL), of_lane("home", -1)
     now = np.where(home < 0, NULL, low_watermarks[home]) if len(low_watermarks) else np.full(count, NULL)
+    now = np.minimum(now, sampled_until(state, lane))
     isr_size, assigned_size = np.bitwise_count(isr.astype(np.int64)), np.bitwise_count(assigned.astype(np.int64))
     topic_ids = np.where(registered["topic_id"] >= 0, registered["topic_id"], of_lane("topic_id", -1))
     leader = np.where(registered["leader_id"] != NULL32, registered["leader_id"], of_lane("broker", NULL32))
@@ -57,6 +58,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     under_min_isr = np.where(with_isr, of_lane("frozen", 0) == 1, offline)
     min_isr = of_lane("min_isr", NULL32)
     isr_sizes, assigned_sizes = _sizes(isr_size, assigned_size, by_history)
+    waits = (leo > hw) & ((of_lane("level", NULL32) != POLLED) | (now > stalled))
     made = {
         "cluster": _named(topic, [str(t[0]) for t in state.topics.all]),
         "topic": _named(topic, [str(t[1]) for t in state.topics.all]),
@@ -72,13 +74,13 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "osr": _lists(state, assigned & ~isr, place, by_history, 2),
         "out_of_sync": _unless(unanswered(state, lane), _lists(state, out_of_sync, place, unled, 3)),
         "behind": _unless(untold(state, lane), _lists(state, behind, place, unled, 3)),
-        "holding_replicas": _lists(state, np.where(leo > hw, slowest, 0), place, unled, 3),
+        "holding_replicas": _lists(state, np.where(waits, slowest, 0), place, unled, 3),
         "under_replicated": _under_replicated(isr_size < assigned_size, by_history),
         "under_min_isr": pa.array(under_min_isr, mask=~with_isr & ~offline),
         "offline": pa.array(offline, mask=leader == NULL32),
         "lag_records": pa.array(lag, mask=~led | (assigned == 0) | (lag == NEVER)),
         "stalled_ms": pa.array(
-            np.where(stalled == NULL, 0, (now - stalled) // 1000), mask=(~led) | (now == NULL)
+            np.where(stalled == NULL, 0, np.maximum(now - stalled, 0) // 1000), mask=(~led) | (now == NULL)
         ),
         "last_event_ts": times(_last_event_ts(state)),
         "level": ints(of_lane("level", NULL32, known)),
@@ -149,8 +151,9 @@ def _last_event_ts(state: State) -> Any:
 
 
 def _replica_masks(state: State, lane: Any, now: Any) -> tuple[Any, Any, Any, Any]:
-    """Per partition: the replicas out of sync, those of the ISR at its smallest LEO, the largest lag in records, and
-    the members of the ISR that have not got by now where their leader was BEHIND_MS ago."""
+    """Per partition: the replicas out of sync, those of the ISR at its smallest LEO (by samples those that may hold the
+    HW back), the largest lag in records, and the members of the ISR that have not got by now where their leader was
+    BEHIND_MS ago."""
     masks = np.zeros((4, len(lane)), dtype=np.int64)
     if state.lanes.count:
         since = np.minimum(now, last_rounds(state, lane)) - BEHIND_MS * 1000
@@ -173,9 +176,10 @@ def _write_replica_masks(
                 least = min(least, replicas[n * width + k, SLOT.leo])
         for k in range(width):
             at = n * width + k
-            if (isr >> k) & 1 and replicas[at, SLOT.leo] == least:
+            passed, polled = replicas[at, SLOT.passed], lanes[n, LANE.level] == POLLED
+            holds = passed != NULL if polled else (isr >> k) & 1 == 1 and replicas[at, SLOT.leo] == least
+            if holds:
                 masks[1, partition] |= 1 << k
-            passed = replicas[at, SLOT.passed]
             follows = (isr >> k) & 1 and replicas[at, SLOT.id] != lanes[n, LANE.broker]
             if lanes[n, LANE.level] == POLLED:  # who answers less than its leader was caught up by then at the latest
                 passed = replicas[at, SLOT.caught_up] if 0 <= replicas[at, SLOT.leo] < leader_leo else NULL

@@ -171,5 +171,5 @@ def find_member(one: Present, broker: int) -> int:
 @hot
 def forget_member(member: Record) -> None:
     """What was sampled of a replica holds no more."""
-    member.answers = member.first = member.leo = member.since = -1
+    member.answers = member.first = member.leo = member.since = member.fetched = -1
     member.out_of_sync = 0

@@ -17,7 +17,7 @@ from pipelines.replication.samples.bundles import (
     make_room,
     view,
 )
-from pipelines.replication.samples.lag import caught_up_by, find_step_above, is_in, settle
+from pipelines.replication.samples.lag import caught_up_by, find_step_above, is_in, may_hold, settle
 from pipelines.replication.samples.layout import KEPT_ISRS, KEPT_STEPS, KEPT_TERMS
 from pipelines.replication.samples.leadership import take_row
 from pipelines.replication.term.layout import IDLE, IN_SYNC, LEADING, OUT_OF_SYNC
@@ -154,7 +154,7 @@ def settle_all(
         limit = limits[one.record[0].cluster]
         settle(one, limit.now, limit.lag_max, rounds, found)
         if one.record[0].lane >= 0 and (changed[record] or found.counts.sync[0] != before):
-            _write_lane(one, lanes, replicas)
+            _write_lane(one, limit, lanes, replicas)
 
 
 @kernel
@@ -169,7 +169,7 @@ def name_replicas(partitions: I64, of: I64, store: Store, lanes: RecordArray, re
 
 
 @hot
-def _write_lane(one: Present, lanes: RecordArray, replicas: RecordArray) -> None:
+def _write_lane(one: Present, limit: Record, lanes: RecordArray, replicas: RecordArray) -> None:
     """Writes the present of a partition as its leader's lane: what reads those of logs reads it there."""
     of, width = one.record[0], len(replicas) // max(len(lanes), 1)
     lane = lanes[of.lane]
@@ -188,4 +188,6 @@ def _write_lane(one: Present, lanes: RecordArray, replicas: RecordArray) -> None
         replica.leo = member.leo if member.answers == 1 else -1
         step = find_step_above(one, replica.leo) if replica.leo >= 0 and member.broker != of.leader else -1
         replica.caught_up = NULL if step < 0 else caught_up_by(one, step)
+        holds = of.stalled_since != NULL and may_hold(one, k, limit.now, limit.lag_max)
+        replica.passed = of.stalled_since if holds else NULL
         replica.sync = OUT_OF_SYNC if member.out_of_sync == 1 else IN_SYNC

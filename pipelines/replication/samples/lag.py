@@ -13,6 +13,7 @@ from pipelines.replication.samples.bundles import (
     Found,
     Present,
     Rounds,
+    answered_always,
     find_member,
     forget_member,
     last_round,
@@ -105,12 +106,17 @@ def settle(one: Present, now: int, lag_max: int, rounds: Rounds, found: Found) -
 
 
 @kernel
-def take_follower(one: Present, row: Record, found: Found) -> None:
+def take_follower(one: Present, row: Record, rounds: Rounds, found: Found) -> None:
     """Takes the sample of a replica that does not lead."""
     of, k = one.record[0], find_member(one, row.broker)
     if k < 0:
         return
     member, leo, ts = one.members[k], row.leo, row.ts
+    if leo < member.leo:
+        member.fetched = -1
+    elif leo > member.leo >= 0 and member.answers == 1 and member.since >= of.began:
+        if answered_always(rounds, of.cluster, row.broker, member.since, ts):  # else it may have started again
+            member.fetched = member.leo
     if member.answers != 1 or member.leo != leo:
         member.since = ts
     if member.first == -1 or leo < member.leo:  # until its log was cut it may have been caught up
@@ -125,10 +131,30 @@ def take_follower(one: Present, row: Record, found: Found) -> None:
             _add_fact(one, k, ts, ts if step < 0 else caught_up_by(one, step), RECOVERED, found)
 
 
+@hot
+def may_hold(one: Present, k: int, ts: int, lag_max: int) -> bool:
+    """Whether a replica may hold the HW back at `ts` (docs/kafka-rules.md 7.5).
+
+    One that was seen to go on from above the HW has fetched from there, and the leader knows that. The leader knows
+    where followers fetch, not where their logs end: one that appended what it got and hangs holds the HW below its own
+    end. Outside the ISR a replica counts while it is caught up: it may be about to join.
+    """
+    of, member = one.record[0], one.members[k]
+    if member.broker == -1 or member.broker == of.leader or member.fetched > of.hw:
+        return False
+    if is_in(of.isr, k):
+        return True
+    if not is_follower(one, k) or member.leo < of.hw:
+        return False
+    step = find_step_above(one, member.leo)
+    return step < 0 or ts <= caught_up_by(one, step) + lag_max
+
+
 @kernel
 def end_lags(one: Present, ts: int, found: Found) -> None:
     """A new leader begins to measure anew."""
     for k in range(one.record[0].members):
+        one.members[k].fetched = -1
         if one.members[k].out_of_sync == 1:
             one.members[k].out_of_sync = 0
             _add_fact(one, k, ts, NULL, RECOVERED, found)

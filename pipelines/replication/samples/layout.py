@@ -32,6 +32,8 @@ SAMPLED = record_layout(
     min_isr=NULL32,
     min_isr_told=0,
     stalled_since=NULL,
+    waits_for=NULL,
+    compared_from=NULL,
     terms_begun=0,
     members=0,
     steps=0,
@@ -40,12 +42,14 @@ SAMPLED = record_layout(
     hws=0,
 )
 """A sampled partition. `lane`: of its present leader; `began`: when that was first seen, `seen`: when it answered last;
-`isr`, `assigned`: NULL if not known; `stalled_since`: since when the HW has stood below the LEO; `gone`: its topic is
-no longer in the metadata. The last five count its records in each of CHILDREN."""
+`isr`, `assigned`: NULL if not known; `stalled_since`: since when the records below `waits_for` have waited to be
+committed, by samples from `compared_from` on, which are of one ISR; `gone`: its topic is no longer in the metadata. The
+last five count its records in each of CHILDREN."""
 
-MEMBERS = record_layout(broker=-1, answers=-1, first=-1, leo=-1, since=-1, out_of_sync=0)
+MEMBERS = record_layout(broker=-1, answers=-1, first=-1, leo=-1, since=-1, out_of_sync=0, fetched=-1)
 """A replica. `answers`: -1 if it was never asked for; `first`: when it was first sampled since its log was cut;
-`since`: since when its LEO is that. Broker -1: vacant."""
+`since`: since when its LEO is that; `fetched`: a LEO from which it was seen to go on in this term. Broker -1:
+vacant."""
 STEPS = record_layout(least=-1, most=0, leo=0)
 """The leader's LEO became `leo`, after `least` and at `most`; kept as far back as a follower is behind."""
 TERMS = record_layout(

@@ -16,7 +16,17 @@ from pipelines.replication.samples.bundles import (
     forget_member,
     last_round,
 )
-from pipelines.replication.samples.lag import assign, drop_first, end_lags, grow, is_in, settle, take_follower
+from pipelines.replication.samples.lag import (
+    assign,
+    drop_first,
+    end_lags,
+    find_step_above,
+    grow,
+    is_in,
+    may_hold,
+    settle,
+    take_follower,
+)
 from pipelines.replication.samples.layout import KEPT_ISRS, KEPT_TERMS
 from pipelines.replication.term.constants import popcount
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, FREEZE, IDLE, ONLY_WITNESS, REPORT, THAW
@@ -40,7 +50,7 @@ def take_row(one: Present, row: Record, lists: Rows, rounds: Rounds, lanes: Reco
         if k >= 0:
             one.members[k].answers = 0
     elif row.kind == _SAMPLE and (row.leader != row.broker or row.epoch < 0):
-        take_follower(one, row, found)
+        take_follower(one, row, rounds, found)
     elif not _take_metadata(one, row, lists, lanes, found):
         _add_hw(one, row)
     elif row.kind == _SAMPLE:
@@ -54,7 +64,7 @@ def _begin_topic(one: Present, topic_id: int, lanes: RecordArray) -> None:
     _leave_lane(of, lanes)
     of.topic_id = topic_id
     of.leader = of.epoch = of.began = of.seen = of.source = -1
-    of.isr = of.assigned = of.hw = of.leo = of.stalled_since = NULL
+    of.isr = of.assigned = of.hw = of.leo = of.stalled_since = of.waits_for = NULL
     of.frozen = of.steps = of.terms = of.isrs = of.hws = 0
     for k in range(of.members):
         forget_member(one.members[k])
@@ -130,7 +140,8 @@ def _take_isr(one: Present, row: Record, isr: int) -> None:
     past.after = -1 if row.kind == _SAMPLE else row.ts - row.error
     past.by, past.isr = row.clock, of.isr
     of.isrs += 1
-    of.isr = isr
+    of.isr, of.compared_from = isr, row.ts
+    of.stalled_since = of.waits_for = NULL
 
 
 @hot
@@ -139,7 +150,7 @@ def _begin_term(one: Present, row: Record, leader: int, lanes: RecordArray, foun
     of = one.record[0]
     _leave_lane(of, lanes)
     of.leader, of.epoch, of.began, of.seen = leader, row.epoch, row.ts, -1
-    of.hw = of.leo = of.stalled_since = NULL
+    of.hw = of.leo = of.stalled_since = of.waits_for = NULL
     of.frozen = of.steps = 0
     if leader < 0:
         return
@@ -181,10 +192,34 @@ def _take_leader(one: Present, row: Record, rounds: Rounds, found: Found) -> Non
             _add_fact(one, ts, REPORT, row.hw, DISAGREE, 0, found)
         else:
             of.hw = row.hw  # a leader that may have started again inside its epoch, with the HW of its checkpoint
-    if of.hw == NULL or of.hw >= row.leo:
-        of.stalled_since = NULL
-    elif rises or of.stalled_since == NULL:
-        of.stalled_since = ts
+            of.stalled_since, of.compared_from = NULL, ts
+    _wait(one, row)
+
+
+@kernel
+def _wait(one: Present, row: Record) -> None:
+    """Follows the records that wait: they were there at a sample of the leader, and are not committed at a later one
+    under the same ISR (docs/kafka-rules.md 7.5)."""
+    of = one.record[0]
+    if row.hw == -1 or of.hw >= of.leo or not _waits_for_others(one, row):
+        of.stalled_since = of.waits_for = NULL
+    elif of.stalled_since == NULL or not of.hw < of.waits_for <= of.leo:
+        step = one.steps[find_step_above(one, of.hw)]
+        of.stalled_since, of.waits_for = max(step.most, of.compared_from), step.leo
+
+
+@hot
+def _waits_for_others(one: Present, row: Record) -> bool:
+    """Whether other replicas decide how far the HW goes. Under min ISR nothing moves it, and a leader that is alone
+    waits for a replica about to join only."""
+    of = one.record[0]
+    told = of.min_isr_told == 1 or of.assigned & ~of.isr == 0
+    if of.isr == NULL or of.assigned == NULL or of.frozen or not told:
+        return False
+    joining = False
+    for k in range(of.members):
+        joining = joining or may_hold(one, k, row.ts, row.lag_max)
+    return popcount(of.isr) > 1 or joining
 
 
 @kernel

@@ -113,7 +113,7 @@ REPLICAS = record_layout(
     passed=NULL,
 )
 """`first_fetch`: in this term; `passed`: since when the leader's log has gone further than the replica's,
-as far as it is known to have been behind all the time."""
+as far as it is known to have been behind all the time; of samples since when it may hold the HW back."""
 
 
 HW_ROWS = record_layout(

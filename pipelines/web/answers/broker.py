@@ -26,9 +26,11 @@ _FROM_PARTITIONS = """
 SELECT broker_id, sum(leads) AS led, count(*) - sum(leads) AS followed, sum(CASE WHEN isr IS NULL THEN 0 WHEN
   array_has(isr, broker_id) THEN 0 ELSE 1 END) AS outside_isr,
   sum(CASE WHEN array_has(out_of_sync, broker_id) THEN 1 ELSE 0 END) AS out_of_sync,
-  sum(CASE WHEN stalled_ms > 10000 AND array_has(holding_replicas, broker_id) THEN 1 ELSE 0 END) AS holds_back
+  sum(CASE WHEN stalled_ms > 10000 AND array_has(holding_replicas, broker_id)
+    AND (level <> 1 OR cardinality(holding_replicas) = 1) THEN 1 ELSE 0 END) AS holds_back
 FROM (SELECT *, CASE WHEN broker_id = leader_id THEN 1 ELSE 0 END AS leads
-  FROM (SELECT unnest(ar) AS broker_id, leader_id, isr, out_of_sync, stalled_ms, holding_replicas FROM t WHERE {where}))
+  FROM (SELECT unnest(ar) AS broker_id, leader_id, isr, out_of_sync, stalled_ms, holding_replicas, level
+    FROM t WHERE {where}))
 GROUP BY broker_id ORDER BY broker_id
 """
 

@@ -18,6 +18,7 @@ from pipelines.verdict import judged, sentences
 from pipelines.web.answers.common import Sentence, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
+from schemas.levels import POLLED
 
 LINES = 100
 
@@ -114,13 +115,19 @@ def _replicas(row: Row, leos: Mapping[str, int]) -> list[Replica]:
     return [_replica(row, broker, end if broker == leader else leos.get(f"broker {broker}"), end) for broker in ordered]
 
 
+def _holders(row: Row) -> Sequence[int]:
+    """The replicas known to hold the HW back: of several at level 1 one does, and nobody knows which."""
+    found = row["holding_replicas"] or ()
+    return () if row["level"] == POLLED and len(found) > 1 else found
+
+
 def _replica(row: Row, broker: int, leo: int | None, end: int | None) -> Replica:
     return Replica(
         broker_id=broker,
         leads=broker == row["leader_id"],
         in_isr=None if row["isr"] is None else broker in row["isr"],
         out_of_sync=None if row["out_of_sync"] is None else broker in row["out_of_sync"],
-        holds_back=(row["stalled_ms"] or 0) > 0 and broker in (row["holding_replicas"] or ()),
+        holds_back=(row["stalled_ms"] or 0) > 0 and broker in _holders(row),
         leo=leo,
         behind=None if leo is None or end is None else max(0, end - leo),
     )
