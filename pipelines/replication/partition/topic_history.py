@@ -197,8 +197,9 @@ class TopicHistory(TopicState):
         if event.detail == "not_cut_off":
             return self._not_cut_off(event)
         if event.detail == "of_follower":
-            self.judge_again_at = self.decision_time()
-            return count_hw_of_follower(event, self.terms, lookup)
+            if count_hw_of_follower(event, self.terms, self.now, lookup):
+                self.judge_again_at = self.decision_time()
+            return None
         replica = event.replica_id if event.replica_id is not None else event.broker_id
         position = self.terms.positions.get(replica)
         before = event.before if event.before is not None else position.hw if position else None

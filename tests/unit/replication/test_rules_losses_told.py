@@ -244,3 +244,61 @@ def test_a_broker_has_not_restarted_where_the_controller_goes_on(controller_says
     for ms in range(70_000, 260_000, 10_000):
         b.progress(ms)
     assert [row[0] for row in verdicts_in_batches((a, b, q), cut_every)] == classes
+
+
+def losses_before_the_end(sources, every_ms):
+    """What a lake that is followed says of these rows, batch by batch, before its history is closed."""
+    rows = sorted((row for source in sources for row in source.rows), key=lambda row: row["ts"])
+    one, said = Reconstructor(Rules()), []
+    for _, batch in groupby(rows, key=lambda row: row["ts"] // (every_ms * 1000) if every_ms else 0):
+        said.append(one.update(events_of(list(batch))))
+        one = Reconstructor.restore(one.snapshot())
+    found = sorted(last_rows(Facts.concat(said).hw_regressions, "regression_id"), key=lambda row: row["ts"])
+    return [(r["class"], r["severity"], r["lost_from"], r["lost_to"]) for r in found if r["severity"] == "critical"]
+
+
+@pytest.mark.parametrize("cut_every", [None, 400, 5000])
+def test_a_followers_own_hw_is_told_as_it_starts_again_and_not_only_at_the_close(cut_every):
+    """What leader 1 told ends at HW 100; 3, which had 300 in that term, comes back with the HW of its checkpoint."""
+    a, b, c, q = broker(1), broker(2), broker(3), controller()
+    a.leader(0, 0, 0, 0, [1, 2, 3], min_isr=1)
+    b.follower(1, 0, 0, 0, of=1)
+    c.follower(1, 0, 0, 0, of=1)
+    reported(a.append(10, 100).fetch(20, 2, 100).fetch(21, 3, 100), 21, 100, 0)
+    for ms, hw in ((30, 100), (500, 300)):
+        c.event(ms, "hw", replica_id=3, hw=hw, leader_id=1, leader_epoch=0)
+    b.leader(10_000, 1, 150, 100, [2], partition_epoch=2, unclean=True)
+    c.follower(20_000, 1, 300, 100, of=2)
+    c.event(20_500, "hw", replica_id=3, hw=140, leader_id=2, leader_epoch=1)
+    for ms in range(30_000, 60_000, 1000):
+        for source in (b, c, q):
+            source.progress(ms)
+    assert losses_before_the_end((a, b, c, q), cut_every) == [("unclean_loss", "critical", 150, 300)]
+
+
+def test_a_followers_own_hw_counts_for_the_term_in_which_it_was_reported():
+    """Leader 1 starts again in its epoch at 150; 3 had reported 300 before that, and reports 150 after it."""
+    a, b, c, q = broker(1), broker(2), broker(3), controller()
+    a.leader(0, 0, 0, 0, [1, 2, 3], min_isr=1)
+    for follower in (b, c):
+        follower.follower(1, 0, 0, 0, of=1)
+    reported(a.append(10, 100).fetch(20, 2, 100).fetch(21, 3, 100), 21, 100, 0)
+    c.event(500, "hw", replica_id=3, hw=300, leader_id=1, leader_epoch=0)
+    a.leader(30_000, 0, 150, 100, [1], min_isr=1, partition_epoch=1)
+    c.event(31_000, "hw", replica_id=3, hw=150, leader_id=1, leader_epoch=0)
+    for source in (a, b, c, q):
+        source.progress(90_000)
+    assert losses_before_the_end((a, b, c, q), None) == [("committed_loss", "critical", 150, 300)]
+
+
+@pytest.mark.parametrize("cut_every", [None, 1000])
+def test_the_hw_of_a_replica_as_it_cuts_its_log_is_one_of_before(cut_every):
+    a, c = broker(1), broker(3)
+    a.leader(0, 1, 120, 100, [1, 2, 3], min_isr=1).append(10, 200).fetch(20, 2, 160).fetch(21, 3, 160).hw(21, 160)
+    c.follower(1, 1, 200, 100, of=1)
+    c.event(500, "hw", replica_id=3, hw=100, leader_id=1, leader_epoch=1)
+    c.event(1500, "truncate", replica_id=3, leo=150, leader_epoch=1, leader_id=1)
+    c.event(1700, "hw", replica_id=3, hw=180, leader_id=1, leader_epoch=1)
+    for source in (a, c):
+        source.progress(90_000)
+    assert verdicts_in_batches((a, c), cut_every) == []
