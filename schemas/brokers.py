@@ -51,6 +51,8 @@ TABLE = Table(
         Column("since", "timestamp", "since when it is in that state; null: not known"),
         Column("reason", "string", "how its state is known"),
         Column("witness", "string", "who told it: watcher, log, or watcher and log; null: nobody"),
+        Column("quorum", "string", "what a watcher was told last of its cluster's controllers; null: it was not asked"),
+        Column("quorum_since", "timestamp", "since when it has been told the same"),
         Column("last_reported_ts", "timestamp", "last event that its own telemetry reported; null: it reports nothing"),
     ),
 )

@@ -40,6 +40,11 @@ TOPIC_GONE = "the topic is no longer in the cluster's metadata"
 ANSWERS, NO_ANSWER, NOT_LISTED = "answers", "no_answer", "not listed"
 """How the detail of a watcher's `broker_state` begins: `answers`, or `no_answer: refused`; and how it ends where most
 of the brokers that answered did not list this one: `no_answer: refused, not listed`."""
+QUORUM = "quorum"
+"""How the detail of a watcher's `broker_state` begins that says what `replica_id` was told of the controllers."""
+NO_CONTROLLER, NOT_LOOKED_AT, NONE_TO_SPARE = f"{QUORUM}: none", f"{QUORUM}: not looked at", "none to spare"
+"""How it begins where no broker reached a controller, and where the right to ask is missing; and how it ends where the
+next controller that fails leaves no majority."""
 
 _CUT = re.compile(r"hw=(\d+) epoch=(\d+) end=(\d+)")
 
@@ -53,6 +58,7 @@ DETAILS = {
         "log_dir_offline",
         ANSWERS,
         NO_ANSWER,
+        QUORUM,
     ),
     "isr": ("alter_partition", "metadata", "controller"),
     "isr_proposed": ("shrink", "expand"),
@@ -81,4 +87,4 @@ def known_detail(event_type: str, detail: str | None) -> bool:
 
 def by_watcher(detail: str | None) -> bool:
     """Whether the detail of a `broker_state` says how a broker answered a watcher."""
-    return detail is not None and detail.split(":")[0].split(",")[0] in (ANSWERS, NO_ANSWER)
+    return detail is not None and detail.split(":")[0].split(",")[0] in (ANSWERS, NO_ANSWER, QUORUM)

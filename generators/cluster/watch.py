@@ -14,6 +14,7 @@ import numpy as np
 from generators.cluster.asking.link import silence_library
 from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.cluster_links import ClusterLinks
+from generators.cluster.controllers import Controllers
 from generators.cluster.notes import Notes
 from generators.cluster.observing.observer import Observer
 from generators.cluster.schedule import Schedule
@@ -71,7 +72,9 @@ def watch(
         held = ends.enter_context(hold(lake, f"watch:{cluster}", storage_options))
         notes = Notes(note)
         links.connect(described.partitions.brokers)
-        watcher = Watcher(options, links, Observer(cluster, options.watcher), notes)
+        controllers = Controllers(options.security)
+        ends.callback(controllers.close)
+        watcher = Watcher(options, links, Observer(cluster, options.watcher), notes, controllers)
         writer = BronzeWriter(
             lake,
             f"{cluster}/{options.watcher}",

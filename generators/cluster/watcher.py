@@ -18,6 +18,7 @@ from generators.cluster.asking.problems import NotAnswering, kind, why
 from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
+from generators.cluster.controllers import Controllers
 from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.notes import Notes
 from generators.cluster.observing.answers import Instant
@@ -72,6 +73,8 @@ class Watcher:
     links: ClusterLinks
     observer: Observer
     notes: Notes
+    controllers: Controllers | None = None
+    """None: they are not asked for."""
     settings: SettingsSeen = field(default_factory=SettingsSeen)
     plans: dict[int, Plan] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
@@ -111,6 +114,7 @@ class Watcher:
             if self._asked and self.rows:
                 part()
                 self.rows = {}
+        self._ask_controllers()
         return complete and out is None and not self._asked
 
     def _describe(self, until: float) -> int | None:
@@ -135,6 +139,14 @@ class Watcher:
         self._rejected, self._describer = 0, broker
         self._learn(broker, described, at)
         return out
+
+    def _ask_controllers(self) -> None:
+        if self.controllers is None:
+            return
+        answering = {b: self.links.by_broker[b].address for b in self._listed if b in self.links.by_broker}
+        if (found := self.controllers.step(answering, self.links.wake.set)) is not None:
+            broker, detail = found
+            self.rows.setdefault(broker, []).extend(self.observer.quorum(broker, detail, _now()))
 
     def _bootstrap_again(self) -> None:
         """No broker answers where it was: ask those named at the start, all may have other addresses now."""

@@ -53,7 +53,7 @@ PARTS = {
     "health": _rows(
         partition_health, (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "last_event_ts")
     ),
-    "brokers": _rows(brokers, ("cluster", "broker_id", "state", "state_ts", "ts")),
+    "brokers": _rows(brokers, ("cluster", "broker_id", "state", "state_ts", "quorum", "quorum_since", "ts")),
     # For how long there are rows of silver.
     "minutes": _rows(cluster_minute, ("cluster", "minute")),
     "leaderships": _rows(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting import behind, failing, falls, lasting, occurrences, silence
+from pipelines.alerting import behind, controllers, failing, falls, lasting, occurrences, silence
 from pipelines.alerting.rule import STRICT, AlertRule, RuleSettings, S, Seconds
 from pipelines.errors import UsageError, nearest
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 RULES: Mapping[str, AlertRule[Any]] = {
-    rule.name: rule for module in (falls, lasting, occurrences, silence, behind, failing) for rule in module.RULES
+    rule.name: rule
+    for module in (falls, lasting, controllers, occurrences, silence, behind, failing)
+    for rule in module.RULES
 }
 """Every rule by its name, in the order of conf/alerts.toml."""
 

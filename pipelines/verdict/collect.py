@@ -121,6 +121,7 @@ def _seen(
         closed=reports.closed,
         sources=tuple(reports.sources),
         unheard=reports.unheard,
+        quorum=reports.quorum,
     )
 
 

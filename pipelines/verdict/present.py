@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from pipelines.verdict import words
+from pipelines.verdict import controllers, words
 from pipelines.verdict.judged import Judged
-from pipelines.verdict.records import ClusterRecord, Condition, PartitionGroup, State
+from pipelines.verdict.records import ClusterRecord, Condition, Limits, PartitionGroup, State
 from schemas.levels import POLLED
 
 STATES = {
@@ -30,11 +30,21 @@ def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
         return [(State.OK, _ended(record))]
     if judged.state is State.NOT_JUDGED:
         return [(State.OK, f"when last judged, {_summed(record.groups, record)}")]
-    said = list(_troubles(record, judged))
+    said, of_controllers = list(_troubles(record, judged)), _controllers(record, judged)
+    if of_controllers and controllers.is_gone(record.quorum[0]):
+        said, of_controllers = [*said, (State.AT_RISK, f"{State.AT_RISK.value}: {of_controllers}")], ""
     if not said:
-        return [(State.OK, f"OK: {_sound(record, judged)}")]
+        return [(State.OK, "; ".join(filter(None, (f"OK: {_sound(record, judged)}", of_controllers))))]
     remarks = _remarks([group for group in record.groups if not group.unknown], record)
+    remarks += [of_controllers] if of_controllers else []
     return [*said, (State.OK, "; ".join(remarks))] if remarks else said
+
+
+def _controllers(record: ClusterRecord, judged: Judged) -> str:
+    """What a watcher that goes on was told of the controllers, if anything is wrong or not known."""
+    if judged.answered is None or judged.answered > timedelta(seconds=Limits.answer_s):
+        return ""
+    return controllers.sentence(*record.quorum)
 
 
 def gone(condition: Condition, brokers: Iterable[int], partitions: str) -> str:

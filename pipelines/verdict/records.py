@@ -132,6 +132,8 @@ class ClusterRecord:
     lost_since: datetime | None = None
     sources: tuple[Source, ...] = ()
     unheard: Mapping[int, Unheard] = field(default_factory=dict)
+    quorum: tuple[str | None, datetime | None] = None, None
+    """What a watcher was told of the controllers, and since when."""
     levels: Mapping[int | None, int] = field(default_factory=dict)
     gaps: Mapping[str, int] = field(default_factory=dict)
     not_understood: tuple[NotUnderstood, ...] = ()

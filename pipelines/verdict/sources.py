@@ -138,6 +138,8 @@ class Reports:
     closed: datetime | None = None
     down: dict[int, datetime] = field(default_factory=dict)
     unheard: dict[int, Unheard] = field(default_factory=dict)
+    quorum: tuple[str | None, datetime | None] = None, None
+    """What a watcher was told of the controllers, and since when."""
 
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
@@ -154,6 +156,9 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
             gone[row["cluster"], row["broker_id"]] = microseconds(row["state_ts"])
     for row in [] if table is None else query(table, _UNHEARD):
         found[row["cluster"]].unheard[row["broker_id"]] = Unheard(row["state"], row["since"], row["reason"])
+    if table is not None and any(column.name == "quorum" for column in table.schema().fields):
+        for row in query(table, _QUORUM):
+            found[row["cluster"]].quorum = row["quorum"], row["since"]
     for one in sorted(seen.reported, key=_key):
         if gone.get((one.cluster, one.broker_id), -1) < one.reported_to:
             source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level)
@@ -167,6 +172,7 @@ _STATES = (
     "SELECT cluster, broker_id, state, state_ts FROM t "
     f"WHERE state IN ({', '.join(map(text, DOWN))}) AND state_ts IS NOT NULL"
 )
+_QUORUM = "SELECT cluster, max(quorum) AS quorum, max(quorum_since) AS since FROM t GROUP BY cluster"
 _UNHEARD = (
     "SELECT cluster, broker_id, state, since, reason FROM t "
     f"WHERE state IN ({', '.join(map(text, SILENT_STATES))}) AND starts_with(witness, 'watcher')"

@@ -17,7 +17,7 @@ from kafka.protocol.admin.groups import ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
-CLUSTER_REFUSED, GROUP_REFUSED, DESCRIBE = 31, 30, 8
+CLUSTER_REFUSED, GROUP_REFUSED, NO_CONTROLLER, DESCRIBE = 31, 30, 41, 8
 REQUESTS = (
     DescribeClusterRequest,
     DescribeLogDirsRequest,
@@ -59,6 +59,7 @@ class AdminAnswers:
             for voter, behind_ms in self.cluster.voters.items()
         ]
         code = 0 if self.cluster.describe_cluster else CLUSTER_REFUSED
+        code = code or (0 if voters else NO_CONTROLLER)
         partition = item(
             version=version, partition_index=0, error_code=0, leader_id=next(iter(self.cluster.voters), -1),
             leader_epoch=1, high_watermark=100, current_voters=voters, observers=[],

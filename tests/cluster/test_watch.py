@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from generators.cluster import controllers
 from generators.cluster import watcher as watcher_module
 from generators.cluster.asking.decoded import TopicFilter
 from generators.cluster.asking.problems import NotAnswering
@@ -26,6 +27,12 @@ def cluster():
 
 def samples(watcher, **wanted):
     return watcher.rows("topic", "partition", "leo", "hw", event_type="sample", **wanted)
+
+
+def states_of(watcher, broker):
+    """What was told of whether a broker answers, not of the controllers."""
+    rows = watcher.rows("detail", event_type="broker_state", broker_id=broker)
+    return [detail for detail in rows if not detail.startswith("quorum")]
 
 
 def test_every_replica_is_asked_of_its_own_broker(cluster, tmp_path):
@@ -81,11 +88,11 @@ def test_a_leader_that_dies_and_the_one_that_follows(cluster, tmp_path):
     assert (2, 1, [2, 3]) in isrs
     (lost,) = watcher.rows("detail", event_type="lost", broker_id=1)
     assert "it refuses connections" in lost
-    states = watcher.rows("detail", event_type="broker_state", broker_id=1)
+    states = states_of(watcher, 1)
     assert states[0] == states[-1] == "answers"
     assert set(states[1:-1]) <= {"no_answer: refused", "no_answer: closed", "no_answer: refused, not listed"}
     assert states[-2] == "no_answer: refused, not listed", "another broker's metadata, answered later, lists it no more"
-    assert watcher.rows("detail", event_type="broker_state", broker_id=2) == ["answers"]
+    assert states_of(watcher, 2) == ["answers"]
 
 
 def test_a_refusal_is_a_row_of_its_round_and_one_slow_answer_is_none(cluster, tmp_path):
@@ -95,9 +102,9 @@ def test_a_refusal_is_a_row_of_its_round_and_one_slow_answer_is_none(cluster, tm
         watcher.rounds(2, 1)
         cluster.brokers[2].delay_s = 0.0
         watcher.rounds(2, 1)
-        assert watcher.rows("detail", event_type="broker_state", broker_id=2) == ["answers"]
+        assert states_of(watcher, 2) == ["answers"]
         cluster.stop(2)
-        watcher.until(lambda: len(watcher.rows("detail", event_type="broker_state", broker_id=2)) >= 4, "refusals")
+        watcher.until(lambda: len(states_of(watcher, 2)) >= 4, "refusals")
     rounds = watcher.rows("ts", event_type="progress", broker_id=1)
     refused = [ts for ts, detail in watcher.rows("ts", "detail", event_type="broker_state", broker_id=2)
                if detail != "answers"]  # fmt: skip
@@ -110,7 +117,7 @@ def test_an_answer_as_leader_of_a_broker_that_most_others_do_not_list_confirms_n
     with watching(cluster, tmp_path) as watcher:
         watcher.rounds(1, 2)
         cluster.brokers[1].listed = False
-        watcher.until(lambda: "answers, not listed" in watcher.rows("detail", event_type="broker_state", broker_id=1))
+        watcher.until(lambda: "answers, not listed" in states_of(watcher, 1))
         cluster.topics["orders"].partitions[0].write(300, 300)
         watcher.until(lambda: 300 in watcher.rows("leo", event_type="sample", broker_id=1, partition=0), "its log end")
     assert watcher.rows("leader_epoch", "hw", event_type="sample", broker_id=1, partition=0)[-1] == (None, None)
@@ -336,6 +343,48 @@ def test_stopping_while_a_broker_hangs_takes_seconds_and_keeps_what_was_read(clu
         watcher.stop()
     assert watcher.error is None
     assert ("orders", 0, 200, 200) in samples(watcher, broker_id=1)
+
+
+def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_them(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(controllers, "EVERY_S", 0.2)
+    told = []
+
+    def asked(broker, request):
+        if type(request).__name__.startswith("DescribeQuorum"):
+            told.append(broker)
+
+    cluster.on_request = asked
+    with watching(cluster, tmp_path) as watcher:
+
+        def quorum(words):
+            words = f"quorum: {words}"
+            watcher.until(lambda: watcher.rows("ts", event_type="broker_state", detail=words), words)
+
+        quorum("3 voters, 3 caught up")
+        cluster.voters[3] = 60_000
+        quorum("3 voters, 2 caught up, none to spare")
+        voters, cluster.voters = cluster.voters, {}
+        before = len(told)
+        gone = "quorum: none is reached by brokers"
+        watcher.until(lambda: any(d.startswith(gone) for d in watcher.rows("detail", event_type="broker_state")), gone)
+        assert len(set(told[before:])) > 1
+        cluster.voters, cluster.describe_cluster = voters, False
+        quorum("not looked at: no right (DESCRIBE on the cluster)")
+    said = [one for one in watcher.rows("detail", event_type="broker_state") if one.startswith("quorum: 3 voters, 3")]
+    assert len(said) == 1, "what stays the same is told once"
+
+
+@pytest.mark.parametrize(
+    ("voters", "words"),
+    [
+        ({1: True}, "1 voters, 1 caught up"),
+        ({1: True, 2: True, 3: None}, "3 voters"),
+        ({1: True, 2: True, 3: False, 4: True, 5: True}, "5 voters, 4 caught up"),
+        ({1: True, 2: True, 3: False, 4: False, 5: True}, "5 voters, 3 caught up, none to spare"),
+    ],
+)
+def test_a_quorum_that_the_next_failure_ends_has_none_to_spare(voters, words):
+    assert controllers.describe_quorum(controllers.QuorumSeen(voters)) == f"quorum: {words}"
 
 
 def test_brokers_whose_advertised_addresses_do_not_work_are_named(cluster, tmp_path):

@@ -47,6 +47,8 @@ class Observer:
     _hw_epoch: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """By partition: the last leader epoch of which a HW was told, UNKNOWN where there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
+    _quorum: str = ""
+    """What was told last of the controllers."""
     _learnt_us: int | None = None
     """When the metadata was last seen; None: what it says is to be written whole."""
 
@@ -116,6 +118,13 @@ class Observer:
         row = {"replica_id": broker, "detail": detail, "ts_error_ms": at.error_ms}
         return [known.source.broker_wide("broker_state", at.ts_us, **row)]
 
+    def quorum(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
+        """The row for what a broker was told of the controllers: at each change, and each time that it reaches none."""
+        if detail == self._quorum and not detail.startswith(event_types.NO_CONTROLLER):
+            return []
+        self._quorum, row = detail, {"replica_id": broker, "detail": detail, "ts_error_ms": at.error_ms}
+        return [self.source(broker).broker_wide("broker_state", at.ts_us, **row)]
+
     def missed(self, broker: int, since_us: int, why: str) -> None:
         """A round that this broker did not answer: it has no row until the broker answers again."""
         known = self._broker(broker)
@@ -127,7 +136,7 @@ class Observer:
         for broker, known in self._brokers.items():
             self.missed(broker, since_us, why)
             known.told = ""
-        self._learnt_us = None
+        self._learnt_us, self._quorum = None, ""
 
     def _broker(self, broker: int) -> SourceState:
         if broker not in self._brokers:

@@ -73,6 +73,7 @@ def _rows(
         row |= restarts(state.timeline.broker_states(number, broker, FOREVER))
         now = states[number].get(broker, UNTOLD)
         row |= {**now._asdict(), "state_ts": now.since}
+        row["quorum"], row["quorum_since"] = state.timeline.quorum_now(number)
         row["rack"] = state.timeline.racks.get((number, broker), (0, None))[1]
         row["ts"] = int(times[number]) if times[number] >= 0 else None
         rows.append(row | {"level": levels.get(key), "last_reported_ts": reported.get(key)})

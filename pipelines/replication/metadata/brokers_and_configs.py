@@ -15,7 +15,7 @@ from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import Answer, BrokerNow, add_answer, broker_states
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
-from schemas.event_types import CLEAN_START, UNCLEAN_START, by_watcher
+from schemas.event_types import CLEAN_START, QUORUM, UNCLEAN_START, by_watcher
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
@@ -23,7 +23,7 @@ Config = tuple[int, int | None, int | None, int]
 """(ts, min.insync.replicas, replica.lag.time.max.ms, number of the topic id or -1)"""
 Version = tuple[int, int, int]
 """(ts, what the broker reported of the rules it follows, see kafka_versions, and its value)"""
-CLUSTER_WIDE = -1
+CLUSTER_WIDE = CONTROLLERS = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
@@ -44,7 +44,7 @@ class Timeline:
     racks: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict)
     """The rack that a broker reported last, and when."""
     answers: dict[tuple[int, int], list[Answer]] = field(default_factory=dict)
-    """What a watcher has found of whether brokers answer."""
+    """What a watcher has found of whether brokers answer, and of the controllers (CONTROLLERS in place of a broker)."""
     _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
     arrays: KernelTimeline = field(init=False, repr=False, compare=False)
     """The entries sorted by (key, ts), for as-of look-ups in the kernel."""
@@ -59,7 +59,8 @@ class Timeline:
     ) -> None:
         """Adds a state of a broker; `reported_by` is the row: source id, source epoch, source seq."""
         if by_watcher(detail):
-            add_answer(self.answers.setdefault((cluster, broker), []), (ts, detail))
+            about = CONTROLLERS if detail.startswith(QUORUM) else broker
+            add_answer(self.answers.setdefault((cluster, about), []), (ts, detail))
             return
         states = self.brokers.setdefault((cluster, broker), [])
         row = (ts, detail, epoch, *reported_by)
@@ -103,8 +104,14 @@ class Timeline:
             if c == cluster
         }
         logged = {broker: states[-1] for broker, states in lasting.items() if states}
-        answers = {broker: known for (c, broker), known in self.answers.items() if c == cluster}
+        answers = {b: known for (c, b), known in self.answers.items() if c == cluster and b != CONTROLLERS}
         return broker_states(answers, logged, rounds, now, silent)
+
+    def quorum_now(self, cluster: int) -> tuple[str | None, int | None]:
+        """Return what a watcher was told last of the controllers, and since when it has been told the same."""
+        told = self.answers.get((cluster, CONTROLLERS), [])
+        first = next((k for k in range(len(told) - 1, 0, -1) if told[k - 1][1] != told[-1][1]), 0)
+        return (told[-1][1], told[first][0]) if told else (None, None)
 
     def _all_states(self, key: tuple[int, int]) -> list[BrokerState]:
         if key not in self._states:

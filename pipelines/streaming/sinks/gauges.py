@@ -20,7 +20,18 @@ Shares = dict[str, str]
 Row = dict[str, Any]
 
 _LEAST, _LARGEST = ("level",), ("ts", "lag_records", "lag_ms", "last_reported_ts")
-_STATED = ("rack", "state", "state_ts", "since", "reason", "witness", "broker_epoch", "restarting_since")
+_STATED = (
+    "rack",
+    "quorum",
+    "quorum_since",
+    "state",
+    "state_ts",
+    "since",
+    "reason",
+    "witness",
+    "broker_epoch",
+    "restarting_since",
+)
 """What every bucket reads of a broker."""
 
 

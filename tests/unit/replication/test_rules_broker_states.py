@@ -6,9 +6,9 @@ import pytest
 
 from pipelines.replication import Reconstructor
 from pipelines.replication.metadata.broker_states import add_answer, broker_states
-from tests.unit.replication.bronze import events_of
+from tests.unit.replication.bronze import events_of, since_base
 from tests.unit.replication.test_rules_samples_hw import caught_up
-from tests.unit.replication.watching import in_time, rounds
+from tests.unit.replication.watching import cluster, in_time, rounds
 
 S = 1_000_000
 TIMED_OUT, REFUSED, GONE = "no_answer: timed out", "no_answer: refused", "no_answer: refused, not listed"
@@ -118,3 +118,23 @@ def test_nobody_waits_for_a_broker_whose_silence_is_a_row():
     assert found == {1: ("answers", "watcher"), 2: ("answers", "watcher"), 3: ("no_answer", "watcher")}
     again = Reconstructor.restore(machine.snapshot())
     assert again.present().brokers.equals(machine.present().brokers)
+
+
+def test_what_was_told_last_of_the_controllers_holds_since_it_was_told_first():
+    """Whichever broker was asked; whether brokers answer is another matter."""
+    one, two = cluster(1, 2)
+    for watched, ms, detail in (
+        (one, 0, "3 voters"),
+        (two, 5_000, "none"),
+        (one, 20_000, "none"),
+        (two, 35_000, "none"),
+    ):
+        watched.event(ms, "broker_state", True, replica_id=watched.broker, detail=f"quorum: {detail}", ts_error_ms=1.0)
+    one.config(0, detail="rack=a", replica_id=1)
+    rounds(36_000, one, two)
+    machine = Reconstructor()
+    machine.update(events_of(in_time(one, two)))
+    again = Reconstructor.restore(machine.snapshot())
+    for rows in (machine.present().brokers.to_pylist(), again.present().brokers.to_pylist()):
+        assert [(row["quorum"], since_base(row["quorum_since"])) for row in rows] == [("quorum: none", 5_000)]
+        assert [row["state"] for row in rows] == ["answers"]

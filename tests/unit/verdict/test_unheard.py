@@ -16,7 +16,7 @@ PLACED = {"ar": [1, 2, 3], "isr": [1, 2, 3], "osr": [], "out_of_sync": [], "offl
 SOUND = PLACE | PLACED | {"under_min_isr": False, "stalled_ms": 0, "level": 1, "last_event_ts": at(100)}
 
 
-def said(tmp_path, states, now=110):
+def said(tmp_path, states, now=110, **told):
     sources._seen.clear()
     lake = str(tmp_path / "lake")
     for broker in (1, 2, 3):
@@ -28,7 +28,7 @@ def said(tmp_path, states, now=110):
             "since": at(101),
             "reason": brokers.CUT_OFF if len(states) == 3 else "refused",
         }
-        put(lake, brokers, no_counts("c", broker, ts=at(105), **reason))
+        put(lake, brokers, no_counts("c", broker, ts=at(105), **reason, **told))
     for number, leader in enumerate((1, 3)):
         put(lake, partition_health, SOUND | {"partition": number, "leader_id": leader})
     put(lake, partition_health, SOUND | {"partition": 2, "leader_id": 3, "ar": [3], "isr": [3]})
@@ -60,3 +60,35 @@ def test_a_watcher_that_has_ended_claims_nothing_for_longer_than_a_minute(tmp_pa
     assert said(tmp_path, {}, now=165)[1].startswith("OK: ")
     unknown, *_ = said(tmp_path / "later", {}, now=166)
     assert unknown.startswith("UNKNOWN: brokers 1, 3 stopped reporting: how 3 of 3 partitions stand is not known")
+
+
+GONE = "quorum: none is reached by brokers 1, 2"
+SINCE = "2026-11-21 12:01:30 UTC"
+
+
+def test_no_controller_is_at_risk_whatever_else_is_sound(tmp_path):
+    words = f"AT RISK: no controller since {SINCE} (brokers 1, 2 reach none): no ISR or leader can change; "
+    told = said(tmp_path, {}, quorum=GONE, quorum_since=at(90))
+    assert f"{words}metadata is of then" in told
+    assert not any(line.startswith("OK: ") for line in told)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            "quorum: 3 voters, 2 caught up, none to spare",
+            f"; the controllers have none to spare since {SINCE}: 3 voters, 2 caught up",
+        ),
+        ("quorum: not looked at: no right (DESCRIBE on the cluster)", "; quorum not looked at: no right"),
+        ("quorum: 3 voters, 3 caught up", "as last answered, 5 s ago at most"),
+    ],
+)
+def test_what_else_is_told_of_the_controllers_stands_beside(tmp_path, told, words):
+    sound = said(tmp_path, {}, quorum=told, quorum_since=at(90))[1]
+    assert sound.startswith("OK: ")
+    assert words in sound
+
+
+def test_a_watcher_that_has_ended_tells_nothing_of_the_controllers(tmp_path):
+    assert not any("controller" in line for line in said(tmp_path, {}, now=166, quorum=GONE, quorum_since=at(90)))

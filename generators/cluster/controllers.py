@@ -1,0 +1,84 @@
+"""How a cluster's controllers stand: asked of one broker, and of another one where that does not reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+from kafka.future import Future
+
+from generators.cluster.asking.link import PROBE_S, BrokerLink
+from generators.cluster.asking.security import Security
+from generators.cluster.asking.stopping import CLUSTER_REFUSED, QuorumSeen, ask_quorum
+from generators.cluster.metadata.partitions import BrokerAddress
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM
+
+EVERY_S = 15.0
+ASKED = 2
+"""So many brokers, that answer else, reach no controller before none is said to be there."""
+
+
+@dataclass
+class Controllers:
+    """Asks over a connection of its own: a broker that reaches no controller keeps the question."""
+
+    security: Security
+    _link: BrokerLink | None = None
+    _work: Future | None = None
+    _at: float = 0.0
+    """When somebody is asked next."""
+    _failed: set[int] = field(default_factory=set)
+
+    def step(self, brokers: Mapping[int, BrokerAddress], done: Callable[[], None]) -> tuple[int, str] | None:
+        """Return a broker, and the detail of its row, once there is something to say.
+
+        Args:
+            brokers: those that answer, of which some are asked.
+            done: is called on another thread when an answer has come.
+        """
+        found = None
+        if self._link is not None and self._work is not None and self._work.is_done:
+            broker, work, self._work = self._link.address.broker_id, self._work, None
+            self._link.close()
+            found = self._conclude(broker, work, brokers.keys())
+        if self._work is None and brokers and monotonic() >= self._at:
+            left = brokers.keys() - self._failed or brokers.keys()
+            last = -1 if self._link is None else self._link.address.broker_id
+            broker = min((b for b in left if b > last), default=min(left))
+            self._at = monotonic() + EVERY_S
+            self._link = BrokerLink(brokers[broker], self.security, PROBE_S)
+            self._work = self._link.begin(ask_quorum, done=done)
+        return found
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._link is not None:
+            self._link.close()
+
+    def _conclude(self, broker: int, work: Future, brokers: Collection[int]) -> tuple[int, str] | None:
+        seen = work.value if work.exception is None else QuorumSeen(error=-1)
+        if seen.error not in (0, CLUSTER_REFUSED):
+            self._failed.add(broker)
+            if len(self._failed) < min(ASKED, len(brokers)):
+                self._at = 0.0
+                return None
+            found = f"{NO_CONTROLLER} is reached by brokers {', '.join(map(str, sorted(self._failed)))}"
+        elif seen.error:
+            found = f"{NOT_LOOKED_AT}: no right (DESCRIBE on the cluster)"
+        elif not seen.voters:  # ZooKeeper's
+            found = ""
+        else:
+            found = describe_quorum(seen)
+        self._failed = set()
+        return (broker, found) if found else None
+
+
+def describe_quorum(seen: QuorumSeen) -> str:
+    """`quorum: 3 voters, 2 caught up, none to spare`; a quorum of less than three never has one to spare."""
+    voters, majority = len(seen.voters), len(seen.voters) // 2 + 1
+    if None in seen.voters.values():
+        return f"{QUORUM}: {voters} voters"
+    caught_up = sum(map(bool, seen.voters.values()))
+    spare = f", {NONE_TO_SPARE}" if caught_up <= majority < voters else ""
+    return f"{QUORUM}: {voters} voters, {caught_up} caught up{spare}"

@@ -1,0 +1,55 @@
+"""The controllers of a cluster, as a watcher was told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pipelines.alerting.conditions import SECOND, Condition
+from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
+from pipelines.lake.queries import moment, text
+from pipelines.verdict.controllers import sentence
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE
+
+_TOLD = """
+SELECT cluster, max(quorum) AS quorum, max(quorum_since) AS since, max(ts) AS clock FROM brokers
+WHERE {is_so} AND quorum_since IS NOT NULL GROUP BY cluster ORDER BY cluster
+"""
+
+
+def _conditions(is_so: str) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
+    def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
+        for row in evaluation.ask(_TOLD.format(is_so=is_so)):
+            cluster, since, clock = row["cluster"], row["since"], row["clock"]
+            if (fires := since + settings.for_s * SECOND) <= clock:
+                yield Condition(
+                    name, cluster, "controllers", cluster, "controllers", since, fires, clock, clock, True, row
+                )
+
+    return conditions
+
+
+def _sentence(conditions: Sequence[Condition]) -> str:
+    facts = conditions[0].facts
+    return sentence(facts["quorum"], moment(facts["since"]))
+
+
+RULES = (
+    AlertRule(
+        "no_controller",
+        LastingSettings(severity="critical", for_s=30),
+        _conditions(f"starts_with(quorum, {text(NO_CONTROLLER)})"),
+        _sentence,
+        ("brokers",),
+        About.CLUSTER,
+        withdrawn="a controller is reached again",
+    ),
+    AlertRule(
+        "quorum_no_spare",
+        LastingSettings(for_s=60),
+        _conditions(f"ends_with(quorum, {text(NONE_TO_SPARE)})"),
+        _sentence,
+        ("brokers",),
+        About.CLUSTER,
+        withdrawn="the controllers have one to spare again, or none is reached",
+    ),
+)

@@ -1,0 +1,30 @@
+"""What is said of the controllers of a cluster, as a watcher was told of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pipelines.verdict import words
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM
+
+
+def is_gone(told: str | None) -> bool:
+    """Whether no broker reaches a controller."""
+    return (told or "").startswith(NO_CONTROLLER)
+
+
+def sentence(told: str | None, since: datetime | None) -> str:
+    """What is wrong with the controllers, or not known of them, empty if nothing is; only a change changes it."""
+    said = (told or "").removeprefix(f"{QUORUM}: ")
+    if is_gone(told):
+        who = said.partition("by ")[2]
+        return (
+            f"no controller since {words.clock(since)} ({who} reach none): no ISR or leader can change; "
+            "metadata is of then"
+        )
+    if said.endswith(NONE_TO_SPARE):
+        count = said.removesuffix(f", {NONE_TO_SPARE}")
+        return f"the controllers have {NONE_TO_SPARE} since {words.clock(since)}: {count}"
+    if (told or "").startswith(NOT_LOOKED_AT):
+        return f"{QUORUM} {said}"
+    return ""
