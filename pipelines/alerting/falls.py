@@ -92,7 +92,8 @@ def _lost(conditions: Sequence[Condition]) -> str:
 
 
 def _may_be_lost(conditions: Sequence[Condition]) -> str:
-    return losses.may_be_lost(_grouped(conditions), len(items(conditions)))
+    suspect = [condition for condition in conditions if condition.facts["class"] != losses.NOT_EXCLUDED]
+    return losses.may_be_lost(_grouped(conditions), len(items(suspect)))
 
 
 def _not_excluded(conditions: Sequence[Condition]) -> str:

@@ -71,7 +71,7 @@ VIEWS = {
     ),
     "sync": View(replica_sync.TABLE, "ts", first="ts DESC"),
     "regressions": _REGRESSIONS,
-    "serious": replace(_REGRESSIONS, only="severity <> 'info'"),
+    "serious": replace(_REGRESSIONS, only="severity <> 'info' AND class <> 'loss_not_excluded'"),
     "harmless": replace(_REGRESSIONS, only="severity = 'info' AND class <> 'loss_not_excluded'"),
     "alerts": View(
         alerts.TABLE,

@@ -44,8 +44,8 @@ GROUP BY {_CHANGE}
 """
 """Falls by what they came of: who led before differs by partition, and is named where it is the same of all."""
 _PARTITIONS = f"""
-SELECT cluster, severity, count(DISTINCT {_PLACE}) AS partitions FROM ({{falls}}) WHERE severity <> 'info'
-GROUP BY cluster, severity
+SELECT cluster, severity, count(DISTINCT {_PLACE}) AS partitions FROM ({{falls}})
+WHERE severity <> 'info' AND class <> '{NOT_EXCLUDED}' GROUP BY cluster, severity
 """
 
 

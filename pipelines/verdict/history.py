@@ -36,7 +36,7 @@ def start(since: Since, judged_to: datetime) -> datetime | None:
 
 def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], str]]:
     gone = [group for group in record.falls if group.severity == "critical"]
-    suspect = [group for group in record.falls if group.severity == "warning"]
+    suspect = [group for group in record.falls if group.severity == "warning" and group.name != losses.NOT_EXCLUDED]
     open_ = [group for group in record.falls if group.name == losses.NOT_EXCLUDED]
     if gone:
         yield State.LOST, gone, losses.lost(gone, record.lost_in)

@@ -37,9 +37,11 @@ def lost(groups: Sequence[FallGroup], partitions: int) -> str:
 
 
 def may_be_lost(groups: Sequence[FallGroup], partitions: int) -> str:
-    """What may be gone, where the proof is missing."""
+    """What may be gone, where the proof is missing, or an election from outside the ISR could not be judged."""
+    if all(group.name == NOT_EXCLUDED for group in groups):
+        return not_excluded(groups)
     what = f"{_amount(groups)} may be gone in {words.count(partitions, 'partition')}"
-    return f"{State.LOSS_NOT_EXCLUDED.value}: {what}, unproven: {_some(groups, _change)}"
+    return f"{State.LOSS_NOT_EXCLUDED.value}: {what}, unproven: {_some(groups, _suspect)}"
 
 
 def not_excluded(groups: Sequence[FallGroup]) -> str:
@@ -56,6 +58,10 @@ def unjudged(group: FallGroup) -> str:
 
 def _change(group: FallGroup) -> str:
     return f"{_who(group)}: {words.listed(group.examples, total=group.partitions)}"
+
+
+def _suspect(group: FallGroup) -> str:
+    return unjudged(group) if group.name == NOT_EXCLUDED else _change(group)
 
 
 def _who(group: FallGroup) -> str:

@@ -11,6 +11,7 @@ from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_
 from pipelines.replication.partition.loss_exclusion import (
     awaited_until,
     is_leaders_life_told,
+    may_be_unclean,
     missing_to_exclude_loss,
 )
 from pipelines.replication.partition.stored_high_watermarks import (
@@ -159,5 +160,6 @@ def _unless_excluded(
     if told is False and (later := next_look(term.ts, as_of)) is not None:
         topic.judge_again_at = min(later, topic.judge_again_at or later)
     if missing:
-        verdict = loss_not_excluded(term, earlier[-1] if earlier else None, before, missing)
+        warns = may_be_unclean(term, topic.isr)
+        verdict = loss_not_excluded(term, earlier[-1] if earlier else None, before, missing, warns=warns)
     return verdict, True

@@ -27,14 +27,15 @@ class Verdict(PersistedFrozen, frozen=True):
     start_offset: int | None = None
     lost_from: int | None = None
     lost_to: int | None = None
+    warns: bool = False  # a loss is not excluded as a replica from outside the ISR was elected, or may have been
 
     def row(self) -> dict[str, Any]:
         """The columns of `silver/hw_regressions` that the verdict decides."""
         lost = None if self.lost_from is None or self.lost_to is None else self.lost_to - self.lost_from
-        severity = "warning" if self.proof == "unproven" else "critical"
+        severity = "warning" if self.proof == "unproven" or self.warns else "critical"
         return {
             "class": self.cls,
-            "severity": severity if self.cls in CRITICAL else "info",
+            "severity": severity if self.cls in CRITICAL or self.warns else "info",
             "leader_id_before": self.before.broker_id if self.before else None,
             "leader_epoch_before": self.before.epoch if self.before else None,
             "hw_before": self.hw_before,
@@ -48,10 +49,13 @@ class Verdict(PersistedFrozen, frozen=True):
         }
 
 
-def loss_not_excluded(term: Term, previous: Term | None, before: CommittedMark, missing: list[str]) -> Verdict:
+def loss_not_excluded(
+    term: Term, previous: Term | None, before: CommittedMark, missing: list[str], *, warns: bool
+) -> Verdict:
     """Nothing shows a loss as this term began, and nothing excludes one; `missing` would."""
     evidence = {**_evidence(term, before), "missing": missing}
-    return Verdict("loss_not_excluded", "unproven", evidence, previous, before.offset, term.start_hw, term.start_offset)
+    offsets = before.offset, term.start_hw, term.start_offset
+    return Verdict("loss_not_excluded", "unproven", evidence, previous, *offsets, warns=warns)
 
 
 def mark_at_start(term: Term, before: CommittedMark) -> int | None:

@@ -76,6 +76,11 @@ def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermL
     return [] if always else [f"an answer of broker {term.broker_id} in every round before"]
 
 
+def may_be_unclean(term: Term, isr: IsrHistory) -> bool:
+    """Whether the leader of a term was elected from outside the ISR, or nobody told that it was not."""
+    return term.ordinal == 0 and term.unclean is not False and bool(_missing_of_election(term, isr))
+
+
 def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     """What is missing to know that a member of the last committed ISR was elected."""
     if term.unclean:

@@ -34,7 +34,16 @@ def verdicts(events, terms=BLIND, states=None):
 
 
 def not_excluded(*missing):
-    return [("loss_not_excluded", "info", ["an upper bound of the HW before", *missing])]
+    severity = "warning" if any("election" in what for what in missing) else "info"
+    return [("loss_not_excluded", severity, ["an upper bound of the HW before", *missing])]
+
+
+@pytest.mark.parametrize(("unclean", "severity"), [(None, "warning"), (False, "info")])
+def test_an_election_that_may_have_been_unclean_warns(unclean, severity):
+    """Nobody told the ISR before it; leaderRecoveryState is what the leader's own line says, where it says it."""
+    events = [leader(0, 1, 0, 0, 0, None), leader(5000, 2, 7, 400, 400, (1, 2), unclean=unclean, partition_epoch=9)]
+    (row,) = regressions(events, FakeLookup(BLIND, {}))
+    assert (row["class"], row["severity"]) == ("loss_not_excluded", severity)
 
 
 def test_the_first_start_seen_is_where_the_history_begins():

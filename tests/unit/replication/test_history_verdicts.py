@@ -213,7 +213,7 @@ def test_the_first_start_known_is_judged_where_a_hw_of_before_is(cut):
     (row,) = [r for r in regressions([*events, *cuts], FakeLookup()) if "term" in r["regression_id"]]
     lost, unknown = (
         ("unclean_loss", "critical", "bounded", 120, 300),
-        ("loss_not_excluded", "info", "unproven", None, None),
+        ("loss_not_excluded", "warning", "unproven", None, None),
     )
     assert brief(row) == (lost if cut else unknown)
 
@@ -243,7 +243,7 @@ def test_a_computed_hw_that_its_leader_never_reported_is_at_most():
     assert brief(row) == ("unclean_loss", "critical", "bounded", 150, 200)
     assert json.loads(row["evidence"])["at_most"] == [150, 300]
     (row,) = regressions([events[0], leader(5000, 2, 1, 200, 200, (2,), unclean=True)], FakeLookup(terms))
-    assert brief(row)[:2] == ("loss_not_excluded", "info")
+    assert brief(row)[:2] == ("loss_not_excluded", "warning")
 
 
 @pytest.mark.parametrize(

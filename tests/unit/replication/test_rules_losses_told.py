@@ -203,7 +203,7 @@ def test_a_gap_is_not_forgotten_however_long_the_term_goes_on(cut_every):
     for ms in range(3_640_000, 3_700_001, 20_000):
         for source in (a, b, q):
             source.progress(ms)
-    assert verdicts_in_batches((a, b, q), cut_every) == [("loss_not_excluded", "info", "unproven")]
+    assert verdicts_in_batches((a, b, q), cut_every) == [("loss_not_excluded", "warning", "unproven")]
 
 
 def verdicts_in_batches(sources, every_ms):

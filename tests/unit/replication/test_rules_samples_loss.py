@@ -59,7 +59,7 @@ def test_an_unclean_election_above_every_sampled_hw_does_not_exclude_a_loss():
     """What was committed between the last sample and the election nobody saw."""
     one, two, three = led(isr=[1])
     three.seen(6000, 3, 2, isr=[3]).began(6100, 2, 305, isr=[3])
-    assert [row[:3] for row in losses(one, two, three)] == [("loss_not_excluded", "info", "unproven")]
+    assert [row[:3] for row in losses(one, two, three)] == [("loss_not_excluded", "warning", "unproven")]
 
 
 def test_a_new_leader_that_did_not_answer_meanwhile_does_not_exclude_a_loss():
@@ -109,4 +109,4 @@ def test_a_leader_that_may_have_joined_between_two_rounds_lost_nothing_for_sure(
     one, two, three = led(isr=[1, 3])
     three.seen(6000, 2, 2, isr=[2, 3])
     two.began(6100, 2, 305, isr=[2, 3])
-    assert [row[:3] for row in losses(one, two, three)] == [("loss_not_excluded", "info", "unproven")]
+    assert [row[:3] for row in losses(one, two, three)] == [("loss_not_excluded", "warning", "unproven")]

@@ -7,7 +7,7 @@ import pytest
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
 from pipelines.verdict.falls import falls
-from pipelines.verdict.losses import not_excluded
+from pipelines.verdict.losses import may_be_lost, not_excluded
 from schemas import hw_regressions
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import put
@@ -48,3 +48,15 @@ def test_one_change_of_leader_is_proven_only_where_every_loss_is(found):
     whole = MEASURED | {"partition": 0, "proof": "proven", "lost_records": 2}
     (group,) = found(whole, MEASURED | {"partition": 1, "lost_records": 2}).groups
     assert (group.proof, group.partitions, group.lost_records) == ("bounded", 2, 4)
+
+
+def test_an_election_that_may_have_been_unclean_warns_and_is_said_once(found):
+    """Nothing bounds what is lost: it is no amount that may be gone, and the sentence is that of a start not judged."""
+    fallen = found(OPEN | {"partition": 0, "severity": "warning"}, OPEN | {"partition": 1})
+    assert fallen.partitions == {}
+    assert sorted(group.severity for group in fallen.groups) == ["info", "warning"]
+    (warning,) = [group for group in fallen.groups if group.severity == "warning"]
+    assert may_be_lost([warning], 0) == not_excluded([warning])
+    lost = found(MEASURED | {"partition": 2, "severity": "warning", "lost_records": 2}).groups[-1]
+    assert "in 1 partition, unproven: " in (both := may_be_lost([lost, warning], 1))
+    assert "missing: a HW" in both
