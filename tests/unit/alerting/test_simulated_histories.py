@@ -36,7 +36,9 @@ RULES = parse(
     dict.fromkeys(("offline", "under_min_isr", "out_of_sync"), SETTINGS)
     | {"controlled_restart": {"limit_s": 0}, "stale_source": {"enabled": False}, "gap": {"enabled": False}}
 )
-LOSS_RULES = ("loss", "unproven_loss", "loss_not_excluded")
+RULE_OF = {"critical": "loss", "warning": "unproven_loss", "info": "loss_not_excluded"}
+"""By the severity of a verdict: the rule that tells it."""
+LOSS_RULES = tuple(RULE_OF.values())
 MIN_ISR = 2
 
 
@@ -131,10 +133,11 @@ class Recording:
         """Of these, what somebody can have said: without a leader nobody says that an ISR is too small."""
         verdicts = {}
         for row in (row for batch in self.batches for row in batch[1].hw_regressions.to_pylist()):
-            verdicts.setdefault(row["regression_id"], (_item(row), set()))[1].add((row["class"], row["severity"]))
-        self.revised = {
-            (self.cluster, rule, item) for item, own in verdicts.values() if len(own) > 1 for rule in LOSS_RULES
-        }
+            rule = RULE_OF.get(row["severity"]) if row["class"] in (*LOSSES, "loss_not_excluded") else None
+            verdicts.setdefault(row["regression_id"], {})[row["revision"]] = (self.cluster, rule, _item(row))
+        last = {verdict[max(verdict)] for verdict in verdicts.values()}
+        self.revised = {key for verdict in verdicts.values() for key in verdict.values()} - last
+        """Verdicts that others took the place of: who looked in between has told them."""
 
     def lasting(self, spans, rule, seconds):
         """Who was so for longer than that."""
