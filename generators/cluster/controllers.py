@@ -63,7 +63,8 @@ class Controllers:
             if len(self._failed) < min(ASKED, len(brokers)):
                 self._at = 0.0
                 return None
-            found = f"{NO_CONTROLLER} is reached by brokers {', '.join(map(str, sorted(self._failed)))}"
+            of = f"broker{'s' * (len(self._failed) > 1)} {', '.join(map(str, sorted(self._failed)))}"
+            found = f"{NO_CONTROLLER} is reached by {of}"
         elif seen.error:
             found = f"{NOT_LOOKED_AT}: no right (DESCRIBE on the cluster)"
         elif not seen.voters:  # ZooKeeper's

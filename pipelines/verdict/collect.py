@@ -178,15 +178,23 @@ def _now(wanted: Filter) -> str:
 
 
 def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
-    keys = "cluster, condition, who, one_of, unknown"
+    keys, table = "cluster, condition, who, one_of, unknown", lake.find(partition_health.TABLE)
     values = "count(*) AS partitions, max(stalled_ms) AS stalled_ms"
+    if table is not None and any(column.name == "min_isr" for column in table.schema().fields):
+        values += f", count(*) FILTER (WHERE {_STOPS}) AS stops, count(*) FILTER (WHERE {_LEFT} < 1) AS ends"
     sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet)}) GROUP BY {keys} ORDER BY {keys}"
     found: Groups = defaultdict(list)
     for row in _rows(lake, _HEALTH, sql):
         who = tuple(int(number) for number in row["who"].split(",") if number)
         known = row["partitions"], row["unknown"], row["stalled_ms"], row["one_of"]
-        found[row["cluster"]].append(PartitionGroup(Condition[row["condition"]], who, *known))
+        more = row.get("stops", 0), row.get("ends", 0)
+        found[row["cluster"]].append(PartitionGroup(Condition[row["condition"]], who, *known, *more))
     return found
+
+
+_LEFT = "coalesce(cardinality(array_except(isr, unheard)), 0) - 1"
+"""In-sync replicas that answer, after one more failure."""
+_STOPS = f"min_isr IS NOT NULL AND {_LEFT} >= 1 AND {_LEFT} < least(min_isr, cardinality(ar))"
 
 
 def _levels(lake: Lake, wanted: Filter) -> tuple[Mapping[str, dict[int | None, int]], Mapping[str, int]]:

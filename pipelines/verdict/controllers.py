@@ -19,7 +19,7 @@ def sentence(told: str | None, since: datetime | None) -> str:
     if is_gone(told):
         who = said.partition("by ")[2]
         return (
-            f"no controller since {words.clock(since)} ({who} reach none): no ISR or leader can change; "
+            f"no controller since {words.clock(since)} (told by {who}): no ISR or leader can change; "
             "metadata is of then"
         )
     if said.endswith(NONE_TO_SPARE):

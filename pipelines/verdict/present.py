@@ -96,8 +96,15 @@ def _group(group: PartitionGroup, record: ClusterRecord) -> str:
         return f"{words.brokers(group.brokers)} out of sync in {partitions}"
     if group.condition is Condition.UNDER_REPLICATED:
         have = "has" if group.partitions == 1 else "have"
-        return f"{_risk(group.brokers, record)}: {partitions} {have} a replica less to count on"
+        return f"{_risk(group.brokers, record)}: {partitions} {have} a replica less to count on{_next_failure(group)}"
     return gone(group.condition, group.brokers, partitions)
+
+
+def _next_failure(group: PartitionGroup) -> str:
+    """`; one more failure: 12 stop acks=all, 3 go offline`."""
+    said = [f"{group.stops:,} stop{'s' * (group.stops == 1)} acks=all"] if group.stops else []
+    said += [f"{group.ends:,} go{'es' * (group.ends == 1)} offline"] if group.ends else []
+    return f" (one more failure: {', '.join(said)})" if said else ""
 
 
 def _risk(brokers: Sequence[int], record: ClusterRecord) -> str:

@@ -87,6 +87,10 @@ class PartitionGroup:
     unknown: bool = False
     stalled_ms: int | None = None
     one_of: bool = False
+    stops: int = 0
+    """Of these refuse acks=all once one more of the in-sync replicas that answer fails."""
+    ends: int = 0
+    """Of these are offline then."""
 
 
 @dataclass(frozen=True)

@@ -365,7 +365,7 @@ def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_th
         quorum("3 voters, 2 caught up, none to spare")
         voters, cluster.voters = cluster.voters, {}
         before = len(told)
-        gone = "quorum: none is reached by brokers"
+        gone = "quorum: none is reached by broker"
         watcher.until(lambda: any(d.startswith(gone) for d in watcher.rows("detail", event_type="broker_state")), gone)
         assert len(set(told[before:])) > 1
         cluster.voters, cluster.describe_cluster = voters, False

@@ -64,12 +64,15 @@ def broker_states(
     rounds: Mapping[int, int],
     now: int,
     silent: Collection[int] = (),
+    *,
+    changes: bool = True,
 ) -> dict[int, BrokerNow]:
     """The states of the brokers of one cluster at a time.
 
     `answers` and `logged` by broker as far as they go until then; `rounds`: when a watcher had the last whole answer;
-    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round. Where no broker answers,
-    the watcher may be cut off, or all be down: from one place that looks the same.
+    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round; `changes`: there is a
+    controller, without which metadata goes on to list who is down. Where no broker answers, the watcher may be cut off,
+    or all be down: from one place that looks the same.
     """
     found = {}
     asked = {broker: _asked(list(known), rounds.get(broker)) for broker, known in answers.items() if known}
@@ -81,9 +84,9 @@ def broker_states(
     for broker in answers.keys() | logged.keys() | asked.keys():
         seen, log = asked.get(broker), logged.get(broker)
         if seen is None or log is None:
-            found[broker] = _of_log(log) if seen is None else _unreached(seen, now, alone)
+            found[broker] = _of_log(log) if seen is None else _unreached(seen, now, alone, changes=changes)
         else:
-            found[broker] = _both(_unreached(seen, now, alone), _of_log(log))
+            found[broker] = _both(_unreached(seen, now, alone, changes=changes), _of_log(log))
     return found
 
 
@@ -111,7 +114,7 @@ def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
     return _ANSWERS._replace(since=known[first][0])
 
 
-def _unreached(seen: BrokerNow, now: int, alone: bool) -> BrokerNow:
+def _unreached(seen: BrokerNow, now: int, alone: bool, *, changes: bool) -> BrokerNow:
     """A broker that does not answer: down, not reached from here, or nobody can tell."""
     if seen.state != "no_answer" or seen.since is None:
         return seen
@@ -119,7 +122,7 @@ def _unreached(seen: BrokerNow, now: int, alone: bool) -> BrokerNow:
         return seen._replace(state="unknown", reason=CUT_OFF)
     if seen.reason.endswith(NOT_LISTED):
         return seen._replace(state="down", reason=f"does not answer ({seen.reason} by the others)")
-    if now - seen.since > SESSION_US and seen.reason != NO_ROUND:
+    if changes and now - seen.since > SESSION_US and seen.reason != NO_ROUND:
         listed = f"does not answer ({seen.reason}), and the others list it: look at route, listener and certificate"
         return seen._replace(state="not_reached", reason=listed)
     return seen._replace(reason=f"does not answer ({seen.reason})")

@@ -15,7 +15,7 @@ from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import Answer, BrokerNow, add_answer, broker_states
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
-from schemas.event_types import CLEAN_START, QUORUM, UNCLEAN_START, by_watcher
+from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, UNCLEAN_START, by_watcher
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
@@ -105,7 +105,8 @@ class Timeline:
         }
         logged = {broker: states[-1] for broker, states in lasting.items() if states}
         answers = {b: known for (c, b), known in self.answers.items() if c == cluster and b != CONTROLLERS}
-        return broker_states(answers, logged, rounds, now, silent)
+        changes = not (self.quorum_now(cluster)[0] or "").startswith(NO_CONTROLLER)
+        return broker_states(answers, logged, rounds, now, silent, changes=changes)
 
     def quorum_now(self, cluster: int) -> tuple[str | None, int | None]:
         """Return what a watcher was told last of the controllers, and since when it has been told the same."""

@@ -234,7 +234,8 @@ def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path
         "prod: OFFLINE: broker 2 gone: 1 of 5 partitions offline",
         "prod: UNDER MIN ISR: brokers 2, 3 gone: 1 of 5 partitions under min ISR",
         "prod: HELD BACK: broker 3 holds back 1 of 5 partitions, the longest for 14 s",
-        "prod: AT RISK: broker 3 out of the ISR (or being added): 1 of 5 partitions has a replica less to count on",
+        "prod: AT RISK: broker 3 out of the ISR (or being added): 1 of 5 partitions has a replica less to count on "
+        "(one more failure: 1 stops acks=all)",
         JUDGED,
         "prod/orders-2: nobody leads (epoch 4), HW 100, in sync 2 of 1,2,3, OFFLINE",
         "prod/orders-1: broker 1 leads (epoch 4), HW 100, in sync 1 of 1,2,3, "

@@ -46,6 +46,13 @@ def test_who_does_not_answer_and_is_listed_no_more_is_down():
     assert third(15, (5, REFUSED), (10, REFUSED), (15, GONE)) == ("down", 5)
 
 
+def test_without_a_controller_metadata_lists_who_is_down():
+    """The route to it was to be looked at, of a broker that was killed after two of three controllers."""
+    answers = {1: [(0, "answers")], 2: [(S, REFUSED)]}
+    assert broker_states(answers, {}, {}, 60 * S)[2].state == "not_reached"
+    assert broker_states(answers, {}, {}, 60 * S, changes=False)[2].state == "no_answer"
+
+
 def test_who_does_not_answer_and_is_listed_for_longer_than_a_session_is_not_reached_from_here():
     missed = [(ts, TIMED_OUT) for ts in (5, 10, 15)]
     assert third(14, *missed) == ("no_answer", 5)

@@ -51,6 +51,15 @@ def test_a_verdict_says_the_same_on_top_of_what_an_evaluation_has_read(lake):
     assert silent(lake, MONTH + 901) == ["broker-1/replication.log"]
 
 
+def test_a_source_whose_first_progress_has_a_detail_is_one_source(tmp_path):
+    """A watcher's first one does: each broker was silent for ever, five minutes after `watch` had begun."""
+    place = str(tmp_path / "lake")
+    reported(place, progress(0, detail="first round: when what it shows began is not known"))
+    reported(place, progress(900, number=1))
+    health(place, 900)
+    assert silent(place, 901) == []
+
+
 @pytest.mark.parametrize("damage", ["{", "[]", '{"bronze": ["x", 1]}'])
 def test_a_record_that_is_damaged_is_as_none(lake, damage):
     evaluate(lake, now=at(MONTH))

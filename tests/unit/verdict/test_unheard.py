@@ -16,7 +16,7 @@ PLACED = {"ar": [1, 2, 3], "isr": [1, 2, 3], "osr": [], "out_of_sync": [], "offl
 SOUND = PLACE | PLACED | {"under_min_isr": False, "stalled_ms": 0, "level": 1, "last_event_ts": at(100)}
 
 
-def said(tmp_path, states, now=110, **told):
+def said(tmp_path, states, now=110, places=None, **told):
     sources._seen.clear()
     lake = str(tmp_path / "lake")
     for broker in (1, 2, 3):
@@ -29,9 +29,9 @@ def said(tmp_path, states, now=110, **told):
             "reason": brokers.CUT_OFF if len(states) == 3 else "refused",
         }
         put(lake, brokers, no_counts("c", broker, ts=at(105), **reason, **told))
-    for number, leader in enumerate((1, 3)):
-        put(lake, partition_health, SOUND | {"partition": number, "leader_id": leader})
-    put(lake, partition_health, SOUND | {"partition": 2, "leader_id": 3, "ar": [3], "isr": [3]})
+    several = [{"partition": number, "leader_id": leader} for number, leader in enumerate((1, 3))]
+    several.append({"partition": 2, "leader_id": 3, "ar": [3], "isr": [3]})
+    put(lake, partition_health, *(SOUND | one for one in places or several))
     limits = Limits(since=timedelta(days=1))
     (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(now)).records
     return [line.text for line in verdict(record, limits, at(now)).lines if line.part != "history"]
@@ -67,7 +67,7 @@ SINCE = "2026-11-21 12:01:30 UTC"
 
 
 def test_no_controller_is_at_risk_whatever_else_is_sound(tmp_path):
-    words = f"AT RISK: no controller since {SINCE} (brokers 1, 2 reach none): no ISR or leader can change; "
+    words = f"AT RISK: no controller since {SINCE} (told by brokers 1, 2): no ISR or leader can change; "
     told = said(tmp_path, {}, quorum=GONE, quorum_since=at(90))
     assert f"{words}metadata is of then" in told
     assert not any(line.startswith("OK: ") for line in told)
@@ -92,3 +92,20 @@ def test_what_else_is_told_of_the_controllers_stands_beside(tmp_path, told, word
 
 def test_a_watcher_that_has_ended_tells_nothing_of_the_controllers(tmp_path):
     assert not any("controller" in line for line in said(tmp_path, {}, now=166, quorum=GONE, quorum_since=at(90)))
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "isr", "words"),
+    [
+        (1, [1, 2, 3], ""),
+        (None, [1, 2, 3], ""),
+        (2, [1, 2, 3], " (one more failure: 1 stops acks=all)"),
+        (2, [1, 3], " (one more failure: 1 goes offline)"),
+    ],
+)
+def test_how_far_one_more_failure_goes_counts_who_answers(tmp_path, min_isr, isr, words):
+    """Broker 3 is gone, and still in the ISR."""
+    place = {"partition": 7, "leader_id": 1, "min_isr": min_isr, "isr": isr}
+    told = said(tmp_path, {3: "down"}, places=[place])
+    (risk,) = (line for line in told if line.startswith("AT RISK"))
+    assert risk.endswith(f"1 partition has a replica less to count on{words}")
