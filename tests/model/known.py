@@ -17,6 +17,10 @@ class Kept(NamedTuple):
     view: View = View()
 
 
+def _numbers(digits: str) -> tuple[int, ...]:
+    return tuple(map(int, digits))
+
+
 TWO = Scope(2, 4, 2, (1, 2), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2))
 THREE = TWO._replace(brokers=3, min_isr=(1, 2, 3))
 KEPT = [
@@ -142,6 +146,17 @@ KEPT = [
         TWO,
         (0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1),
         View(0),
+    ),
+    Kept(
+        "a cut of what a leader committed of which nothing is told",
+        THREE._replace(terms=3),
+        _numbers("0000001000111010000011113101102110001001201001"),
+        View(3, "none"),
+    ),
+    Kept(
+        "leader epochs that go back",
+        THREE._replace(terms=3, restored=True, configured=(1, 2)),
+        _numbers("002210002000000000001113"),
     ),
     Kept(
         "a loss at level 0 where nothing is lost",

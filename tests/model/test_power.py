@@ -28,6 +28,8 @@ TAKEN_BACK = [
     ("a resumption that is the first start told", loss_exclusion, "_may_have_led_before", lambda *_: False),
     ("a leader alone that a follower of level 0 holds back", stored_high_watermarks, "_was_gone", lambda *_: True),
     ("HWs that nobody printed where min ISR is not told", loss, "_certain_hw", lambda _, summary: summary.hmax),
+    ("a cut of what a leader committed of which nothing is told", truncations, "pairwise", lambda _: ()),
+    ("leader epochs that go back", Terms, "goes_back", lambda *_: False),
     ("a loss at level 0 where nothing is lost", Terms, "in_another_of_epoch", lambda *_: False),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from pipelines.replication.partition.codec import Persisted, PersistedFrozen
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
@@ -171,7 +173,9 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
     since = kept[0 if place is None else place + 1 :]
     of = [terms.base if place is None else marks[place], *(m for t, m in since if _begins_above(t, truncation.to))]
     begun = bool(since) and all(t.loss_excluded for t, _ in since)
-    safe = begun or all(m.exact or m.bound is not None for m in of)
+    epochs = [*(t.epoch for t, _ in kept[place or 0 : (place or 0) + 1]), *(t.epoch for t, _ in since)]
+    told = all(after - before <= 1 for before, after in pairwise(epochs))  # of another leader nothing may be told
+    safe = begun or (told and all(m.exact or m.bound is not None for m in of))
     if not safe or not all(mark.whole for mark in of):
         return None
     return max((hw for mark in of for hw in (mark.offset, mark.most) if hw is not None), default=None)
