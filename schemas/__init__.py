@@ -14,6 +14,7 @@ MODULES = (
     "replica_hw",
     "minute_stats",
     "telemetry_gaps",
+    "coverage",
     "partition_health",
     "cluster_minute",
     "broker_minute",

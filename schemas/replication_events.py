@@ -49,6 +49,12 @@ LATER = (
         "array<struct<source_id:string,source_epoch:int,source_seq:bigint>>",
         "of closing rows: the last row of each source of its cluster that it closes; null: all that was read before it",
     ),
+    Column(
+        "covers",
+        "array<string>",
+        "of `progress`: the kinds of evidence that this source would have told since its `progress` before, as "
+        "silver/coverage has them; null: of levels 1 to 3 terms, hw and isr, of 0 nothing",
+    ),
 )
 """Columns that events written by earlier versions lack; a new one goes to the end of these, and may be null."""
 

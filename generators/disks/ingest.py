@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
+from generators.brokerlogs.messages.coverage import Shown
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.progress import interleave, progress
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
@@ -29,6 +30,8 @@ from pipelines.lake.roles import hold
 SHARE = 0.01
 """Of one core, at most, that following takes: after a reading it pauses for so many times as long."""
 LEAST_PAUSE_S = 1.0
+COVERS = ("elections", "unclean_elections", "isr", "brokers", "assignments", "configs", "topics")
+"""The kinds of evidence that the metadata log has."""
 NO_LINES = {"lines": Stretch(), "place": None}
 """In the state of a source that has no lines of text, where a log's has those told."""
 
@@ -135,5 +138,6 @@ class _Writer:
         until = read.last_ts * 1000
         if until <= last_us and not rows.num_rows:
             return rows
-        parts = [interleave(rows, last_us, defaults)] if rows.num_rows else []
-        return pa.concat_tables([*parts, progress(np.array([max(until, last_us)]), defaults, EVENTS)])
+        shown: Shown = dict.fromkeys(COVERS, 0)
+        parts = [interleave(rows, last_us, defaults, shown)] if rows.num_rows else []
+        return pa.concat_tables([*parts, progress(np.array([max(until, last_us)]), defaults, EVENTS, shown, last_us)])

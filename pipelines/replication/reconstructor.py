@@ -31,7 +31,7 @@ from pipelines.replication.batch.rare_events import (
     record_assignments,
     start_first_terms,
 )
-from pipelines.replication.batch.read import NO_EVENTS, Batch, number_rows, sort_out
+from pipelines.replication.batch.read import NO_EVENTS, Batch, number_rows, own_rows, sort_out
 from pipelines.replication.batch.replica_hws import with_reported_hws
 from pipelines.replication.batch.run_terms import TermResults, run_terms
 from pipelines.replication.batch.samples import Predicted, apply_samples, record_rounds
@@ -50,6 +50,7 @@ from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.closings import Held, hold, joined
 from pipelines.replication.telemetry.coverage import KEY_COLUMNS, SourcedRows, coverage_of_rows
 from pipelines.replication.telemetry.coverage import coverage as coverage_of
+from pipelines.replication.telemetry.evidence import find_evidence
 from pipelines.replication.telemetry.sources import Decided, Gap, Sources
 from schemas.replication_events import DRAIN
 
@@ -149,6 +150,7 @@ class Reconstructor:
         rejected = first_rejected(state, intake.rejected) if intake.rejected.num_rows else intake.rejected
         source_gaps = self._advance_sources(runs, closed)
         batch = number_rows(state, intake, lambda: gap_limits(state, rules, closed))
+        covered = find_evidence(state.sources, own_rows(broker_wide, self.bucket, self.buckets), closed)
         conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS
         lines = RareLines.of(state, batch) if len(batch.rare) else None
         if lines is not None and len(lines.rows):
@@ -167,6 +169,8 @@ class Reconstructor:
         tables = self._tables(batch, results, changes)
         if gaps.of_sources or gaps.of_partitions:
             tables["telemetry_gaps"] = gaps.table(self.bucket, self.buckets, minutes)
+        if covered:
+            tables["coverage"] = table_of_dicts("coverage", covered)
         if rejected.num_rows or len(conflicts.rows) or len(contradicting):
             aside = contradicting_rows(batch.events, contradicting, self.bucket, self.buckets)
             tables["quarantine"] = quarantine_rows([rejected, *aside], batch, results, conflicts)

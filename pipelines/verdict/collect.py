@@ -12,18 +12,20 @@ from pipelines.lake.queries import Filter, Row, View, beginnings, presents, quer
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
+from pipelines.verdict.coverage import terms_seen
 from pipelines.verdict.falls import falls, not_told
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
-from schemas import brokers, hw_regressions, partition_health, telemetry_gaps
+from schemas import brokers, coverage, hw_regressions, partition_health, telemetry_gaps
 from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
 CLOCKS_DIFFER = timedelta(seconds=10)
 """What others say of a partition sooner after its leader's last word may come of clocks that differ."""
 _HEALTH = View(partition_health.TABLE, "last_event_ts", "")
+_COVERAGE = View(coverage.TABLE, "to_ts", "")
 _GAPS = View(telemetry_gaps.TABLE, "ts", "")
 
 _LED = "NOT coalesce(offline, false)"
@@ -119,6 +121,7 @@ def _seen(
         judged_to=present,
         backlog=Backlog(unread.events, unread.oldest) if unread else None,
         closed=reports.closed,
+        down=reports.down,
         sources=tuple(reports.sources),
         unheard=reports.unheard,
         quorum=reports.quorum,
@@ -151,7 +154,7 @@ def _filled(
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
     groups, (levels, unstarted), fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
     gaps, odd, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), _assigned(lake, wanted)
-    unread = _unread(lake, wanted)
+    unread, stretches = _unread(lake, wanted), _stretches(lake, wanted)
     for record in records:
         name = record.cluster
         told = {source.broker_id for source in record.sources}
@@ -161,6 +164,7 @@ def _filled(
             falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
             unread_brokers=tuple(sorted(assigned[name] - told)) if told else (), unstarted=unstarted[name],
+            replicas=frozenset(assigned[name]), terms=terms_seen(record.sources, stretches[name]),
             lost_since=lost.since.get(name) if isinstance(lost.since, Mapping) else None,
         )  # fmt: skip
 
@@ -210,13 +214,24 @@ def _levels(lake: Lake, wanted: Filter) -> tuple[Mapping[str, dict[int | None, i
 
 
 def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
-    """By cluster the brokers that have replicas."""
-    found, brokers = (
-        defaultdict[str, set[int]](set),
-        f"SELECT cluster, unnest(ar) AS broker FROM t WHERE {_now(wanted)}",
+    """By cluster the brokers that have replicas, or are in an ISR."""
+    found = defaultdict[str, set[int]](set)
+    rows = " UNION ALL ".join(
+        f"SELECT cluster, unnest({name}) AS broker FROM t WHERE {_now(wanted)}" for name in ("ar", "isr")
     )
-    for row in _rows(lake, _HEALTH, f"SELECT DISTINCT cluster, broker FROM ({brokers}) WHERE broker IS NOT NULL"):
+    for row in _rows(lake, _HEALTH, f"SELECT DISTINCT cluster, broker FROM ({rows}) WHERE broker IS NOT NULL"):
         found[row["cluster"]].add(row["broker"])
+    return found
+
+
+def _stretches(lake: Lake, wanted: Filter) -> Mapping[str, list[Row]]:
+    """By cluster the stretches in which each source would have told of starts of terms, as it says itself."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    keys = "cluster, broker_id, source_id, source_epoch, from_ts"
+    where = Filter(wanted.cluster, since=wanted.since).where(_COVERAGE)
+    sql = f"SELECT {keys}, max(to_ts) AS to_ts FROM t WHERE kind = {text(coverage.TERMS)} AND {where} GROUP BY {keys}"
+    for row in _rows(lake, _COVERAGE, sql):
+        found[row["cluster"]].append(row)
     return found
 
 

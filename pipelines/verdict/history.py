@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from pipelines.verdict import losses, words
-from pipelines.verdict.judged import Judged, missing, uncovered, unreadable
+from pipelines.verdict.coverage import covered
+from pipelines.verdict.judged import Judged, missing, unreadable
 from pipelines.verdict.records import ClusterRecord, FallGroup, Limits, State
 from pipelines.verdict.since import Since
 
@@ -26,7 +27,7 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
         return [*found, (State.OK, after + before)]
-    return found or [_none(record, when)]
+    return found or [_none(record, limits.since, record.judged_to)]
 
 
 def start(since: Since, judged_to: datetime) -> datetime | None:
@@ -46,22 +47,31 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
         yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
 
 
-def _none(record: ClusterRecord, when: str) -> tuple[State, str]:
-    """The sentence where nothing shows a loss: calm only if whatever would have shown one was read."""
-    said = f"{when}, at {words.levels(record.levels)}"
-    holes = [*uncovered(record), *missing(record)]
+def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> tuple[State, str]:
+    """The sentence where nothing shows a loss: calm only of the stretch in which one would have been seen."""
+    first = _first(record, since, judged_to)
+    seen, level = covered(record, first, judged_to), f"at {words.levels(record.levels)}"
+    holes = [*seen.holes, *missing(record)]
     if not holes:
-        return State.OK, f"no loss is known {said}"
-    if record.unstarted == record.partitions:
-        return State.NOT_JUDGED, f"whether anything was lost is not known {said}: {'; '.join(holes)}"
-    return State.LOSS_NOT_EXCLUDED, f"a loss is not excluded {said}: {'; '.join(holes)}"
+        return State.OK, f"no loss is known {_from_to(seen.since, seen.until)}, {level}"
+    said = f"{_from_to(first, judged_to)}, {level}: {'; '.join(holes)}"
+    if record.unstarted == record.partitions or (record.replicas and not record.terms):
+        return State.NOT_JUDGED, f"whether anything was lost is not known {said}"
+    return State.LOSS_NOT_EXCLUDED, f"a loss is not excluded {said}"
+
+
+def _first(record: ClusterRecord, since: Since, judged_to: datetime) -> datetime | None:
+    """From when on something is said: of no time before the telemetry began. None: from its beginning."""
+    first, begun = record.lost_since or start(since, judged_to), record.judged_from
+    return begun if begun is not None and (first is None or first < begun) else first
+
+
+def _from_to(first: datetime | None, last: datetime) -> str:
+    return f"from {words.clock(first) if first else 'its beginning'} to {words.clock(last)}"
 
 
 def _when(record: ClusterRecord, since: Since, judged_to: datetime, falls: Sequence[FallGroup] = ()) -> str:
-    """The time that is spoken of: nothing is said of a time before the telemetry began, and every fall lies inside."""
-    first, begun = record.lost_since or start(since, judged_to), record.judged_from
-    if begun is not None:
-        first = begun if first is None else max(first, begun)
+    """The time that is spoken of: every fall lies inside."""
+    first = _first(record, since, judged_to)
     first = first and min([first, *(fall.first for fall in falls)])
-    last = max([judged_to, *(fall.last for fall in falls)])
-    return f"from {words.clock(first) if first else 'its beginning'} to {words.clock(last)}"
+    return _from_to(first, max([judged_to, *(fall.last for fall in falls)]))

@@ -104,7 +104,6 @@ def cut_off(since: datetime) -> str:
     )
 
 
-_LOGS = "server.log, state-change.log and controller.log"
 REBUILT = "silver is being made anew from bronze"
 
 
@@ -153,20 +152,6 @@ def _judged(record: ClusterRecord, quiet: Sequence[Source], now: datetime) -> It
     if quiet:
         yield silence(quiet)
     yield from missing(record)
-
-
-def uncovered(record: ClusterRecord) -> Iterator[str]:
-    """What would have shown a loss and was not read, and which logs to lay beside."""
-    if not (record.partitions or record.scope):
-        yield f"nothing was told of any partition: lay {_LOGS} of all brokers beside"
-    if record.unread_brokers:
-        who = words.brokers(record.unread_brokers)
-        yield f"nothing was read of {who}: lay its {_LOGS} beside"
-    if record.unstarted:
-        yield (
-            f"no start of a term was read of {words.count(record.unstarted, 'partition')} (of {record.partitions}): "
-            "state-change.log has them"
-        )
 
 
 def missing(record: ClusterRecord) -> Iterator[str]:

@@ -48,6 +48,10 @@ class Backlog:
     oldest: datetime
 
 
+Stretch = tuple[datetime, datetime]
+"""From when on and until when, event time."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A telemetry writer, up to when (event time) it has reported everything, and the level at which it does."""
@@ -148,6 +152,12 @@ class ClusterRecord:
     lost_in: int = 0
     suspect: int = 0
     scope: str = ""
+    replicas: frozenset[int] = frozenset()
+    """Brokers that have replicas here, or are in an ISR."""
+    terms: Mapping[int, tuple[Stretch, ...]] = field(default_factory=dict)
+    """By broker the stretches in which starts of terms on it could be seen."""
+    down: Mapping[int, datetime] = field(default_factory=dict)
+    """Since when brokers are down, as others tell."""
     unread_brokers: tuple[int, ...] = ()
     """Brokers that have replicas here and of which no source has told anything."""
     unstarted: int = 0

@@ -20,7 +20,9 @@ Tables = dict[str, Any]
 _KEYS = {
     "hw_regressions": ("cluster", "regression_id"),
     "isr_changes": ("cluster", "topic", "topic_id", "partition", "partition_epoch"),
+    "coverage": ("cluster", "source_id", "source_epoch", "kind", "from_ts"),
 }
+_REVISIONS = {"coverage": "to_ts"}
 _UNSEEN = ("batch_id", "quarantined_at", "revision")
 
 
@@ -41,9 +43,10 @@ def _last(name: str, rows: list[Row]) -> list[Row]:
     if name not in _KEYS:
         return rows
     last: dict[tuple[Any, ...], Row] = {}
+    revision = _REVISIONS.get(name, "revision")
     for row in rows:
         key = (*(row[column] for column in _KEYS[name]), row["ts"] if row.get("partition_epoch", 0) is None else None)
-        if key not in last or row["revision"] >= last[key]["revision"]:
+        if key not in last or row[revision] >= last[key][revision]:
             last[key] = row
     return list(last.values())
 

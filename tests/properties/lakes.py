@@ -108,7 +108,7 @@ class Lake:
         for cluster in self.clusters:
             for source in cluster.sources:
                 if self.random.random() < 0.95:
-                    source.progress(self.ms)
+                    source.event(self.ms, "progress", True, covers=self.random.choice(VALUES["covers"]))
 
     def lead(self) -> None:
         p = self.p
@@ -323,6 +323,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "ts_error_ms": (0.0, 1000.0),
     "detail": (None, "shrink", "expand", "metadata", "controller", "alter_partition", "started", "log_epoch=1",
                "7 lines", "first round", "kafka=4.1.1", "rack=b", "closed"),
+    "covers": (None, None, [], ["terms"], ["terms", "isr"], ["hw", "terms"]),
     "event_type": EVENT_TYPES,
 }  # fmt: skip
 SPOILED: dict[str, tuple[Any, ...]] = {

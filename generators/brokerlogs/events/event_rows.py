@@ -44,7 +44,7 @@ ROW = np.dtype(
 )
 """One event, `ts` in ms; the fields of `_INDEX` are indices into the lists that go with the rows, -1 for none."""
 
-_OF_A_SOURCE = ("cluster", "source_id", "event_type", "topic", "partition")
+_OF_A_SOURCE = ("cluster", "source_id", "event_type", "topic", "partition", "covers")
 EVENTS = pa.schema([field for field in replication_events.ARROW if field.name in (*_OF_A_SOURCE, *(ROW.names or ()))])
 """The columns of the bronze schema that log lines have."""
 
@@ -80,6 +80,7 @@ def table(
         "level": pa.array(rows["level"].astype("i4")),
         "detail": pa.array(details, pa.string()).take(_index(rows["detail"])),
     }
+    columns["covers"] = pa.nulls(count, EVENTS.field("covers").type)
     for name in _BOOLS:
         columns[name] = pa.array(rows[name] == 1, pa.bool_(), mask=rows[name] < 0)
     for name in (*_INT32, *_INT64):

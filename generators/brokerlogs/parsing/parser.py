@@ -18,6 +18,7 @@ from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.forms.translation import Translation
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
+from generators.brokerlogs.messages.coverage import Shown, note_level
 from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
 from generators.brokerlogs.messages.truncations import MOVING_THREAD
 from generators.brokerlogs.parsing.parse_report import ParseReport
@@ -125,8 +126,16 @@ class SourceParser:
     @property
     def patterns(self) -> list[tuple[int, int]]:
         """(time in us, grade) of the first line of each pattern (see tailing.chosen_files)."""
-        ahead_ms = self.clock_offsets.largest(int(self._source["broker"][0]))
-        return [((ms - ahead_ms) * 1000, grade) for ms, grade in self._scanner.patterns]
+        return [((ms - self._ahead_ms) * 1000, grade) for ms, grade in self._scanner.patterns]
+
+    @property
+    def shown(self) -> Shown:
+        """By kind of evidence since when (us) it is known to be printed."""
+        return {kind: (ms - self._ahead_ms) * 1000 for kind, ms in self._rare.shown.items()}
+
+    @property
+    def _ahead_ms(self) -> int:
+        return self.clock_offsets.largest(int(self._source["broker"][0]))
 
     def feed(self, data: bytes, *, last: bool = False) -> pa.Table:
         """Events decided so far, in file order, in the schema EVENTS.
@@ -234,7 +243,9 @@ class SourceParser:
         self._waiting = data[rest:]
         events = self._build_events(GroupedLines(buf, lines, decisions), stop, before)
         self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
-        latest = int(lines["ts"][:stop].max(initial=0)) - self.clock_offsets.largest(int(self._source["broker"][0]))
+        latest = int(lines["ts"][:stop].max(initial=0))
+        note_level(self._rare.shown, self.report.level, latest)
+        latest -= self._ahead_ms
         self.low_watermark = max(
             self.low_watermark, latest * 1000, events.subtract_clock_offsets(self.clock_offsets) * 1000
         )

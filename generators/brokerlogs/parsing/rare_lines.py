@@ -11,6 +11,7 @@ from generators.brokerlogs.messages import broker, lifecycle, zookeeper
 from generators.brokerlogs.messages import controller as controller_shapes
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
 from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration
+from generators.brokerlogs.messages.coverage import Shown, note_shown
 from generators.brokerlogs.messages.evidence import may_be_evidence, shape_of
 from generators.brokerlogs.messages.lifecycle import Lifecycle
 from generators.brokerlogs.messages.metadata_records import read_record
@@ -58,6 +59,8 @@ class RareLines:
         self.broker = BrokerLogState(partitions)
         self.controller = ControllerLogState(self.broker)
         self.lifecycle = Lifecycle()
+        self.shown: Shown = {}
+        """The kinds of evidence that are printed, each since when (ms)."""
         self._topics: list[str] = []
         self._topics_of = 0
         self.reported_at: dict[str, int] = {}
@@ -73,6 +76,7 @@ class RareLines:
         Returns False where a line of evidence has an unknown wording: the source counts as level 0 from there on.
         """
         kind = class_name(logger)
+        note_shown(self.shown, kind, line.message, line.ts)
         if line.broker < 0:
             self._queue_version(kind, line)
             return True
@@ -184,6 +188,7 @@ class RareLines:
             "lifecycle": vars(self.lifecycle),
             "reported_at": self.reported_at,
             "early": self.early,
+            "shown": self.shown,
         }
 
     def load(self, stored: dict[str, Any]) -> None:
@@ -201,4 +206,5 @@ class RareLines:
         self.broker.led = set(stored.get("led", ()))
         self.lifecycle = Lifecycle(**stored["lifecycle"])
         self.reported_at = stored["reported_at"]
+        self.shown = stored.get("shown", {})
         self.early = [(ts, message) for ts, message in stored["early"]]

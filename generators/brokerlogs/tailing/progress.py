@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs.messages.coverage import Shown, covers
 from pipelines.replication.compiled.types import SECOND_US
 
 FAR_OUT = 60 * SECOND_US
@@ -24,11 +25,12 @@ def running_time(rows: pa.Table, max_ts: int) -> np.ndarray:
     return np.maximum(np.maximum.accumulate(_steady(times(rows), max_ts)), max_ts)
 
 
-def interleave(rows: pa.Table, max_ts: int, defaults: Mapping[str, object]) -> pa.Table:
+def interleave(rows: pa.Table, max_ts: int, defaults: Mapping[str, object], shown: Shown | None = None) -> pa.Table:
     """`rows` of one source with a progress row wherever a second of its time ends, and for each quiet second.
 
-    `max_ts` (us, 0 at the start) is the greatest time before; `defaults` has the columns of a progress row. No progress
-    row is past the rows before it, and in quiet seconds none is within a second of a later row.
+    `max_ts` (us, 0 at the start) is the greatest time before; `defaults` has the columns of a progress row; for
+    `shown` see `progress`. No progress row is past the rows before it, and in quiet seconds none is within a second of
+    a later row.
     """
     if not rows.num_rows:
         return rows
@@ -44,7 +46,7 @@ def interleave(rows: pa.Table, max_ts: int, defaults: Mapping[str, object]) -> p
     at = np.repeat(before, fills)
     nth = np.arange(len(at)) - np.repeat(np.cumsum(fills) - fills, fills)
     stamps = np.where(nth == 0, running[at], (running[at] // SECOND_US + nth) * SECOND_US)
-    return _insert(rows, progress(stamps, defaults, rows.schema), at)
+    return _insert(rows, progress(stamps, defaults, rows.schema, shown, int(running[0])), at)
 
 
 def quiet_seconds(max_ts: int, until: int) -> np.ndarray:
@@ -67,14 +69,24 @@ def _steady(ts: np.ndarray, max_ts: int) -> np.ndarray:
     return np.where(lone, before, ts)
 
 
-def progress(stamps: np.ndarray, defaults: Mapping[str, object], schema: pa.Schema) -> pa.Table:
-    """Progress rows at `stamps` (us)."""
+def progress(
+    stamps: np.ndarray,
+    defaults: Mapping[str, object],
+    schema: pa.Schema,
+    shown: Shown | None = None,
+    since: int = 0,
+) -> pa.Table:
+    """Progress rows at `stamps` (us), the first of which says what was told from `since` on.
+
+    `shown`: since when (us) each kind of evidence is known to be printed; None where that is not known of any.
+    """
     count = len(stamps)
     fixed: dict[str, object] = {**defaults, "event_type": "progress", "partition": -1}
+    known = {"ts": pa.array(stamps, pa.int64()).cast(schema.field("ts").type)}
+    if shown is not None:
+        known["covers"] = covers(shown, np.concatenate([[since], stamps[:-1]]))
     columns = [
-        pa.array(stamps, pa.int64()).cast(field.type)
-        if field.name == "ts"
-        else pa.repeat(pa.scalar(fixed.get(field.name), field.type), count)
+        known[field.name] if field.name in known else pa.repeat(pa.scalar(fixed.get(field.name), field.type), count)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

@@ -258,7 +258,8 @@ class Tailer:
             return []
         self._update_defaults(rows)
         kept, messages = self.grades.own_rows(
-            interleave(rows, self.max_ts, self._defaults), [tailer.grades for tailer in self.siblings]
+            interleave(rows, self.max_ts, self._defaults, self.parser.shown),
+            [tailer.grades for tailer in self.siblings],
         )
         self.messages.extend(messages)
         first = self._settings_events(rows["ts"][0].value)
@@ -274,8 +275,9 @@ class Tailer:
         stamps = stamps[stamps > self.progress_ts]
         if not len(stamps) or not self._defaults:
             return []
+        rows = progress(stamps, self._defaults, EVENTS, self.parser.shown, self.max_ts or int(stamps[0]))
         self.max_ts = self.progress_ts = int(stamps[-1])
-        return [progress(stamps, self._defaults, EVENTS)]
+        return [rows]
 
     def _update_defaults(self, rows: pa.Table) -> None:
         names = ("cluster", "source_id", "broker_id", "level")

@@ -10,12 +10,19 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from generators.simulator.cluster.settings import Settings
-from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
+from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, Attempts, reports
 from generators.simulator.telemetry.leader_view import LeaderView, LeaderViews, Place
 
 FULL, LEAN, INFO = 3, 2, 0
 LEVELS = {"full": FULL, "lean": LEAN, "info": INFO}
+COVERS = {
+    REPLICATION: ("terms", "hw_falls", "truncations", "isr", "brokers"),
+    CONTROLLER: ("elections", "unclean_elections", "brokers", "assignments", "configs", "topics"),
+    "state-change": ("terms",),
+    "server": ("hw_falls", "truncations", "isr", "brokers"),
+}
+"""By log the kinds of evidence that it has at any level; from lean on HWs, too."""
 
 
 _NOT_FROM_CONTROLLERS = ("role", "config")

@@ -17,7 +17,7 @@ from generators.simulator.cluster.simulation_event import REPLICATION, Simulatio
 from generators.simulator.telemetry.delayed_lines import DelayedLines, killed
 from generators.simulator.telemetry.fetch_thinning import Levels, thin_fetches
 from generators.simulator.telemetry.heartbeats import Clocks, clocks, ends_second, on_heartbeat
-from generators.simulator.telemetry.levels import FULL, INFO, level_filter
+from generators.simulator.telemetry.levels import COVERS, FULL, INFO, LEAN, level_filter
 from generators.simulator.telemetry.second_file import FILES, SecondFile
 from schemas import replication_events
 
@@ -48,6 +48,7 @@ class Source:
     def __init__(self, broker: int, kind: str, level: int) -> None:
         self.source_id = source_id(broker, kind)
         self.level = level
+        self.covers = [*COVERS[kind], *(["hw"] if kind == REPLICATION and level >= LEAN else [])]
         self.max_ts = 0
         """The greatest `ts` so far."""
         self.pending: list[SimulationEvent] = []
@@ -211,6 +212,8 @@ def _table(rows: list[SimulationEvent], cluster: str, source: Source) -> pa.Tabl
     for field in EVENTS:
         if field.name in fixed:
             arrays.append(pa.repeat(pa.scalar(fixed[field.name], field.type), len(rows)))
+        elif field.name == "covers":
+            arrays.append(pa.array([source.covers if row.kind == "progress" else None for row in rows], field.type))
         else:
             arrays.append(_column(field, columns[_FIELD[_RENAMED.get(field.name, field.name)]]))
     return pa.table(arrays, schema=EVENTS)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas import (
+    coverage,
     hw_regressions,
     isr_changes,
     minute_stats,
@@ -27,6 +28,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "replica_hw": replica_hw.ARROW,
     "minute_stats": minute_stats.ARROW,
     "telemetry_gaps": telemetry_gaps.ARROW,
+    "coverage": coverage.ARROW,
     "quarantine": quarantine.ARROW,
 }
 
@@ -57,6 +59,7 @@ class Facts:
     replica_hw: pa.Table
     minute_stats: pa.Table
     telemetry_gaps: pa.Table
+    coverage: pa.Table
     quarantine: pa.Table
 
     def tables(self) -> dict[str, pa.Table]:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
+from pipelines.replication.telemetry.evidence import Evidence
 from schemas.replication_events import DRAIN
 
 RESTARTED_NUMBERS = "source_seq starts anew inside a source_epoch: its rows are taken for repeats"
@@ -59,6 +60,9 @@ class Source(Struct):
     """When it declared that rows before are missing."""
     doubtful: bool = False
     """Its first rows lie far ahead of all other sources: it counts for nothing until it or they show who is right."""
+
+    evidence: Evidence | None = None
+    """What it could have shown, in the bucket that owns it."""
 
     def restarts_numbers(self, seq: int, ts: int) -> bool:
         """Whether a number comes again with a time after all rows before: a repeat has the time of its original."""

@@ -14,6 +14,7 @@ class PlainParser:
         self.report = SimpleNamespace(lines=0)
         self.clock_offsets, self.timezone = None, "UTC"
         self.patterns: list[tuple[int, int]] = []
+        self.shown: dict[str, int] = {}
 
     def flush(self) -> pa.Table:
         return EVENTS.empty_table()
