@@ -42,6 +42,7 @@ def never_run(lake):
 
 def ended(lake):
     write(lake, "partition_health", health("clicks", 0, offline=True, leader_id=-1))
+    reported(lake, 1, 2, 3)
     drained(lake, to=60)
     job_has_read(lake)
 

@@ -75,10 +75,12 @@ def loss(**values):
 
 
 def reported(lake, *brokers, to=60, cluster="prod", **more):
-    """Progress rows of these brokers' sources, up to so many seconds after NOON."""
+    """Progress rows of these brokers' sources, up to so many seconds after NOON, and that they show starts of terms."""
     row = {"cluster": cluster, "event_type": "progress", "partition": -1, "level": 3, "topic": None, "ts": at(to)}
     sources = [{"broker_id": broker, "source_id": f"broker-{broker}/server.log"} for broker in brokers]
     write(lake, "replication_events", *(row | source | more for source in sources))
+    stretch = {"cluster": cluster, "kind": "terms", "from_ts": at(-7 * 86_400), "to_ts": at(to)}
+    write(lake, "coverage", *(stretch | source for source in sources if "source_id" not in more))
 
 
 def drained(lake, to=60, cluster="prod"):
