@@ -79,6 +79,8 @@ def _end(record: ClusterRecord, broker: int, until: datetime, judged_to: datetim
 def _unread(record: ClusterRecord) -> Iterator[str]:
     if not (record.partitions or record.scope):
         yield f"nothing was told of any partition: lay {LOGS} of all brokers beside"
+    elif not record.replicas:
+        yield f"brokers that have replicas are not known: lay {LOGS} of all brokers beside"
     if record.unread_brokers:
         who = words.brokers(record.unread_brokers)
         yield f"nothing was read of {who}: lay its {LOGS} beside"

@@ -1,4 +1,4 @@
-"""Which lines show that a logger prints a kind of evidence, at a level and in a wording that are read (`covers`).
+"""Lines that show that a logger prints a kind of evidence, at a level and in a wording that are read (`covers`).
 
 A file's name shows nothing: its logger may be switched off. A kind counts from the first of these lines on; that levels
 are changed at a restart, without a line that says so, is not seen.

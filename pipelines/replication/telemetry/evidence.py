@@ -1,4 +1,4 @@
-"""Which kinds of evidence each source could have shown, and when: the stretches of silver/coverage.
+"""Stretches of silver/coverage: when each source could have shown which kinds of evidence.
 
 A `progress` row says which kinds its source would have told since the `progress` before. Rows are read in the order of
 their numbers, so that what is found does not depend on how they come.

@@ -103,7 +103,7 @@ def test_the_ddl_makes_tables_or_names_those_of_a_lake(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     named = hwmark("schema", "--format", "ddl", "--lake", "lake").output
     assert re.findall("LOCATION '(.*)'", named) == [
-        f"{tmp_path}/lake/bronze/replication_events", f"{tmp_path}/lake/gold/partition_health",
+        f"{tmp_path}/lake/{path}" for path in ("bronze/replication_events", "silver/coverage", "gold/partition_health")
     ]  # fmt: skip
     assert "NOT NULL" not in named
     assert hwmark("schema", "--format", "ddl", "--lake", "lakke").exit_code == 2

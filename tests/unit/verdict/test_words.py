@@ -44,6 +44,8 @@ SOUND = ClusterRecord(
     sources=(SOURCE,),
     levels={3: 4},
     groups=(group(Condition.IN_SYNC, partitions=4),),
+    replicas=frozenset({1}),
+    terms={1: ((at(-7200), at(0)),)},
 )
 
 

@@ -1,0 +1,91 @@
+"""No loss is known only of the stretch in which starts of terms on every broker with replicas could be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipelines.verdict import verdict
+from pipelines.verdict.coverage import joined, terms_seen
+from pipelines.verdict.records import ClusterRecord, Condition, Limits, PartitionGroup, Source
+
+NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+
+def at(minutes):
+    return NOON + timedelta(minutes=minutes)
+
+
+WHOLE = ((at(-120), at(0)),)
+RECORD = ClusterRecord(
+    "prod",
+    judged_from=at(-120),
+    judged_to=at(0),
+    sources=tuple(Source(f"broker-{broker}/server.log", broker, at(0)) for broker in (1, 2, 3)),
+    levels={0: 4},
+    groups=(PartitionGroup(Condition.IN_SYNC, (), 4),),
+    replicas=frozenset({1, 2, 3}),
+    terms=dict.fromkeys((1, 2, 3), WHOLE),
+)
+
+
+def told(of_broker_2, **more):
+    record = replace(RECORD, **{"terms": {**RECORD.terms, 2: tuple(of_broker_2)}, **more})
+    (line,) = [line for line in verdict(record, Limits(), at(0)).lines if line.part == "history"]
+    return line.text
+
+
+def test_the_stretch_is_that_in_which_all_could_be_seen():
+    assert (
+        told(WHOLE)
+        == "no loss is known from 2026-09-01 10:00:00 UTC to 2026-09-01 12:00:00 UTC, at level 0 (stock INFO)"
+    )
+    assert told([(at(-115), at(-4))]).startswith(
+        "no loss is known from 2026-09-01 10:05:00 UTC to 2026-09-01 11:56:00 UTC"
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_broker_2", "words"),
+    [
+        ([], "starts of terms on broker 2 could not be seen: lay state-change.log beside"),
+        ([(at(-60), at(0))], "starts of terms on broker 2 could not be seen before 2026-09-01 11:00:00 UTC"),
+        ([(at(-120), at(-30))], "nothing of broker 2 was read after 2026-09-01 11:30:00 UTC"),
+        (
+            [(at(-120), at(-90)), (at(-80), at(0))],
+            "starts of terms on broker 2 could not be seen from 2026-09-01 10:30:00 UTC to 2026-09-01 10:40:00 UTC",
+        ),
+    ],
+)
+def test_what_could_not_be_seen_leaves_a_loss_not_excluded(of_broker_2, words):
+    text = told(of_broker_2)
+    assert text.startswith("a loss is not excluded from 2026-09-01 10:00:00 UTC to 2026-09-01 12:00:00 UTC")
+    assert words in text
+
+
+def test_a_broker_that_is_known_to_be_down_starts_nothing():
+    assert told([(at(-120), at(-30))], down={2: at(-30)}).startswith("no loss is known")
+    assert told([(at(-120), at(-30))], down={2: at(-50)}).startswith("a loss is not excluded")  # it was back since
+
+
+def test_a_hole_before_what_is_asked_for_does_not_matter():
+    assert told([(at(-300), at(-200)), (at(-121), at(0))]).startswith("no loss is known")
+
+
+def test_where_nothing_could_be_seen_nothing_is_judged():
+    assert told([], terms={}).startswith("whether anything was lost is not known")
+    assert told(WHOLE, replicas=frozenset()).startswith("a loss is not excluded")
+
+
+def test_a_log_that_was_read_to_its_end_goes_on_as_long_as_its_broker_reports():
+    """A healthy partition prints nothing for weeks: state-change.log ends where the last election was."""
+    sources = [Source("b/state-change.log", 1, at(-100)), Source("b/server.log", 1, at(0))]
+    row = {"broker_id": 1, "source_id": "b/state-change.log", "from_ts": at(-120)}
+    assert terms_seen(sources, [row | {"to_ts": at(-100)}]) == {1: ((at(-120), at(0)),)}
+    assert terms_seen(sources, [row | {"to_ts": at(-110)}]) == {1: ((at(-120), at(-110)),)}  # it names them no more
+
+
+def test_stretches_a_minute_apart_are_one():
+    assert joined([(at(5), at(9)), (at(0), at(4)), (at(11), at(12))]) == ((at(0), at(9)), (at(11), at(12)))
