@@ -43,7 +43,12 @@ def cut(events, seed, *, repeated, window_ms=20_000):
 def same_rows(table, but=()):
     """Rows of a table as a sorted list that two tables with the same rows share."""
     names = [name for name in table.column_names if name not in but]
-    return sorted(table.select(names).to_pylist(), key=lambda row: [str(row[name]) for name in names])
+    rows = table.select(names).to_pylist()
+    if "to_ts" in names:  # silver/coverage: of one stretch the last row counts, however batches are cut
+        rows = list(
+            {tuple(v for n, v in r.items() if n != "to_ts"): r for r in sorted(rows, key=lambda r: r["to_ts"])}.values()
+        )
+    return sorted(rows, key=lambda row: [str(row[name]) for name in names])
 
 
 def added_up(minute_stats):

@@ -62,6 +62,7 @@ def test_every_column_has_the_value_of_the_event() -> None:
         "committed": None,
         "ts_error_ms": None,
         "closes": None,
+        "covers": None,
     }  # fmt: skip
     assert {name: value for name, value in row.items() if name != "ts"} == expected
     assert row["ts"].timestamp() * 1e6 == START + 3 * MS

@@ -83,7 +83,7 @@ def of_first_tile(table):
 
 def test_the_first_tile_is_what_was_simulated_to_the_last_fact_and_its_truth(faulty, facts):
     _, truth = faulty
-    mine = Facts(**{name: of_first_tile(table) for name, table in facts.tables().items()})
+    mine = Facts.of(**{name: of_first_tile(t) for name, t in facts.tables().items() if "partition" in t.column_names})
     assert len(truth["truth_isr"]) > 10
     assert differences(mine, truth) == []
 
