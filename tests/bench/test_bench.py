@@ -36,7 +36,7 @@ def test_the_engines_agree():
     assert printed.count("\nreplay ") == printed.count("\nSpark job ") == printed.count("\nDuckDB window ") == 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("appends", "resolution_ms"), [(DENSE, 1000), (SPARSE, 1000), (DENSE, 0)])
 def test_replay_and_the_window_agree_at_every_density_and_resolution(appends, resolution_ms, tmp_path):
     load = write(str(tmp_path / "lake"), 20_000, 150, appends)

@@ -21,7 +21,13 @@ def differences(known: dict[str, str], computed: dict[str, str]) -> list[str]:
     return [f"{name} {words}" for words, names in got.items() for name in sorted(names)]
 
 
-@pytest.mark.parametrize("group", outputs.GROUPS)
+NIGHTLY = ("simulator", "snapshots")
+"""The slowest groups; what they hold byte for byte others show in part: facts, scenarios, states that go on."""
+
+
+@pytest.mark.parametrize(
+    "group", [pytest.param(g, marks=[pytest.mark.nightly] if g in NIGHTLY else []) for g in outputs.GROUPS]
+)
 def test_outputs_are_those_of_the_file(group: str) -> None:
     known = {name: digest for name, digest in KNOWN.items() if name.startswith(f"{group}/")}
     found = differences(known, outputs.digests(group))

@@ -25,10 +25,10 @@ from tests.unit.alerting.evidence_rows import NOON, at, rows
 
 pytestmark = pytest.mark.long
 
-HISTORIES = int(os.environ.get("HWMARK_HISTORIES", "100"))
+HISTORIES = int(os.environ.get("HWMARK_HISTORIES", "40"))
 OFTEN = 0.1 if HISTORIES > 100 else 0.0
 """How many of the lakes are looked at every hour."""
-TOGETHER = 100
+TOGETHER = min(100, HISTORIES)
 """Clusters of one lake: an evaluation of one takes as long as of many."""
 HOUR, DAY = 3600, 86_400
 END = 3 * DAY

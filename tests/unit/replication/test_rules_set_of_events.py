@@ -103,12 +103,14 @@ def test_repeats_do_not_matter(cluster, seed):
     assert differences(whole(cluster), run([repeated])) == {}
 
 
+@pytest.mark.nightly
 @examples
 @given(HISTORIES, st.integers(0, 1000), st.integers(2, 9))
 def test_how_events_are_cut_into_batches_does_not_matter(cluster, seed, batches):
     assert differences(whole(cluster), run(deliver(cluster.rows, Random(seed), batches, repeats=0))) == {}
 
 
+@pytest.mark.nightly
 @examples
 @given(HISTORIES, st.integers(0, 1000), st.integers(2, 9))
 def test_restarts_and_late_repeats_do_not_matter(cluster, seed, batches):
@@ -123,6 +125,7 @@ def test_the_number_of_buckets_does_not_matter(cluster, seed, batches):
     assert differences(whole(cluster), run_in_buckets(parts, 3)) == {}
 
 
+@pytest.mark.nightly
 @examples
 @given(st.builds(Cluster, **SIZE, losses=st.just(True)), st.integers(0, 1000), st.integers(2, 9))
 def test_lost_telemetry_is_missed_at_the_same_place_however_it_is_cut(cluster, seed, batches):

@@ -86,7 +86,7 @@ def moves(told=True, every_ms=60_000):
     return telemetry, expected
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("told", "every_ms"),
     [(True, 60_000), (True, 3000), (False, 60_000)],
