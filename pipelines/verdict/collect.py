@@ -19,13 +19,15 @@ from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits,
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
-from schemas import brokers, coverage, hw_regressions, partition_health, telemetry_gaps
+from schemas import brokers, coverage, hw_regressions, isr_changes, partition_health, telemetry_gaps
+from schemas.replication_events import WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
 CLOCKS_DIFFER = timedelta(seconds=10)
 """What others say of a partition sooner after its leader's last word may come of clocks that differ."""
 _HEALTH = View(partition_health.TABLE, "last_event_ts", "")
 _COVERAGE = View(coverage.TABLE, "to_ts", "")
+_CHANGES = View(isr_changes.TABLE, "ts", "")
 _GAPS = View(telemetry_gaps.TABLE, "ts", "")
 
 _LED = "NOT coalesce(offline, false)"
@@ -152,9 +154,10 @@ def _filled(
     lake: Lake, wanted: Filter, lost: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
 ) -> Iterator[ClusterRecord]:
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
-    groups, (levels, unstarted), fallen = _groups(lake, wanted, quiet), _levels(lake, wanted), falls(lake, lost)
+    groups, (levels, unstarted, unassigned) = _groups(lake, wanted, quiet), _levels(lake, wanted)
+    fallen = falls(lake, lost)
     gaps, odd, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), _assigned(lake, wanted)
-    unread, stretches = _unread(lake, wanted), _stretches(lake, wanted)
+    unread, stretches, former = _unread(lake, wanted), _stretches(lake, lost), _former(lake, wanted)
     for record in records:
         name = record.cluster
         told = {source.broker_id for source in record.sources}
@@ -164,7 +167,8 @@ def _filled(
             falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
             unread_brokers=tuple(sorted(assigned[name] - told)) if told else (), unstarted=unstarted[name],
-            replicas=frozenset(assigned[name]), terms=terms_seen(record.sources, stretches[name]),
+            replicas=frozenset(assigned[name]), former=frozenset(former[name]), unassigned=unassigned[name],
+            terms=terms_seen(record.sources, stretches[name]),
             lost_since=lost.since.get(name) if isinstance(lost.since, Mapping) else None,
         )  # fmt: skip
 
@@ -201,16 +205,22 @@ _LEFT = "coalesce(cardinality(array_except(isr, unheard)), 0) - 1"
 _STOPS = f"min_isr IS NOT NULL AND {_LEFT} >= 1 AND {_LEFT} < least(min_isr, cardinality(ar))"
 
 
-def _levels(lake: Lake, wanted: Filter) -> tuple[Mapping[str, dict[int | None, int]], Mapping[str, int]]:
-    """By cluster its partitions by level, and how many of them have no HW."""
-    levels, unstarted = defaultdict[str, dict[int | None, int]](dict), Counter[str]()
-    counts = "count(*) AS n, count(*) FILTER (WHERE hw IS NULL) AS unstarted"
+def _levels(
+    lake: Lake, wanted: Filter
+) -> tuple[Mapping[str, dict[int | None, int]], Mapping[str, int], Mapping[str, int]]:
+    """By cluster its partitions by level, how many of them have no HW, and of how many the replicas are not known."""
+    levels, unstarted, unassigned = defaultdict[str, dict[int | None, int]](dict), Counter[str](), Counter[str]()
+    counts = (
+        "count(*) AS n, count(*) FILTER (WHERE hw IS NULL) AS unstarted, "
+        "count(*) FILTER (WHERE ar IS NULL OR cardinality(ar) = 0) AS unassigned"
+    )
     for row in _rows(
         lake, _HEALTH, f"SELECT cluster, level, {counts} FROM t WHERE {_now(wanted)} GROUP BY cluster, level"
     ):
         levels[row["cluster"]][row["level"]] = row["n"]
         unstarted[row["cluster"]] += row["unstarted"]
-    return levels, unstarted
+        unassigned[row["cluster"]] += row["unassigned"]
+    return levels, unstarted, unassigned
 
 
 def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
@@ -224,12 +234,30 @@ def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
     return found
 
 
+def _former(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
+    """By cluster the brokers that a change of an ISR names."""
+    found = defaultdict[str, set[int]](set)
+    rows = " UNION ALL ".join(
+        f"SELECT cluster, unnest({name}) AS broker FROM t WHERE {wanted.where(_CHANGES)}"
+        for name in ("isr_before", "isr_after")
+    )
+    for row in _rows(lake, _CHANGES, f"SELECT DISTINCT cluster, broker FROM ({rows}) WHERE broker IS NOT NULL"):
+        found[row["cluster"]].add(row["broker"])
+    return found
+
+
 def _stretches(lake: Lake, wanted: Filter) -> Mapping[str, list[Row]]:
-    """By cluster the stretches in which each source would have told of starts of terms, as it says itself."""
+    """By cluster the stretches in which each source would have told of starts of terms, as it says itself.
+
+    The last one of a source is there however old it is: its broker may be down since.
+    """
     found: dict[str, list[Row]] = defaultdict(list)
-    keys = "cluster, broker_id, source_id, source_epoch, from_ts"
-    where = Filter(wanted.cluster, since=wanted.since).where(_COVERAGE)
-    sql = f"SELECT {keys}, max(to_ts) AS to_ts FROM t WHERE kind = {text(coverage.TERMS)} AND {where} GROUP BY {keys}"
+    keys, places = "cluster, broker_id, source_id, source_epoch, from_ts", Filter(wanted.cluster)
+    where = f"kind = {text(coverage.TERMS)} AND {places.where(_COVERAGE)}"
+    each = f"SELECT {keys}, max(to_ts) AS to_ts FROM t WHERE {where} GROUP BY {keys}"
+    last = "row_number() OVER (PARTITION BY cluster, source_id ORDER BY to_ts DESC)"
+    recent = replace(places, since=wanted.since).where(_COVERAGE)
+    sql = f"SELECT * FROM (SELECT *, {last} AS nth FROM ({each})) WHERE nth = 1 OR {recent}"
     for row in _rows(lake, _COVERAGE, sql):
         found[row["cluster"]].append(row)
     return found
@@ -239,7 +267,8 @@ def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:
     """By kind: how many, of clocks and of numbers that start anew how many sources have them."""
     found: dict[str, dict[str, int]] = defaultdict(dict)
     kind = f"CASE WHEN kind = 'reset' AND detail IS NOT NULL THEN '{judged.ANEW}' ELSE kind END AS kind"
-    rows = f"SELECT cluster, source_id, {kind} FROM t WHERE {_noticed(wanted)} AND NOT {_ODD} AND NOT {_UNREAD}"
+    others = " AND ".join(f"NOT {one}" for one in (_ODD, _UNREAD, _MISSED))
+    rows = f"SELECT cluster, source_id, {kind} FROM t WHERE {_noticed(wanted)} AND {others}"
     values = "count(*) AS n, count(DISTINCT source_id) AS sources"
     for row in _rows(lake, _GAPS, f"SELECT cluster, kind, {values} FROM ({rows}) GROUP BY cluster, kind"):
         found[row["cluster"]][row["kind"]] = row["sources" if row["kind"] in ("clock", judged.ANEW) else "n"]
@@ -266,6 +295,8 @@ def _unread(lake: Lake, wanted: Filter) -> Mapping[str, list[str]]:
 
 
 _UNREAD = f"coalesce(starts_with(detail, {text(UNREAD)}), false)"
+_MISSED = f"(kind = 'gap' AND starts_with(source_id, {text(WATCHER)}))"
+"""What a watcher misses is not missing in a broker's log; silver/coverage has for how long."""
 _ODD = f"coalesce(starts_with(detail, {text(NOT_UNDERSTOOD)}), false)"
 
 

@@ -42,19 +42,14 @@ def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
 
 
 def terms_seen(sources: Iterable[Source], rows: Iterable[Row]) -> dict[int, tuple[Stretch, ...]]:
-    """By broker the stretches of `rows` (silver/coverage, starts of terms), as far as the broker is read by now.
-
-    What a source showed to its end holds as long as another of its broker reports: it has printed nothing since.
-    """
+    """By broker the stretches of `rows` (silver/coverage, starts of terms), as far as their sources report by now."""
     reported = {source.source_id: source.reported_to for source in sources}
-    last: dict[int, datetime] = {}
-    for source in sources:
-        last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
     found: dict[int, list[Stretch]] = {}
     for row in rows:
-        broker, until = row["broker_id"], row["to_ts"]
-        goes_on = until + JOINT >= reported.get(row["source_id"], until)
-        found.setdefault(broker, []).append((row["from_ts"], max(until, last.get(broker, until)) if goes_on else until))
+        until: datetime = row["to_ts"]
+        now = reported.get(row["source_id"], until)
+        goes_on = until <= now <= until + JOINT  # a row comes each minute
+        found.setdefault(row["broker_id"], []).append((row["from_ts"], now if goes_on else until))
     return {broker: joined(stretches) for broker, stretches in found.items()}
 
 
@@ -64,7 +59,8 @@ def covered(record: ClusterRecord, first: datetime | None, judged_to: datetime) 
     known = {broker: stretches for broker, stretches in read.items() if stretches}
     begins = {broker: max(first, stretches[0][0]) if first else stretches[0][0] for broker, stretches in known.items()}
     ends = {broker: _end(record, broker, stretches[-1][1], judged_to) for broker, stretches in known.items()}
-    holes = [*_unread(record), *_blank(set(read) - set(known)), *_holes(known, begins, ends, judged_to)]
+    blank = {*read, *record.former} - {b for b, seen in record.terms.items() if seen} - {*record.unread_brokers}
+    holes = [*_unread(record), *_blank(blank), *_holes(known, begins, ends, judged_to)]
     until = min(ends.values(), default=judged_to)
     until = until if until < judged_to - JOINT else judged_to
     return Covered(max(begins.values(), default=first), until, tuple(holes))
@@ -73,14 +69,17 @@ def covered(record: ClusterRecord, first: datetime | None, judged_to: datetime) 
 def _end(record: ClusterRecord, broker: int, until: datetime, judged_to: datetime) -> datetime:
     """Until when starts on a broker are known: one that is known to be down starts nothing."""
     down = record.down.get(broker)
-    return judged_to if down is not None and down >= until - JOINT else min(until, judged_to)
+    return judged_to if down is not None and abs(down - until) <= JOINT else min(until, judged_to)
 
 
 def _unread(record: ClusterRecord) -> Iterator[str]:
     if not (record.partitions or record.scope):
         yield f"nothing was told of any partition: lay {LOGS} of all brokers beside"
-    elif not record.replicas:
-        yield f"brokers that have replicas are not known: lay {LOGS} of all brokers beside"
+    if record.unassigned:
+        yield (
+            f"the brokers with replicas of {words.count(record.unassigned, 'partition')} (of {record.partitions}) are not "
+            "known: lay controller.log beside"
+        )
     if record.unread_brokers:
         who = words.brokers(record.unread_brokers)
         yield f"nothing was read of {who}: lay its {LOGS} beside"

@@ -55,7 +55,7 @@ def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> tuple[Sta
     if not holes:
         return State.OK, f"no loss is known {_from_to(seen.since, seen.until)}, {level}"
     said = f"{_from_to(first, judged_to)}, {level}: {'; '.join(holes)}"
-    if record.unstarted == record.partitions or (record.replicas and not record.terms):
+    if record.partitions and (record.unstarted == record.partitions or not record.terms):
         return State.NOT_JUDGED, f"whether anything was lost is not known {said}"
     return State.LOSS_NOT_EXCLUDED, f"a loss is not excluded {said}"
 

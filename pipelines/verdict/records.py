@@ -154,6 +154,10 @@ class ClusterRecord:
     scope: str = ""
     replicas: frozenset[int] = frozenset()
     """Brokers that have replicas here, or are in an ISR."""
+    former: frozenset[int] = frozenset()
+    """Brokers that were in an ISR within the time asked for."""
+    unassigned: int = 0
+    """Partitions of which nobody told on which brokers they have replicas."""
     terms: Mapping[int, tuple[Stretch, ...]] = field(default_factory=dict)
     """By broker the stretches in which starts of terms on it could be seen."""
     down: Mapping[int, datetime] = field(default_factory=dict)

@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pyarrow as pa
 
+from pipelines.replication.compiled.types import NEVER
 from schemas.coverage import HW, ISR, KINDS, TERMS
 
 _LOG_LAYER = re.compile(
@@ -27,7 +28,7 @@ _SHOWS: dict[str, tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = {
         (
             re.compile(
                 r"Transitioning \d+ partition|(?:Leader|Follower) \S+ .*starts at leader epoch|Creating new partition|"
-                r"Skipped the become-\w+ state change for \S+ with topic id|Handling LeaderAndIsr request"
+                r"Skipped the become-\w+ state change for \S+ with topic id"
             ),
             (TERMS,),
         ),
@@ -49,6 +50,8 @@ _SHOWS: dict[str, tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = {
 }  # fmt: skip
 """By class of the logger: messages, and the kinds of evidence whose lines come from it at no higher a level."""
 
+LEAN = 2
+"""The lowest level at which a log prints HWs as they change."""
 Shown = dict[str, int]
 """By kind of evidence the time of the first line that shows it."""
 
@@ -56,9 +59,9 @@ Shown = dict[str, int]
 def note_shown(shown: Shown, logger: str, message: str, ts: int) -> None:
     """Notes the kinds that a message shows to be printed; `logger` is the class of its logger."""
     for pattern, kinds in _SHOWS.get(logger, ()):
-        if any(kind not in shown for kind in kinds) and pattern.match(message):
+        if any(ts < shown.get(kind, NEVER) for kind in kinds) and pattern.match(message):
             for kind in kinds:
-                shown.setdefault(kind, ts)
+                shown[kind] = min(ts, shown.get(kind, NEVER))  # a clock may have been ahead before
 
 
 def covers(shown: Shown, since: np.ndarray) -> pa.Array:
@@ -68,7 +71,6 @@ def covers(shown: Shown, since: np.ndarray) -> pa.Array:
     return pa.array([kinds[:n] for n in range(len(kinds) + 1)], pa.list_(pa.string())).take(pa.array(known))
 
 
-def note_level(shown: Shown, level: int, ts: int) -> None:
-    """Notes that HWs are printed, where the lines are of level 2 or above."""
-    if level >= 2:
-        shown.setdefault(HW, ts)
+def note_shown_hws(shown: Shown, ts: int) -> None:
+    """Notes that HWs are printed, as a line of level LEAN shows."""
+    shown.setdefault(HW, ts)

@@ -18,7 +18,7 @@ from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.forms.translation import Translation
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
-from generators.brokerlogs.messages.coverage import Shown, note_level
+from generators.brokerlogs.messages.coverage import LEAN, Shown, note_shown_hws
 from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
 from generators.brokerlogs.messages.truncations import MOVING_THREAD
 from generators.brokerlogs.parsing.parse_report import ParseReport
@@ -244,7 +244,8 @@ class SourceParser:
         events = self._build_events(GroupedLines(buf, lines, decisions), stop, before)
         self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
         latest = int(lines["ts"][:stop].max(initial=0))
-        note_level(self._rare.shown, self.report.level, latest)
+        if (traced := decisions["level"][:stop] >= LEAN).any():
+            note_shown_hws(self._rare.shown, int(lines["ts"][int(traced.argmax())]))
         latest -= self._ahead_ms
         self.low_watermark = max(
             self.low_watermark, latest * 1000, events.subtract_clock_offsets(self.clock_offsets) * 1000

@@ -19,6 +19,7 @@ from generators.brokerlogs.messages.quorum_roles import read_role
 from generators.brokerlogs.messages.truncations import read_move
 from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.scanning.loggers import class_name
+from schemas.coverage import TERMS
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 PREFIX = re.compile(
@@ -206,5 +207,6 @@ class RareLines:
         self.broker.led = set(stored.get("led", ()))
         self.lifecycle = Lifecycle(**stored["lifecycle"])
         self.reported_at = stored["reported_at"]
-        self.shown = stored.get("shown", {})
+        before = {TERMS: 0} if (self.partitions.state["leader_epoch"] >= 0).any() else {}
+        self.shown = stored.get("shown", before)  # a state of before says nothing of it, but it has what was read
         self.early = [(ts, message) for ts, message in stored["early"]]

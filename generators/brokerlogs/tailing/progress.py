@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from generators.brokerlogs.messages.coverage import Shown, covers
 from pipelines.replication.compiled.types import SECOND_US
 
+_HOLES = pa.array(["lost", "unread"])
 FAR_OUT = 60 * SECOND_US
 LONGEST_FILL = 3600  # a clock that jumps further ahead is not filled second by second
 
@@ -25,7 +27,14 @@ def running_time(rows: pa.Table, max_ts: int) -> np.ndarray:
     return np.maximum(np.maximum.accumulate(_steady(times(rows), max_ts)), max_ts)
 
 
-def interleave(rows: pa.Table, max_ts: int, defaults: Mapping[str, object], shown: Shown | None = None) -> pa.Table:
+def interleave(
+    rows: pa.Table,
+    max_ts: int,
+    defaults: Mapping[str, object],
+    shown: Shown | None = None,
+    *,
+    after_hole: bool = False,
+) -> pa.Table:
     """`rows` of one source with a progress row wherever a second of its time ends, and for each quiet second.
 
     `max_ts` (us, 0 at the start) is the greatest time before; `defaults` has the columns of a progress row; for
@@ -46,7 +55,21 @@ def interleave(rows: pa.Table, max_ts: int, defaults: Mapping[str, object], show
     at = np.repeat(before, fills)
     nth = np.arange(len(at)) - np.repeat(np.cumsum(fills) - fills, fills)
     stamps = np.where(nth == 0, running[at], (running[at] // SECOND_US + nth) * SECOND_US)
-    return _insert(rows, progress(stamps, defaults, rows.schema, shown, int(running[0])), at)
+    told = progress(stamps, defaults, rows.schema, shown, int(running[0]))
+    inside = np.concatenate([[after_hole], are_holes(rows)])[at]
+    return _insert(rows, _without_covers(told, inside) if shown is not None and inside.any() else told, at)
+
+
+def are_holes(rows: pa.Table) -> np.ndarray:
+    """Whether each row says that lines are missing behind it."""
+    holes: np.ndarray = pc.is_in(rows["event_type"], value_set=_HOLES).to_numpy()
+    return holes
+
+
+def _without_covers(rows: pa.Table, where: np.ndarray) -> pa.Table:
+    """The rows, of which these say that nothing would have been told: their times are those of missing lines."""
+    at, none = rows.schema.get_field_index("covers"), pa.scalar([], rows.schema.field("covers").type)
+    return rows.set_column(at, rows.schema.field(at), pc.if_else(pa.array(where), none, rows["covers"]))
 
 
 def quiet_seconds(max_ts: int, until: int) -> np.ndarray:

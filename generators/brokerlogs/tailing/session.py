@@ -184,8 +184,10 @@ class IngestSession:
             self.bytes += current.bytes
             if current.rows or current.bytes:
                 yield current
-        if not stop() and (unread := self._unread()).rows:
-            yield unread
+        if not stop() and (last := self._unread()).rows:
+            yield last
+        if not stop() and (last := self._common_ends()).rows:
+            yield last
 
     def _is_full(self, current: Round, seconds: float) -> bool:
         """Whether a round is long enough, or has as many bytes as are committed at once."""
@@ -197,6 +199,14 @@ class IngestSession:
         current, ts = Round(), max((tailer.max_ts for tailer in self.tailers), default=0)
         for tailer in self.tailers:
             current.add(tailer, tailer.unread_rows(ts or int(tailer.source.series.written() * 1e6)))
+        return current
+
+    def _common_ends(self) -> Round:
+        """That logs which were read to their ends have told all up to the end of those beside them."""
+        current = Round()
+        for tailer in self.tailers:
+            if writer(tailer.source.source_id) == tailer.source.source_id:
+                current.add(tailer, tailer.common_end())
         return current
 
     def following(

@@ -18,11 +18,19 @@ import pyarrow as pa
 
 from generators.brokerlogs.discovery.sources import Source
 from generators.brokerlogs.events.event_rows import EVENTS
+from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.chosen_files import LineGrades
 from generators.brokerlogs.tailing.chunks import BrokerSettings, Chunk
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
-from generators.brokerlogs.tailing.progress import earliest, interleave, progress, quiet_seconds, running_time
+from generators.brokerlogs.tailing.progress import (
+    are_holes,
+    earliest,
+    interleave,
+    progress,
+    quiet_seconds,
+    running_time,
+)
 from generators.brokerlogs.tailing.read_position import Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
@@ -103,6 +111,7 @@ class Tailer:
         """Whether a row of this incarnation was read: what is missing before its first one stands before that."""
         self.max_ts: int = state.get("high", 0)
         self.progress_ts: int = state.get("progressed", 0)
+        self._after_hole: bool = state.get("hole", False)
         self._defaults = state.get("like", self._defaults)
         self._settings_digest: str | None = state.get("settings")
         self._skip: int = state.get("skip", 0)
@@ -133,6 +142,7 @@ class Tailer:
             "numbers": self.numbering.as_json(),
             "high": self.max_ts,
             "progressed": self.progress_ts,
+            **({"hole": True} if self._after_hole else {}),
             "like": self._defaults,
             "settings": self._settings_digest,
             "voice": self.grades.steps,
@@ -258,11 +268,12 @@ class Tailer:
             return []
         self._update_defaults(rows)
         kept, messages = self.grades.own_rows(
-            interleave(rows, self.max_ts, self._defaults, self.parser.shown),
+            interleave(rows, self.max_ts, self._defaults, self.parser.shown, after_hole=self._after_hole),
             [tailer.grades for tailer in self.siblings],
         )
         self.messages.extend(messages)
         first = self._settings_events(rows["ts"][0].value)
+        self._after_hole = bool(are_holes(rows)[-1])
         self.max_ts, self.progress_ts, chunk.taken = max(self.max_ts, int(chunk.running[end - 1])), 0, end
         return [*first, kept] if kept.num_rows else first
 
@@ -294,6 +305,17 @@ class Tailer:
         """Progress rows up to `ts` (us), or to the low watermark; none where that is not later than the last."""
         ts = max(ts, self.max_ts, self.parser.low_watermark)
         return self._progress(np.unique(np.append(quiet_seconds(self.max_ts or ts, ts), ts)))
+
+    def common_end(self) -> list[pa.Table]:
+        """A progress row at the latest time that a log of its folder tells of, once all of them are read to their ends.
+
+        They were offered together: a log that ends before the others has printed nothing since.
+        """
+        family = [self, *self.siblings]
+        if not all(one.finished and one.drained for one in family) or self._defaults.get("broker_id") == METADATA_LOG:
+            return []
+        ts = max(one.max_ts for one in family)
+        return self._progress(np.array([ts])) if self.max_ts and ts > self.max_ts else []
 
     def unread_rows(self, ts: int) -> list[pa.Table]:
         """What was not read of a source that has no rows to say so between, as rows of the time `ts` (us)."""

@@ -69,12 +69,10 @@ def _blank(states: Sequence[State], rules: Rules) -> State:
     """
     sources = Sources(rules.reorder_grace_ms * 1000)
     for state in states:
-        owned = {
-            key: one.evidence for part in (sources, state.sources) for key, one in part.known.items() if one.evidence
-        }
-        sources.known |= state.sources.known
-        for key, evidence in owned.items():
-            sources.known[key].evidence = evidence
+        for key, source in state.sources.known.items():
+            known = sources.known.setdefault(key, source)
+            if source.evidence and (known.evidence is None or source.evidence.seq > known.evidence.seq):
+                known.evidence = source.evidence  # the bucket that owned it has read on
         for cluster, settled in state.sources.settled.items():
             sources.settled[cluster] = max(settled, sources.settled.get(cluster, -1))
     made = State(sources, closings=states[0].closings)

@@ -18,6 +18,7 @@ from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int32_column, int64_column
 from pipelines.replication.telemetry.coverage import SourcedRows
 from schemas.coverage import by_level
+from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
     from pipelines.replication.telemetry.sources import Source, Sources
@@ -64,17 +65,22 @@ class Evidence(Struct):
             told = self.pending.pop(0)
             if told.seq_to <= self.seq:
                 continue
-            missing = any(first > self.seq and last < told.seq_from for first, last in source.lost)
-            if missing or told.kinds == _HOLE:
+            if told.kinds == _HOLE or self._lacks(source, told.seq_from):
                 yield from self.rows(source)
-                self.begun, self.until = {}, max(self.until, told.since if told.kinds == _HOLE else -1)
+                self.begun = {}
             self.seq, self.broker, self.level = told.seq_to, told.broker, told.level
             if told.kinds != _HOLE and told.until <= source.latest:
-                begins = told.since if missing or self.until < 0 else self.until
-                yield from self._go_on(
-                    [kind for kind in told.kinds.split(",") if kind], min(begins, told.since), source
-                )
+                yield from self._go_on([kind for kind in told.kinds.split(",") if kind], told.since, source)
                 self.until = max(self.until, told.until)
+
+    def _lacks(self, source: Source, seq: int) -> bool:
+        """Whether numbers between the last one read and `seq` are lost."""
+        for first, last in reversed(source.lost):
+            if last <= self.seq:
+                break
+            if first > self.seq and last < seq:
+                return True
+        return False
 
     def _go_on(self, kinds: list[str], since: int, source: Source) -> Iterator[dict[str, Any]]:
         """Ends the stretches of other kinds, and begins those of new ones."""
@@ -108,7 +114,10 @@ def find_evidence(sources: Sources, rows: pa.Table, closed: Set[str]) -> list[di
 
     `sources` have advanced over them. Stretches that go on are written each minute, and as their cluster is `closed`.
     """
-    rows = rows.filter(pc.is_in(rows["event_type"].cast(pa.string()), value_set=_READ)) if rows.num_rows else rows
+    if rows.num_rows:
+        read = pc.is_in(rows["event_type"].cast(pa.string()), value_set=_READ)
+        odd = pc.starts_with(pc.fill_null(rows["detail"].cast(pa.string()), ""), NOT_UNDERSTOOD)
+        rows = rows.filter(pc.and_(read, pc.invert(odd)))  # a line that is not understood is there
     if rows.num_rows:
         _add(sources, rows)
     found: list[dict[str, Any]] = []

@@ -22,8 +22,6 @@ def shown(*lines):
     ("logger", "message", "kinds"),
     [
         (STATE, "[Broker id=1] Transitioning 3 partition(s) to local followers.", {"terms"}),
-        (STATE, "[Broker id=1] Handling LeaderAndIsr request correlationId 3 from controller 2 for 1 partitions",
-         {"terms"}),
         (STATE, "[Broker id=1] Unable to start fetching orders-1 (kafka.server.ReplicaManager)", set()),
         (STATE, "[Broker id=1] Add 3 partitions and deleted 0 partitions from metadata cache", set()),
         (PARTITION, partition("Log loaded for partition orders-1 with initial high watermark 0"), {"isr"}),

@@ -32,18 +32,18 @@ def told(of: Source, second: float, *kinds: str) -> Source:
     return of.event(second * 1000, "progress", True, covers=list(kinds))
 
 
-def test_a_kind_counts_from_the_progress_before_the_first_that_names_it():
+def test_a_kind_counts_from_the_first_progress_that_names_it():
     log = source()
     told(log, 1), told(log, 2, "terms"), told(log, 9, "terms", "isr")
-    assert stretches(*log.rows) == [(1, 9)]
-    assert stretches(*log.rows, kind="isr") == [(2, 9)]
+    assert stretches(*log.rows) == [(2, 9)]
+    assert stretches(*log.rows, kind="isr") == [(9, 9)]
     assert stretches(*log.rows, kind="elections") == []
 
 
 def test_a_kind_that_is_named_no_more_ends():
     log = source()
     told(log, 1, "terms"), told(log, 9, "terms"), told(log, 20), told(log, 30, "terms")
-    assert stretches(*log.rows) == [(1, 9), (20, 30)]
+    assert stretches(*log.rows) == [(1, 9), (30, 30)]
 
 
 @pytest.mark.parametrize("kind", ["lost", "unread"])
@@ -51,7 +51,7 @@ def test_what_is_lost_or_not_read_ends_a_stretch(kind):
     log = source()
     told(log, 1, "terms"), told(log, 9, "terms"), log.event(12_000, kind, True, detail="7 lines")
     told(log, 20, "terms"), told(log, 30, "terms")
-    assert stretches(*log.rows) == [(1, 9), (12, 30)]
+    assert stretches(*log.rows) == [(1, 9), (20, 30)]
 
 
 def test_a_hole_in_the_numbers_ends_a_stretch():
@@ -91,3 +91,30 @@ def test_stretches_go_on_in_another_number_of_buckets():
     (one,) = (Reconstructor.restore(blob) for blob in reshard([shard.snapshot() for shard in shards], 1))
     found += [one.update(later).coverage, one.finish().coverage]
     assert stretches_of(pa.concat_tables(found)) == [(1, 30), (1, 30)]
+
+
+def test_a_line_that_is_not_understood_ends_no_stretch():
+    log = source()
+    told(log, 1, "terms"), log.event(5000, "lost", True, detail="not understood: x"), told(log, 9, "terms")
+    assert stretches(*log.rows) == [(1, 9)]
+
+
+def test_what_a_bucket_knew_of_a_source_before_another_owned_it_is_forgotten():
+    log = source()
+    told(log, 1, "terms"), told(log, 9, "terms"), told(log, 20)
+    blobs = [shard.snapshot() for shard in shards_of(log.rows[:2], 2)]
+    states = [Reconstructor.restore(blob) for blob in reshard(blobs, 4)]
+    rows = events_of(log.rows[2:])
+    found = [state.update(rows).coverage for state in states]
+    told(log, 30, "terms")
+    for blob in reshard([state.snapshot() for state in states], 2):
+        state = Reconstructor.restore(blob)
+        found += [state.update(events_of(log.rows[3:])).coverage, state.finish().coverage]
+    assert stretches_of(pa.concat_tables(found))[-1:] == [(30, 30)]
+
+
+def shards_of(rows, buckets):
+    shards = [Reconstructor(bucket=bucket, buckets=buckets) for bucket in range(buckets)]
+    for shard in shards:
+        shard.update(events_of(rows))
+    return shards

@@ -68,6 +68,7 @@ def test_what_could_not_be_seen_leaves_a_loss_not_excluded(of_broker_2, words):
 def test_a_broker_that_is_known_to_be_down_starts_nothing():
     assert told([(at(-120), at(-30))], down={2: at(-30)}).startswith("no loss is known")
     assert told([(at(-120), at(-30))], down={2: at(-50)}).startswith("a loss is not excluded")  # it was back since
+    assert told([(at(-120), at(-30))], down={2: at(-5)}).startswith("a loss is not excluded")  # what it did meanwhile
 
 
 def test_a_hole_before_what_is_asked_for_does_not_matter():
@@ -76,15 +77,27 @@ def test_a_hole_before_what_is_asked_for_does_not_matter():
 
 def test_where_nothing_could_be_seen_nothing_is_judged():
     assert told([], terms={}).startswith("whether anything was lost is not known")
-    assert told(WHOLE, replicas=frozenset()).startswith("a loss is not excluded")
+    assert told([], terms={}, groups=(), scope="/gone", replicas=frozenset()).startswith(
+        "no loss is known"
+    )  # of a topic without partitions
 
 
-def test_a_log_that_was_read_to_its_end_goes_on_as_long_as_its_broker_reports():
-    """A healthy partition prints nothing for weeks: state-change.log ends where the last election was."""
-    sources = [Source("b/state-change.log", 1, at(-100)), Source("b/server.log", 1, at(0))]
+def test_a_stretch_goes_on_as_far_as_its_own_source_reports():
+    sources = [Source("b/state-change.log", 1, at(0)), Source("b/server.log", 1, at(5)), Source("watch/b", 1, at(9))]
     row = {"broker_id": 1, "source_id": "b/state-change.log", "from_ts": at(-120)}
-    assert terms_seen(sources, [row | {"to_ts": at(-100)}]) == {1: ((at(-120), at(0)),)}
-    assert terms_seen(sources, [row | {"to_ts": at(-110)}]) == {1: ((at(-120), at(-110)),)}  # it names them no more
+    assert terms_seen(sources, [row | {"to_ts": at(-1)}]) == {1: ((at(-120), at(0)),)}
+    assert terms_seen(sources, [row | {"to_ts": at(-10)}]) == {1: ((at(-120), at(-10)),)}  # it names them no more
+
+
+def test_a_broker_that_was_in_an_isr_counts_though_it_has_no_replicas_now():
+    assert told(WHOLE, former=frozenset({1, 2})).startswith("no loss is known")
+    assert "on broker 5 could not be seen" in told(WHOLE, former=frozenset({2, 5}))
+
+
+def test_where_the_assignment_is_not_known_a_loss_is_not_excluded():
+    text = told(WHOLE, unassigned=2)
+    assert text.startswith("a loss is not excluded")
+    assert "lay controller.log beside" in text
 
 
 def test_stretches_a_minute_apart_are_one():
