@@ -13,7 +13,6 @@ from pipelines.replication.batch.broker_wide import apply_broker_wide, first_rej
 from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
 from pipelines.replication.batch.copied_lines import RareLines, mark_copies, remember_lines
 from pipelines.replication.batch.ended_terms import trim_earlier
-from pipelines.replication.batch.follower_hws import queue_follower_hws
 from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
 from pipelines.replication.batch.lane_jobs import history_limits, watermarks
@@ -27,6 +26,7 @@ from pipelines.replication.batch.quarantine import (
 )
 from pipelines.replication.batch.rare_events import (
     queue_clocks,
+    queue_follower_hws,
     queue_partition_events,
     record_assignments,
     start_first_terms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any
@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.batch.clock_offsets import WrongClock
-from pipelines.replication.batch.follower_hws import Findings, HwsBefore, hws_before
 from pipelines.replication.batch.minute_stats import MinuteStats
 from pipelines.replication.batch.numbering import encode
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
+from pipelines.replication.batch.sequencing import follower_hw_falls
 from pipelines.replication.batch.term_lookup import StateTermLookup
-from pipelines.replication.compiled.types import I32, I64, NULL32
+from pipelines.replication.compiled.types import I32, I64, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import CODE, int32_column, int64_column, take_rows
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
@@ -30,10 +30,13 @@ from schemas.replication_events import WATCHER
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 FIRST = {"leader", "follower", "isr", "config"}
 """Event types that go first in the canonical order of one instant."""
+_STARTS = [CODE["leader"], CODE["follower"]]
 _OF_THE_KEY = ("event_type", "broker_id", "source_id", "source_epoch", "source_seq", "seq")
 _QUEUED_COLUMNS = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+Findings = list[tuple[int, dict[str, Any]]]
+"""Rows, and what the kernel adds to the event of each or has instead of it."""
 
 
 def record_assignments(state: State, batch: Batch) -> None:
@@ -65,8 +68,7 @@ def queue_partition_events(
     """
     read = (results.consumed[batch.rare] == 1) & batch.accepted.counts(batch.rare)
     rare = np.flatnonzero(read)
-    own_hws = hws_before(state, batch, results, rare)
-    before, after = [*_findings_before(batch, results), *own_hws.reported], _findings_after(batch, results, own_hws)
+    before, after = _findings_before(batch, results), _findings_after(state, batch, results)
     found = np.array([row for row, _ in (*before, *after)], dtype=np.int64)
     only = _only_events(state, batch, rare, found)
     _keep_starts(state, batch, rare[only])
@@ -75,7 +77,7 @@ def queue_partition_events(
         return
     predicted = {int(r): {"predicted": mark == PREDICTED} for mark in _LAG_RULE_MARKS for r in results.marked(mark)}
     predicted |= {row: {"predicted": said} for row, said in (by_samples or {}).items()}
-    known = own_hws.of_truncations | predicted
+    known = _last_reported_hws(state, batch, results, others) | predicted
     in_order = [known.get(row, NOTHING) for row in batch.rare[others].tolist()]
     rare_rows = batch.rare_events.select(_QUEUED_COLUMNS).take(pa.array(others))
     _queue_findings(state, batch, before)
@@ -106,15 +108,36 @@ def _findings_before(batch: Batch, results: TermResults) -> Findings:
     return [*midflight, *gaps]
 
 
-def _findings_after(batch: Batch, results: TermResults, own_hws: HwsBefore) -> Findings:
+def _findings_after(state: State, batch: Batch, results: TermResults) -> Findings:
     """Findings about the HWs that rows report."""
+    falls = zip(*follower_hw_falls(*results.follower_hws, batch.series, state.series.data), strict=True)
     moved_back = zip(*results.moved_back, strict=True)
     return [
-        *((row, {"before": hw}) for row, hw in own_hws.fallen),
+        *((int(r), {"before": int(hw)}) for r, hw in falls),
         *((int(r), {"detail": "reports_back", "before": int(hw)}) for r, hw in moved_back),
         *((int(r), {"event_type": "hw", "detail": "taken_back"}) for r in results.marked(RETRACTED)),
         *((int(r), {"event_type": "hw", "detail": "not_cut_off"}) for r in results.marked(NOT_CUT_OFF)),
     ]
+
+
+def queue_follower_hws(state: State, closed: Set[str]) -> None:
+    """Queues, as the history of these clusters is closed, the last HW that each broker reported as a follower in a
+    leader epoch whose leader is not known to have had it: its own telemetry may end before."""
+    series, lanes = state.series, state.lanes
+    at = np.flatnonzero((series["follower_hw"] > 0) & (series["follower_epoch"] != NULL32) & (series["partition"] >= 0))
+    led = dict[tuple[int, int], int]()
+    for partition, epoch, hw in zip(*(lanes[n].tolist() for n in ("partition", "leader_epoch", "hw")), strict=True):
+        led[partition, epoch] = max(hw, led.get((partition, epoch), hw))
+    for k in at.tolist() if len(at) else ():
+        partition, epoch, hw = (int(series[name][k]) for name in ("partition", "follower_epoch", "follower_hw"))
+        if led.get((partition, epoch), -1) >= hw or state.place(partition)[0] not in closed:
+            continue
+        ts, broker = int(series["last_ts"][k]), int(series["broker"][k])
+        _, source, source_epoch = state.source_names.all[int(series["source"][k])]
+        event = PartitionEvent(ts, "hw", broker, str(source), leader_epoch=epoch, hw=hw, detail="of_follower")
+        state.partitions["has_events"][partition] = 1
+        key = (ts, broker, 1, str(source), int(source_epoch), NEVER)
+        state.queued_events.setdefault(partition, []).append((key, event))
 
 
 def queue_clocks(state: State, clocks: list[WrongClock]) -> None:
@@ -202,6 +225,32 @@ def _start(state: State, lookup: StateTermLookup, partition: I64, starts: pa.Tab
         ("under_min_isr_change", under_min),
     ):
         minutes.add_at(state, cluster[counted], broker[counted], ts[counted], name)
+
+
+def _last_reported_hws(state: State, batch: Batch, results: TermResults, rare: I64) -> dict[int, dict[str, Any]]:
+    """By row of a truncation: the HW that its replica reported last since it began to follow, in the same epoch."""
+    rare = rare[batch.columns.kind[rare] == CODE["truncate"]]
+    rows = batch.rare[rare]
+    if not len(rows):
+        return {}
+    hw_rows, hws, epochs = results.follower_hws
+    hw_series, hw_seq = batch.series[hw_rows], batch.int64("seq", hw_rows)
+    starts = batch.rare[np.isin(batch.columns.kind, _STARTS)]
+    start_series, start_seq = batch.series[starts], batch.int64("seq", starts)
+    truncations = rows.tolist(), batch.series[rows], batch.int64("seq", rows), batch.columns.leader_epoch[rare]
+    found = {}
+    for row, series, seq, epoch in zip(*truncations, strict=True):
+        since = start_seq[(start_series == series) & (start_seq < seq)].max(initial=-1)
+        earlier = np.flatnonzero((hw_series == series) & (hw_seq < seq) & (hw_seq > since))
+        if len(earlier):
+            last = earlier[np.argmax(hw_seq[earlier])]
+            hw, hw_epoch = hws[last], epochs[last]
+        elif since >= 0:
+            hw, hw_epoch = NULL, epoch
+        else:
+            hw, hw_epoch = (state.series[name][series] for name in ("follower_hw", "follower_epoch"))
+        found[row] = {"hw": int(hw)} if hw != NULL and hw_epoch == epoch else {}
+    return found
 
 
 def _queued(

@@ -51,8 +51,8 @@ class TermResults:
     """Rows read that no lane reads."""
     left: I64
     """Rows on partitions that were not read."""
-    follower_hws: tuple[I64, I64, I64, I64]
-    """Rows in which brokers report their HWs as followers, these HWs, the leader epochs, and the times."""
+    follower_hws: tuple[I64, I64, I64]
+    """Rows in which brokers report their HWs as followers, these HWs, and the leader epochs."""
     moved_back: tuple[I64, I64]
     """Rows of second successive low reports, and the report that each lies below."""
     stats: Stats
@@ -94,7 +94,6 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
         left=unled[:0] if all_read else np.flatnonzero((consumed == 0) & (batch.series >= 0)),
         follower_hws=(
             packed[follower, PACKED.row], packed[follower, PACKED.more], packed[follower, PACKED.who] >> 32,
-            packed[follower, PACKED.ts],
         ),
         moved_back=(packed[back, PACKED.row], packed[back, PACKED.leader_leo]),
         stats=stats, hw=hw, sync=sync,

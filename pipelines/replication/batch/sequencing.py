@@ -201,3 +201,17 @@ def clocks_of(accepted: Accepted, series: I32, seq: I64, order: I64) -> I64:
             j += 1
         clock[n] = latest
     return clock
+
+
+@compiled
+def follower_hw_falls(rows: I64, hw: I64, epoch: I64, series: I32, state: Records) -> tuple[I64, I64]:
+    """(rows with a follower's HW below that broker's own earlier one, the HW before each)."""
+    fallen, before = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+    count = 0
+    for k in range(len(rows)):
+        s = series[rows[k]]
+        if hw[k] < state[s, AT.follower_hw]:
+            fallen[count], before[count] = rows[k], state[s, AT.follower_hw]
+            count += 1
+        state[s, AT.follower_hw], state[s, AT.follower_epoch] = hw[k], epoch[k]
+    return fallen[:count], before[:count]

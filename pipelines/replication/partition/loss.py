@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.replication.partition.codec import PersistedFrozen
 from pipelines.replication.partition.events import TermLookup, TermSummary
-from pipelines.replication.partition.terms import REPORTED_BY, STORED_BY, CommittedMark, LeastStart, Term, Terms
+from pipelines.replication.partition.terms import STORED_BY, CommittedMark, LeastStart, Term, Terms
 from schemas.levels import LEAN
 
 WITNESSED = "reports of its leader above what was computed"
@@ -97,8 +97,9 @@ def _verdict(terms: Terms, term: Term, previous: Term | None, mark: CommittedMar
     if least.offset is not None and mark.offset is not None and least.offset < mark.offset:
         missing = [*_missing(term, previous), *_misread(previous), *_behind_gap(mark)]
         missing += _unreported_epoch(mark, term)
-        reporters = {term.broker_id, *([previous.broker_id] if previous else [])}
-        reporters |= {int(witness) for witness in [_witness(mark)] if witness.isdecimal()}
+        stored_by = mark.by.removeprefix(STORED_BY)
+        reporters = {term.broker_id} | ({previous.broker_id} if previous else set())
+        reporters |= {int(stored_by)} if stored_by.isdecimal() else set()
         missing += wrong_clocks(terms, reporters)
         return _loss(terms, term, previous, mark, least, missing)
     if term.unclean and previous is not None and not least.complete and not (mark.exact and mark.offset == 0):
@@ -165,13 +166,7 @@ def _misread(previous: Term | None) -> list[str]:
 
 def _behind_gap(mark: CommittedMark) -> list[str]:
     """What is missing before the start that reported this HW: the HW may be one of a later term."""
-    broker = f"broker {_witness(mark)}" if _witness(mark).isdecimal() else mark.by
-    return [f"telemetry of {broker} without a gap"] if mark.behind_gap else []
-
-
-def _witness(mark: CommittedMark) -> str:
-    """The number of the broker that reports a mark as a follower, or as it starts; else the words."""
-    return mark.by.removeprefix(STORED_BY).removeprefix(REPORTED_BY)
+    return [f"telemetry of {mark.by.removeprefix('stored by ')} without a gap"] if mark.behind_gap else []
 
 
 def wrong_clocks(terms: Terms, brokers: set[int]) -> list[str]:

@@ -13,7 +13,6 @@ from pipelines.replication.partition.broker_lives import UNTOLD_US, count_clean_
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.terms import (
-    REPORTED_BY,
     STORED_BY,
     BrokerPosition,
     CommittedMark,
@@ -184,25 +183,14 @@ def _was_gone(broker_id: int, since: int, until: int, lookup: TermLookup) -> boo
     return last[-1:] != [] and last[-1] in GONE and not any(d == "unfenced" and ts > since for ts, d, *_ in states)
 
 
-def count_hw_of_follower(event: PartitionEvent, terms: Terms, now: int, lookup: TermLookup) -> bool:
-    """Counts the last HW that a broker reported as a follower; returns whether it says more than was known.
-
-    A leader of that epoch had it, in the term of the time of the report, or by its clock in another one near it.
-    """
-    epoch, hw, broker = event.leader_epoch or 0, event.hw or 0, event.broker_id
-    of_epoch = [t for t in terms.terms if t.epoch == epoch]
-    if not of_epoch and terms.may_still_start(epoch):
-        position = terms.positions.get(broker)
-        due, last_term = now + CONFIRMATION_US, position.last_term if position else None
-        terms.pending_hws.append(PendingHw(epoch, broker, hw, True, due, last_term))
-        return False
-    hws = (max(t.summary_as_of(now, lookup).hmax or -1, t.stored_hw or -1) for t in of_epoch)
-    if not of_epoch or max(hws) >= hw:
-        return False
-    term = next((t for t in reversed(of_epoch) if t.ts <= event.ts), of_epoch[0])
-    doubtful = any(abs(t.ts - event.ts) <= lookup.grace_us for t in of_epoch[1:])
-    _store(terms, term.key, StoredHw(broker, hw, f"{REPORTED_BY}{broker}", doubtful))
-    return True
+def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup) -> None:
+    """Counts the last HW that a broker reported as a follower: it has that from a leader of that epoch, which may have
+    lost it since if it is known to have had it before it started again."""
+    of_epoch = [t for t in terms.terms if t.epoch == event.leader_epoch]
+    if of_epoch and event.hw is not None:
+        hws = ((t, t.summary_as_of(event.ts, lookup).hmax) for t in of_epoch)
+        term = next((t for t, hw in hws if hw is not None and hw >= event.hw), of_epoch[-1])
+        _store(terms, term.key, StoredHw(event.broker_id, event.hw, f"reported by follower {event.broker_id}"))
 
 
 def count_hws_of_before(terms: Terms) -> bool:

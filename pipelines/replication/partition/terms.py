@@ -15,7 +15,7 @@ from pipelines.replication.partition.events import PartitionEvent, TermLookup, T
 from schemas.replication_events import writer
 
 KEPT_TERMS = 8
-STORED_BY, REPORTED_BY = "stored by broker ", "reported by follower "
+STORED_BY = "stored by broker "
 NOT_SAFE = ("unclean_loss", "committed_loss", "loss_not_excluded")
 """Verdicts on a start that may have begun without what was committed."""
 

@@ -197,9 +197,8 @@ class TopicHistory(TopicState):
         if event.detail == "not_cut_off":
             return self._not_cut_off(event)
         if event.detail == "of_follower":
-            if count_hw_of_follower(event, self.terms, self.now, lookup):
-                self.judge_again_at = self.decision_time()
-            return None
+            self.judge_again_at = self.decision_time()
+            return count_hw_of_follower(event, self.terms, lookup)
         replica = event.replica_id if event.replica_id is not None else event.broker_id
         position = self.terms.positions.get(replica)
         before = event.before if event.before is not None else position.hw if position else None

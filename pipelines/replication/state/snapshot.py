@@ -46,7 +46,6 @@ _ADDED_COLUMNS = {
     ),
     "replicas": frozenset({"first_fetch", "passed"}),
     "recent_hws": frozenset({"reported"}),
-    "series": frozenset({"follower_ts"}),
 }
 """Columns that the first blobs of this version lack: nothing was known of them, which is what the defaults say."""
 _KEYS = ("partition_keys", "lane_keys")

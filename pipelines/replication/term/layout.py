@@ -271,13 +271,11 @@ SERIES = record_layout(
     last_ts=NULL,
     follower_hw=NULL,
     follower_epoch=NULL32,
-    follower_ts=NULL,
     clock_offset_max=NEVER,
     clock_offset_min=-NEVER,
     clock_offset=0,
 )
-"""One source's rows of one partition. `follower_hw`: the last HW that its broker reported as follower, with its leader
-epoch (NULL32 once it has started again) and time. Its clock is ahead of the controller's by `clock_offset_min` to
+"""One source's rows of one partition. Its clock is ahead of the controller's by `clock_offset_min` to
 `clock_offset_max`; `clock_offset`: by how much at least, once these exclude that it is right."""
 
 PARTITIONS = record_layout(
