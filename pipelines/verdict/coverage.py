@@ -77,8 +77,8 @@ def _unread(record: ClusterRecord) -> Iterator[str]:
         yield f"nothing was told of any partition: lay {LOGS} of all brokers beside"
     if record.unassigned:
         yield (
-            f"the brokers with replicas of {words.count(record.unassigned, 'partition')} (of {record.partitions}) are not "
-            "known: lay controller.log beside"
+            f"the replicas of {words.count(record.unassigned, 'partition')} (of {record.partitions}) are not known: "
+            "lay controller.log beside"
         )
     if record.unread_brokers:
         who = words.brokers(record.unread_brokers)

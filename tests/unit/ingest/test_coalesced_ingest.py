@@ -148,7 +148,8 @@ def test_runs_respect_the_lag_in_the_settings_beside_the_logs(tmp_path: Path, mo
         ingest_logs(
             [folder], cluster="c", lake=str(tmp_path / "lake"), options=ReadOptions(coalesce_ms=longest(30_000))
         )
-    assert longest_us == [300_000, 300_000]
+    assert len(longest_us) >= 2
+    assert {*longest_us} == {300_000}
 
 
 def _recording(call: Callable, longest_us: list[int]) -> Callable:

@@ -32,9 +32,19 @@ def comparable(facts):
     rows = {
         name: Counter(repr(sorted(row.items())) for row in table.to_pylist())
         for name, table in facts.tables().items()
-        if name != "minute_stats"
+        if name not in ("minute_stats", "coverage")
     }
-    return rows | {"minute_stats": minutes(facts)}
+    return rows | {"minute_stats": minutes(facts), "coverage": stretches(facts)}
+
+
+def stretches(facts):
+    """Until when each stretch goes as of its last row."""
+    last = {}
+    for row in facts.coverage.to_pylist():
+        to_ts = row.pop("to_ts")
+        key = repr(sorted(row.items()))
+        last[key] = max(last.get(key, to_ts), to_ts)
+    return last
 
 
 def minutes(facts):
