@@ -46,7 +46,8 @@ def assert_same_as_replay(lake, events=None):
         if kind == "minute_stats":
             assert added_up(table) == added_up(want)
         else:
-            assert same_rows(table, but=["quarantined_at"]) == same_rows(want, but=["quarantined_at"]), kind
+            but = ["quarantined_at", "to_ts"]  # a stretch that is not closed is written once a minute
+            assert same_rows(table, but) == same_rows(want, but), kind
 
 
 def versions(lake):
