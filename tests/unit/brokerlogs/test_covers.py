@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from generators.brokerlogs.messages.coverage import covers
 from generators.brokerlogs.parsing.parser import SourceParser
+from generators.brokerlogs.tailing.progress import interleave
 from tests.unit.brokerlogs.log_lines import CONTROLLER, LOG, PARTITION, STATE, T0, advanced, leader, line, partition
 
 
@@ -62,3 +64,15 @@ def test_high_watermarks_are_shown_by_the_level_of_the_lines():
 def test_progress_covers_what_was_shown_at_the_progress_before():
     rows = covers({"terms": 10, "isr": 20}, np.array([5, 10, 19, 20]))
     assert rows.to_pylist() == [[], ["terms"], ["terms"], ["terms", "isr"]]
+
+
+def test_times_of_missing_lines_are_covered_by_nothing():
+    parser = SourceParser("c", "broker-1/server.log", broker_id=1)
+    told = parser.feed((leader() + leader(epoch=1, ms=2_000)).encode(), last=True)
+    lost = parser.note("lost", "7 lines")
+    later = parser.feed((leader(epoch=2, ms=9_000) + leader(epoch=3, ms=12_000)).encode(), last=True)
+    defaults = {"cluster": "c", "source_id": "broker-1/server.log", "broker_id": 1, "level": 0}
+    rows = interleave(pa.concat_tables([told, lost, later]), 0, defaults, parser.shown).to_pylist()
+    found = {(row["ts"].timestamp() * 1000 - T0) // 1000: row["covers"] for row in rows if row["covers"] is not None}
+    assert {second for second, kinds in found.items() if kinds == ["terms"]} == {0, 1, 9, 10, 11}
+    assert {second for second, kinds in found.items() if kinds == []} >= {2, 3, 7}
