@@ -13,8 +13,8 @@ ROLLED = "[UnifiedLog partition=orders-1, dir=/d] Rolled new log segment at offs
 LOG = "org.apache.kafka.storage.internals.log.UnifiedLog"
 LEADS = (
     "[Broker id=1] Leader orders-1 with topic id Some(8x30CauwR6S1Ou0qiySY3A) starts at leader epoch 0 from "
-    "offset 0 with partition epoch 0, high watermark 0, ISR [1,2,3], adding replicas [] and removing replicas [] (previous leader "
-    "epoch -1)"
+    "offset 0 with partition epoch 0, high watermark 0, ISR [1,2,3], adding replicas [] and removing replicas [] "
+    "(previous leader epoch -1)"
 )
 DIRECTORY = "[ReplicaManager broker=1] Stopping serving replicas in dir /d because the log directory has failed"
 
@@ -34,9 +34,8 @@ def write(folder: Path, until: int) -> None:
 def ends(lake: Path) -> dict[str, tuple[int, list[str]]]:
     """By log the last second that a `progress` row tells of, and what it covers."""
     rows = [row for row in read_events(str(lake)).sort_by("ts").to_pylist() if row["event_type"] == "progress"]
-    return {
-        row["source_id"].rpartition("/")[2]: (row["ts"].minute * 60 + row["ts"].second, row["covers"]) for row in rows
-    }
+    seconds = [row["ts"].minute * 60 + row["ts"].second for row in rows]
+    return {row["source_id"].rpartition("/")[2]: (at, row["covers"]) for at, row in zip(seconds, rows, strict=True)}
 
 
 def test_a_log_that_ends_before_those_beside_it_has_printed_nothing_since(tmp_path):
